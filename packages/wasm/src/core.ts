@@ -1,0 +1,141 @@
+// The shape of the Rust core as JavaScript sees it: what `rust-core/wasm` exports, and nothing it does
+// not. Everything crosses as flat bytes; no call is made per record. Handles own WASM memory: `free()`.
+//
+// Every method that can refuse its input throws an `Error` with a stable `code` (see CoreErrorCode).
+// A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is dead (see `Core.dead`).
+
+/** Stable codes of errors thrown by the core. */
+export type CoreErrorCode =
+  | 'layout' // impossible (N, ℓ, Q, M), or too large for the address space
+  | 'length' // a buffer has the wrong length
+  | 'index' // a record index, partition or offset out of range
+  | 'directory' // directory bytes that are malformed, or keys that cannot be placed
+  | 'state' // state bytes that are torn, foreign or of another version
+  | 'phase' // a call out of order, e.g. a query while another is pending
+  | 'condemned' // the hint must never be used again
+  | 'corrupt' // verified answers and the local hint contradict each other
+
+export interface CoreError extends Error {
+  readonly code: CoreErrorCode
+}
+
+/** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
+export type RoleNumber = 0 | 1
+
+/** (N, ℓ, Q, M) and the sizes that follow from them. Immutable; holds no WASM memory worth freeing. */
+export interface LayoutHandle {
+  readonly records: number
+  readonly recordBytes: number
+  readonly partitions: number
+  readonly partitionRecords: number
+  /** M·ℓ */
+  readonly partitionBytes: number
+  /** bytes of one opening proof: 32·⌈log2 M⌉ */
+  readonly proofBytes: number
+  /** ℓ + proofBytes: one entry of an answer */
+  readonly entryBytes: number
+  /** most queries one request may carry */
+  readonly maxBatch: number
+  free(): void
+}
+
+/** The public map from key fingerprint to record index. */
+export interface DirectoryHandle {
+  readonly keys: number
+  encode(): Uint8Array
+  /** index of a fingerprint (16 bytes) in a database of `records`; absent keys get a deterministic one */
+  index(fingerprint: Uint8Array, records: number): number
+  /** indices of many fingerprints, 16 bytes each, in order */
+  indices(fingerprints: Uint8Array, records: number): Uint32Array
+  free(): void
+}
+
+/** The offline phase: partitions in, hint out. Two lanes so that two downloads can run side by side. */
+export interface HintBuilderHandle {
+  /** address in WASM memory of the lane's M·ℓ bytes; fetch it anew after any call that may allocate */
+  lanePointer(lane: number): number
+  /** starts receiving `partition` in `lane`; refused if it is folded already or in the other lane */
+  begin(lane: number, partition: number): void
+  /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
+  absorb(lane: number, bytes: number): void
+  /** checks the content hash, then folds. false: the bytes were wrong, nothing changed, the lane is free */
+  fold(lane: number): boolean
+  /** gives the lane up without folding */
+  abandon(lane: number): void
+  readonly folded: number
+  isFolded(partition: number): boolean
+  /** all partitions folded: the client state. Consumes this handle (it is freed). */
+  finish(): ClientHandle
+  free(): void
+}
+
+/** Permutations and parities, and at most one pending batch of queries. */
+export interface ClientHandle {
+  /**
+   * Makes a pending batch for `indices` (1…maxBatch record indices), with 32 bytes of fresh OS entropy.
+   * The permutations are unchanged until `recon`. Throws `phase` if a batch is pending already.
+   */
+  query(indices: Uint32Array, entropy: Uint8Array): void
+  /** number of queries in the pending batch; 0: none */
+  readonly pending: number
+  /** the pending batch in its stored form, to be made durable before anything is sent */
+  pendingBytes(): Uint8Array
+  /** takes up a stored pending batch again (after a crash) */
+  resume(pending: Uint8Array): void
+  /** count·Q offsets, u16 little-endian: the bytes after a request's header */
+  retrieveVectors(): Uint8Array
+  refreshVectors(): Uint8Array
+  /**
+   * Verifies all count·Q entries of one server's answer (the bytes after the answer's header), without
+   * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.
+   */
+  verify(role: RoleNumber, entries: Uint8Array): boolean
+  /** both answers verified: recovers the records (count·ℓ bytes, in query order) and applies the batch */
+  recon(): Uint8Array
+  condemn(): void
+  readonly condemned: boolean
+  /** bytes of parities, M·ℓ */
+  readonly hintBytes: number
+  /** bytes of permutations, 2·Q·M */
+  readonly permutationBytes: number
+  /** overwrites secrets, then frees */
+  free(): void
+}
+
+/** The server half: flat records, trees, answers. */
+export interface DatabaseHandle {
+  /** address in WASM memory of the Q·M·ℓ bytes of records, zeroed at first */
+  recordsPointer(): number
+  /** hashes partition `q` as it stands in memory and builds its tree */
+  commit(partition: number): void
+  /** 32 bytes each; throws `phase` before `commit` */
+  commitment(partition: number): Uint8Array
+  contentHash(partition: number): Uint8Array
+  /** answers count·Q offsets (u16 little-endian) with count·Q entries; refuses offsets ≥ M */
+  answer(vectors: Uint8Array): Uint8Array
+  free(): void
+}
+
+/** One instance of the WASM module. */
+export interface Core {
+  readonly memory: { readonly buffer: ArrayBuffer }
+  planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
+  layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
+  /** BLAKE3, 32 bytes */
+  blake3(bytes: Uint8Array): Uint8Array
+  /** 16-byte key fingerprint (docs/protocol.md, Keys) */
+  fingerprint(key: Uint8Array): Uint8Array
+  /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
+  fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
+  /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
+  databaseId(seed: Uint8Array): Uint8Array
+  buildDirectory(fingerprints: Uint8Array): DirectoryHandle
+  decodeDirectory(bytes: Uint8Array): DirectoryHandle
+  newHintBuilder(
+    layout: LayoutHandle,
+    commitments: Uint8Array,
+    contentHashes: Uint8Array,
+    entropy: Uint8Array,
+  ): HintBuilderHandle
+  newDatabase(layout: LayoutHandle): DatabaseHandle
+}
