@@ -1,0 +1,127 @@
+// Chromium and Firefox for tests: finds or installs them, and starts them headless.
+//
+// Four ways, the first that works counts: an environment variable, the system's own, Debian's packages (as root), the
+// driver's download into .tools/browsers. If none does, the error names all four; a test is never skipped for
+// want of a browser.  `node tools/browsers.mjs` prints what would be used.
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { ask, root, run } from './steps.mjs'
+
+const kinds = {
+  chromium: {
+    variable: 'PIROUETTE_CHROMIUM',
+    commands: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
+    macApps: ['Chromium.app/Contents/MacOS/Chromium', 'Google Chrome.app/Contents/MacOS/Google Chrome'],
+    debianPackage: 'chromium',
+    download: 'chrome',
+  },
+  firefox: {
+    variable: 'PIROUETTE_FIREFOX',
+    commands: ['firefox', 'firefox-esr'],
+    macApps: ['Firefox.app/Contents/MacOS/firefox'],
+    debianPackage: 'firefox-esr',
+    download: 'firefox',
+  },
+}
+
+const isRoot = process.getuid?.() === 0
+
+/** The path of an executable `chromium` or `firefox`. */
+export async function findBrowser(name) {
+  const kind = kinds[name]
+  const named = process.env[kind.variable]
+  if (named) {
+    if (existsSync(named)) return named
+    throw new Error(`${kind.variable} names ${named}, which does not exist`)
+  }
+  const reasons = []
+  for (const way of [systemBrowser, debianBrowser, downloadedBrowser]) {
+    try {
+      return await way(kind)
+    } catch (error) {
+      reasons.push(error.message)
+    }
+  }
+  const [noSystem, noDebian, noDownload] = reasons
+  throw new Error(
+    `No ${name} for the tests. Any of these would do:\n` +
+      `  1. ${kind.variable}=/path/to/${name} in the environment (not set)\n` +
+      `  2. ${kind.commands.join(', ')} on the PATH${process.platform === 'darwin' ? ' or in Applications' : ''} (${noSystem})\n` +
+      `  3. Debian's package: apt-get install ${kind.debianPackage} (${noDebian})\n` +
+      `  4. the driver's own download: npx @puppeteer/browsers install ${kind.download}@stable (${noDownload})`,
+  )
+}
+
+function systemBrowser(kind) {
+  const folders = (process.env.PATH ?? '').split(delimiter)
+  const candidates = kind.commands.flatMap(command => folders.map(folder => join(folder, command)))
+  if (process.platform === 'darwin') {
+    for (const folder of ['/Applications', join(process.env.HOME ?? '', 'Applications')]) {
+      candidates.push(...kind.macApps.map(app => join(folder, app)))
+    }
+  }
+  // Some distributions put a stub there that only says how to install the real one: ask it for its version.
+  const found = candidates.find(path => existsSync(path) && ask(path, ['--version']) !== undefined)
+  if (found === undefined) throw new Error('none found')
+  return found
+}
+
+async function debianBrowser(kind) {
+  if (ask('apt-get', ['--version']) === undefined) throw new Error('no apt-get here')
+  if (!isRoot) throw new Error('not root')
+  const options = {
+    env: { DEBIAN_FRONTEND: 'noninteractive' },
+  }
+  const wait = ['-o', 'DPkg::Lock::Timeout=300'] // another process may be at it
+  await run('apt-get', [...wait, 'update'], { ...options, mayFail: true })
+  const { code, output } = await run(
+    'apt-get',
+    [...wait, 'install', '--yes', '--no-install-recommends', kind.debianPackage],
+    { ...options, mayFail: true },
+  )
+  if (code !== 0) throw new Error(`apt-get failed: ${output.trim().split('\n').at(-1)}`)
+  return systemBrowser(kind)
+}
+
+async function downloadedBrowser(kind) {
+  const { computeExecutablePath, detectBrowserPlatform, getInstalledBrowsers, install, resolveBuildId } = await import(
+    '@puppeteer/browsers'
+  )
+  const cacheDir = join(root, '.tools', 'browsers')
+  const here = (await getInstalledBrowsers({ cacheDir })).find(one => one.browser === kind.download)
+  if (here) return here.executablePath
+  const platform = detectBrowserPlatform()
+  const buildId = await resolveBuildId(kind.download, platform, 'stable')
+  await install({ browser: kind.download, buildId, cacheDir })
+  return computeExecutablePath({ browser: kind.download, buildId, cacheDir })
+}
+
+/**
+ * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes. Returns
+ * puppeteer-core's Browser; the caller closes it.
+ */
+export async function launchBrowser(name) {
+  const { default: puppeteer } = await import('puppeteer-core')
+  const executablePath = await findBrowser(name)
+  if (name === 'firefox') return puppeteer.launch({ browser: 'firefox', executablePath, headless: true })
+  return puppeteer.launch({
+    browser: 'chrome',
+    executablePath,
+    headless: true,
+    args: [
+      ...(isRoot ? ['--no-sandbox'] : []),
+      '--disable-gpu',
+      '--disable-dev-shm-usage', // small in containers
+      // Nothing but the page under test talks to the network.
+      '--disable-quic',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--no-first-run',
+    ],
+  })
+}
+
+if (process.argv[1] === import.meta.filename) {
+  for (const name of Object.keys(kinds)) console.log(`${name}: ${await findBrowser(name)}`)
+}

@@ -1,0 +1,11 @@
+// All TypeScript tests, wherever they live. They import the packages by name, that is, as built: run them through
+// `npm test`, which builds first.
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    include: ['{packages/*,server,demo}/test/**/*.test.ts', 'tests/**/*.test.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 120_000,
+  },
+})
