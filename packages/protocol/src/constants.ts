@@ -1,0 +1,33 @@
+// Numbers of docs/protocol.md that do not depend on a database.
+
+/** The wire format this package speaks. */
+export const FORMAT = 1
+
+/** Commitment suite 1: a Merkle tree over BLAKE3 for each partition. */
+export const SUITE_MERKLE_BLAKE3 = 1
+
+/** Longest key, in bytes of its UTF-8. */
+export const MAX_KEY_BYTES = 4096
+
+/** A key's fingerprint, as it stands at the head of a keyed record. */
+export const FINGERPRINT_BYTES = 16
+
+/** A BLAKE3 hash: contents, manifests, tree nodes, commitments. */
+export const HASH_BYTES = 32
+
+/** A database id. */
+export const DATABASE_ID_BYTES = 16
+
+/** The head of a query and of an answer; vectors or entries follow. */
+export const HEADER_BYTES = 40
+
+/** The fixed part of a manifest; 64 bytes for each partition follow. */
+export const MANIFEST_HEADER_BYTES = 168
+
+/** One offset of a query vector: a u16. */
+export const OFFSET_BYTES = 2
+
+/** Largest Q, largest M and largest ℓ. */
+export const MAX_PARTITIONS = 65_536
+export const MAX_PARTITION_RECORDS = 65_536
+export const MAX_RECORD_BYTES = 65_536

@@ -1,0 +1,223 @@
+// The manifest: the public parameters of one epoch in canonical bytes (docs/protocol.md, Manifest). Clients compare
+// the bytes of two servers, so equal parameters must give equal bytes and every byte must be accounted for.
+
+import { checkInteger, checkLength, checkMagic, isZero, viewOf, writeMagic } from './bytes.js'
+import {
+  DATABASE_ID_BYTES,
+  FINGERPRINT_BYTES,
+  FORMAT,
+  HASH_BYTES,
+  MANIFEST_HEADER_BYTES,
+  MAX_PARTITION_RECORDS,
+  MAX_PARTITIONS,
+  MAX_RECORD_BYTES,
+  SUITE_MERKLE_BLAKE3,
+} from './constants.js'
+import { malformed, WireError } from './errors.js'
+
+/** What a manifest says. Hashes are 32 bytes; the two per-partition lists are 32·Q bytes, partition 0 first. */
+export interface Manifest {
+  readonly suite: number
+  /** 16 bytes */
+  readonly databaseId: Uint8Array
+  /** from 1; another generation has another layout or directory */
+  readonly generation: number
+  /** from 1, consecutive */
+  readonly epoch: number
+  /** N */
+  readonly records: number
+  /** ℓ: whole length of a stored record */
+  readonly recordBytes: number
+  /** Q */
+  readonly partitions: number
+  /** M */
+  readonly partitionRecords: number
+  /** length of every value, or with `variable` the longest allowed */
+  readonly valueBytes: number
+  /** records begin with their key's fingerprint */
+  readonly keyed: boolean
+  /** records state their value's length */
+  readonly variable: boolean
+  /** seconds since 1970; 0: none */
+  readonly expires: number
+  /** 0 in a keyless database */
+  readonly directoryBytes: number
+  /** 0: no update list */
+  readonly updateListBytes: number
+  readonly directoryHash: Uint8Array
+  readonly updateListHash: Uint8Array
+  /** zero in the first epoch of a generation */
+  readonly previousManifest: Uint8Array
+  readonly commitments: Uint8Array
+  readonly contentHashes: Uint8Array
+}
+
+const MAGIC = 'PIRM'
+const PER_PARTITION_BYTES = 2 * HASH_BYTES
+const MAX_U32 = 0xffff_ffff
+
+/** Where the fields stand. */
+const AT = {
+  format: 4,
+  suite: 6,
+  databaseId: 8,
+  generation: 24,
+  epoch: 28,
+  records: 32,
+  recordBytes: 36,
+  partitions: 40,
+  partitionRecords: 44,
+  valueBytes: 48,
+  keyed: 52,
+  variable: 53,
+  reserved: 54,
+  expires: 56,
+  directoryBytes: 64,
+  updateListBytes: 68,
+  directoryHash: 72,
+  updateListHash: 104,
+  previousManifest: 136,
+} as const
+
+/** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  checkManifest(manifest)
+  const bytes = new Uint8Array(MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * manifest.partitions)
+  const view = viewOf(bytes)
+  writeMagic(bytes, MAGIC)
+  view.setUint16(AT.format, FORMAT, true)
+  view.setUint16(AT.suite, manifest.suite, true)
+  bytes.set(manifest.databaseId, AT.databaseId)
+  view.setUint32(AT.generation, manifest.generation, true)
+  view.setUint32(AT.epoch, manifest.epoch, true)
+  view.setUint32(AT.records, manifest.records, true)
+  view.setUint32(AT.recordBytes, manifest.recordBytes, true)
+  view.setUint32(AT.partitions, manifest.partitions, true)
+  view.setUint32(AT.partitionRecords, manifest.partitionRecords, true)
+  view.setUint32(AT.valueBytes, manifest.valueBytes, true)
+  bytes[AT.keyed] = manifest.keyed ? 1 : 0
+  bytes[AT.variable] = manifest.variable ? 1 : 0
+  view.setBigUint64(AT.expires, BigInt(manifest.expires), true)
+  view.setUint32(AT.directoryBytes, manifest.directoryBytes, true)
+  view.setUint32(AT.updateListBytes, manifest.updateListBytes, true)
+  bytes.set(manifest.directoryHash, AT.directoryHash)
+  bytes.set(manifest.updateListHash, AT.updateListHash)
+  bytes.set(manifest.previousManifest, AT.previousManifest)
+  for (let q = 0; q < manifest.partitions; q++) {
+    const at = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * q
+    bytes.set(hashAt(manifest.commitments, q), at)
+    bytes.set(contentHash(manifest, q), at + HASH_BYTES)
+  }
+  return bytes
+}
+
+/**
+ * Reads a manifest and checks every rule of the format. The result shares no memory with `bytes`.
+ * Throws WireError, and nothing else, for any bytes that `encodeManifest` would not have written.
+ */
+export function decodeManifest(bytes: Uint8Array): Manifest {
+  if (bytes.length < MANIFEST_HEADER_BYTES) {
+    malformed('manifest length', `at least ${MANIFEST_HEADER_BYTES} bytes`, bytes.length)
+  }
+  checkMagic(bytes, MAGIC)
+  const view = viewOf(bytes)
+  checkVersion('manifest', view.getUint16(AT.format, true), view.getUint16(AT.suite, true))
+  const partitions = view.getUint32(AT.partitions, true)
+  checkInteger('partitions', partitions, 1, MAX_PARTITIONS)
+  checkLength('manifest length', bytes, MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions)
+  if (!isZero(bytes, AT.reserved, AT.expires)) malformed('reserved bytes', 'zero', 'others')
+  const expires = view.getBigUint64(AT.expires, true)
+  if (expires > BigInt(Number.MAX_SAFE_INTEGER)) malformed('expiry', 'at most 2^53 - 1 seconds', `${expires}`)
+
+  const commitments = new Uint8Array(HASH_BYTES * partitions)
+  const contentHashes = new Uint8Array(HASH_BYTES * partitions)
+  for (let q = 0; q < partitions; q++) {
+    const at = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * q
+    commitments.set(bytes.subarray(at, at + HASH_BYTES), HASH_BYTES * q)
+    contentHashes.set(bytes.subarray(at + HASH_BYTES, at + PER_PARTITION_BYTES), HASH_BYTES * q)
+  }
+  const manifest: Manifest = {
+    suite: view.getUint16(AT.suite, true),
+    databaseId: bytes.slice(AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
+    generation: view.getUint32(AT.generation, true),
+    epoch: view.getUint32(AT.epoch, true),
+    records: view.getUint32(AT.records, true),
+    recordBytes: view.getUint32(AT.recordBytes, true),
+    partitions,
+    partitionRecords: view.getUint32(AT.partitionRecords, true),
+    valueBytes: view.getUint32(AT.valueBytes, true),
+    keyed: flag('keyed', bytes[AT.keyed]!),
+    variable: flag('variable', bytes[AT.variable]!),
+    expires: Number(expires),
+    directoryBytes: view.getUint32(AT.directoryBytes, true),
+    updateListBytes: view.getUint32(AT.updateListBytes, true),
+    directoryHash: bytes.slice(AT.directoryHash, AT.directoryHash + HASH_BYTES),
+    updateListHash: bytes.slice(AT.updateListHash, AT.updateListHash + HASH_BYTES),
+    previousManifest: bytes.slice(AT.previousManifest, AT.previousManifest + HASH_BYTES),
+    commitments,
+    contentHashes,
+  }
+  checkManifest(manifest)
+  return manifest
+}
+
+/** The plain BLAKE3 of partition `q`, a view into the manifest. */
+export function contentHash(manifest: Pick<Manifest, 'contentHashes'>, q: number): Uint8Array {
+  return hashAt(manifest.contentHashes, q)
+}
+
+/** Refuses a format or suite this software does not know; `what` names the message. */
+export function checkVersion(what: string, format: number, suite: number): void {
+  if (format !== FORMAT) throw new WireError('version', `${what} format: expected ${FORMAT}, got ${format}`)
+  if (suite !== SUITE_MERKLE_BLAKE3) {
+    throw new WireError('version', `${what} suite: expected ${SUITE_MERKLE_BLAKE3}, got ${suite}`)
+  }
+}
+
+/** The rules that bind the fields to one another; one place for both directions. */
+function checkManifest(manifest: Manifest): void {
+  const { records, recordBytes, partitions, partitionRecords, valueBytes, keyed, variable } = manifest
+  checkVersion('manifest', FORMAT, manifest.suite)
+  checkLength('database id', manifest.databaseId, DATABASE_ID_BYTES)
+  checkInteger('generation', manifest.generation, 1, MAX_U32)
+  checkInteger('epoch', manifest.epoch, 1, MAX_U32)
+  checkInteger('record bytes', recordBytes, 1, MAX_RECORD_BYTES)
+  checkInteger('partitions', partitions, 1, MAX_PARTITIONS)
+  checkInteger('partition records', partitionRecords, 1, MAX_PARTITION_RECORDS)
+  checkInteger('records', records, 1, Math.min(MAX_U32, partitions * partitionRecords))
+  checkInteger('value bytes', valueBytes, 0, MAX_RECORD_BYTES)
+  checkInteger(
+    'record bytes',
+    recordBytes,
+    ...exactly((keyed ? FINGERPRINT_BYTES : 0) + (variable ? 2 : 0) + valueBytes),
+  )
+  checkInteger('expiry', manifest.expires, 0, Number.MAX_SAFE_INTEGER)
+
+  checkInteger('directory length', manifest.directoryBytes, ...(keyed ? ([1, MAX_U32] as const) : exactly(0)))
+  checkLength('directory hash', manifest.directoryHash, HASH_BYTES)
+  if (!keyed && !isZero(manifest.directoryHash)) malformed('directory hash', 'zero without keys', 'others')
+  checkInteger('update list length', manifest.updateListBytes, 0, MAX_U32)
+  checkLength('update list hash', manifest.updateListHash, HASH_BYTES)
+  if (manifest.updateListBytes === 0 && !isZero(manifest.updateListHash)) {
+    malformed('update list hash', 'zero without an update list', 'others')
+  }
+  checkLength('previous manifest', manifest.previousManifest, HASH_BYTES)
+  if (manifest.epoch === 1 && !isZero(manifest.previousManifest)) {
+    malformed('previous manifest', 'zero in the first epoch', 'others')
+  }
+  checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
+  checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
+}
+
+function exactly(value: number): readonly [number, number] {
+  return [value, value]
+}
+
+function flag(field: string, byte: number): boolean {
+  if (byte > 1) malformed(field, '0 or 1', byte)
+  return byte === 1
+}
+
+function hashAt(hashes: Uint8Array, q: number): Uint8Array {
+  return hashes.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1))
+}

@@ -1,0 +1,119 @@
+// Queries and answers: the same 40 bytes of header, then vectors one way and entries the other (docs/protocol.md,
+// HTTP). Their lengths depend on the manifest and the batch's count alone.
+
+import { checkInteger, checkLength, checkMagic, equalBytes, isZero, toHex, viewOf, writeMagic } from './bytes.js'
+import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES } from './constants.js'
+import { malformed } from './errors.js'
+import { answerBytes, maxBatch, vectorBytes } from './geometry.js'
+import { checkVersion, type Manifest } from './manifest.js'
+
+/** What a query or an answer says before its body. */
+export interface MessageHeader {
+  readonly suite: number
+  /** 16 bytes */
+  readonly databaseId: Uint8Array
+  readonly generation: number
+  readonly epoch: number
+  /** Q */
+  readonly partitions: number
+  /** queries in the batch, from 1 */
+  readonly count: number
+}
+
+/** A query as it arrives at a server, which has yet to find the manifest it speaks of. */
+export interface Query extends MessageHeader {
+  /** count·Q offsets, u16 little-endian; a view into the query's bytes. The offsets are not checked. */
+  readonly vectors: Uint8Array
+}
+
+const QUERY_MAGIC = 'PIRQ'
+const ANSWER_MAGIC = 'PIRA'
+const MAX_COUNT = 0xffff
+
+/** Where the fields stand. */
+const AT = {
+  format: 4,
+  suite: 6,
+  databaseId: 8,
+  generation: 24,
+  epoch: 28,
+  partitions: 32,
+  count: 36,
+  reserved: 38,
+} as const
+
+/** A query of `count` vectors (count·Q offsets, u16 little-endian). Throws WireError on a wrong length or count. */
+export function encodeQuery(manifest: Manifest, count: number, vectors: Uint8Array): Uint8Array {
+  checkInteger('count', count, 1, maxBatch(manifest))
+  checkLength('vectors', vectors, vectorBytes(manifest, count))
+  return encodeMessage(QUERY_MAGIC, manifest, count, vectors)
+}
+
+/**
+ * Reads a query's header and checks that its length is the one the header calls for. Whether the server knows the
+ * database and epoch, whether Q and count suit it, and whether every offset is below M, is the server's to check.
+ * Throws WireError on anything malformed.
+ */
+export function decodeQuery(bytes: Uint8Array): Query {
+  const header = decodeHeader('query', QUERY_MAGIC, bytes)
+  checkInteger('partitions', header.partitions, 1, MAX_PARTITIONS)
+  checkInteger('count', header.count, 1, MAX_COUNT)
+  checkLength('query length', bytes, HEADER_BYTES + header.count * header.partitions * OFFSET_BYTES)
+  return { ...header, vectors: bytes.subarray(HEADER_BYTES) }
+}
+
+/** An answer of count·Q entries. Throws WireError on a wrong length or count. */
+export function encodeAnswer(manifest: Manifest, count: number, entries: Uint8Array): Uint8Array {
+  checkInteger('count', count, 1, maxBatch(manifest))
+  checkLength('entries', entries, answerBytes(manifest, count) - HEADER_BYTES)
+  return encodeMessage(ANSWER_MAGIC, manifest, count, entries)
+}
+
+/**
+ * The count·Q entries of an answer, as a view into `bytes`. Throws WireError, naming the field, unless the answer is
+ * for exactly this manifest's database, generation and epoch and for `count` queries. The entries are not verified.
+ */
+export function decodeAnswer(manifest: Manifest, count: number, bytes: Uint8Array): Uint8Array {
+  const header = decodeHeader('answer', ANSWER_MAGIC, bytes)
+  if (!equalBytes(header.databaseId, manifest.databaseId)) {
+    malformed('answer database', toHex(manifest.databaseId), toHex(header.databaseId))
+  }
+  if (header.generation !== manifest.generation) malformed('answer generation', manifest.generation, header.generation)
+  if (header.epoch !== manifest.epoch) malformed('answer epoch', manifest.epoch, header.epoch)
+  if (header.partitions !== manifest.partitions) malformed('answer partitions', manifest.partitions, header.partitions)
+  if (header.count !== count) malformed('answer count', count, header.count)
+  checkLength('answer length', bytes, answerBytes(manifest, count))
+  return bytes.subarray(HEADER_BYTES)
+}
+
+function encodeMessage(magic: string, manifest: Manifest, count: number, body: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(HEADER_BYTES + body.length)
+  const view = viewOf(bytes)
+  writeMagic(bytes, magic)
+  view.setUint16(AT.format, FORMAT, true)
+  view.setUint16(AT.suite, manifest.suite, true)
+  bytes.set(manifest.databaseId, AT.databaseId)
+  view.setUint32(AT.generation, manifest.generation, true)
+  view.setUint32(AT.epoch, manifest.epoch, true)
+  view.setUint32(AT.partitions, manifest.partitions, true)
+  view.setUint16(AT.count, count, true)
+  bytes.set(body, HEADER_BYTES)
+  return bytes
+}
+
+function decodeHeader(what: string, magic: string, bytes: Uint8Array): MessageHeader {
+  if (bytes.length < HEADER_BYTES) malformed(`${what} length`, `at least ${HEADER_BYTES} bytes`, bytes.length)
+  checkMagic(bytes, magic)
+  const view = viewOf(bytes)
+  const suite = view.getUint16(AT.suite, true)
+  checkVersion(what, view.getUint16(AT.format, true), suite)
+  if (!isZero(bytes, AT.reserved, HEADER_BYTES)) malformed('reserved bytes', 'zero', 'others')
+  return {
+    suite,
+    databaseId: bytes.slice(AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
+    generation: view.getUint32(AT.generation, true),
+    epoch: view.getUint32(AT.epoch, true),
+    partitions: view.getUint32(AT.partitions, true),
+    count: view.getUint16(AT.count, true),
+  }
+}

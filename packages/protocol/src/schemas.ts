@@ -1,0 +1,34 @@
+// The JSON and URL parts of the protocol as TypeBox schemas, for the server's routes and for tests. A separate entry,
+// `@pirouette/protocol/schemas`, so that clients do not carry TypeBox.
+
+import { Type } from 'typebox'
+import { ERROR_CODES, type ErrorCode } from './error-reply.js'
+
+const MAX_U32 = 0xffff_ffff
+const positiveU32 = () => Type.Integer({ minimum: 1, maximum: MAX_U32 })
+const hashDigits = () => Type.String({ pattern: '^[0-9a-f]{64}$' })
+
+export const ErrorReplySchema = Type.Object({
+  code: Type.Enum(Object.keys(ERROR_CODES) as ErrorCode[]),
+  message: Type.String(),
+})
+
+export const InfoSchema = Type.Object({
+  format: Type.Literal(1),
+  software: Type.String(),
+  epochs: Type.Array(Type.Object({ generation: positiveU32(), epoch: positiveU32(), manifest: hashDigits() })),
+  offers: Type.Object({
+    proofs: Type.Array(Type.String()),
+    updates: Type.Array(Type.String()),
+    push: Type.Boolean(),
+  }),
+  signatures: Type.Array(Type.Unknown()),
+})
+
+/** `?generation=G&epoch=E`: both or neither. */
+export const ManifestQuerySchema = Type.Object(
+  { generation: Type.Optional(positiveU32()), epoch: Type.Optional(positiveU32()) },
+  { dependentRequired: { generation: ['epoch'], epoch: ['generation'] } },
+)
+
+export const BlobParamsSchema = Type.Object({ hash: hashDigits() })
