@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'vitest'
+import { answerBytes, depth, entryBytes, maxBatch, partitionBytes, proofBytes, queryBytes } from '../src/index.js'
+
+const layout = (recordBytes: number, partitions: number, partitionRecords: number) => ({
+  recordBytes,
+  partitions,
+  partitionRecords,
+})
+
+describe('sizes', () => {
+  test('depth is ⌈log2 M⌉ at every boundary', () => {
+    for (let bits = 0; bits <= 16; bits++) {
+      expect(depth(layout(1, 1, 2 ** bits))).toBe(bits)
+      if (bits > 0 && bits < 16) expect(depth(layout(1, 1, 2 ** bits + 1))).toBe(bits + 1)
+      if (bits > 1) expect(depth(layout(1, 1, 2 ** bits - 1))).toBe(bits)
+    }
+  })
+
+  test('of a million records of 32 bytes are those of docs/protocol.md', () => {
+    const million = layout(32, 16, 65_536)
+    expect([proofBytes(million), entryBytes(million), partitionBytes(million)]).toEqual([512, 544, 2_097_152])
+    expect([queryBytes(million, 1), answerBytes(million, 1)]).toEqual([40 + 32, 40 + 8704])
+    expect([queryBytes(million, 8), answerBytes(million, 8)]).toEqual([40 + 256, 40 + 69_632])
+  })
+
+  test('a batch is at most 64 queries or 8 MiB of entries, and at least 1 query', () => {
+    expect(maxBatch(layout(32, 16, 65_536))).toBe(64)
+    expect(maxBatch(layout(65_536, 16, 1))).toBe(8)
+    expect(maxBatch(layout(65_536, 16, 2))).toBe(7)
+    expect(maxBatch(layout(65_536, 65_536, 65_536))).toBe(1)
+  })
+})

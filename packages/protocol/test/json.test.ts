@@ -1,0 +1,98 @@
+import fc from 'fast-check'
+import { Check } from 'typebox/value'
+import { describe, expect, test } from 'vitest'
+import { ERROR_CODES, fromHex, type Info, parseErrorReply, parseInfo, toHex, WireError } from '../src/index.js'
+import { ErrorReplySchema, InfoSchema, ManifestQuerySchema } from '../src/schemas.js'
+
+const info: Info = {
+  format: 1,
+  software: 'pirouette/0.1.0',
+  epochs: [{ generation: 1, epoch: 1, manifest: 'ab'.repeat(32) }],
+  offers: { proofs: ['merkle'], updates: [], push: false },
+  signatures: [],
+}
+
+/** Calls `parse` and lets only WireError pass. */
+function refusedOr<T>(parse: () => T): T | undefined {
+  try {
+    return parse()
+  } catch (error) {
+    if (error instanceof WireError) return undefined
+    throw error
+  }
+}
+
+describe('/v1/info', () => {
+  test('is read as it was written, and what it does not know is left out', () => {
+    expect(parseInfo(JSON.parse(JSON.stringify(info)))).toEqual(info)
+    expect(parseInfo({ ...info, future: 1 })).toEqual(info)
+  })
+
+  test('any JSON is refused with a WireError or is valid by the schema too', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), json => {
+        expect(refusedOr(() => parseInfo(json))).toBeUndefined()
+      }),
+    )
+    const keys = Object.keys(info) as (keyof Info)[]
+    fc.assert(
+      fc.property(fc.constantFrom(...keys), fc.jsonValue(), (key, value) => {
+        const parsed = refusedOr(() => parseInfo({ ...info, [key]: value }))
+        if (parsed !== undefined) expect(Check(InfoSchema, parsed)).toBe(true)
+      }),
+    )
+  })
+
+  test('of another format is a version error', () => {
+    expect(() => parseInfo({ ...info, format: 2 })).toThrow(expect.objectContaining({ code: 'version' }))
+  })
+})
+
+describe('an error reply', () => {
+  test('of every code is read as it was written', () => {
+    for (const code of Object.keys(ERROR_CODES)) {
+      const reply = { code, message: 'why' }
+      expect(parseErrorReply(JSON.stringify(reply))).toEqual(reply)
+      expect(Check(ErrorReplySchema, reply)).toBe(true)
+    }
+  })
+
+  test('any text is refused with a WireError or is valid by the schema too', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), text => {
+        const reply = refusedOr(() => parseErrorReply(text))
+        if (reply !== undefined) expect(Check(ErrorReplySchema, reply)).toBe(true)
+      }),
+    )
+    for (const text of [
+      '{"code":"toString","message":""}',
+      '{"code":"internal"}',
+      JSON.stringify({ code: 'internal', message: 'x'.repeat(1025) }),
+      'null',
+      '',
+    ]) {
+      expect(() => parseErrorReply(text)).toThrow(WireError)
+    }
+  })
+})
+
+test('a manifest is asked for by generation and epoch together, or by neither', () => {
+  expect(Check(ManifestQuerySchema, {})).toBe(true)
+  expect(Check(ManifestQuerySchema, { generation: 1, epoch: 2 })).toBe(true)
+  expect(Check(ManifestQuerySchema, { generation: 1 })).toBe(false)
+  expect(Check(ManifestQuerySchema, { generation: 0, epoch: 1 })).toBe(false)
+})
+
+describe('hex', () => {
+  test('round-trips', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), bytes => {
+        expect(fromHex(toHex(bytes))).toEqual(bytes)
+      }),
+    )
+  })
+
+  test.each(['a', 'AB', '0g', ' 00', '0x00', '00\n'])('refuses %j', text => {
+    expect(() => fromHex(text)).toThrow(WireError)
+  })
+})
