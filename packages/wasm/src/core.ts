@@ -2,7 +2,8 @@
 // not. Everything crosses as flat bytes; no call is made per record. Handles own WASM memory: `free()`.
 //
 // Every method that can refuse its input throws an `Error` with a stable `code` (see CoreErrorCode).
-// A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is dead (see `Core.dead`).
+// A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is dead. Report it with `discardCore`, which
+// makes every handle of that instance unusable and the next `loadCore()` start a fresh one.
 
 /** Stable codes of errors thrown by the core. */
 export type CoreErrorCode =
@@ -13,7 +14,6 @@ export type CoreErrorCode =
   | 'state' // state bytes that are torn, foreign or of another version
   | 'phase' // a call out of order, e.g. a query while another is pending
   | 'condemned' // the hint must never be used again
-  | 'corrupt' // verified answers and the local hint contradict each other
 
 export interface CoreError extends Error {
   readonly code: CoreErrorCode
@@ -64,7 +64,7 @@ export interface HintBuilderHandle {
   abandon(lane: number): void
   readonly folded: number
   isFolded(partition: number): boolean
-  /** all partitions folded: the client state. Consumes this handle (it is freed). */
+  /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
   finish(): ClientHandle
   free(): void
 }
@@ -138,4 +138,6 @@ export interface Core {
     entropy: Uint8Array,
   ): HintBuilderHandle
   newDatabase(layout: LayoutHandle): DatabaseHandle
+  /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
+  hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

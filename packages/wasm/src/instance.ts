@@ -1,0 +1,55 @@
+// One WebAssembly instance at a time, shared by everything in this realm, behind the `Core` interface.
+//
+// wasm-bindgen's glue keeps the instance in a module variable; handles remember which instance they belong to and
+// refuse to run on another. After a trap the instance's memory cannot be trusted, so it is replaced, never reused.
+
+import * as glue from '../generated/pirouette.js'
+import type { Core, LayoutHandle } from './core.js'
+
+/** Supplies the compiled module, once. */
+export type ModuleSource = () => Promise<WebAssembly.Module>
+
+let loading: Promise<void> | undefined
+let current: Core | undefined
+
+/** The running core, started from `source` if none is. */
+export async function loadCoreFrom(source: ModuleSource): Promise<Core> {
+  loading ??= source().then(module => {
+    glue.initSync({ module })
+  })
+  try {
+    await loading
+  } catch (error) {
+    loading = undefined // a failed download or compilation may succeed next time
+    throw error
+  }
+  current ??= currentCore()
+  return current
+}
+
+/** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
+export function discardCore(core: Core): void {
+  if (core !== current) return
+  glue.__wbg_reset_state()
+  current = undefined
+}
+
+function currentCore(): Core {
+  const { memory } = glue.initSync() // returns the running instance's exports
+  // The glue declares its parameters as its own classes; our interface declares what those classes have in public.
+  const own = (layout: LayoutHandle) => layout as glue.LayoutHandle
+  return {
+    memory,
+    planLayout: glue.LayoutHandle.plan,
+    layout: (...numbers) => new glue.LayoutHandle(...numbers),
+    blake3: glue.blake3,
+    fingerprint: glue.fingerprint,
+    fingerprints: glue.fingerprints,
+    databaseId: glue.databaseId,
+    buildDirectory: glue.DirectoryHandle.build,
+    decodeDirectory: glue.DirectoryHandle.decode,
+    newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
+    newDatabase: layout => new glue.DatabaseHandle(own(layout)),
+    hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(own(layout), entropy),
+  }
+}

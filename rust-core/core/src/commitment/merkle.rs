@@ -1,0 +1,218 @@
+//! Merkle trees over BLAKE3 (suite 1; docs/protocol.md, Commitments and proofs).
+//!
+//! Leaf and node hashes have keys of their own, so that neither passes as the other; a node is one BLAKE3 block.
+//! Levels are stored one after the other, leaves first, level k having ⌈M/2^k⌉ nodes; a sibling beyond its level
+//! counts as zeros, so that every proof has d = ⌈log₂ M⌉ siblings and M need not be a power of two.
+
+use std::sync::OnceLock;
+
+use super::{COMMITMENT_BYTES, VectorCommitment};
+use crate::layout::Layout;
+
+const DIGEST_BYTES: usize = 32;
+const LEAF_CONTEXT: &str = "pirouette 2026-11 merkle leaf v1";
+const NODE_CONTEXT: &str = "pirouette 2026-11 merkle node v1";
+
+type Digest = [u8; DIGEST_BYTES];
+
+/// The keys of leaf and node hashes, derived once.
+struct Keys {
+    leaf: Digest,
+    node: Digest,
+}
+
+fn keys() -> &'static Keys {
+    static KEYS: OnceLock<Keys> = OnceLock::new();
+    KEYS.get_or_init(|| Keys {
+        leaf: blake3::derive_key(LEAF_CONTEXT, &[]),
+        node: blake3::derive_key(NODE_CONTEXT, &[]),
+    })
+}
+
+fn leaf(record: &[u8]) -> Digest {
+    *blake3::keyed_hash(&keys().leaf, record).as_bytes()
+}
+
+fn node(children: &[u8; 2 * DIGEST_BYTES]) -> Digest {
+    *blake3::keyed_hash(&keys().node, children).as_bytes()
+}
+
+fn join(left: &[u8], right: &[u8]) -> [u8; 2 * DIGEST_BYTES] {
+    let mut children = [0; 2 * DIGEST_BYTES];
+    children[..DIGEST_BYTES].copy_from_slice(left);
+    children[DIGEST_BYTES..].copy_from_slice(right);
+    children
+}
+
+/// Widths of the levels, leaves first, the root's 1 last.
+fn widths(layout: &Layout) -> impl Iterator<Item = usize> + use<> {
+    let leaves = layout.partition_records();
+    (0..=layout.depth()).map(move |level| leaves.div_ceil(1 << level))
+}
+
+/// The digest at `index` of a level, or zeros beyond it.
+fn digest_at(level: &[u8], index: usize) -> Digest {
+    level.chunks_exact(DIGEST_BYTES).nth(index).map_or([0; DIGEST_BYTES], |digest| digest.try_into().unwrap_or_default())
+}
+
+/// Merkle over BLAKE3.
+pub struct Merkle;
+
+impl VectorCommitment for Merkle {
+    const NAME: &'static str = "merkle";
+
+    fn proof_bytes(layout: &Layout) -> usize {
+        layout.depth() as usize * DIGEST_BYTES
+    }
+
+    fn auxiliary_bytes(layout: &Layout) -> usize {
+        widths(layout).sum::<usize>() * DIGEST_BYTES
+    }
+
+    fn build(layout: &Layout, partition: &[u8], auxiliary: &mut [u8]) {
+        let (mut level, mut above) = auxiliary.split_at_mut(layout.partition_records() * DIGEST_BYTES);
+        for (record, digest) in partition.chunks_exact(layout.record_bytes()).zip(level.chunks_exact_mut(DIGEST_BYTES)) {
+            digest.copy_from_slice(&leaf(record));
+        }
+        for width in widths(layout).skip(1) {
+            let (parents, rest) = above.split_at_mut(width * DIGEST_BYTES);
+            for (pair, parent) in level.chunks(2 * DIGEST_BYTES).zip(parents.chunks_exact_mut(DIGEST_BYTES)) {
+                parent.copy_from_slice(&node(&join(&pair[..DIGEST_BYTES], &digest_at(pair, 1))));
+            }
+            (level, above) = (parents, rest);
+        }
+    }
+
+    fn commitment(auxiliary: &[u8]) -> [u8; COMMITMENT_BYTES] {
+        auxiliary.last_chunk().copied().unwrap_or_default()
+    }
+
+    fn open(layout: &Layout, auxiliary: &[u8], offset: usize, proof: &mut [u8]) {
+        let mut rest = auxiliary;
+        let mut index = offset;
+        for (width, sibling) in widths(layout).zip(proof.chunks_exact_mut(DIGEST_BYTES)) {
+            let (level, above) = rest.split_at(width * DIGEST_BYTES);
+            sibling.copy_from_slice(&digest_at(level, index ^ 1));
+            (rest, index) = (above, index >> 1);
+        }
+    }
+
+    fn verify(
+        layout: &Layout,
+        commitment: &[u8; COMMITMENT_BYTES],
+        offset: usize,
+        record: &[u8],
+        proof: &[u8],
+    ) -> bool {
+        let mut digest = leaf(record);
+        for (level, sibling) in proof.chunks_exact(DIGEST_BYTES).enumerate() {
+            digest = if offset >> level & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
+        }
+        // Lengths are the layout's: a server decides neither the depth nor the index.
+        let lengths = record.len() == layout.record_bytes() && proof.len() == Self::proof_bytes(layout);
+        blake3::Hash::from(digest) == blake3::Hash::from(*commitment) && lengths
+    }
+
+    fn update(layout: &Layout, auxiliary: &mut [u8], offset: usize, record: &[u8]) {
+        let mut rest = auxiliary;
+        let mut index = offset;
+        let mut digest = leaf(record);
+        for width in widths(layout) {
+            let (level, above) = rest.split_at_mut(width * DIGEST_BYTES);
+            level[index * DIGEST_BYTES..][..DIGEST_BYTES].copy_from_slice(&digest);
+            let pair = index & !1;
+            digest = node(&join(&digest_at(level, pair), &digest_at(level, pair + 1)));
+            (rest, index) = (above, index >> 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn layout(partition_records: usize, record_bytes: usize) -> Layout {
+        Layout::new(1, record_bytes as u64, 1, partition_records as u64).unwrap()
+    }
+
+    fn tree(layout: &Layout, partition: &[u8]) -> Vec<u8> {
+        let mut auxiliary = vec![0; Merkle::auxiliary_bytes(layout)];
+        Merkle::build(layout, partition, &mut auxiliary);
+        auxiliary
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        let mut out = vec![0; count];
+        blake3::Hasher::new().update(b"test records").finalize_xof().fill(&mut out);
+        out
+    }
+
+    #[test]
+    fn every_offset_opens_and_every_flipped_bit_is_refused() {
+        for records in [1, 2, 3, 4, 5, 7, 8, 9, 17] {
+            let layout = layout(records, 3);
+            let partition = bytes(records * 3);
+            let tree = tree(&layout, &partition);
+            let commitment = Merkle::commitment(&tree);
+            let mut proof = vec![0; Merkle::proof_bytes(&layout)];
+            for (offset, record) in partition.chunks_exact(3).enumerate() {
+                Merkle::open(&layout, &tree, offset, &mut proof);
+                assert!(Merkle::verify(&layout, &commitment, offset, record, &proof));
+                for bit in 0..(record.len() + proof.len()) * 8 {
+                    let (mut record, mut proof) = (record.to_vec(), proof.clone());
+                    let position = bit / 8;
+                    let byte = if position < 3 { &mut record[position] } else { &mut proof[position - 3] };
+                    *byte ^= 1 << (bit % 8);
+                    assert!(!Merkle::verify(&layout, &commitment, offset, &record, &proof), "bit {bit}");
+                }
+                for other in (0..records).filter(|&other| other != offset) {
+                    assert!(!Merkle::verify(&layout, &commitment, other, record, &proof), "index taken from the proof");
+                }
+            }
+        }
+    }
+
+    // Pitfall 13: a verifier whose loop never runs accepts everything.
+    #[test]
+    fn an_all_flipped_answer_is_refused() {
+        let layout = layout(5, 3);
+        let partition = bytes(15);
+        let tree = tree(&layout, &partition);
+        let mut proof = vec![0; Merkle::proof_bytes(&layout)];
+        Merkle::open(&layout, &tree, 2, &mut proof);
+        let flipped = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<_>>();
+        let commitment = Merkle::commitment(&tree);
+        assert!(!Merkle::verify(&layout, &commitment, 2, &flipped(&partition[6..9]), &flipped(&proof)));
+    }
+
+    // Pitfall 14: leaves of 64 bytes that look like two digests must not pass as an inner node, nor a longer or
+    // shorter path for the layout's.
+    #[test]
+    fn neither_a_node_as_leaf_nor_another_depth_is_accepted() {
+        let inner = layout(2, 64);
+        let partition = bytes(128);
+        let tree = tree(&inner, &partition);
+        let as_leaf = layout(1, 64);
+        let commitment = Merkle::commitment(&tree);
+        assert!(!Merkle::verify(&as_leaf, &commitment, 0, &tree[..64], &[]));
+        assert!(!Merkle::verify(&inner, &commitment, 0, &partition[..64], &[]));
+        assert!(!Merkle::verify(&inner, &commitment, 0, &partition[..64], &tree[..64]));
+    }
+
+    proptest! {
+        // Pitfall 15: batched updates that left stale nodes.
+        #[test]
+        fn updates_equal_rebuilding(records in 1usize..40, edits in prop::collection::vec((0usize..40, any::<[u8; 4]>()), 0..20)) {
+            let layout = layout(records, 4);
+            let mut partition = bytes(records * 4);
+            let mut updated = tree(&layout, &partition);
+            for (offset, record) in edits {
+                let offset = offset % records;
+                partition[offset * 4..][..4].copy_from_slice(&record);
+                Merkle::update(&layout, &mut updated, offset, &record);
+            }
+            prop_assert_eq!(updated, tree(&layout, &partition));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The offline phase (Fig. 4, `RequestHint` and `VerSetup`): partitions stream in, each is checked against the content
+//! hash both servers agreed on and then folded under its own fresh permutation into the parities
+//! h_j = ⊕_q DB_q[σ_q(j)].
+
+use zeroize::{ZeroizeOnDrop, Zeroizing};
+
+use crate::commitment::COMMITMENT_BYTES;
+use crate::error::{Error, expect_below, expect_length};
+use crate::layout::Layout;
+use crate::permutation::Permutations;
+use crate::random::{ChaCha, ENTROPY_BYTES};
+
+/// Bytes of a content hash.
+pub const CONTENT_HASH_BYTES: usize = 32;
+/// Downloads that may run side by side, one from each server.
+pub const LANES: usize = 2;
+
+/// What the client holds between queries: permutations, parities, and the commitments to check answers against.
+/// Secret and unique: neither `Clone` nor `Debug`.
+#[derive(ZeroizeOnDrop)]
+pub struct Hint {
+    #[zeroize(skip)]
+    pub(crate) layout: Layout,
+    #[zeroize(skip)]
+    pub(crate) commitments: Vec<u8>,
+    pub(crate) permutations: Permutations,
+    pub(crate) parities: Vec<u8>,
+    pub(crate) condemned: bool,
+}
+
+impl Hint {
+    /// The layout it was made for.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Bytes of parities, M·ℓ.
+    #[must_use]
+    pub fn parity_bytes(&self) -> usize {
+        self.parities.len()
+    }
+
+    /// Bytes of permutations, 2·Q·M.
+    #[must_use]
+    pub fn permutation_bytes(&self) -> usize {
+        self.permutations.bytes()
+    }
+
+    /// Never to be used again.
+    pub fn condemn(&mut self) {
+        self.condemned = true;
+    }
+
+    /// Whether it was condemned.
+    #[must_use]
+    pub fn is_condemned(&self) -> bool {
+        self.condemned
+    }
+
+    pub(crate) fn commitment(&self, q: usize) -> &[u8; COMMITMENT_BYTES] {
+        // Lengths were checked when the hint was begun.
+        self.commitments.as_chunks().0.get(q).expect("a commitment for each partition")
+    }
+
+    pub(crate) fn parity_mut(&mut self, column: usize) -> &mut [u8] {
+        let record_bytes = self.layout.record_bytes();
+        &mut self.parities[column * record_bytes..][..record_bytes]
+    }
+}
+
+/// One download under way.
+struct Lane {
+    partition: Option<usize>,
+    bytes: Vec<u8>,
+    received: usize,
+    hasher: blake3::Hasher,
+}
+
+/// A hint in the making.
+pub struct HintBuilder {
+    hint: Hint,
+    content_hashes: Vec<u8>,
+    entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
+    folded: Vec<bool>,
+    lanes: [Lane; LANES],
+}
+
+impl HintBuilder {
+    /// Begins a hint under 32 bytes of fresh entropy. `commitments` and `content_hashes` are Q times 32 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the digests are not Q; [`Error::Layout`] if memory does not suffice.
+    pub fn new(
+        layout: Layout,
+        commitments: &[u8],
+        content_hashes: &[u8],
+        entropy: [u8; ENTROPY_BYTES],
+    ) -> Result<Self, Error> {
+        expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES)?;
+        expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
+        let lane = || {
+            Ok(Lane {
+                partition: None,
+                bytes: zeroed(layout.partition_bytes())?,
+                received: 0,
+                hasher: blake3::Hasher::new(),
+            })
+        };
+        Ok(HintBuilder {
+            hint: Hint {
+                layout,
+                commitments: commitments.to_vec(),
+                permutations: Permutations::identities(&layout),
+                parities: zeroed(layout.partition_bytes())?,
+                condemned: false,
+            },
+            content_hashes: content_hashes.to_vec(),
+            entropy: Zeroizing::new(entropy),
+            folded: vec![false; layout.partitions()],
+            lanes: [lane()?, lane()?],
+        })
+    }
+
+    /// The M·ℓ bytes a lane receives into.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such lane.
+    pub fn lane_bytes(&mut self, lane: usize) -> Result<&mut [u8], Error> {
+        expect_below("lane", lane, LANES)?;
+        Ok(&mut self.lanes[lane].bytes)
+    }
+
+    /// Starts receiving a partition, from its first byte.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already or
+    /// under way in the other lane.
+    pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
+        expect_below("lane", lane, LANES)?;
+        expect_below("partition", partition, self.folded.len())?;
+        // A partition folded twice would cancel itself out of the parities.
+        if self.folded[partition] {
+            return Err(Error::Phase("this partition is folded already"));
+        }
+        if self.lanes.iter().enumerate().any(|(other, l)| other != lane && l.partition == Some(partition)) {
+            return Err(Error::Phase("this partition is under way in the other lane"));
+        }
+        let lane = &mut self.lanes[lane];
+        lane.partition = Some(partition);
+        lane.received = 0;
+        lane.hasher.reset();
+        Ok(())
+    }
+
+    /// Takes note that the lane's next `count` bytes have been written, and hashes them.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
+    pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
+        expect_below("lane", lane, LANES)?;
+        let lane = &mut self.lanes[lane];
+        if lane.partition.is_none() {
+            return Err(Error::Phase("begin a partition in this lane first"));
+        }
+        let rest = &lane.bytes[lane.received..];
+        let part = rest.get(..count).ok_or(Error::Length {
+            what: "rest of a partition",
+            expected: rest.len() as u64,
+            actual: count as u64,
+        })?;
+        lane.hasher.update(part);
+        lane.received += count;
+        Ok(())
+    }
+
+    /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12).
+    /// `false`: the hash differs; nothing but the lane has changed, which is free again.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
+    pub fn fold(&mut self, lane: usize) -> Result<bool, Error> {
+        expect_below("lane", lane, LANES)?;
+        let Lane { partition, bytes, received, hasher } = &mut self.lanes[lane];
+        let q = partition.ok_or(Error::Phase("begin a partition in this lane first"))?;
+        expect_length("partition", &bytes[..*received], self.hint.layout.partition_bytes())?;
+        *partition = None;
+        if hasher.finalize().as_slice() != &self.content_hashes[q * CONTENT_HASH_BYTES..][..CONTENT_HASH_BYTES] {
+            return Ok(false);
+        }
+        let Hint { layout, permutations, parities, .. } = &mut self.hint;
+        permutations.draw(q, &mut ChaCha::new(&self.entropy, q as u64));
+        let record_bytes = layout.record_bytes();
+        for (parity, &offset) in parities.chunks_exact_mut(record_bytes).zip(permutations.of(q)) {
+            xor_into(parity, &bytes[usize::from(offset) * record_bytes..][..record_bytes]);
+        }
+        self.folded[q] = true;
+        Ok(true)
+    }
+
+    /// Gives a lane up; what it received is forgotten.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such lane.
+    pub fn abandon(&mut self, lane: usize) -> Result<(), Error> {
+        expect_below("lane", lane, LANES)?;
+        self.lanes[lane].partition = None;
+        Ok(())
+    }
+
+    /// Whether a partition is part of the parities already.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition.
+    pub fn is_folded(&self, partition: usize) -> Result<bool, Error> {
+        expect_below("partition", partition, self.folded.len())?;
+        Ok(self.folded[partition])
+    }
+
+    /// Partitions folded so far.
+    #[must_use]
+    pub fn folded(&self) -> usize {
+        self.folded.iter().filter(|&&folded| folded).count()
+    }
+
+    /// The hint, once all Q partitions are folded.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] with the builder unchanged, if partitions are missing.
+    #[allow(clippy::result_large_err)] // the builder comes back: nothing downloaded is lost
+    pub fn finish(self) -> Result<Hint, (Error, Self)> {
+        if self.folded() == self.folded.len() {
+            Ok(self.hint)
+        } else {
+            Err((Error::Phase("partitions are missing from the hint"), self))
+        }
+    }
+}
+
+/// `count` zero bytes, or a typed error where they cannot be had.
+pub(crate) fn zeroed(count: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(count)
+        .map_err(|_| Error::Layout(format!("{count} bytes of memory could not be had; close other pages or plan a smaller database")))?;
+    bytes.resize(count, 0);
+    Ok(bytes)
+}
+
+/// `into` ⊕= `bytes`, of equal length.
+pub(crate) fn xor_into(into: &mut [u8], bytes: &[u8]) {
+    debug_assert_eq!(into.len(), bytes.len());
+    for (a, b) in into.iter_mut().zip(bytes) {
+        *a ^= b;
+    }
+}
+

@@ -1,0 +1,188 @@
+//! The layout (N, ℓ, Q, M) of a database, its planner, and the sizes that follow from it.
+//!
+//! The papers set M = Q = √N. A client stores N permutation entries whatever Q is, while an answer costs
+//! 2·Q·(ℓ + proof), so the planner takes the smallest Q instead (docs/protocol.md, Planning). Security does not
+//! depend on Q or M: Show-and-Shuffle (papers: `SinglePass`, Fig. 3) has advantage 0 for all of them.
+
+use crate::error::{Error, expect_below};
+
+/// Longest stored record, in bytes.
+pub const MAX_RECORD_BYTES: usize = 65_536;
+/// Most records in a partition: offsets fit into a `u16`.
+pub const MAX_PARTITION_RECORDS: usize = 65_536;
+/// Most partitions in a database.
+pub const MAX_PARTITIONS: usize = 65_536;
+
+const MIN_PLANNED_PARTITIONS: u64 = 16;
+const HINT_BYTES_TARGET: u64 = 8 << 20;
+const MAX_BATCH: usize = 64;
+const BATCH_BYTES_TARGET: usize = 8 << 20;
+
+/// (N, ℓ, Q, M). A value of this type is always possible: 1 ≤ N ≤ Q·M, all within their bounds, and Q·M·ℓ
+/// addressable on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    records: usize,
+    record_bytes: usize,
+    partitions: usize,
+    partition_records: usize,
+}
+
+impl Layout {
+    /// Checks and takes the four numbers of a manifest.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if they are out of bounds or the database could not be addressed.
+    pub fn new(records: u64, record_bytes: u64, partitions: u64, partition_records: u64) -> Result<Self, Error> {
+        let within = |name: &str, value: u64, most: u64| {
+            if (1..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::Layout(format!("{name} must be 1 to {most}, got {value}")))
+            }
+        };
+        within("bytes a record (ℓ)", record_bytes, MAX_RECORD_BYTES as u64)?;
+        within("partitions (Q)", partitions, MAX_PARTITIONS as u64)?;
+        within("records a partition (M)", partition_records, MAX_PARTITION_RECORDS as u64)?;
+        within("records (N)", records, (partitions * partition_records).min(u64::from(u32::MAX)))?;
+        let bytes = partitions * partition_records * record_bytes;
+        if isize::try_from(bytes).is_err() {
+            return Err(Error::Layout(format!("a database of {bytes} bytes cannot be addressed on this machine")));
+        }
+        Ok(Layout {
+            records: records as usize,
+            record_bytes: record_bytes as usize,
+            partitions: partitions as usize,
+            partition_records: partition_records as usize,
+        })
+    }
+
+    /// Decides Q and M for a new database: the smallest Q ≥ 16 with M ≤ 65 536 and a hint of at most 8 MiB, or the
+    /// Q asked for.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if no layout within bounds exists.
+    pub fn plan(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<Self, Error> {
+        if records == 0 || record_bytes == 0 {
+            return Err(Error::Layout(format!("a database needs records of at least a byte, got {records} records of {record_bytes} bytes")));
+        }
+        let most = (HINT_BYTES_TARGET / record_bytes).clamp(1, MAX_PARTITION_RECORDS as u64);
+        let partitions = partitions.unwrap_or_else(|| records.div_ceil(most).max(MIN_PLANNED_PARTITIONS)).max(1);
+        Self::new(records, record_bytes, partitions, records.div_ceil(partitions))
+    }
+
+    /// N, the number of records.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.records
+    }
+
+    /// ℓ, the bytes of a stored record.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// Q, the number of partitions.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.partitions
+    }
+
+    /// M, the records of a partition.
+    #[must_use]
+    pub fn partition_records(&self) -> usize {
+        self.partition_records
+    }
+
+    /// M·ℓ: the bytes of a partition, and of a hint's parities.
+    #[must_use]
+    pub fn partition_bytes(&self) -> usize {
+        self.partition_records * self.record_bytes
+    }
+
+    /// Q·M·ℓ: the bytes of the whole database.
+    #[must_use]
+    pub fn database_bytes(&self) -> usize {
+        self.partitions * self.partition_bytes()
+    }
+
+    /// Q·M: records with padding, and permutation entries of a hint.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.partitions * self.partition_records
+    }
+
+    /// d = ⌈log₂ M⌉: the levels above the leaves of a binary tree over one partition.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        usize::BITS - (self.partition_records - 1).leading_zeros()
+    }
+
+    /// Most queries one request may carry when an entry of an answer has `entry_bytes` (ℓ + proof).
+    #[must_use]
+    pub fn max_batch(&self, entry_bytes: usize) -> usize {
+        (BATCH_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_BATCH)
+    }
+
+    /// (q, m): partition and offset of record `index`.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such record.
+    pub fn locate(&self, index: u32) -> Result<(usize, usize), Error> {
+        let index = index as usize;
+        expect_below("record index", index, self.records)?;
+        Ok((index / self.partition_records, index % self.partition_records))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_planned_layout_of_a_million_small_records_is_the_architectures() {
+        let layout = Layout::plan(1 << 20, 32, None).unwrap();
+        assert_eq!((layout.partitions(), layout.partition_records(), layout.depth()), (16, 65_536, 16));
+        assert_eq!(layout.partition_bytes(), 2 << 20);
+    }
+
+    #[test]
+    fn planning_keeps_every_bound_at_the_edges() {
+        // One record more than fits 16 partitions; the hint target decides for long records.
+        for (records, record_bytes, partitions, partition_records) in [
+            (1, 1, 16, 1),
+            (15, 32, 16, 1),
+            (16, 32, 16, 1),
+            (17, 32, 16, 2),
+            ((1 << 20) + 1, 32, 17, 61_681),
+            (1 << 24, 32, 256, 65_536),
+            (1 << 20, 256, 32, 32_768),
+            (4096, 65_536, 32, 128),
+        ] {
+            let layout = Layout::plan(records, record_bytes, None).unwrap();
+            assert_eq!((layout.partitions() as u64, layout.partition_records() as u64), (partitions, partition_records));
+            assert!(layout.slots() as u64 >= records && layout.partition_bytes() <= 8 << 20);
+        }
+        assert_eq!(Layout::plan(1000, 8, Some(1)).unwrap().partition_records(), 1000);
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        for (n, l, q, m) in [
+            (0, 1, 1, 1),
+            (1, 0, 1, 1),
+            (1, 1, 0, 1),
+            (1, 1, 1, 0),
+            (2, 1, 1, 1),
+            (1, 65_537, 1, 1),
+            (1, 1, 65_537, 1),
+            (1, 1, 1, 65_537),
+        ] {
+            assert!(matches!(Layout::new(n, l, q, m), Err(Error::Layout(_))), "{n} {l} {q} {m}");
+        }
+        assert!(Layout::plan(0, 1, None).is_err() && Layout::plan(1 << 20, 1, Some(1)).is_err());
+        assert_eq!(Layout::new(1, 1, 1, 1).unwrap().depth(), 0);
+        assert!(Layout::plan(10, 1, None).unwrap().locate(10).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! `Query` (Fig. 5), except that it does not swap: it computes both vectors from the permutations as they stand, and
+//! [`crate::recon`] applies swaps and parity changes together. So permutations and parities always agree, and a lost
+//! answer is repaired by sending the same two vectors again.
+//!
+//! A batch holds several queries. Which entries a query will swap is known before its answer, so the next query's
+//! vectors are computed on the permutations as they will be.
+
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::error::Error;
+use crate::hint::Hint;
+use crate::random::Uniform;
+
+/// The two servers' roles for the life of a hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Gets the retrieve vector (Fig. 5, `qry_2`).
+    Retrieve,
+    /// Gets the refresh vector (Fig. 5, `qry_1`).
+    Refresh,
+}
+
+/// An ordered batch of queries whose vectors may have been sent and whose answers have not been applied. All or
+/// nothing; move-only; secret.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct Pending {
+    /// one a query: the record's index
+    pub(crate) indices: Vec<u32>,
+    /// one a query: ind
+    pub(crate) columns: Vec<u16>,
+    /// Q a query: `r_q`
+    pub(crate) refresh_columns: Vec<u16>,
+    /// Q a query; r* stands at q*
+    pub(crate) retrieve: Vec<u16>,
+    /// Q a query
+    pub(crate) refresh: Vec<u16>,
+    /// count·Q records of each role's answer, once all of its entries were verified; never stored
+    pub(crate) verified: [Option<Vec<u8>>; 2],
+}
+
+impl Pending {
+    /// Queries in the batch.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// The offsets one server is sent, count·Q u16, little-endian.
+    #[must_use]
+    pub fn vectors(&self, role: Role) -> Vec<u8> {
+        self.offsets(role).iter().flat_map(|offset| offset.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn offsets(&self, role: Role) -> &[u16] {
+        match role {
+            Role::Retrieve => &self.retrieve,
+            Role::Refresh => &self.refresh,
+        }
+    }
+}
+
+/// Makes the pending batch that looks up `indices`, in this order, with randomness from `source`.
+///
+/// # Errors
+/// [`Error::Condemned`]; [`Error::Phase`] for an empty batch; [`Error::Index`] if a record does not exist.
+pub fn query(hint: &mut Hint, indices: &[u32], source: &mut impl Uniform) -> Result<Pending, Error> {
+    if hint.condemned {
+        return Err(Error::Condemned);
+    }
+    if indices.is_empty() {
+        return Err(Error::Phase("a batch holds at least one query"));
+    }
+    let layout = hint.layout;
+    let located = indices.iter().map(|&index| layout.locate(index)).collect::<Result<Vec<_>, _>>()?;
+
+    let (partitions, bound) = (layout.partitions(), layout.partition_records() as u32);
+    let entries = indices.len() * partitions;
+    let mut pending = Pending {
+        indices: indices.to_vec(),
+        columns: Vec::with_capacity(indices.len()),
+        refresh_columns: Vec::with_capacity(entries),
+        retrieve: Vec::with_capacity(entries),
+        refresh: Vec::with_capacity(entries),
+        verified: [None, None],
+    };
+    for (number, &(q_star, m_star)) in located.iter().enumerate() {
+        let column = hint.permutations.column(q_star, m_star); // Fig. 5, Query 5
+        // Query 6. All of [M] for each, ind and m* included: leaving any value out would tell it.
+        let dummy = source.below(bound) as u16;
+        let start = pending.refresh_columns.len();
+        pending.refresh_columns.extend((0..partitions).map(|_| source.below(bound) as u16));
+        for q in 0..partitions {
+            let refresh_column = usize::from(pending.refresh_columns[start + q]);
+            pending.refresh.push(hint.permutations.of(q)[refresh_column]); // Query 9
+            pending.retrieve.push(if q == q_star { dummy } else { hint.permutations.of(q)[column] }); // Query 10, 13
+        }
+        pending.columns.push(column as u16);
+        swap(hint, &pending, number, q_star); // as the permutations will be for the next query
+    }
+    for (number, &(q_star, _)) in located.iter().enumerate().rev() {
+        swap(hint, &pending, number, q_star); // and back: a swap undoes itself
+    }
+    Ok(pending)
+}
+
+/// Query 12 of query `number` of the batch: for all q ≠ q*, exchanges σ_q(ind) and σ_q(r_q).
+pub(crate) fn swap(hint: &mut Hint, pending: &Pending, number: usize, q_star: usize) {
+    let partitions = hint.layout.partitions();
+    let column = usize::from(pending.columns[number]);
+    for (q, &refresh_column) in pending.refresh_columns[number * partitions..][..partitions].iter().enumerate() {
+        if q != q_star {
+            hint.permutations.swap(q, column, usize::from(refresh_column));
+        }
+    }
+}

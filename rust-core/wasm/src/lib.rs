@@ -1,0 +1,473 @@
+//! wasm-bindgen bindings over `pirouette-core`: the handles and functions of packages/wasm/src/core.ts. No logic.
+//!
+//! Errors cross as JavaScript `Error`s with the core's stable `code`. Buffers that JavaScript fills or reads in place
+//! are handed over as addresses in WASM memory.
+
+#![allow(clippy::must_use_candidate)] // nobody calls these from Rust
+
+use js_sys::{Error as JsError, Reflect};
+use pirouette_core::answer::Database;
+use pirouette_core::commitment::{Merkle, VectorCommitment};
+use pirouette_core::directory::Directory;
+use pirouette_core::error::Error;
+use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::layout::Layout;
+use pirouette_core::query::{Pending, Role, query};
+use pirouette_core::random::ChaCha;
+use pirouette_core::recon::{recon, verify};
+use pirouette_core::{key, permutation};
+use wasm_bindgen::prelude::*;
+use zeroize::Zeroizing;
+
+type Outcome<T> = Result<T, JsValue>;
+
+#[allow(clippy::needless_pass_by_value)] // as map_err wants it
+fn thrown(error: Error) -> JsValue {
+    let thrown = JsError::new(&error.to_string());
+    let _ = Reflect::set(&thrown, &"code".into(), &error.code().into());
+    thrown.into()
+}
+
+fn exactly<const COUNT: usize>(what: &'static str, bytes: &[u8]) -> Result<[u8; COUNT], Error> {
+    bytes.try_into().map_err(|_| Error::Length { what, expected: COUNT as u64, actual: bytes.len() as u64 })
+}
+
+/// A number from JavaScript as a count. What is no whole number in u32's range becomes 0, which every bound refuses.
+#[allow(clippy::cast_sign_loss)]
+fn whole(number: f64) -> u64 {
+    if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) { number as u64 } else { 0 }
+}
+
+/// BLAKE3, 32 bytes.
+#[wasm_bindgen]
+pub fn blake3(bytes: &[u8]) -> Vec<u8> {
+    key::content_hash(bytes).to_vec()
+}
+
+/// 16 bytes (docs/protocol.md, Hashes).
+#[wasm_bindgen]
+pub fn fingerprint(key: &[u8]) -> Vec<u8> {
+    key::fingerprint(key).to_vec()
+}
+
+/// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
+///
+/// # Errors
+/// `index`, if the ends are not ascending within `keys`.
+#[wasm_bindgen]
+pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Outcome<Vec<u8>> {
+    key::fingerprints(keys, ends).map_err(thrown)
+}
+
+/// 16 bytes.
+#[wasm_bindgen(js_name = databaseId)]
+pub fn database_id(seed: &[u8]) -> Vec<u8> {
+    key::database_id(seed).to_vec()
+}
+
+/// The permutation entries (u16) of all partitions under a seed, for test vectors.
+///
+/// # Errors
+/// `length`, if the entropy is not 32 bytes.
+#[wasm_bindgen(js_name = hazmatPermutations)]
+pub fn hazmat_permutations(layout: &LayoutHandle, entropy: &[u8]) -> Outcome<Vec<u16>> {
+    let entropy = exactly("entropy", entropy).map_err(thrown)?;
+    let permutations = permutation::Permutations::from_entropy(&layout.0, &entropy);
+    Ok((0..layout.0.partitions()).flat_map(|q| permutations.of(q).to_vec()).collect())
+}
+
+/// (N, ℓ, Q, M) and the sizes that follow.
+#[wasm_bindgen]
+pub struct LayoutHandle(Layout);
+
+#[wasm_bindgen]
+impl LayoutHandle {
+    /// Checks the four numbers.
+    ///
+    /// # Errors
+    /// `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(records: f64, record_bytes: f64, partitions: f64, partition_records: f64) -> Outcome<LayoutHandle> {
+        Layout::new(whole(records), whole(record_bytes), whole(partitions), whole(partition_records))
+            .map(LayoutHandle)
+            .map_err(thrown)
+    }
+
+    /// Decides Q and M, or only M for a given Q.
+    ///
+    /// # Errors
+    /// `layout`.
+    pub fn plan(records: f64, record_bytes: f64, partitions: Option<f64>) -> Outcome<LayoutHandle> {
+        Layout::plan(whole(records), whole(record_bytes), partitions.map(whole)).map(LayoutHandle).map_err(thrown)
+    }
+
+    /// N
+    #[wasm_bindgen(getter)]
+    pub fn records(&self) -> usize {
+        self.0.records()
+    }
+
+    /// ℓ
+    #[wasm_bindgen(getter, js_name = recordBytes)]
+    pub fn record_bytes(&self) -> usize {
+        self.0.record_bytes()
+    }
+
+    /// Q
+    #[wasm_bindgen(getter)]
+    pub fn partitions(&self) -> usize {
+        self.0.partitions()
+    }
+
+    /// M
+    #[wasm_bindgen(getter, js_name = partitionRecords)]
+    pub fn partition_records(&self) -> usize {
+        self.0.partition_records()
+    }
+
+    /// M·ℓ
+    #[wasm_bindgen(getter, js_name = partitionBytes)]
+    pub fn partition_bytes(&self) -> usize {
+        self.0.partition_bytes()
+    }
+
+    /// Bytes of an opening proof.
+    #[wasm_bindgen(getter, js_name = proofBytes)]
+    pub fn proof_bytes(&self) -> usize {
+        Merkle::proof_bytes(&self.0)
+    }
+
+    /// ℓ and the proof.
+    #[wasm_bindgen(getter, js_name = entryBytes)]
+    pub fn entry_bytes(&self) -> usize {
+        self.record_bytes() + self.proof_bytes()
+    }
+
+    /// Most queries one request may carry.
+    #[wasm_bindgen(getter, js_name = maxBatch)]
+    pub fn max_batch(&self) -> usize {
+        self.0.max_batch(self.entry_bytes())
+    }
+}
+
+/// The public map from fingerprint to record index.
+#[wasm_bindgen]
+pub struct DirectoryHandle(Directory);
+
+#[wasm_bindgen]
+impl DirectoryHandle {
+    /// Of distinct fingerprints, 16 bytes each.
+    ///
+    /// # Errors
+    /// `directory`.
+    pub fn build(fingerprints: &[u8]) -> Outcome<DirectoryHandle> {
+        Directory::build(fingerprints).map(DirectoryHandle).map_err(thrown)
+    }
+
+    /// From its stored form.
+    ///
+    /// # Errors
+    /// `directory`.
+    pub fn decode(bytes: &[u8]) -> Outcome<DirectoryHandle> {
+        Directory::decode(bytes).map(DirectoryHandle).map_err(thrown)
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        self.0.encode()
+    }
+
+    /// Keys in the perfect hash.
+    #[wasm_bindgen(getter)]
+    pub fn keys(&self) -> u32 {
+        self.0.keys()
+    }
+
+    /// Where to look for a fingerprint.
+    ///
+    /// # Errors
+    /// `length`, `index`.
+    pub fn index(&self, fingerprint: &[u8], records: u32) -> Outcome<u32> {
+        let fingerprint = exactly("fingerprint", fingerprint).map_err(thrown)?;
+        self.0.index(&fingerprint, records).map_err(thrown)
+    }
+
+    /// Where to look for many.
+    ///
+    /// # Errors
+    /// `length`, `index`.
+    pub fn indices(&self, fingerprints: &[u8], records: u32) -> Outcome<Vec<u32>> {
+        self.0.indices(fingerprints, records).map_err(thrown)
+    }
+}
+
+/// A hint in the making.
+#[wasm_bindgen]
+pub struct HintBuilderHandle(HintBuilder);
+
+#[wasm_bindgen]
+impl HintBuilderHandle {
+    /// Begins a hint under 32 bytes of fresh entropy.
+    ///
+    /// # Errors
+    /// `length`, `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+        entropy: &[u8],
+    ) -> Outcome<HintBuilderHandle> {
+        exactly("entropy", entropy)
+            .and_then(|entropy| HintBuilder::new(layout.0, commitments, content_hashes, entropy))
+            .map(HintBuilderHandle)
+            .map_err(thrown)
+    }
+
+    /// Address of the lane's M·ℓ bytes.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = lanePointer)]
+    pub fn lane_pointer(&mut self, lane: usize) -> Outcome<usize> {
+        self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
+    }
+
+    /// Starts receiving a partition.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
+        self.0.begin(lane, partition).map_err(thrown)
+    }
+
+    /// Hashes the lane's next bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `length`.
+    pub fn absorb(&mut self, lane: usize, bytes: usize) -> Outcome<()> {
+        self.0.absorb(lane, bytes).map_err(thrown)
+    }
+
+    /// Checks, then folds.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `length`.
+    pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
+        self.0.fold(lane).map_err(thrown)
+    }
+
+    /// Gives the lane up.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
+        self.0.abandon(lane).map_err(thrown)
+    }
+
+    /// Partitions folded.
+    #[wasm_bindgen(getter)]
+    pub fn folded(&self) -> usize {
+        self.0.folded()
+    }
+
+    /// Whether a partition is folded.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = isFolded)]
+    pub fn is_folded(&self, partition: usize) -> Outcome<bool> {
+        self.0.is_folded(partition).map_err(thrown)
+    }
+
+    /// The client state.
+    ///
+    /// # Errors
+    /// `phase`, if partitions are missing; the handle is gone all the same.
+    pub fn finish(self) -> Outcome<ClientHandle> {
+        let hint = self.0.finish().map_err(|(error, _)| thrown(error))?;
+        Ok(ClientHandle { hint, pending: None })
+    }
+}
+
+/// A hint and at most one pending batch.
+#[wasm_bindgen]
+pub struct ClientHandle {
+    hint: Hint,
+    pending: Option<Pending>,
+}
+
+impl ClientHandle {
+    fn some_pending(&self) -> Outcome<&Pending> {
+        self.pending.as_ref().ok_or_else(|| thrown(Error::Phase("no batch is pending")))
+    }
+
+    fn none_pending(&self) -> Outcome<()> {
+        if self.pending.is_some() { Err(thrown(Error::Phase("a batch is pending; finish it first"))) } else { Ok(()) }
+    }
+}
+
+#[wasm_bindgen]
+impl ClientHandle {
+    /// Makes a pending batch under 32 bytes of fresh entropy.
+    ///
+    /// # Errors
+    /// `phase`, `index`, `length`, `condemned`.
+    pub fn query(&mut self, indices: &[u32], entropy: &[u8]) -> Outcome<()> {
+        self.none_pending()?;
+        let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
+        let layout = LayoutHandle(*self.hint.layout());
+        if indices.len() > layout.max_batch() {
+            return Err(thrown(Error::Index { what: "queries in a batch", bound: layout.max_batch() as u64 + 1 }));
+        }
+        self.pending = Some(query(&mut self.hint, indices, &mut ChaCha::new(&entropy, 0)).map_err(thrown)?);
+        Ok(())
+    }
+
+    /// Queries pending.
+    #[wasm_bindgen(getter)]
+    pub fn pending(&self) -> usize {
+        self.pending.as_ref().map_or(0, Pending::count)
+    }
+
+    /// The pending batch's stored form.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = pendingBytes)]
+    pub fn pending_bytes(&self) -> Outcome<Vec<u8>> {
+        Ok(self.some_pending()?.encode(self.hint.layout()))
+    }
+
+    /// Takes up a stored batch.
+    ///
+    /// # Errors
+    /// `phase`, `state`, `length`, `index`.
+    pub fn resume(&mut self, pending: &[u8]) -> Outcome<()> {
+        self.none_pending()?;
+        self.pending = Some(Pending::decode(pending, self.hint.layout()).map_err(thrown)?);
+        Ok(())
+    }
+
+    /// What the retrieve server is sent.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = retrieveVectors)]
+    pub fn retrieve_vectors(&self) -> Outcome<Vec<u8>> {
+        Ok(self.some_pending()?.vectors(Role::Retrieve))
+    }
+
+    /// What the refresh server is sent.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = refreshVectors)]
+    pub fn refresh_vectors(&self) -> Outcome<Vec<u8>> {
+        Ok(self.some_pending()?.vectors(Role::Refresh))
+    }
+
+    /// Verifies one answer whole. `false`: forged, and condemned.
+    ///
+    /// # Errors
+    /// `phase`, `length`, `condemned`, `index` for a role that is neither 0 nor 1.
+    pub fn verify(&mut self, role: u32, entries: &[u8]) -> Outcome<bool> {
+        let role = match role {
+            0 => Role::Retrieve,
+            1 => Role::Refresh,
+            _ => return Err(thrown(Error::Index { what: "role", bound: 2 })),
+        };
+        let pending = self.pending.as_mut().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
+        verify::<Merkle>(&mut self.hint, pending, role, entries).map_err(thrown)
+    }
+
+    /// Recovers the records and applies the batch.
+    ///
+    /// # Errors
+    /// `phase`, `condemned`.
+    pub fn recon(&mut self) -> Outcome<Vec<u8>> {
+        let pending = self.pending.take().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
+        recon(&mut self.hint, pending).map_err(|(error, pending)| {
+            self.pending = Some(pending);
+            thrown(error)
+        })
+    }
+
+    /// Never to be used again.
+    pub fn condemn(&mut self) {
+        self.hint.condemn();
+    }
+
+    /// Whether it was condemned.
+    #[wasm_bindgen(getter)]
+    pub fn condemned(&self) -> bool {
+        self.hint.is_condemned()
+    }
+
+    /// Bytes of parities.
+    #[wasm_bindgen(getter, js_name = hintBytes)]
+    pub fn hint_bytes(&self) -> usize {
+        self.hint.parity_bytes()
+    }
+
+    /// Bytes of permutations.
+    #[wasm_bindgen(getter, js_name = permutationBytes)]
+    pub fn permutation_bytes(&self) -> usize {
+        self.hint.permutation_bytes()
+    }
+}
+
+/// The server half.
+#[wasm_bindgen]
+pub struct DatabaseHandle(Database<Merkle>);
+
+#[wasm_bindgen]
+impl DatabaseHandle {
+    /// An all-zero database.
+    ///
+    /// # Errors
+    /// `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(layout: &LayoutHandle) -> Outcome<DatabaseHandle> {
+        Database::new(layout.0).map(DatabaseHandle).map_err(thrown)
+    }
+
+    /// Address of the Q·M·ℓ bytes of records.
+    #[wasm_bindgen(js_name = recordsPointer)]
+    pub fn records_pointer(&mut self) -> usize {
+        self.0.records_mut().as_ptr() as usize
+    }
+
+    /// Hashes a partition as it stands.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn commit(&mut self, partition: usize) -> Outcome<()> {
+        self.0.commit(partition).map_err(thrown)
+    }
+
+    /// 32 bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    pub fn commitment(&self, partition: usize) -> Outcome<Vec<u8>> {
+        self.0.commitment(partition).map(|digest| digest.to_vec()).map_err(thrown)
+    }
+
+    /// 32 bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = contentHash)]
+    pub fn content_hash(&self, partition: usize) -> Outcome<Vec<u8>> {
+        self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
+    }
+
+    /// Answers count·Q offsets.
+    ///
+    /// # Errors
+    /// `length`, `index`, `phase`.
+    pub fn answer(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
+        self.0.answer(vectors).map_err(thrown)
+    }
+}
