@@ -9,22 +9,20 @@ import type { Core, LayoutHandle } from './core.js'
 /** Supplies the compiled module, once. */
 export type ModuleSource = () => Promise<WebAssembly.Module>
 
-let loading: Promise<void> | undefined
+let loading: Promise<WebAssembly.Module> | undefined
 let current: Core | undefined
 
 /** The running core, started from `source` if none is. */
 export async function loadCoreFrom(source: ModuleSource): Promise<Core> {
-  loading ??= source().then(module => {
-    glue.initSync({ module })
-  })
+  loading ??= source()
   try {
-    await loading
+    const module = await loading
+    current ??= started(module)
+    return current
   } catch (error) {
     loading = undefined // a failed download or compilation may succeed next time
     throw error
   }
-  current ??= currentCore()
-  return current
 }
 
 /** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
@@ -34,8 +32,8 @@ export function discardCore(core: Core): void {
   current = undefined
 }
 
-function currentCore(): Core {
-  const { memory } = glue.initSync() // returns the running instance's exports
+function started(module: WebAssembly.Module): Core {
+  const { memory } = glue.initSync({ module }) // no more than this instance's exports if one runs already
   // The glue declares its parameters as its own classes; our interface declares what those classes have in public.
   const own = (layout: LayoutHandle) => layout as glue.LayoutHandle
   return {
