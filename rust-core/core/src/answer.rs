@@ -108,7 +108,9 @@ impl<C: VectorCommitment> Database<C> {
         for (number, (offset, entry)) in offsets.zip(answer.chunks_exact_mut(record_bytes + proof_bytes)).enumerate() {
             let q = number % layout.partitions();
             let (record, proof) = entry.split_at_mut(record_bytes);
-            record.copy_from_slice(&self.records[(q * layout.partition_records() + offset) * record_bytes..][..record_bytes]);
+            record.copy_from_slice(
+                &self.records[(q * layout.partition_records() + offset) * record_bytes..][..record_bytes],
+            );
             C::open(layout, self.auxiliary(q), offset, proof);
         }
         Ok(answer)

@@ -227,7 +227,6 @@ impl HintBuilder {
     ///
     /// # Errors
     /// [`Error::Phase`] with the builder unchanged, if partitions are missing.
-    #[allow(clippy::result_large_err)] // the builder comes back: nothing downloaded is lost
     pub fn finish(self) -> Result<Hint, (Error, Self)> {
         if self.folded() == self.folded.len() {
             Ok(self.hint)
@@ -240,9 +239,9 @@ impl HintBuilder {
 /// `count` zero bytes, or a typed error where they cannot be had.
 pub(crate) fn zeroed(count: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(count)
-        .map_err(|_| Error::Layout(format!("{count} bytes of memory could not be had; close other pages or plan a smaller database")))?;
+    bytes.try_reserve_exact(count).map_err(|_| {
+        Error::Layout(format!("{count} bytes of memory could not be had; close other pages or plan a smaller database"))
+    })?;
     bytes.resize(count, 0);
     Ok(bytes)
 }
@@ -254,4 +253,3 @@ pub(crate) fn xor_into(into: &mut [u8], bytes: &[u8]) {
         *a ^= b;
     }
 }
-

@@ -34,9 +34,8 @@ pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(ends.len() * FINGERPRINT_BYTES);
     let mut start = 0;
     for &end in ends {
-        let key = keys
-            .get(start..end as usize)
-            .ok_or(Error::Index { what: "end of a key", bound: keys.len() as u64 + 1 })?;
+        let key =
+            keys.get(start..end as usize).ok_or(Error::Index { what: "end of a key", bound: keys.len() as u64 + 1 })?;
         out.extend_from_slice(&fingerprint(key));
         start = end as usize;
     }

@@ -2,7 +2,7 @@
 //!
 //! The papers set M = Q = √N. A client stores N permutation entries whatever Q is, while an answer costs
 //! 2·Q·(ℓ + proof), so the planner takes the smallest Q instead (docs/protocol.md, Planning). Security does not
-//! depend on Q or M: Show-and-Shuffle (papers: `SinglePass`, Fig. 3) has advantage 0 for all of them.
+//! depend on Q or M: Show-and-Shuffle (papers: SinglePass, Fig. 3) has advantage 0 for all of them.
 
 use crate::error::{Error, expect_below};
 
@@ -64,7 +64,9 @@ impl Layout {
     /// [`Error::Layout`] if no layout within bounds exists.
     pub fn plan(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<Self, Error> {
         if records == 0 || record_bytes == 0 {
-            return Err(Error::Layout(format!("a database needs records of at least a byte, got {records} records of {record_bytes} bytes")));
+            return Err(Error::Layout(format!(
+                "a database needs records of at least a byte, got {records} records of {record_bytes} bytes"
+            )));
         }
         let most = (HINT_BYTES_TARGET / record_bytes).clamp(1, MAX_PARTITION_RECORDS as u64);
         let partitions = partitions.unwrap_or_else(|| records.div_ceil(most).max(MIN_PLANNED_PARTITIONS)).max(1);
@@ -161,7 +163,10 @@ mod tests {
             (4096, 65_536, 32, 128),
         ] {
             let layout = Layout::plan(records, record_bytes, None).unwrap();
-            assert_eq!((layout.partitions() as u64, layout.partition_records() as u64), (partitions, partition_records));
+            assert_eq!(
+                (layout.partitions() as u64, layout.partition_records() as u64),
+                (partitions, partition_records)
+            );
             assert!(layout.slots() as u64 >= records && layout.partition_bytes() <= 8 << 20);
         }
         assert_eq!(Layout::plan(1000, 8, Some(1)).unwrap().partition_records(), 1000);

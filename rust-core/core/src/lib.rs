@@ -1,4 +1,4 @@
-//! The algorithms of TAPIR (papers: Falzon, Hetz, O'Toole; over `SinglePass` by Lazzaretti and Papamanthou),
+//! The algorithms of TAPIR (papers: Falzon, Hetz, O'Toole; over SinglePass by Lazzaretti and Papamanthou),
 //! pure: bytes in, bytes out. No I/O, no clock, no JavaScript; randomness comes in as entropy.
 //!
 //! Client: [`hint::HintBuilder`] folds streamed partitions into a [`hint::Hint`] (Fig. 4); [`query`] makes a pending

@@ -1,5 +1,5 @@
 //! Uniform numbers. Entropy comes in from the operating system through the caller, 32 fresh bytes for every hint and
-//! every query; `ChaCha20` stretches it. Test vectors fix the exact draws (docs/protocol.md, Uniform numbers).
+//! every query; ChaCha20 stretches it. Test vectors fix the exact draws (docs/protocol.md, Uniform numbers).
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};

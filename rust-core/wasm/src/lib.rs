@@ -375,7 +375,9 @@ impl ClientHandle {
         let role = match role {
             0 => Role::Retrieve,
             1 => Role::Refresh,
-            _ => return Err(thrown(Error::Index { what: "role", bound: 2 })),
+            _ => {
+                return Err(thrown(Error::Index { what: "role", bound: 2 }));
+            }
         };
         let pending = self.pending.as_mut().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
         verify::<Merkle>(&mut self.hint, pending, role, entries).map_err(thrown)

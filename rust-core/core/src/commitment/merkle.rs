@@ -52,7 +52,10 @@ fn widths(layout: &Layout) -> impl Iterator<Item = usize> + use<> {
 
 /// The digest at `index` of a level, or zeros beyond it.
 fn digest_at(level: &[u8], index: usize) -> Digest {
-    level.chunks_exact(DIGEST_BYTES).nth(index).map_or([0; DIGEST_BYTES], |digest| digest.try_into().unwrap_or_default())
+    level
+        .chunks_exact(DIGEST_BYTES)
+        .nth(index)
+        .map_or([0; DIGEST_BYTES], |digest| digest.try_into().unwrap_or_default())
 }
 
 /// Merkle over BLAKE3.
@@ -71,7 +74,8 @@ impl VectorCommitment for Merkle {
 
     fn build(layout: &Layout, partition: &[u8], auxiliary: &mut [u8]) {
         let (mut level, mut above) = auxiliary.split_at_mut(layout.partition_records() * DIGEST_BYTES);
-        for (record, digest) in partition.chunks_exact(layout.record_bytes()).zip(level.chunks_exact_mut(DIGEST_BYTES)) {
+        for (record, digest) in partition.chunks_exact(layout.record_bytes()).zip(level.chunks_exact_mut(DIGEST_BYTES))
+        {
             digest.copy_from_slice(&leaf(record));
         }
         for width in widths(layout).skip(1) {
@@ -106,7 +110,8 @@ impl VectorCommitment for Merkle {
     ) -> bool {
         let mut digest = leaf(record);
         for (level, sibling) in proof.chunks_exact(DIGEST_BYTES).enumerate() {
-            digest = if offset >> level & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
+            digest =
+                if offset >> level & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
         }
         // Lengths are the layout's: a server decides neither the depth nor the index.
         let lengths = record.len() == layout.record_bytes() && proof.len() == Self::proof_bytes(layout);
