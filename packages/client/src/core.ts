@@ -1,0 +1,56 @@
+// Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so it is
+// the end of that instance and of every map on it; `loadCore()` has a fresh one for later maps.
+
+import { type Core, discardCore } from '@pirouette/wasm'
+import { CondemnedError, StorageError, UnsupportedError } from './errors.js'
+
+const dead = new WeakSet<Core>()
+
+/** Whether an instance has trapped. */
+export function isDead(core: Core): boolean {
+  return dead.has(core)
+}
+
+/** Runs `work`, which calls into `core`, and turns what the core refuses into this package's errors. */
+export function inCore<T>(core: Core, work: () => T): T {
+  if (dead.has(core)) throw trapped()
+  try {
+    return work()
+  } catch (error) {
+    if (error instanceof WebAssembly.RuntimeError) {
+      dead.add(core)
+      discardCore(core)
+      throw trapped(error)
+    }
+    throw translated(error)
+  }
+}
+
+/** Frees a handle, unless its instance is gone. Handles overwrite their secrets when they are freed. */
+export function release(core: Core, handle: { free(): void } | undefined): void {
+  if (handle !== undefined && !dead.has(core)) inCore(core, () => handle.free())
+}
+
+/** The stable code of an error of the core. */
+export function coreCode(error: unknown): string | undefined {
+  return error instanceof Error ? (error as { code?: string }).code : undefined
+}
+
+function trapped(cause?: unknown): UnsupportedError {
+  const message = 'the WebAssembly module has crashed, most likely for want of memory; open() the map again'
+  return new UnsupportedError(message, { cause })
+}
+
+function translated(error: unknown): unknown {
+  switch (coreCode(error)) {
+    case 'layout':
+      return new UnsupportedError('this database is too large for the memory of this device', { cause: error })
+    case 'condemned':
+      return new CondemnedError(undefined)
+    case 'state':
+    case 'corrupt':
+      return new StorageError('the local state contradicts itself; call reset()', { cause: error })
+    default:
+      return error
+  }
+}

@@ -1,0 +1,77 @@
+// Everything the client takes from outside: time, network, chance, storage and the WebAssembly core. Passed in, so that
+// tests can control every await; nothing else in this package reaches for a global that does any of it.
+
+import { type Core, loadCore } from '@pirouette/wasm'
+import { UnsupportedError } from './errors.js'
+import { MemoryStore } from './store/memory.js'
+import type { StateStore } from './store/store.js'
+
+export interface Clock {
+  /** milliseconds; only differences are used */
+  now(): number
+  setTimeout(callback: () => void, ms: number): unknown
+  clearTimeout(timer: unknown): void
+}
+
+/** The one transport seam. The platform's `fetch` fits. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export interface Environment {
+  readonly clock: Clock
+  readonly fetch: Fetch
+  /** that many bytes nobody can predict */
+  readonly random: (bytes: number) => Uint8Array
+  /** a store for a new map */
+  readonly openStore: () => Promise<StateStore>
+  readonly loadCore: () => Promise<Core>
+  /** gives the thread back, so that the page can paint and react, and resolves soon after */
+  readonly pause: () => Promise<void>
+}
+
+/** The platform's own, in browsers, workers and Node. `fetch` replaces the network. */
+export function platformEnvironment(fetch: Fetch = platformFetch): Environment {
+  return { clock: platformClock, fetch, random, openStore, loadCore, pause }
+}
+
+const platformClock: Clock = {
+  now: () => performance.now(),
+  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
+}
+
+// Looked up at each call: whoever replaces the global later is heard, and `this` stays the global.
+function platformFetch(url: string, init: RequestInit): Promise<Response> {
+  if (typeof globalThis.fetch !== 'function') throw new UnsupportedError('this platform has no fetch()')
+  return globalThis.fetch(url, init)
+}
+
+function random(bytes: number): Uint8Array {
+  if (typeof globalThis.crypto?.getRandomValues !== 'function') {
+    throw new UnsupportedError('this platform has no crypto.getRandomValues(), and nothing else is unpredictable')
+  }
+  return crypto.getRandomValues(new Uint8Array(bytes))
+}
+
+async function openStore(): Promise<StateStore> {
+  return new MemoryStore()
+}
+
+/** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */
+interface Pauses {
+  readonly scheduler?: { readonly yield?: () => Promise<void> }
+  readonly setImmediate?: (callback: () => void) => unknown
+}
+
+function pause(): Promise<void> {
+  const { scheduler, setImmediate } = globalThis as Pauses
+  if (typeof scheduler?.yield === 'function') return scheduler.yield()
+  if (typeof setImmediate === 'function') return new Promise(resolve => setImmediate(resolve))
+  return new Promise(resolve => {
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = () => {
+      port1.close()
+      resolve()
+    }
+    port2.postMessage(undefined)
+  })
+}

@@ -1,0 +1,111 @@
+// Every way in which a map can fail, one class each, with a `code` that never changes. Messages say what was expected,
+// what came and what to do. They name servers and sizes; never a key, an index, an offset or a byte of a record.
+
+/** What all errors of this package have in common. Catch by class or by `code`. */
+export abstract class PirouetteError extends Error {
+  abstract readonly code: string
+}
+
+/** An error that one server caused. */
+export abstract class ServerError extends PirouetteError {
+  /** the server's origin and path, as in `servers` */
+  readonly server: string
+
+  constructor(server: string, message: string, options?: ErrorOptions) {
+    super(`${server}: ${message}`, options)
+    this.server = server
+  }
+}
+
+/** A server sent bytes that contradict the manifest both servers had agreed on. It lied, or its data has rotted. */
+export class TamperedError extends ServerError {
+  override readonly name = 'TamperedError'
+  readonly code = 'tampered'
+}
+
+/** The servers do not publish the same database. One of them is wrong, and a client cannot tell which. */
+export class ServersDisagreeError extends PirouetteError {
+  override readonly name = 'ServersDisagreeError'
+  readonly code = 'servers_disagree'
+}
+
+/** The map's hint must never be used again. Only `reset()` begins anew. */
+export class CondemnedError extends PirouetteError {
+  override readonly name = 'CondemnedError'
+  readonly code = 'condemned'
+  /** the server whose answer failed verification; undefined if the local state was at fault */
+  readonly server: string | undefined
+
+  constructor(server: string | undefined) {
+    const reason = server === undefined ? 'the local state is corrupt' : `${server} answered with forged records`
+    super(`this map's state is condemned: ${reason}. Call reset() to begin anew with a new hint`)
+    this.server = server
+  }
+}
+
+/** A server could not be reached, broke off, gave no answer in time, or is out of service. */
+export class NetworkError extends ServerError {
+  override readonly name = 'NetworkError'
+  readonly code = 'network'
+  /** it kept silent past a deadline, rather than failing at once */
+  readonly timedOut: boolean
+
+  constructor(server: string, message: string, options: ErrorOptions & { timedOut?: boolean } = {}) {
+    super(server, message, options)
+    this.timedOut = options.timedOut === true
+  }
+}
+
+/** A server refuses to be asked so often. */
+export class RateLimitedError extends ServerError {
+  override readonly name = 'RateLimitedError'
+  readonly code = 'rate_limited'
+  /** undefined if the server did not say */
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(server: string, retryAfterSeconds: number | undefined) {
+    const wait = retryAfterSeconds === undefined ? 'a while' : `${retryAfterSeconds} s`
+    super(server, `too many requests; try again in ${wait}`)
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+/** A reply that does not follow docs/protocol.md: wrong length, header, status or encoding. */
+export class ProtocolError extends ServerError {
+  override readonly name = 'ProtocolError'
+  readonly code = 'protocol'
+}
+
+/** A format this software does not know, or an epoch the server no longer answers. */
+export class VersionError extends ServerError {
+  override readonly name = 'VersionError'
+  readonly code = 'version'
+}
+
+/** The client's own state cannot be stored, or contradicts itself. */
+export class StorageError extends PirouetteError {
+  override readonly name = 'StorageError'
+  readonly code = 'storage'
+}
+
+/** This platform cannot run a map: no WebAssembly with SIMD, no memory, no randomness, or the module has crashed. */
+export class UnsupportedError extends PirouetteError {
+  override readonly name = 'UnsupportedError'
+  readonly code = 'unsupported'
+}
+
+/** The map was closed. */
+export class ClosedError extends PirouetteError {
+  override readonly name = 'ClosedError'
+  readonly code = 'closed'
+
+  constructor() {
+    super('this map is closed; open() another')
+  }
+}
+
+/** The caller passed something that cannot be: a malformed key or URL, an index beyond `size`, too large a batch. */
+export class UsageError extends PirouetteError {
+  override readonly name = 'UsageError'
+  readonly code = 'usage'
+}

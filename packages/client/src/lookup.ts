@@ -1,0 +1,136 @@
+// One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
+//
+//   the batch is stored  ─►  both requests leave in one tick  ─►  each answer is verified as it comes
+//     ─►  both verified: records recovered, effect stored, batch gone
+//
+// Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until both answers have
+// been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
+// which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
+// call finishes it first.
+
+import { answerBytes, decodeAnswer, encodeQuery, type Manifest } from '@pirouette/protocol'
+import { ATTEMPTS, BACKOFF_MS } from './constants.js'
+import { inCore } from './core.js'
+import { PirouetteError, TamperedError } from './errors.js'
+import type { Hint } from './hint.js'
+import { fromWire } from './manifest.js'
+import { sleep } from './retry.js'
+import type { StatsKeeper } from './stats.js'
+import { type StateStore, stored } from './store/store.js'
+import { type Link, postQuery } from './transport.js'
+
+export interface Exchange {
+  readonly hint: Hint
+  readonly links: readonly [Link, Link]
+  readonly store: StateStore
+  readonly stats: StatsKeeper
+}
+
+/** Whether a batch awaits its answers, because an earlier call could not finish it. */
+export function isPending(hint: Hint): boolean {
+  return inCore(hint.core, () => hint.client.pending) > 0
+}
+
+/** Makes a batch for `indices` out of fresh entropy. Nothing is sent before `finishBatch` has stored it. */
+export function beginBatch(hint: Hint, indices: Uint32Array, entropy: Uint8Array): void {
+  inCore(hint.core, () => hint.client.query(indices, entropy))
+}
+
+/** Sends, verifies and applies the pending batch. Resolves with its records, count·ℓ bytes in query order. */
+export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
+  const { hint, store } = exchange
+  const { core, client } = hint
+  // Intent before traffic (S1), every time: the first attempt to store it may have failed.
+  const pending = inCore(core, () => client.pendingBytes())
+  await stored(store.putPending(hint.version, pending))
+
+  const both: BothAnswers = { over: false }
+  const [a, b] = queries(hint)
+  const asking = [ask(exchange, both, 0, a), ask(exchange, both, 1, b)] // one tick (P2)
+  // P6: no error is raised before both answers are in, or their time is over.
+  const outcomes = await Promise.allSettled(asking)
+  const errors = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  if (errors.length > 0) throw errors.find(error => error instanceof TamperedError) ?? errors[0]
+
+  try {
+    // Parities and permutations go to the next state together. The core does so in its own memory; it will have bytes
+    // for a journal once state is durable.
+    const records = inCore(core, () => client.recon())
+    await stored(store.commit({ version: hint.version, effect: new Uint8Array(0) }))
+    hint.version++
+    return records
+  } catch (error) {
+    hint.lose()
+    throw error
+  }
+}
+
+/** What the two requests of a batch know of each other. */
+interface BothAnswers {
+  /** one answer was forged, or the core has crashed: the other server is not asked again */
+  over: boolean
+}
+
+/** What one server is asked: a request's body, and the queries in it. */
+interface Request {
+  readonly query: Uint8Array
+  readonly count: number
+}
+
+/** The requests to the first and the second server of the pair. Made anew each time, and always the same. */
+function queries({ core, client, manifest, roles }: Hint): readonly [Request, Request] {
+  const count = inCore(core, () => client.pending)
+  const vectors = inCore(core, () => [client.retrieveVectors(), client.refreshVectors()] as const)
+  const request = (s: 0 | 1) => ({ query: encodeQuery(manifest, count, vectors[roles[s]]), count })
+  return [request(0), request(1)]
+}
+
+/** Asks one server until an answer of the right shape has come, and verifies it. */
+async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Request): Promise<void> {
+  const { hint, links, stats } = exchange
+  const link = links[s]
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const entries = await answerOf(hint.manifest, link, request)
+      if (!both.over) await verify(exchange, both, s, entries)
+      return
+    } catch (error) {
+      if (error instanceof PirouetteError) stats.incident(link.server.name, error.code)
+      // Only what happened on the way is repeated: the same bytes, to the same server.
+      if (both.over || attempt === ATTEMPTS) throw error
+    }
+    await sleep(link.environment.clock, BACKOFF_MS)
+    if (both.over) return
+  }
+}
+
+/** The entries of one server's answer, not yet verified. */
+async function answerOf(manifest: Manifest, link: Link, { query, count }: Request): Promise<Uint8Array> {
+  const answer = await postQuery(link, query, answerBytes(manifest, count))
+  return fromWire(link, () => decodeAnswer(manifest, count, answer))
+}
+
+/**
+ * Verifies one server's entries, all of them. A forged one condemns the hint durably at once, whatever the other server
+ * does: else one could lie again and again while the other is kept silent.
+ */
+async function verify(
+  { hint, links, store }: Exchange,
+  both: BothAnswers,
+  s: 0 | 1,
+  entries: Uint8Array,
+): Promise<void> {
+  const { name } = links[s].server
+  let genuine = false
+  try {
+    genuine = inCore(hint.core, () => hint.client.verify(hint.roles[s], entries))
+  } finally {
+    both.over ||= !genuine
+  }
+  if (genuine) return
+  hint.condemn(name)
+  const tampered = new TamperedError(name, 'its answer is not from the database both servers agreed on; call reset()')
+  // The lie is what gets reported, even if it cannot be stored as well.
+  await store.condemn(name).catch(cause => Object.assign(tampered, { cause }))
+  throw tampered
+}

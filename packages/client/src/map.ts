@@ -1,0 +1,129 @@
+// The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
+
+import type { Environment } from './environment.js'
+import { ClosedError, UsageError } from './errors.js'
+import { type Key, keyBytes, type Normalize } from './keys.js'
+import type { OnProgress } from './progress.js'
+import { type Found, valueAt, valuesOf } from './question.js'
+import type { Session } from './session.js'
+import type { Stats } from './stats.js'
+
+/** Options of every lookup. */
+export interface CallOptions {
+  /**
+   * Before the lookup's turn: withdraws it, and nothing is sent. After: rejects the promise, while the requests run on
+   * to their end, so that neither server can tell.
+   */
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ManyOptions extends CallOptions {
+  /** Queries to make, at least as many as there are keys; the rest ask for random records. Hides the number of keys. */
+  readonly padTo?: number | undefined
+}
+
+export interface ResetOptions {
+  /** Calls the download off; the map is then as it was before. */
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: OnProgress | undefined
+}
+
+// Symbol.asyncDispose, which Safari and older browsers lack; TypeScript's and Babel's helpers look for this one too.
+const asyncDispose: typeof Symbol.asyncDispose =
+  Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose)
+
+/** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
+export class PirouetteMap {
+  readonly #session: Session
+  readonly #random: Environment['random']
+  readonly #normalize: Normalize | undefined
+  readonly #leave: () => Promise<void>
+  #closed: Promise<void> | undefined
+
+  /** Not for apps. `leave` is called once, by `close()`. */
+  constructor(
+    session: Session,
+    random: Environment['random'],
+    normalize: Normalize | undefined,
+    leave: () => Promise<void>,
+  ) {
+    this.#session = session
+    this.#random = random
+    this.#normalize = normalize
+    this.#leave = leave
+  }
+
+  /** The number of records, N. */
+  get size(): number {
+    return this.#session.manifest.records
+  }
+
+  /** The version of the database this map answers from. */
+  get epoch(): number {
+    return this.#session.manifest.epoch
+  }
+
+  /** What the map has cost so far. A copy. */
+  get stats(): Stats {
+    return this.#session.stats
+  }
+
+  /** The value of a key; undefined: the key is proved absent. */
+  async get(key: Key, options: CallOptions = {}): Promise<Found> {
+    const [value] = await this.getMany([key], options)
+    return value
+  }
+
+  /** Whether a key is there. Costs and shows exactly what `get` does. */
+  async has(key: Key, options: CallOptions = {}): Promise<boolean> {
+    return (await this.get(key, options)) !== undefined
+  }
+
+  /** The value at an index below `size`; undefined: the slot is empty. */
+  async at(index: number, options: CallOptions = {}): Promise<Found> {
+    this.#assertOpen()
+    return await this.#session.ask(valueAt(index), options.signal)
+  }
+
+  /**
+   * The values of several keys, in their order, in one round trip. The servers see how many queries there are: pass
+   * `padTo` to hide how many keys. No keys and no `padTo`: an empty list, and no traffic.
+   */
+  async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
+    this.#assertOpen()
+    const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
+    const padTo = options.padTo ?? wanted.length
+    if (!Number.isInteger(padTo) || padTo < wanted.length) {
+      // Sending more than padTo would show what it was to hide.
+      throw new UsageError('getMany: expected padTo to be an integer and at least the number of keys')
+    }
+    if (padTo === 0) return []
+    return [...(await this.#session.ask(valuesOf(wanted, padTo, this.#random), options.signal))]
+  }
+
+  /**
+   * Throws everything away and begins anew: manifests, directory, all partitions, a fresh hint. The way out after a
+   * TamperedError or CondemnedError. If it fails, the map is as it was before.
+   */
+  async reset(options: ResetOptions = {}): Promise<void> {
+    this.#assertOpen()
+    await this.#session.reset(options.onProgress ?? (() => {}), options.signal)
+  }
+
+  /**
+   * Ends this map's use. Waits for a lookup under way, which is not cut short (see docs/threat-model.md, P5). The last
+   * map of one identity to be closed overwrites the secrets and frees the memory.
+   */
+  async close(): Promise<void> {
+    this.#closed ??= this.#leave()
+    await this.#closed
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #assertOpen(): void {
+    if (this.#closed !== undefined) throw new ClosedError()
+  }
+}

@@ -1,0 +1,38 @@
+// How far the offline phase has come.
+
+export interface Progress {
+  readonly phase: 'manifest' | 'directory' | 'partitions' | 'ready'
+  /** bytes of use received so far; falls back when a server has to be replaced */
+  readonly loadedBytes: number
+  /** 0 until the manifest is known */
+  readonly totalBytes: number
+}
+
+export type OnProgress = (progress: Progress) => void
+
+export class ProgressMeter {
+  #progress: Progress = { phase: 'manifest', loadedBytes: 0, totalBytes: 0 }
+  readonly #onProgress: OnProgress
+
+  constructor(onProgress: OnProgress) {
+    this.#onProgress = onProgress
+  }
+
+  phase(phase: Progress['phase']): void {
+    this.#report({ ...this.#progress, phase })
+  }
+
+  expect(totalBytes: number): void {
+    this.#progress = { ...this.#progress, totalBytes }
+  }
+
+  /** `bytes` more, or fewer if negative. */
+  add(bytes: number): void {
+    this.#report({ ...this.#progress, loadedBytes: this.#progress.loadedBytes + bytes })
+  }
+
+  #report(progress: Progress): void {
+    this.#progress = progress
+    this.#onProgress(progress)
+  }
+}

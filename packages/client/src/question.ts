@@ -1,0 +1,119 @@
+// What a call asks, and what the recovered records say about it (docs/protocol.md, What a client must do, 7).
+//
+// A question becomes record indices, the indices become traffic that looks the same for all of them, and only then are
+// the records looked at. An absent key leads to somebody else's record like any other, and that proves its absence.
+
+import { decodeRecord, maxBatch, type StoredRecord, WireError } from '@pirouette/protocol'
+import { inCore } from './core.js'
+import type { Environment } from './environment.js'
+import { StorageError, UsageError } from './errors.js'
+import type { Hint } from './hint.js'
+
+export interface Question<T> {
+  /** record indices, one query each. Throws UsageError. */
+  indices(hint: Hint): Uint32Array
+  /** the answer, given those indices' records in the same order */
+  read(hint: Hint, records: readonly StoredRecord[]): T
+}
+
+/** A value, or undefined: proved absent. */
+export type Found = Uint8Array | undefined
+
+/** The values of keys, in order. Up to `padTo` queries are made, the rest at random indices. */
+export function valuesOf(
+  keys: readonly Uint8Array[],
+  padTo: number,
+  random: Environment['random'],
+): Question<readonly Found[]> {
+  return {
+    indices({ core, manifest, directory }) {
+      if (directory === undefined) throw new UsageError('this database has no keys; look records up with at(index)')
+      const most = maxBatch(manifest)
+      if (padTo > most)
+        throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
+      const indices = new Uint32Array(padTo)
+      inCore(core, () => {
+        keys.forEach((key, i) => {
+          indices[i] = directory.index(core.fingerprint(key), manifest.records)
+        })
+      })
+      for (let i = keys.length; i < padTo; i++) indices[i] = randomBelow(manifest.records, random)
+      return indices
+    },
+    read({ core }, records) {
+      return keys.map((key, i) => {
+        const { fingerprint, value } = records[i]!
+        const found = sameBytes(
+          fingerprint!,
+          inCore(core, () => core.fingerprint(key)),
+        )
+        return found ? value.slice() : undefined
+      })
+    },
+  }
+}
+
+/** The value at an index; undefined if the slot is empty. */
+export function valueAt(index: number): Question<Found> {
+  return {
+    indices({ manifest }) {
+      // The message does not repeat the index: it may be a secret, and messages end up in logs.
+      if (!Number.isInteger(index) || index < 0 || index >= manifest.records) {
+        throw new UsageError(`at: expected an index from 0 to ${manifest.records - 1}`)
+      }
+      return Uint32Array.of(index)
+    },
+    read(_hint, [record]) {
+      return record!.empty ? undefined : record!.value.slice()
+    },
+  }
+}
+
+/**
+ * Cuts recovered bytes into records. Each checks itself: in a keyed database its own fingerprint must lead back to the
+ * index that was asked for. Verified answers cannot make it fail, so a failure is the local state's: StorageError.
+ */
+export function openRecords(hint: Hint, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] {
+  const { recordBytes } = hint.manifest
+  const records: StoredRecord[] = []
+  let genuine = true
+  indices.forEach((index, i) => {
+    const record = openRecord(hint, bytes.subarray(i * recordBytes, (i + 1) * recordBytes))
+    genuine &&= record !== undefined && leadsTo(hint, record, index)
+    if (record !== undefined) records.push(record)
+  })
+  if (!genuine)
+    throw new StorageError('a recovered record is not the one asked for: the local state is corrupt; call reset()')
+  return records
+}
+
+function openRecord({ manifest }: Hint, bytes: Uint8Array): StoredRecord | undefined {
+  try {
+    return decodeRecord(manifest, bytes)
+  } catch (error) {
+    if (error instanceof WireError) return undefined // not passed on: it speaks of a record's contents
+    throw error
+  }
+}
+
+function leadsTo({ core, manifest, directory }: Hint, { fingerprint, empty }: StoredRecord, index: number): boolean {
+  if (directory === undefined || fingerprint === undefined || empty) return true
+  return inCore(core, () => directory.index(fingerprint, manifest.records)) === index
+}
+
+/** Whether two fingerprints are equal, in time that does not depend on where they differ. */
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  let difference = a.length ^ b.length
+  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
+  return difference === 0
+}
+
+/** Uniform below `bound`, at most 2³²: draws that would favour small numbers are drawn again. */
+export function randomBelow(bound: number, random: Environment['random']): number {
+  const fair = 2 ** 32 - (2 ** 32 % bound)
+  for (;;) {
+    const bytes = random(4)
+    const draw = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true)
+    if (draw < fair) return draw % bound
+  }
+}

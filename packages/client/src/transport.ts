@@ -1,0 +1,186 @@
+// The one seam to the network. A request carries nothing that two servers could match or that tells who asks: no
+// cookies, no referrer, no identifiers, no content type (so that browsers need no preflight either). A reply is read
+// with a hard cap known beforehand, under deadlines that depend on lengths alone.
+
+import { parseErrorReply, WireError } from '@pirouette/protocol'
+import { abortable } from './abort.js'
+import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from './constants.js'
+import type { Environment } from './environment.js'
+import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from './errors.js'
+import type { Server } from './servers.js'
+import type { Meter } from './stats.js'
+
+/** One server, and the way to it. */
+export interface Link {
+  readonly server: Server
+  readonly environment: Pick<Environment, 'clock' | 'fetch'>
+  readonly meter: Meter
+}
+
+/** Receives a body piece by piece; the next piece is read when it is done. */
+export type Sink = (chunk: Uint8Array) => void | Promise<void>
+
+/** A GET whose body may be of any length up to `atMost` bytes. */
+export async function getBounded(link: Link, path: string, atMost: number, signal?: AbortSignal): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  const received = await exchange(link, { path, atMost }, chunk => void chunks.push(chunk), signal)
+  const body = new Uint8Array(received)
+  let at = 0
+  for (const chunk of chunks) {
+    body.set(chunk, at)
+    at += chunk.length
+  }
+  return body
+}
+
+/** A GET of a blob of exactly `bytes` bytes, into `sink`. */
+export async function getBlob(
+  link: Link,
+  hash: string,
+  bytes: number,
+  sink: Sink,
+  signal?: AbortSignal,
+): Promise<void> {
+  await exchange(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
+}
+
+/** Sends a query; the answer has exactly `bytes` bytes. Cannot be called off: it runs to its deadline (P5). */
+export async function postQuery(link: Link, query: Uint8Array, bytes: number): Promise<Uint8Array> {
+  const answer = new Uint8Array(bytes)
+  let at = 0
+  await exchange(link, { path: '/v1/answer', body: query, atMost: bytes, exactly: true }, chunk => {
+    answer.set(chunk, at)
+    at += chunk.length
+  })
+  return answer
+}
+
+interface Request {
+  readonly path: string
+  /** present: a POST, and its reply an answer, which is never encoded */
+  readonly body?: Uint8Array
+  readonly atMost: number
+  readonly exactly?: boolean
+}
+
+/** One request and its reply. Resolves with the body's length. `fetch` is called before the first await (P2). */
+async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortSignal): Promise<number> {
+  outer?.throwIfAborted()
+  const { clock, fetch } = link.environment
+  const { name } = link.server
+  const controller = new AbortController()
+  const callOff = () => controller.abort(outer?.reason)
+  outer?.addEventListener('abort', callOff, { once: true })
+  const giveUpAfter = (ms: number) =>
+    clock.setTimeout(() => {
+      const message = `no answer in time (allowed: ${ms} ms); it is unreachable, overloaded or holding back`
+      controller.abort(new NetworkError(name, message, { timedOut: true }))
+    }, ms)
+
+  const deadline = giveUpAfter(deadlineMs(request.atMost + (request.body?.length ?? 0)))
+  let silence = giveUpAfter(SILENCE_MS)
+  const onWire = <T>(work: Promise<T>): Promise<T> =>
+    abortable(work, controller.signal).catch(cause => {
+      if (controller.signal.aborted) throw controller.signal.reason
+      throw cause instanceof PirouetteError ? cause : unreachable(name, cause)
+    })
+
+  try {
+    link.meter.bytesUp += request.body?.length ?? 0
+    const arriving = (async () => fetch(name + request.path, init(request, controller.signal)))()
+    const response = await onWire(arriving).catch(error => {
+      // Should it arrive after all, it is thrown away unread.
+      arriving.then(late => late.body?.cancel()).catch(() => {})
+      throw error
+    })
+    const atMost = response.status === 200 ? request.atMost : ERROR_REPLY_BYTES
+    if (response.status === 200) checkHead(name, request, response)
+
+    let received = 0
+    const errorReply: Uint8Array[] = []
+    const reader = response.body?.getReader()
+    for (;;) {
+      clock.clearTimeout(silence)
+      silence = giveUpAfter(SILENCE_MS)
+      const chunk = reader && (await onWire(reader.read()))
+      clock.clearTimeout(silence)
+      if (chunk === undefined || chunk.done) break
+      received += chunk.value.length
+      link.meter.bytesDown += chunk.value.length
+      if (received > atMost) throw wrongLength(name, request, `more than ${atMost}`)
+      if (response.status === 200) await sink(chunk.value)
+      else errorReply.push(chunk.value)
+    }
+    if (response.status !== 200) throw refusal(name, response, errorReply)
+    if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
+    return received
+  } finally {
+    clock.clearTimeout(deadline)
+    clock.clearTimeout(silence)
+    outer?.removeEventListener('abort', callOff)
+    controller.abort() // nobody will read what may be left
+  }
+}
+
+function init(request: Request, signal: AbortSignal): RequestInit {
+  return {
+    method: request.body === undefined ? 'GET' : 'POST',
+    // Bytes without a Blob's type or a string's charset: fetch then sends no Content-Type.
+    ...(request.body && { body: request.body as Uint8Array<ArrayBuffer> }),
+    credentials: 'omit',
+    referrerPolicy: 'no-referrer',
+    cache: 'no-store', // validators are supercookies
+    redirect: 'error', // a redirect would hand one server's query to another
+    signal,
+  }
+}
+
+/** What is wrong with a reply before its body is read. */
+function checkHead(server: string, request: Request, response: Response): void {
+  if (response.redirected) throw new ProtocolError(server, 'expected an answer of its own, got a redirect')
+  if (request.body === undefined) return
+  // A compressed answer's length would depend on its contents (P1).
+  const encoding = response.headers.get('content-encoding')
+  if (encoding !== null) throw new ProtocolError(server, 'expected an answer without Content-Encoding, got one')
+  // Across origins browsers hide Content-Encoding, but not that the length on the wire was another.
+  const length = response.headers.get('content-length')
+  if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
+}
+
+function wrongLength(server: string, request: Request, came: string): ProtocolError {
+  const expected = `${request.exactly ? '' : 'at most '}${request.atMost}`
+  return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}`)
+}
+
+function unreachable(server: string, cause: unknown): NetworkError {
+  const message = 'no answer: it is unreachable, broke off, redirects elsewhere, or refuses this origin (CORS)'
+  return new NetworkError(server, message, { cause })
+}
+
+/** The error that a reply other than 200 stands for. The server's own words are not repeated. */
+function refusal(server: string, response: Response, body: readonly Uint8Array[]): PirouetteError {
+  const { status } = response
+  if (status === 429) return new RateLimitedError(server, retryAfter(response.headers.get('retry-after')))
+  const code = errorCode(body)
+  const came = code === undefined ? `status ${status}` : `status ${status} (${code})`
+  if (code === 'epoch_unknown') {
+    return new VersionError(server, 'it does not answer this epoch (any more, or yet); call reset() to follow it')
+  }
+  if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`)
+  return new ProtocolError(server, `expected status 200, got ${came}; is this the URL of a Pirouette server?`)
+}
+
+function errorCode(body: readonly Uint8Array[]): string | undefined {
+  const decoder = new TextDecoder()
+  const text = body.map(chunk => decoder.decode(chunk, { stream: true })).join('')
+  try {
+    return parseErrorReply(text).code
+  } catch (error) {
+    if (error instanceof WireError) return undefined // a proxy's page, say
+    throw error
+  }
+}
+
+function retryAfter(header: string | null): number | undefined {
+  return header !== null && /^\d{1,6}$/.test(header) ? Number(header) : undefined
+}
