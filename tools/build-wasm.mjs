@@ -45,7 +45,9 @@ export async function buildWasm(wasmBindgen) {
   mkdirSync(fresh, { recursive: true })
 
   await run(wasmBindgen, [
-    ...['--target', 'web', '--omit-default-module-path', '--out-name', 'pirouette', '--out-dir', fresh],
+    ...['--target', 'web', '--out-name', 'pirouette', '--out-dir', fresh],
+    '--omit-default-module-path', // a URL that bundlers would chase
+    '--experimental-reset-state-function', // a new instance after a trap
     join(rustCore, 'target', target, 'release', 'pirouette_wasm.wasm'),
   ])
 

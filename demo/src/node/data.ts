@@ -1,0 +1,84 @@
+// The demo's two databases.
+//
+// phishing: the domains on the blocklist of eth-phishing-detect (MetaMask and contributors), as keys without values.
+// keys: a directory of 2^18 made-up names, each with 32 made-up bytes. No person's name and nobody's key is in it.
+
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { DatabaseName } from '../page/backstage.js'
+import { builderFolders, dataFolder, pirouetteCommand } from './paths.js'
+import { ADJECTIVES, ANIMALS } from './words.js'
+
+/** The folders of built databases, for `pirouette serve --dataset`. */
+export const databases: Readonly<Record<DatabaseName, string>> = {
+  phishing: join(dataFolder, 'phishing'),
+  keys: join(dataFolder, 'keys'),
+}
+
+/** Is what prepareData would build there already? */
+export async function dataIsReady(): Promise<boolean> {
+  if (!Object.values(databases).every(existsSync)) return false
+  return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
+}
+
+/** Builds both databases, unless they are there and up to date. */
+export async function prepareData(): Promise<void> {
+  if (await dataIsReady()) return
+  await mkdir(dataFolder, { recursive: true })
+  await rm(join(dataFolder, 'stamp'), { force: true })
+  await writeFile(join(dataFolder, 'phishing.txt'), `${phishingDomains().join('\n')}\n`)
+  await writeFile(join(dataFolder, 'keys.csv'), keyDirectoryCsv())
+  await build('phishing', 'phishing.txt')
+  await build('keys', 'keys.csv', '--value-encoding', 'hex')
+  await writeFile(join(dataFolder, 'stamp'), await stamp())
+}
+
+/** The listed hosts, lower-case and punycode, each once, in code-unit order. */
+export function phishingDomains(): string[] {
+  const { blacklist } = createRequire(import.meta.url)('eth-phishing-detect/src/config.json') as { blacklist: string[] }
+  return [...new Set(blacklist.map(entry => new URL(`http://${entry}`).hostname))].sort()
+}
+
+/** 64 adjectives × 64 animals × 64 numbers. */
+export function* keyDirectory(): Generator<{ name: string; key: string }> {
+  for (const adjective of ADJECTIVES) {
+    for (const animal of ANIMALS) {
+      for (let number = 0; number < 64; number += 1) {
+        const name = `${adjective}-${animal}-${number}@example.org`
+        yield { name, key: createHash('sha256').update(`pirouette demo key of ${name}`).digest('hex') }
+      }
+    }
+  }
+}
+
+function keyDirectoryCsv(): string {
+  const lines = ['key,value']
+  for (const { name, key } of keyDirectory()) lines.push(`${name},${key}`)
+  return `${lines.join('\n')}\n`
+}
+
+/** Runs `pirouette build`; a database appears whole or not at all. */
+async function build(name: DatabaseName, file: string, ...options: string[]): Promise<void> {
+  const fresh = `${databases[name]}.new`
+  await rm(fresh, { recursive: true, force: true })
+  const args = ['build', '--data', join(dataFolder, file), '--out', fresh, ...options]
+  await promisify(execFile)(process.execPath, [pirouetteCommand, ...args])
+  await rm(databases[name], { recursive: true, force: true })
+  await rename(fresh, databases[name])
+}
+
+/** Changes with the list, with this program and with what builds databases. */
+async function stamp(): Promise<string> {
+  const hash = createHash('sha256').update(phishingDomains().join('\n'))
+  for (const folder of [import.meta.dirname, ...builderFolders]) {
+    for (const name of (await readdir(folder, { recursive: true })).sort()) {
+      if (/\.(js|wasm)$/.test(name)) hash.update(name).update(await readFile(join(folder, name)))
+    }
+  }
+  return hash.digest('hex')
+}

@@ -1,0 +1,112 @@
+// Serves the page as Vite built it, and tells it what only this demo can know: where the two servers are, what each of
+// them saw, and which one is made to lie. The other end is src/page/backstage.ts.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { extname, join, sep } from 'node:path'
+import { json } from 'node:stream/consumers'
+import type { Config, Seen, ServerName } from '../page/backstage.js'
+import { pageFolder } from './paths.js'
+import type { Watcher } from './proxy.js'
+
+export interface PageContents {
+  readonly proxies: Readonly<Record<ServerName, Watcher>>
+  readonly partitionRecords: Config['partitionRecords']
+}
+
+const CONTENT_TYPES: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+/** A server for the page, not listening yet. What it tells the page may come later: until then it answers 503. */
+export function createPageServer(): { server: Server; publish(contents: PageContents): void } {
+  const files = readFiles(pageFolder)
+  let contents: PageContents | undefined
+
+  const server = createServer((request, response) => {
+    reply(request, response).catch((error: unknown) => {
+      response.writeHead(400).end(error instanceof Error ? error.message : '')
+    })
+  })
+
+  async function reply(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    for (const [name, value] of Object.entries(securityHeaders(contents))) response.setHeader(name, value)
+    const { pathname } = new URL(request.url ?? '/', 'http://page')
+    if (contents === undefined) {
+      response.writeHead(503).end('The servers are starting.')
+    } else if (request.method === 'POST' && pathname === '/liar') {
+      setLiar(contents, await json(request))
+      response.writeHead(204).end()
+    } else if (pathname === '/config.json') {
+      send(response, '.json', JSON.stringify(configOf(contents)))
+    } else if (pathname === '/seen.json') {
+      const { A, B } = contents.proxies
+      send(response, '.json', JSON.stringify({ A: A.seen, B: B.seen } satisfies Seen))
+    } else {
+      const path = pathname === '/' ? '/index.html' : pathname
+      const file = files.get(path)
+      if (file) send(response, extname(path), file)
+      else response.writeHead(404).end('Not found')
+    }
+  }
+
+  return {
+    server,
+    publish(published) {
+      contents = published
+    },
+  }
+}
+
+/** Body of `POST /liar`: `{ "server": "A" | "B" | null }`. */
+function setLiar({ proxies }: PageContents, body: unknown): void {
+  const liar = (body as { server?: unknown } | null)?.server
+  if (liar !== 'A' && liar !== 'B' && liar !== null) throw new TypeError('server must be "A", "B" or null')
+  proxies.A.lying = liar === 'A'
+  proxies.B.lying = liar === 'B'
+}
+
+function configOf({ proxies: { A, B }, partitionRecords }: PageContents): Config {
+  const liar = A.lying ? 'A' : B.lying ? 'B' : null
+  return { servers: { A: A.url, B: B.url }, partitionRecords, liar }
+}
+
+/** Scripts from here alone, WebAssembly among them; connections to here and to the two servers. */
+function securityHeaders(contents: PageContents | undefined): Record<string, string> {
+  const servers = contents ? ` ${contents.proxies.A.url} ${contents.proxies.B.url}` : ''
+  const policy = [
+    "default-src 'none'",
+    "script-src 'self' 'wasm-unsafe-eval'",
+    "style-src 'self'",
+    "img-src 'self'",
+    `connect-src 'self'${servers}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ]
+  return {
+    'content-security-policy': policy.join('; '),
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'cross-origin-opener-policy': 'same-origin',
+    'cache-control': 'no-store',
+  }
+}
+
+function send(response: ServerResponse, extension: string, body: string | Buffer): void {
+  response.writeHead(200, { 'content-type': CONTENT_TYPES[extension] ?? 'application/json' }).end(body)
+}
+
+/** Every file below `folder`, by its path in a URL. There are a handful, and nothing else can be asked for. */
+function readFiles(folder: string): Map<string, Buffer> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
+  return new Map(
+    files.map(entry => {
+      const path = join(entry.parentPath, entry.name)
+      return [path.slice(folder.length).split(sep).join('/'), readFileSync(path)]
+    }),
+  )
+}

@@ -1,0 +1,11 @@
+// Where things are, from demo/build/node/.
+
+import { fileURLToPath } from 'node:url'
+
+const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
+
+export const pirouetteCommand = fromRoot('server/bin/pirouette.js')
+export const dataFolder = fromRoot('demo/data')
+export const pageFolder = fromRoot('demo/dist')
+/** what the built databases depend on beside their entries */
+export const builderFolders = ['server/dist', 'packages/protocol/dist', 'packages/wasm/generated'].map(fromRoot)

@@ -1,0 +1,114 @@
+// A proxy in front of one server, which does two things no honest operator does: it keeps the vectors of every query,
+// so that the page can draw what this server saw, and when told to lie it changes one byte of every answer. For the
+// rest it forwards as it receives.
+
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { decodeQuery } from '@pirouette/protocol'
+import type { Sighting } from '../page/backstage.js'
+
+export interface Watcher {
+  readonly url: string
+  /** the latest sightings, oldest first */
+  readonly seen: readonly Sighting[]
+  /** change one byte of every answer from now on? */
+  lying: boolean
+  close(): Promise<void>
+}
+
+const KEPT_SIGHTINGS = 64
+const HEADER_BYTES = 40 // of an answer: a lie about the header would only be a malformed answer
+const ANSWER_PATH = /^\/(?<database>[^/]*)\/v1\/answer$/
+
+/** Starts a proxy before `target`, the URL of a server, on a free port of this machine. */
+export async function startProxy(target: string): Promise<Watcher> {
+  const seen: Sighting[] = []
+  let sightings = 0
+
+  const server = createServer((incoming, outgoing) => {
+    forward(incoming, outgoing).catch(() => {
+      if (outgoing.headersSent) outgoing.destroy()
+      else outgoing.writeHead(502).end()
+    })
+  })
+
+  async function forward(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const path = incoming.url ?? '/'
+    const database = incoming.method === 'POST' ? ANSWER_PATH.exec(path)?.groups?.['database'] : undefined
+    const body = await buffer(incoming)
+    if (database !== undefined) watch(database, body)
+
+    const answer = await ask(incoming, path, body, outgoing)
+    const headers = withoutHopByHop(answer.headers)
+    if (database === undefined || answer.statusCode !== 200 || !proxy.lying) {
+      outgoing.writeHead(answer.statusCode ?? 502, headers)
+      answer.pipe(outgoing)
+      return
+    }
+    const bytes = await buffer(answer)
+    const position = HEADER_BYTES + Math.floor(Math.random() * (bytes.length - HEADER_BYTES))
+    bytes[position]! ^= 0x01
+    outgoing.writeHead(200, headers).end(bytes)
+  }
+
+  function watch(database: string, body: Uint8Array): void {
+    try {
+      const { partitions, count, vectors } = decodeQuery(body)
+      const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)
+      const vector = (k: number) =>
+        Array.from({ length: partitions }, (_, q) => view.getUint16(2 * (k * partitions + q), true))
+      sightings += 1
+      seen.push({
+        id: sightings,
+        database,
+        at: Date.now(),
+        bytes: body.length,
+        partitions,
+        vectors: Array.from({ length: count }, (_, k) => vector(k)),
+      })
+      if (seen.length > KEPT_SIGHTINGS) seen.shift()
+    } catch {
+      // Not a query: the server will say so.
+    }
+  }
+
+  function ask(incoming: IncomingMessage, path: string, body: Uint8Array, outgoing: ServerResponse) {
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const { host: _, ...headers } = withoutHopByHop(incoming.headers)
+      const upstream = request(new URL(path, target), { method: incoming.method, headers }, resolve)
+      upstream.on('error', reject)
+      outgoing.on('close', () => upstream.destroy())
+      upstream.end(body)
+    })
+  }
+
+  const proxy: Watcher = { url: await listen(server, 0), seen, lying: false, close: () => closeServer(server) }
+  return proxy
+}
+
+const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer'])
+
+function withoutHopByHop(headers: IncomingMessage['headers']) {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name)))
+}
+
+/** Listens on this machine's loopback address; resolves to the URL without a slash at its end. */
+export async function listen(server: Server, port: number): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** Closes a server and every connection it still holds. */
+export async function closeServer(server: Server): Promise<void> {
+  await new Promise<void>(resolve => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}

@@ -1,0 +1,63 @@
+// Real `pirouette` servers as child processes.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { pirouetteCommand } from './paths.js'
+
+export interface RunningServer {
+  readonly url: string
+  close(): Promise<void>
+}
+
+const START_TIMEOUT_MS = 30_000
+const STOP_TIMEOUT_MS = 3_000
+
+/** Starts `pirouette serve` with the given arguments on a free port and waits until it prints its address. */
+export async function startServer(args: readonly string[]): Promise<RunningServer> {
+  const child = spawn(process.execPath, [pirouetteCommand, 'serve', '--host', '127.0.0.1', '--port', '0', ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
+
+  const close = async () => {
+    if (hasEnded(child)) return
+    const ended = once(child, 'exit')
+    const impatience = setTimeout(kill, STOP_TIMEOUT_MS)
+    child.kill('SIGTERM')
+    await ended
+    clearTimeout(impatience)
+  }
+  try {
+    return { url: await printedAddress(child), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** The first address in what the child prints. Keeps reading afterwards, so that the child never waits for us. */
+function printedAddress(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const printed: string[] = []
+    const fail = (reason: string) => reject(new Error(`pirouette serve ${reason}:\n${printed.join('\n')}`))
+    const timeout = setTimeout(() => fail(`printed no address within ${START_TIMEOUT_MS / 1000} s`), START_TIMEOUT_MS)
+    let address: string | undefined
+    for (const stream of [child.stdout!, child.stderr!]) {
+      createInterface(stream).on('line', line => {
+        if (address !== undefined) return
+        printed.push(line)
+        address = /http:\/\/[\w.:[\]-]+:\d+/.exec(line)?.[0]
+        if (address === undefined) return
+        clearTimeout(timeout)
+        resolve(address)
+      })
+    }
+    child.once('error', error => fail(`did not start (${error.message})`))
+    child.once('exit', code => fail(`ended with code ${code}`))
+  })
+}
+
+const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null

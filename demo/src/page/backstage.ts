@@ -1,0 +1,47 @@
+// What only the demo's own server can tell the page: where the two servers are, what they saw, and who is lying.
+// The other end is src/node/page-server.ts.
+
+export type ServerName = 'A' | 'B'
+export type DatabaseName = 'phishing' | 'keys'
+
+/** `GET /config.json` */
+export interface Config {
+  readonly servers: Readonly<Record<ServerName, string>>
+  /** M of each database: offsets are below it */
+  readonly partitionRecords: Readonly<Record<DatabaseName, number>>
+  readonly liar: ServerName | null
+}
+
+/** All that one server learned from one query. */
+export interface Sighting {
+  /** counts one server's sightings, from 1 */
+  readonly id: number
+  /** the path the database is mounted at, e.g. `phishing` */
+  readonly database: string
+  /** milliseconds since 1970 */
+  readonly at: number
+  /** length of the request's body */
+  readonly bytes: number
+  /** Q */
+  readonly partitions: number
+  /** one vector of Q offsets for each query of the batch */
+  readonly vectors: readonly (readonly number[])[]
+}
+
+/** `GET /seen.json`: the latest sightings, oldest first */
+export type Seen = Readonly<Record<ServerName, readonly Sighting[]>>
+
+export const fetchConfig = () => getJson<Config>('config.json')
+export const fetchSeen = () => getJson<Seen>('seen.json')
+
+/** `POST /liar`, `{ "server": "A" | "B" | null }`: who lies from now on. */
+export async function setLiar(server: ServerName | null): Promise<void> {
+  const response = await fetch('liar', { method: 'POST', body: JSON.stringify({ server }) })
+  if (!response.ok) throw new Error(`could not set the liar: ${response.status}`)
+}
+
+async function getJson<T>(path: string): Promise<T> {
+  const response = await fetch(path)
+  if (!response.ok) throw new Error(`${path}: ${response.status}`)
+  return (await response.json()) as T
+}

@@ -1,0 +1,80 @@
+// The two databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
+
+import type { PirouetteMap } from '@pirouette/client'
+import type { DatabaseName } from './backstage.js'
+import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
+import { element } from './format.js'
+
+/** What a lookup found, in words. */
+export interface Verdict {
+  readonly kind: 'found' | 'absent' | 'alarm'
+  readonly title: string
+  readonly body: (Node | string)[]
+}
+
+export interface Database {
+  readonly name: DatabaseName
+  readonly title: string
+  readonly about: (map: PirouetteMap | undefined) => string
+  readonly question: string
+  readonly examples: readonly string[]
+  /** what to ask for; undefined: nothing that can be asked */
+  readonly read: (typed: string) => string | undefined
+  /** said if `read` cannot make anything of it */
+  readonly unreadable: string
+  readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
+}
+
+const code = (text: string) => element('code', {}, text)
+
+/** Puts a comma between all of them. */
+const list = (texts: readonly string[]) => texts.flatMap((text, i) => (i === 0 ? [code(text)] : [', ', code(text)]))
+
+export const phishing: Database = {
+  name: 'phishing',
+  title: 'Is this domain on the phishing list?',
+  about: map =>
+    `${map ? `${map.size.toLocaleString('en')} domains` : 'Domains'} known to impersonate others. The domain and those ` +
+    `above it are asked for at once, in ${KEYS_PER_LOOKUP} questions whatever you type.`,
+  question: 'Domain or URL',
+  examples: ['login1.metemask.today', 'xn--rtblocks-7ya.com', 'wikipedia.org'],
+  read: hostOf,
+  unreadable: 'There is no domain in this. Type one such as example.org, or paste a URL.',
+  async ask(map, host) {
+    const hosts = hostAndParents(host)
+    const values = await map.getMany(hosts, { padTo: KEYS_PER_LOOKUP })
+    const listed = hosts.filter((_, i) => values[i] !== undefined)
+    if (listed.length === 0) {
+      const rest = hosts.length === 1 ? [' is not on it.'] : [': none of them is on it.']
+      return { kind: 'absent', title: 'Not listed, and that is proved', body: [...list(hosts), ...rest] }
+    }
+    const itself = listed[0] === host
+    const above = itself ? [' itself is on the list.'] : [' is below a domain on the list: ', code(listed[0]!), '.']
+    return { kind: 'alarm', title: 'Listed as phishing', body: [code(host), ...above] }
+  },
+}
+
+export const keys: Database = {
+  name: 'keys',
+  title: 'What is this person’s key?',
+  about: map =>
+    `${map ? `${map.size.toLocaleString('en')} made-up names` : 'Made-up names'}, each with 32 made-up bytes: what a ` +
+    'messenger asks its server before it writes to somebody, and thereby tells it.',
+  question: 'Name',
+  examples: ['quiet-otter-17@example.org', 'merry-heron-3@example.org', 'alice@example.org'],
+  read: typed => typed.trim().toLowerCase() || undefined,
+  unreadable: 'Type a name such as quiet-otter-17@example.org.',
+  async ask(map, name) {
+    const key = await map.get(name)
+    if (key === undefined) {
+      return { kind: 'absent', title: 'No such name, and that is proved', body: [code(name), ' has no key.'] }
+    }
+    const hex = Array.from(key, byte => byte.toString(16).padStart(2, '0')).join('')
+    const groups = hex.match(/.{1,8}/g) ?? []
+    return {
+      kind: 'found',
+      title: 'Found',
+      body: [code(name), ' has the key ', element('code', { class: 'key' }, groups.join(' '))],
+    }
+  },
+}

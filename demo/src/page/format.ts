@@ -1,0 +1,38 @@
+// Numbers and elements, as this page writes them.
+
+const UNITS = ['B', 'KB', 'MB'] as const
+
+/** `1.3 MB`, in powers of 1000 */
+export function bytes(n: number): string {
+  const power = n < 1000 ? 0 : n < 1_000_000 ? 1 : 2
+  const value = n / 1000 ** power
+  return `${value.toFixed(power === 0 || value >= 100 ? 0 : 1)} ${UNITS[power]}`
+}
+
+export function milliseconds(ms: number): string {
+  return ms < 1000 ? `${ms.toFixed(ms < 10 ? 1 : 0)} ms` : `${(ms / 1000).toFixed(1)} s`
+}
+
+/** `1 vector`, `2 vectors` */
+export function count(n: number, noun: string): string {
+  return `${n.toLocaleString('en')} ${noun}${n === 1 ? '' : 's'}`
+}
+
+/** An element with attributes and children; strings become text. */
+export function element<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  attributes: Record<string, string>,
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[Name] {
+  const made = document.createElement(name)
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
+  made.append(...children)
+  return made
+}
+
+/** The only element below `parent` that matches. */
+export function find<E extends Element>(parent: ParentNode, selector: string, type: new () => E): E {
+  const found = parent.querySelector(selector)
+  if (!(found instanceof type)) throw new Error(`the page lacks ${selector}`)
+  return found
+}

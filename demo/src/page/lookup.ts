@@ -1,0 +1,182 @@
+// One database on the page: opening it, asking it, and what to show when a server lies.
+
+import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError } from '@pirouette/client'
+import type { ServerName } from './backstage.js'
+import type { Database, Verdict } from './databases.js'
+import { bytes, element, find, milliseconds } from './format.js'
+import type { Sightings } from './sightings.js'
+
+type Servers = Readonly<Record<ServerName, string>>
+
+export class Lookup {
+  readonly #database: Database
+  readonly #servers: Servers
+  readonly #sightings: Sightings
+  readonly #panel: HTMLElement
+  readonly #verdict: HTMLElement
+  #map: PirouetteMap | undefined
+  #begun = false
+  #busy = false
+
+  constructor(panel: HTMLElement, database: Database, servers: Servers, sightings: Sightings) {
+    this.#panel = panel
+    this.#database = database
+    this.#servers = servers
+    this.#sightings = sightings
+    panel.append(find(document, '#lookup-template', HTMLTemplateElement).content.cloneNode(true))
+    this.#verdict = find(panel, '.verdict', HTMLElement)
+
+    this.#write('h2', database.title)
+    this.#write('.question', database.question)
+    this.#write('.about', database.about(undefined))
+    const form = find(panel, 'form', HTMLFormElement)
+    const input = find(form, 'input', HTMLInputElement)
+    form.addEventListener('submit', event => {
+      event.preventDefault()
+      void this.#ask(input.value)
+    })
+    const examples = find(panel, '.examples', HTMLElement)
+    for (const example of database.examples) {
+      const button = element('button', { type: 'button', disabled: '' }, example)
+      button.addEventListener('click', () => {
+        input.value = example
+        void this.#ask(example)
+      })
+      examples.append(button)
+    }
+  }
+
+  /** Opens the map, the first time it is called. */
+  async open(): Promise<void> {
+    if (this.#begun) return
+    this.#begun = true
+    const servers = [this.#servers.A, this.#servers.B].map(server => `${server}/${this.#database.name}`)
+    await this.#download('Downloading', async onProgress => {
+      this.#map = await open({ servers, onProgress })
+    })
+  }
+
+  /** Runs an offline phase and shows how far it is; says so if it fails. */
+  async #download(what: string, run: (onProgress: OnProgress) => Promise<void>): Promise<void> {
+    const progress = find(this.#panel, 'progress', HTMLProgressElement)
+    const began = performance.now()
+    this.#enable(false)
+    progress.value = 0
+    progress.hidden = false
+    this.#write('.opening-text', `${what} the database once, so that nobody learns which part of it you need…`)
+    let total = 0
+    try {
+      await run(({ loadedBytes, totalBytes }) => {
+        if (totalBytes === 0) return
+        total = totalBytes
+        progress.value = loadedBytes / totalBytes
+        const percent = Math.floor((100 * loadedBytes) / totalBytes)
+        this.#write('.opening-text', `${what}: ${bytes(loadedBytes)} of ${bytes(totalBytes)} (${percent} %)`)
+      })
+      const seconds = milliseconds(performance.now() - began)
+      this.#write('.opening-text', `Ready: ${bytes(total)} downloaded and checked in ${seconds}.`)
+      this.#write('.about', this.#database.about(this.#map))
+      this.#enable(true)
+    } catch (error) {
+      this.#write('.opening-text', '')
+      this.#show('error', 'The database could not be opened', [
+        `${messageOf(error)} `,
+        this.#button('Try again', () => {
+          this.#show('none', '', [])
+          void this.#download(what, run)
+        }),
+      ])
+    }
+    progress.hidden = true
+  }
+
+  async #ask(typed: string): Promise<void> {
+    const map = this.#map
+    if (!map || this.#busy) return
+    const key = this.#database.read(typed)
+    if (key === undefined) {
+      this.#show('error', 'Nothing to ask', [this.#database.unreadable])
+      return
+    }
+    this.#busy = true
+    this.#show('none', 'Asking both servers…', [])
+    try {
+      const verdict = await this.#database.ask(map, key)
+      this.#show(verdict.kind, verdict.title, verdict.body)
+    } catch (error) {
+      this.#showFailure(map, error)
+    }
+    this.#showCosts(map)
+    await this.#sightings.draw(this.#database.name, key).catch(() => {
+      // The demo's own server has gone; the lookup itself was not its business.
+    })
+    this.#busy = false
+  }
+
+  #showFailure(map: PirouetteMap, error: unknown): void {
+    if (error instanceof TamperedError) {
+      const liar = this.#nameOf(error.server)
+      this.#show('caught', `Server ${liar} lied, and was caught`, [
+        `Something in its answer does not fit the digests both servers agreed on, so nothing of the answer was used. ` +
+          `This map’s hint is condemned: to ask again with the same secrets could tell the servers what you asked. `,
+        this.#startAfresh(map),
+      ])
+    } else if (error instanceof CondemnedError) {
+      const liar = error.server === undefined ? undefined : this.#nameOf(error.server)
+      this.#show('caught', 'Nothing was asked: this map’s hint is condemned', [
+        `${liar ? `Server ${liar} had lied. ` : ''}Only a new hint, made with new secrets, can be used. `,
+        this.#startAfresh(map),
+      ])
+    } else {
+      this.#show('error', 'No answer', [messageOf(error)])
+    }
+  }
+
+  #startAfresh(map: PirouetteMap): HTMLButtonElement {
+    return this.#button('Start afresh', () => {
+      this.#show('none', '', [])
+      void this.#download('Downloading again', onProgress => map.reset({ onProgress }))
+    })
+  }
+
+  #show(kind: Verdict['kind'] | 'caught' | 'error' | 'none', title: string, body: (Node | string)[]): void {
+    this.#verdict.dataset['kind'] = kind
+    this.#verdict.replaceChildren()
+    if (title) this.#verdict.append(element('p', { class: 'title' }, title))
+    if (body.length > 0) this.#verdict.append(element('p', {}, ...body))
+  }
+
+  #showCosts({ stats }: PirouetteMap): void {
+    const last = stats.lastLookup
+    if (!last) return
+    const offline = stats.servers.reduce((sum, server) => sum + server.offline.bytesDown, 0)
+    this.#write('.time', milliseconds(last.ms))
+    this.#write('.sent', bytes(last.bytesUp))
+    this.#write('.received', bytes(last.bytesDown))
+    this.#write('.offline', bytes(offline))
+    this.#write('.memory', bytes(stats.hintBytes + stats.permutationBytes))
+    find(this.#panel, '.costs', HTMLElement).hidden = false
+  }
+
+  #enable(enabled: boolean): void {
+    for (const button of this.#panel.querySelectorAll<HTMLButtonElement>('.search button, .examples button')) {
+      button.disabled = !enabled
+    }
+  }
+
+  #button(text: string, act: () => void): HTMLButtonElement {
+    const button = element('button', { type: 'button' }, text)
+    button.addEventListener('click', act)
+    return button
+  }
+
+  #write(selector: string, text: string): void {
+    find(this.#panel, selector, HTMLElement).textContent = text
+  }
+
+  #nameOf(url: string): ServerName {
+    return url.startsWith(`${this.#servers.A}/`) ? 'A' : 'B'
+  }
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

@@ -1,0 +1,74 @@
+// The page: two tabs of lookups, what the servers saw of them, and the switch that makes one server lie.
+
+import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
+import { keys, phishing } from './databases.js'
+import { element, find } from './format.js'
+import { Lookup } from './lookup.js'
+import { Sightings } from './sightings.js'
+
+async function start(): Promise<void> {
+  const config = await fetchConfig()
+  const sightings = new Sightings(
+    { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
+    config.partitionRecords,
+    await fetchSeen(),
+  )
+  const panel = (name: string) => find(document, `#${name}`, HTMLElement)
+  const lookups = [phishing, keys].map(
+    database => new Lookup(panel(database.name), database, config.servers, sightings),
+  )
+  connectTabs(index => void lookups[index]?.open())
+  connectLiar(config.liar)
+  await lookups[0]?.open()
+}
+
+/** Tabs as in the ARIA Authoring Practices: arrow keys move between them. `chosen` hears the index of the new one. */
+function connectTabs(chosen: (index: number) => void): void {
+  const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]')]
+  const select = (index: number) => {
+    for (const [i, tab] of tabs.entries()) {
+      const selected = i === index
+      tab.setAttribute('aria-selected', String(selected))
+      tab.tabIndex = selected ? 0 : -1
+      find(document, `#${tab.getAttribute('aria-controls')}`, HTMLElement).hidden = !selected
+    }
+    chosen(index)
+  }
+  for (const [i, tab] of tabs.entries()) {
+    tab.addEventListener('click', () => select(i))
+    tab.addEventListener('keydown', event => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+      if (step === undefined) return
+      const next = (i + step + tabs.length) % tabs.length
+      select(next)
+      tabs[next]?.focus()
+    })
+  }
+}
+
+function connectLiar(liarNow: ServerName | null): void {
+  const form = find(document, '#liar', HTMLFormElement)
+  const note = find(document, '#liar-note', HTMLElement)
+  const radios = form.elements.namedItem('liar') as RadioNodeList
+  radios.value = liarNow ?? ''
+  const say = (liar: ServerName | null) => {
+    note.textContent = liar ? `Server ${liar} lies from now on. Look something up.` : ''
+  }
+  say(liarNow)
+  form.addEventListener('change', () => {
+    const liar = (radios.value || null) as ServerName | null
+    setLiar(liar).then(
+      () => say(liar),
+      () => {
+        note.textContent = 'The demo’s own server does not answer.'
+      },
+    )
+  })
+}
+
+start().catch((error: unknown) => {
+  const reason = error instanceof Error ? error.message : String(error)
+  find(document, 'main', HTMLElement).prepend(
+    element('p', { class: 'card', role: 'alert' }, `This page could not start: ${reason}. Is the demo still running?`),
+  )
+})

@@ -1,0 +1,104 @@
+// Draws what the two servers saw: for every lookup a row with what was asked (known to this page alone) and, for each
+// server, a plot of the offsets it was sent. Newest first.
+
+import { type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
+import { count, element } from './format.js'
+
+const SERVERS: readonly ServerName[] = ['A', 'B']
+const ROWS_KEPT = 6
+const SVG = 'http://www.w3.org/2000/svg'
+
+export class Sightings {
+  readonly #list: HTMLOListElement
+  readonly #empty: HTMLElement
+  readonly #partitionRecords: Readonly<Record<DatabaseName, number>>
+  /** ids of the last sightings drawn, or there before this page was */
+  readonly #drawn: Record<ServerName, number>
+  readonly #previous = new Map<DatabaseName, Record<ServerName, Sighting>>()
+
+  constructor(
+    elements: { list: HTMLOListElement; empty: HTMLElement },
+    partitionRecords: Readonly<Record<DatabaseName, number>>,
+    already: Seen,
+  ) {
+    this.#list = elements.list
+    this.#empty = elements.empty
+    this.#partitionRecords = partitionRecords
+    this.#drawn = { A: already.A.at(-1)?.id ?? 0, B: already.B.at(-1)?.id ?? 0 }
+  }
+
+  /** Asks what the servers saw of the lookup that has just ended, and draws it. */
+  async draw(database: DatabaseName, asked: string): Promise<void> {
+    const seen = await fetchSeen()
+    const newest = (server: ServerName) =>
+      seen[server].findLast(one => one.database === database && one.id > this.#drawn[server])
+    const [a, b] = [newest('A'), newest('B')]
+    if (!a || !b) return // broken off before it was sent
+    const now = { A: a, B: b }
+    const before = this.#previous.get(database)
+    this.#previous.set(database, now)
+    this.#drawn.A = a.id
+    this.#drawn.B = b.id
+
+    const plots = SERVERS.map(server =>
+      plotFigure(server, now[server], before?.[server], this.#partitionRecords[database]),
+    )
+    const label = element('p', { class: 'asked' }, element('span', { class: 'quiet' }, 'You asked'), asked)
+    this.#list.prepend(element('li', {}, label, ...plots))
+    while (this.#list.children.length > ROWS_KEPT) this.#list.lastElementChild?.remove()
+    this.#empty.hidden = true
+  }
+}
+
+function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefined, partitionRecords: number) {
+  const offsets = now.vectors.flat()
+  const caption = element(
+    'figcaption',
+    {},
+    element('strong', { class: `server ${server.toLowerCase()}` }, `Server ${server} saw`),
+    ` ${count(now.vectors.length, 'vector')} of ${now.partitions} offsets, ${now.bytes} bytes`,
+  )
+  const details = element(
+    'details',
+    {},
+    element('summary', {}, 'The numbers'),
+    element('pre', { tabindex: '0' }, now.vectors.map(vector => vector.join(' ')).join('\n')),
+  )
+  const figure = element('figure', { class: server.toLowerCase() }, caption, plot(now, partitionRecords))
+  if (before && before.vectors.flat().length === offsets.length) {
+    const same = before.vectors.flat().filter((offset, i) => offset === offsets[i]).length
+    const expected = offsets.length / partitionRecords
+    figure.append(
+      element(
+        'p',
+        { class: 'quiet' },
+        `In common with the lookup before: ${same} of ${offsets.length} (by chance: ${expected.toPrecision(1)})`,
+      ),
+    )
+  }
+  figure.append(details)
+  return figure
+}
+
+/** One column a partition, one dot an offset; one unit is one partition wide and one record high. */
+function plot({ vectors, partitions }: Sighting, partitionRecords: number): SVGElement {
+  const svg = svgElement('svg', {
+    viewBox: `0 0 ${partitions} ${partitionRecords}`,
+    preserveAspectRatio: 'none',
+    role: 'img',
+    'aria-label': `${count(vectors.flat().length, 'offset')} between 0 and ${partitionRecords - 1}`,
+  })
+  for (let q = 0; q < partitions; q += 1) {
+    svg.append(svgElement('path', { class: 'partition', d: `M ${q + 0.5} 0 V ${partitionRecords}` }))
+    // Strokes of no length, with round ends: dots that stay round however the plot is stretched.
+    const dots = vectors.map(vector => `M ${q + 0.5} ${vector[q]! + 0.5} h 0`)
+    svg.append(svgElement('path', { class: 'offsets', d: dots.join(' ') }))
+  }
+  return svg
+}
+
+function svgElement(name: string, attributes: Record<string, string>): SVGElement {
+  const made = document.createElementNS(SVG, name) as SVGElement
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
+  return made
+}

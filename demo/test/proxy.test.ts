@@ -1,0 +1,112 @@
+// The proxy sees what a server sees, forwards it unchanged, and lies in exactly one byte.
+
+import { createServer } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { encodeQuery, type Manifest } from '@pirouette/protocol'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { closeServer, listen, startProxy, type Watcher } from '../src/node/proxy.js'
+
+const manifest: Manifest = {
+  suite: 1,
+  databaseId: new Uint8Array(16).fill(7),
+  generation: 1,
+  epoch: 1,
+  records: 64,
+  recordBytes: 16,
+  partitions: 4,
+  partitionRecords: 16,
+  valueBytes: 16,
+  keyed: false,
+  variable: false,
+  expires: 0,
+  directoryBytes: 0,
+  updateListBytes: 0,
+  directoryHash: new Uint8Array(32),
+  updateListHash: new Uint8Array(32),
+  previousManifest: new Uint8Array(32),
+  commitments: new Uint8Array(4 * 32),
+  contentHashes: new Uint8Array(4 * 32),
+}
+const vectors = [
+  [3, 15, 0, 7],
+  [1, 1, 2, 9],
+]
+const query = encodeQuery(manifest, 2, new Uint8Array(new Uint16Array(vectors.flat()).buffer))
+const answer = new Uint8Array(200).map((_, i) => i)
+
+// Stands for a server: remembers requests, answers with `answer`.
+const requests: { method: string | undefined; url: string | undefined; body: Buffer }[] = []
+const server = createServer((request, response) => {
+  void buffer(request).then(body => {
+    requests.push({ method: request.method, url: request.url, body })
+    const status = request.url === '/keys/v1/missing' ? 404 : 200
+    response.writeHead(status, { 'x-own': 'kept' }).end(answer)
+  })
+})
+let proxy: Watcher
+
+beforeAll(async () => {
+  proxy = await startProxy(await listen(server, 0))
+})
+beforeEach(() => {
+  proxy.lying = false
+  requests.length = 0
+})
+afterAll(async () => {
+  await proxy.close()
+  await closeServer(server)
+})
+
+const post = async (path: string, body: Uint8Array) => {
+  const response = await fetch(`${proxy.url}${path}`, { method: 'POST', body: new Uint8Array(body) })
+  return { status: response.status, headers: response.headers, bytes: new Uint8Array(await response.arrayBuffer()) }
+}
+
+test('a query is forwarded as it came, its answer too, and its vectors are kept', async () => {
+  const { headers, bytes } = await post('/keys/v1/answer', query)
+  expect(bytes).toEqual(answer)
+  expect(headers.get('x-own')).toBe('kept')
+  expect(requests).toHaveLength(1)
+  expect(requests[0]?.url).toBe('/keys/v1/answer')
+  expect(new Uint8Array(requests[0]!.body)).toEqual(query)
+  expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: query.length, partitions: 4, vectors })
+})
+
+test('a lie is one bit of one byte after the header, at another place each time', async () => {
+  proxy.lying = true
+  const places = new Set<number>()
+  for (let i = 0; i < 20; i += 1) {
+    const { bytes } = await post('/keys/v1/answer', query)
+    const changed = [...bytes.keys()].filter(at => bytes[at] !== answer[at])
+    expect(changed).toHaveLength(1)
+    expect(changed[0]).toBeGreaterThanOrEqual(40)
+    places.add(changed[0]!)
+  }
+  expect(places.size).toBeGreaterThan(1)
+})
+
+test('only answers are lied about, and only queries are kept', async () => {
+  proxy.lying = true
+  const before = proxy.seen.length
+  const response = await fetch(`${proxy.url}/keys/v1/manifest?epoch=1`)
+  expect(new Uint8Array(await response.arrayBuffer())).toEqual(answer)
+  expect(requests[0]?.url).toBe('/keys/v1/manifest?epoch=1')
+  expect(proxy.seen.length).toBe(before)
+})
+
+test('what is not a query is forwarded and not kept; errors come back as they are', async () => {
+  const before = proxy.seen.length
+  await post('/keys/v1/answer', new Uint8Array([1, 2, 3]))
+  expect(requests).toHaveLength(1)
+  expect(proxy.seen.length).toBe(before)
+  expect((await fetch(`${proxy.url}/keys/v1/missing`)).status).toBe(404)
+})
+
+test('an unreachable server is an error, not a crash', async () => {
+  const gone = createServer()
+  const url = await listen(gone, 0)
+  await closeServer(gone)
+  const lonely = await startProxy(url)
+  expect((await fetch(`${lonely.url}/keys/v1/manifest`)).status).toBe(502)
+  await lonely.close()
+})
