@@ -8,7 +8,7 @@ use crate::commitment::COMMITMENT_BYTES;
 use crate::error::{Error, expect_below, expect_length};
 use crate::layout::Layout;
 use crate::permutation::Permutations;
-use crate::random::{ChaCha, ENTROPY_BYTES};
+use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 
 /// Bytes of a content hash.
 pub const CONTENT_HASH_BYTES: usize = 32;
@@ -174,12 +174,25 @@ impl HintBuilder {
         Ok(())
     }
 
-    /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12).
-    /// `false`: the hash differs; nothing but the lane has changed, which is free again.
+    /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12) under a
+    /// permutation drawn from the hint's entropy. `false`: the hash differs; nothing but the lane has changed, which
+    /// is free again.
     ///
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
     pub fn fold(&mut self, lane: usize) -> Result<bool, Error> {
+        expect_below("lane", lane, LANES)?;
+        let stream = self.lanes[lane].partition.map_or(0, |q| q as u64);
+        let mut source = ChaCha::new(&self.entropy, stream);
+        self.hazmat_fold_from(lane, &mut source)
+    }
+
+    /// [`HintBuilder::fold`] with a source of the caller's: for tests that enumerate all permutations. Anything but a
+    /// secret uniform source gives the client's queries away.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hazmat_fold_from(&mut self, lane: usize, source: &mut impl Uniform) -> Result<bool, Error> {
         expect_below("lane", lane, LANES)?;
         let Lane { partition, bytes, received, hasher } = &mut self.lanes[lane];
         let q = partition.ok_or(Error::Phase("begin a partition in this lane first"))?;
@@ -189,7 +202,7 @@ impl HintBuilder {
             return Ok(false);
         }
         let Hint { layout, permutations, parities, .. } = &mut self.hint;
-        permutations.draw(q, &mut ChaCha::new(&self.entropy, q as u64));
+        permutations.draw(q, source);
         let record_bytes = layout.record_bytes();
         for (parity, &offset) in parities.chunks_exact_mut(record_bytes).zip(permutations.of(q)) {
             xor_into(parity, &bytes[usize::from(offset) * record_bytes..][..record_bytes]);

@@ -1,0 +1,55 @@
+//! A database, its hint, and one honest round trip, for the tests of the scheme.
+
+use pirouette_core::answer::Database;
+use pirouette_core::commitment::VectorCommitment;
+use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::layout::Layout;
+use pirouette_core::query::{Pending, Role};
+use pirouette_core::random::Uniform;
+use pirouette_core::recon::{recon, verify};
+
+/// A committed database of `layout` whose records are `content` and then zeros.
+pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
+    let mut database = Database::new(layout).unwrap();
+    database.records_mut()[..content.len()].copy_from_slice(content);
+    (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
+    database
+}
+
+/// A builder for `database` with nothing folded.
+pub fn builder<C: VectorCommitment>(database: &Database<C>, entropy: [u8; 32]) -> HintBuilder {
+    let layout = *database.layout();
+    let partitions = 0..layout.partitions();
+    let commitments: Vec<u8> = partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect();
+    let hashes: Vec<u8> = partitions.flat_map(|q| database.content_hash(q).unwrap()).collect();
+    HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap()
+}
+
+/// Receives partition `q` of `content` (all Q·M·ℓ bytes) in `lane`, in two pieces.
+pub fn receive(builder: &mut HintBuilder, lane: usize, q: usize, content: &[u8]) {
+    let bytes = builder.lane_bytes(lane).unwrap().len();
+    builder.begin(lane, q).unwrap();
+    builder.lane_bytes(lane).unwrap().copy_from_slice(&content[q * bytes..][..bytes]);
+    builder.absorb(lane, bytes / 3).unwrap();
+    builder.absorb(lane, bytes - bytes / 3).unwrap();
+}
+
+/// The hint of a database, its permutations drawn from `source`.
+#[allow(dead_code)] // not every test crate enumerates
+pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, source: &mut impl Uniform) -> Hint {
+    let mut builder = builder(database, [0; 32]);
+    for q in 0..database.layout().partitions() {
+        receive(&mut builder, 0, q, database.records_mut());
+        assert!(builder.hazmat_fold_from(0, source).unwrap());
+    }
+    builder.finish().map_err(|(error, _)| error).unwrap()
+}
+
+/// Both honest answers, verified and applied: the batch's records.
+pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut pending: Pending) -> Vec<u8> {
+    for role in [Role::Retrieve, Role::Refresh] {
+        let answer = database.answer(&pending.vectors(role)).unwrap();
+        assert!(verify::<C>(hint, &mut pending, role, &answer).unwrap());
+    }
+    recon(hint, pending).map_err(|(error, _)| error).unwrap()
+}

@@ -1,0 +1,219 @@
+//! Show-and-Shuffle, exactly (papers: SinglePass, Fig. 3 and Theorem A.1; TAPIR, Theorem 5.3.3). At tiny (Q, M) every
+//! initial permutation and every draw is enumerated: for each sequence of indices the vectors a server sees must be
+//! uniform **jointly**, whatever was asked. The same check must reject each of the known ways to get it wrong.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{database, finish, hint_from};
+use pirouette_core::commitment::{COMMITMENT_BYTES, VectorCommitment};
+use pirouette_core::layout::Layout;
+use pirouette_core::query::{Role, query};
+use pirouette_core::random::Uniform;
+
+/// Replays one sequence of draws and steps through all of them like an odometer.
+#[derive(Default)]
+struct Enumerate {
+    digits: Vec<(u32, u32)>, // (value, bound)
+    position: usize,
+}
+
+impl Uniform for Enumerate {
+    fn below(&mut self, bound: u32) -> u32 {
+        if self.position == self.digits.len() {
+            self.digits.push((0, bound));
+        }
+        let (value, known) = self.digits[self.position];
+        assert_eq!(known, bound, "the number of draws must not depend on what was drawn");
+        self.position += 1;
+        value
+    }
+}
+
+impl Enumerate {
+    /// The next sequence; false after the last.
+    fn step(&mut self) -> bool {
+        self.position = 0;
+        for (value, bound) in self.digits.iter_mut().rev() {
+            *value += 1;
+            if value < bound {
+                return true;
+            }
+            *value = 0;
+        }
+        false
+    }
+}
+
+/// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
+struct Unproved;
+
+impl VectorCommitment for Unproved {
+    const NAME: &'static str = "unproved";
+    fn proof_bytes(_: &Layout) -> usize {
+        0
+    }
+    fn auxiliary_bytes(_: &Layout) -> usize {
+        0
+    }
+    fn build(_: &Layout, _: &[u8], _: &mut [u8]) {}
+    fn commitment(_: &[u8]) -> [u8; COMMITMENT_BYTES] {
+        [0; COMMITMENT_BYTES]
+    }
+    fn open(_: &Layout, _: &[u8], _: usize, _: &mut [u8]) {}
+    fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
+        true
+    }
+    fn update(_: &Layout, _: &mut [u8], _: usize, _: &[u8]) {}
+}
+
+/// What each server saw in one run: retrieve vectors, refresh vectors.
+type Views = [Vec<u8>; 2];
+
+/// Runs `client` for every outcome of its draws and says whether both servers' views are jointly uniform over
+/// [M]^(Q·queries).
+fn jointly_uniform(layout: Layout, queries: usize, mut client: impl FnMut(&mut Enumerate) -> Views) -> bool {
+    let mut source = Enumerate::default();
+    let mut counts = [HashMap::new(), HashMap::new()];
+    loop {
+        for (view, counts) in client(&mut source).into_iter().zip(&mut counts) {
+            *counts.entry(view).or_insert(0u64) += 1;
+        }
+        if !source.step() {
+            break;
+        }
+    }
+    let outcomes = layout.partition_records().pow((layout.partitions() * queries) as u32);
+    counts.iter().all(|counts| {
+        let mut counts = counts.values();
+        let first = counts.next();
+        counts.len() + 1 == outcomes && counts.all(|count| Some(count) == first)
+    })
+}
+
+/// All sequences of `queries` indices below N.
+fn sequences(records: usize, queries: usize) -> impl Iterator<Item = Vec<u32>> {
+    (0..records.pow(queries as u32))
+        .map(move |code| (0..queries).map(|place| (code / records.pow(place as u32) % records) as u32).collect())
+}
+
+/// The real client: the sequence cut into batches of the given sizes.
+fn real_client(layout: Layout, sequence: &[u32], batches: &[usize], source: &mut Enumerate) -> Views {
+    let content: Vec<u8> = (0..layout.slots() as u8).collect();
+    let mut database = database::<Unproved>(layout, &content);
+    let mut hint = hint_from(&mut database, source);
+    let mut views: Views = Default::default();
+    let mut rest = sequence;
+    for &size in batches {
+        let (batch, later) = rest.split_at(size);
+        rest = later;
+        let pending = query(&mut hint, batch, source).unwrap();
+        for (view, role) in views.iter_mut().zip([Role::Retrieve, Role::Refresh]) {
+            view.extend(pending.vectors(role));
+        }
+        let records: Vec<u32> = finish(&database, &mut hint, pending).into_iter().map(u32::from).collect();
+        assert_eq!(records, batch);
+    }
+    views
+}
+
+fn tiny(partitions: u64, partition_records: u64) -> Layout {
+    Layout::new(partitions * partition_records, 1, partitions, partition_records).unwrap()
+}
+
+#[test]
+fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
+    // Batches of every shape: alone, together, mixed.
+    let shapes: [(usize, &[&[usize]]); 3] =
+        [(1, &[&[1]]), (2, &[&[1, 1], &[2]]), (3, &[&[1, 1, 1], &[3], &[1, 2], &[2, 1]])];
+    for (queries, shapes) in shapes {
+        for sequence in sequences(4, queries) {
+            for shape in shapes {
+                let uniform =
+                    jointly_uniform(tiny(2, 2), queries, |source| real_client(tiny(2, 2), &sequence, shape, source));
+                assert!(uniform, "Q = M = 2, {sequence:?} in batches of {shape:?}");
+            }
+        }
+    }
+    for (layout, queries) in [(tiny(1, 3), 3), (tiny(3, 2), 2), (tiny(2, 3), 2)] {
+        for sequence in sequences(layout.records(), queries) {
+            let uniform =
+                jointly_uniform(layout, queries, |source| real_client(layout, &sequence, &vec![1; queries], source));
+            assert!(uniform, "{layout:?}, {sequence:?}");
+        }
+    }
+}
+
+/// Ways in which clients were found to be wrong (design/pitfalls, 1–3, and the ⚑ of point 3).
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Defect {
+    None,
+    ConstantSeed,
+    NoSwap,
+    DummyNeverTheRecord,
+    RefreshNeverTheColumn,
+    RetryWithFreshRandomness,
+}
+
+/// A second, readable client that only makes vectors, with a defect planted.
+fn planted_client(layout: Layout, sequence: &[u32], defect: Defect, source: &mut Enumerate) -> Views {
+    let (partitions, m) = (layout.partitions(), layout.partition_records());
+    let mut sigma: Vec<Vec<u8>> = vec![(0..m as u8).collect(); partitions];
+    for permutation in &mut sigma {
+        for i in (1..m).rev() {
+            let j = if defect == Defect::ConstantSeed { 0 } else { source.below(i as u32 + 1) as usize };
+            permutation.swap(i, j);
+        }
+    }
+    // Uniform over all but one value.
+    let except = |source: &mut Enumerate, avoided: usize| (avoided + 1 + source.below(m as u32 - 1) as usize) % m;
+
+    let mut views: Views = Default::default();
+    for (number, &index) in sequence.iter().enumerate() {
+        let (q_star, m_star) = (index as usize / m, index as usize % m);
+        let column = sigma[q_star].iter().position(|&offset| usize::from(offset) == m_star).unwrap();
+        let dummy = match defect {
+            Defect::DummyNeverTheRecord => except(source, m_star),
+            _ => source.below(m as u32) as usize,
+        };
+        for (q, permutation) in sigma.iter_mut().enumerate() {
+            let refresh_column = match defect {
+                Defect::RefreshNeverTheColumn => except(source, column),
+                _ => source.below(m as u32) as usize,
+            };
+            views[0].push(if q == q_star { dummy as u8 } else { permutation[column] });
+            views[1].push(permutation[refresh_column]);
+            // A failed attempt applies nothing; drawing anew for the retry is the mistake.
+            let applied = match defect {
+                Defect::NoSwap => false,
+                Defect::RetryWithFreshRandomness => number > 0,
+                _ => true,
+            };
+            if q != q_star && applied {
+                permutation.swap(column, refresh_column);
+            }
+        }
+    }
+    views
+}
+
+#[test]
+fn the_check_rejects_every_planted_defect() {
+    let rejected = |layout: Layout, defect| {
+        !sequences(layout.records(), 2)
+            .all(|sequence| jointly_uniform(layout, 2, |source| planted_client(layout, &sequence, defect, source)))
+    };
+    for layout in [tiny(2, 2), tiny(2, 3)] {
+        assert!(!rejected(layout, Defect::None), "the model without a defect passes");
+        for defect in [
+            Defect::ConstantSeed,
+            Defect::NoSwap,
+            Defect::DummyNeverTheRecord,
+            Defect::RefreshNeverTheColumn,
+            Defect::RetryWithFreshRandomness,
+        ] {
+            assert!(rejected(layout, defect), "{defect:?}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! TAPIR's correctness and integrity (papers: TAPIR, Defs. 4 and 5) over random layouts, batches and forgeries.
+
+mod common;
+
+use common::{builder, database, finish, receive};
+use pirouette_core::Error;
+use pirouette_core::answer::Database;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::hint::Hint;
+use pirouette_core::layout::Layout;
+use pirouette_core::query::{Pending, Role, query};
+use pirouette_core::random::{ChaCha, Uniform};
+use pirouette_core::recon::{recon, verify};
+use proptest::prelude::*;
+
+/// A random database and its hint.
+fn setup(layout: Layout, seed: u8) -> (Database<Merkle>, Hint, Vec<u8>) {
+    let mut content = vec![0; layout.records() * layout.record_bytes()];
+    let mut source = ChaCha::new(&[seed; 32], 99);
+    content.iter_mut().for_each(|byte| *byte = source.below(256) as u8);
+    let mut database = database::<Merkle>(layout, &content);
+    let mut builder = builder(&database, [seed; 32]);
+    let records = database.records_mut().to_vec();
+    for q in (0..layout.partitions()).rev() {
+        receive(&mut builder, q % 2, q, &records);
+        assert!(builder.fold(q % 2).unwrap());
+    }
+    (database, builder.finish().map_err(|(error, _)| error).unwrap(), content)
+}
+
+fn layouts() -> impl Strategy<Value = Layout> {
+    (1u64..80, 1u64..40, 1u64..20).prop_map(|(n, l, q)| Layout::plan(n, l, Some(q)).unwrap())
+}
+
+fn small() -> (Database<Merkle>, Hint, Vec<u8>) {
+    setup(Layout::new(10, 4, 3, 4).unwrap(), 5)
+}
+
+fn pending_of(hint: &mut Hint, indices: &[u32], entropy: u8) -> Pending {
+    query(hint, indices, &mut ChaCha::new(&[entropy; 32], 0)).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn every_batch_recovers_its_records_in_order_for_ever(
+        layout in layouts(),
+        seed: u8,
+        batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..6), 1..12),
+    ) {
+        let (database, mut hint, content) = setup(layout, seed);
+        for (number, batch) in batches.iter().enumerate() {
+            let indices: Vec<u32> = batch.iter().map(|index| index.index(layout.records()) as u32).collect();
+            let pending = query(&mut hint, &indices, &mut ChaCha::new(&[seed; 32], number as u64)).unwrap();
+            let records = finish(&database, &mut hint, pending);
+            for (record, &index) in records.chunks_exact(layout.record_bytes()).zip(&indices) {
+                prop_assert_eq!(record, &content[index as usize * layout.record_bytes()..][..layout.record_bytes()]);
+            }
+        }
+    }
+
+    /// Pitfalls 2 and 3: what is pending is stored, and the stored form sends the same bytes and leads to the same
+    /// records, whether or not an attempt was made before.
+    #[test]
+    fn a_stored_batch_resends_the_same_bytes_and_recovers_the_same_records(
+        layout in layouts(), seed: u8, index in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>(),
+    ) {
+        let (database, mut hint, content) = setup(layout, seed);
+        let index = index.index(layout.records());
+        let first = pending_of(&mut hint, &[index as u32, 0], seed ^ 1);
+        let stored = first.encode(&layout);
+        let again = Pending::decode(&stored, &layout).unwrap();
+        for role in [Role::Retrieve, Role::Refresh] {
+            prop_assert_eq!(first.vectors(role), again.vectors(role));
+        }
+        prop_assert_eq!(again.encode(&layout), stored.clone());
+        drop(first);
+        let records = finish(&database, &mut hint, again);
+        prop_assert_eq!(&records[..layout.record_bytes()], &content[index * layout.record_bytes()..][..layout.record_bytes()]);
+
+        prop_assert!(Pending::decode(&stored[..cut.index(stored.len())], &layout).is_err());
+        let mut torn = stored.clone();
+        torn[cut.index(stored.len())] ^= 1;
+        prop_assert!(Pending::decode(&torn, &layout).is_err());
+    }
+
+    #[test]
+    fn arbitrary_state_and_query_bytes_are_refused_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let (database, _, _) = small();
+        prop_assert!(Pending::decode(&bytes, database.layout()).is_err());
+        let lawful = !bytes.is_empty() && bytes.len() % 6 == 0
+            && bytes.as_chunks().0.iter().all(|offset| u16::from_le_bytes(*offset) < 4);
+        prop_assert_eq!(database.answer(&bytes).is_ok(), lawful);
+    }
+}
+
+/// Def. 5 and pitfalls 3 and 13: one flipped byte anywhere in either answer is caught, condemns, and is caught for
+/// every index alike; nothing can be asked afterwards.
+#[test]
+fn a_flipped_byte_anywhere_condemns_whatever_was_asked() {
+    let entry_bytes = 4 + 2 * 32;
+    for role in [Role::Retrieve, Role::Refresh] {
+        for position in 0..3 * entry_bytes {
+            for index in [0, 3, 4, 9] {
+                let (database, mut hint, _) = small();
+                let mut pending = pending_of(&mut hint, &[index], 1);
+                let mut answer = database.answer(&pending.vectors(role)).unwrap();
+                answer[position] ^= 0x40;
+                assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Ok(false), "{position} {index}");
+                assert!(hint.is_condemned());
+                assert_eq!(query(&mut hint, &[index], &mut ChaCha::new(&[2; 32], 0)).err(), Some(Error::Condemned));
+                assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Err(Error::Condemned));
+                assert!(matches!(recon(&mut hint, pending), Err((Error::Condemned, _))));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_all_flipped_or_zero_answer_condemns() {
+    for forge in [|byte: u8| !byte, |_| 0] {
+        let (database, mut hint, _) = small();
+        let mut pending = pending_of(&mut hint, &[7], 1);
+        let answer: Vec<u8> =
+            database.answer(&pending.vectors(Role::Refresh)).unwrap().into_iter().map(forge).collect();
+        assert_eq!(verify::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer), Ok(false));
+    }
+}
+
+/// Pitfall 18. An answer of the wrong length is not evaluated: nothing changes, and the right one is still accepted.
+#[test]
+fn answers_of_the_wrong_length_change_nothing() {
+    let (database, mut hint, content) = small();
+    let mut pending = pending_of(&mut hint, &[8], 1);
+    let answer = database.answer(&pending.vectors(Role::Retrieve)).unwrap();
+    for wrong in [&[][..], &answer[1..], &answer[..answer.len() - 1], &[answer.clone(), vec![0]].concat()] {
+        assert!(matches!(verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, wrong), Err(Error::Length { .. })));
+    }
+    assert!(!hint.is_condemned());
+    let (error, pending) = recon(&mut hint, pending).unwrap_err();
+    assert!(matches!(error, Error::Phase(_)), "an unverified batch is not applied");
+    assert_eq!(finish(&database, &mut hint, pending), &content[32..36]);
+}
+
+/// Pitfall 19: an offset ≥ M would read the next partition.
+#[test]
+fn servers_refuse_offsets_beyond_the_partition_and_lists_of_the_wrong_length() {
+    let (database, _, _) = small();
+    let vectors = |offsets: &[u16]| offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect::<Vec<u8>>();
+    assert!(database.answer(&vectors(&[0, 3, 3])).is_ok());
+    for wrong in [&[0, 4, 0][..], &[0, 0, u16::MAX], &[], &[0, 0], &[0, 0, 0, 0]] {
+        assert!(database.answer(&vectors(wrong)).is_err(), "{wrong:?}");
+    }
+    assert!(database.answer(&[0; 5]).is_err() && database.answer(&vectors(&[0; 3 * 65])).is_err());
+    assert!(matches!(Database::<Merkle>::new(*database.layout()).unwrap().answer(&[0; 6]), Err(Error::Phase(_))));
+}
+
+#[test]
+fn queries_for_no_record_or_no_index_are_refused() {
+    let (_, mut hint, _) = small();
+    let mut source = ChaCha::new(&[1; 32], 0);
+    assert!(matches!(query(&mut hint, &[], &mut source), Err(Error::Phase(_))));
+    assert!(matches!(query(&mut hint, &[10], &mut source), Err(Error::Index { .. })), "padding is not a record");
+    assert!(matches!(query(&mut hint, &[0, u32::MAX], &mut source), Err(Error::Index { .. })));
+}
+
+/// Architecture, point 2: a partition is checked before a byte of it touches the hint, and folded once.
+#[test]
+fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
+    let layout = Layout::new(10, 4, 3, 4).unwrap();
+    let mut database = database::<Merkle>(layout, &(0..40).collect::<Vec<u8>>());
+    let records = database.records_mut().to_vec();
+    let mut builder = builder(&database, [3; 32]);
+
+    receive(&mut builder, 0, 0, &records);
+    builder.lane_bytes(0).unwrap()[3] ^= 1; // after hashing: what is folded is what was hashed, in JavaScript's view
+    builder.begin(0, 0).unwrap();
+    builder.absorb(0, 16).unwrap();
+    assert_eq!(builder.fold(0), Ok(false));
+    assert_eq!((builder.folded(), builder.is_folded(0)), (0, Ok(false)));
+
+    receive(&mut builder, 0, 0, &records);
+    assert!(matches!(builder.begin(1, 0), Err(Error::Phase(_))), "under way in the other lane");
+    assert_eq!(builder.fold(0), Ok(true));
+    assert!(matches!(builder.begin(0, 0), Err(Error::Phase(_))), "folded already");
+    assert!(matches!(builder.fold(0), Err(Error::Phase(_))), "nothing received");
+
+    builder.begin(1, 1).unwrap();
+    assert!(matches!(builder.absorb(1, 17), Err(Error::Length { .. })));
+    builder.absorb(1, 8).unwrap();
+    assert!(matches!(builder.fold(1), Err(Error::Length { .. })), "half a partition");
+    builder.abandon(1).unwrap();
+    let Err((Error::Phase(_), mut builder)) = builder.finish() else { panic!("partitions are missing") };
+    for q in [1, 2] {
+        receive(&mut builder, 0, q, &records);
+        assert_eq!(builder.fold(0), Ok(true));
+    }
+    let mut hint = builder.finish().map_err(|(error, _)| error).unwrap();
+    let pending = pending_of(&mut hint, &[9], 1);
+    assert_eq!(finish(&database, &mut hint, pending), &records[36..40]);
+    assert!(builder_lengths_are_checked(layout));
+}
+
+fn builder_lengths_are_checked(layout: Layout) -> bool {
+    use pirouette_core::hint::HintBuilder;
+    HintBuilder::new(layout, &[0; 95], &[0; 96], [0; 32]).is_err()
+        && HintBuilder::new(layout, &[0; 96], &[0; 97], [0; 32]).is_err()
+}
+
+/// Pitfall 1: two clients, or two queries of one client, share nothing but by chance.
+#[test]
+fn entropy_decides_permutations_and_vectors() {
+    let layout = Layout::new(1 << 12, 1, 16, 256).unwrap();
+    let vectors = |hint_seed: u8, query_seed: u8| {
+        let (_, mut hint, _) = setup(layout, hint_seed);
+        let pending = pending_of(&mut hint, &[1], query_seed);
+        [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role))
+    };
+    let base = vectors(1, 1);
+    assert_eq!(base, vectors(1, 1), "deterministic under given entropy");
+    let other_query = vectors(1, 2);
+    assert_ne!(base[1], other_query[1]);
+    let other_hint = vectors(2, 1);
+    assert!(base[0] != other_hint[0] && base[1] != other_hint[1]);
+}
