@@ -50,7 +50,8 @@ export class Lookup {
   async open(): Promise<void> {
     if (this.#begun) return
     this.#begun = true
-    const servers = [this.#servers.A, this.#servers.B].map(server => `${server}/${this.#database.name}`)
+    const at = (server: string) => `${server}/${this.#database.name}`
+    const servers = [at(this.#servers.A), at(this.#servers.B)] as const
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({ servers, onProgress })
     })
