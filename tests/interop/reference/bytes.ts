@@ -1,0 +1,69 @@
+// Fields in a row, read and written in order: docs/protocol.md's tables top to bottom.
+
+import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+
+export class Reader {
+  readonly #bytes: Uint8Array
+  readonly #view: DataView
+  #at = 0
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  take(count: number): Uint8Array {
+    if (this.#at + count > this.#bytes.length) throw new Error(`${count} bytes at ${this.#at}: too short`)
+    this.#at += count
+    return this.#bytes.slice(this.#at - count, this.#at)
+  }
+
+  expect(what: string, expected: Uint8Array | string): void {
+    const wanted = typeof expected === 'string' ? utf8ToBytes(expected) : expected
+    if (`${this.take(wanted.length)}` !== `${wanted}`) throw new Error(`wrong ${what}`)
+  }
+
+  u16 = () => this.#view.getUint16(this.#skip(2), true)
+  u32 = () => this.#view.getUint32(this.#skip(4), true)
+  u64 = () => this.#view.getBigUint64(this.#skip(8), true)
+
+  flag(what: string): boolean {
+    const [byte] = this.take(1)
+    if (byte !== 0 && byte !== 1) throw new Error(`${what} is neither 0 nor 1`)
+    return byte === 1
+  }
+
+  end(): void {
+    if (this.#at !== this.#bytes.length) throw new Error(`${this.#bytes.length - this.#at} bytes too many`)
+  }
+
+  #skip(count: number): number {
+    this.take(count)
+    return this.#at - count
+  }
+}
+
+export class Writer {
+  readonly #parts: Uint8Array[] = []
+
+  put(...parts: (Uint8Array | string)[]): this {
+    this.#parts.push(...parts.map(part => (typeof part === 'string' ? utf8ToBytes(part) : part)))
+    return this
+  }
+
+  u16 = (value: number) => this.#number(2, view => view.setUint16(0, value, true))
+  u32 = (value: number) => this.#number(4, view => view.setUint32(0, value, true))
+  u64 = (value: bigint) => this.#number(8, view => view.setBigUint64(0, value, true))
+  flag = (value: boolean) => this.put(Uint8Array.of(value ? 1 : 0))
+  bytes = () => concatBytes(...this.#parts)
+
+  #number(count: number, set: (view: DataView) => void): this {
+    const bytes = new Uint8Array(count)
+    set(new DataView(bytes.buffer))
+    return this.put(bytes)
+  }
+}
+
+export function isZero(bytes: Uint8Array): boolean {
+  return bytes.every(byte => byte === 0)
+}

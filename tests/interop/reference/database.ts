@@ -1,0 +1,35 @@
+// A server's half of docs/protocol.md: digests, and answers with their proofs.
+
+import { concatBytes } from '@noble/hashes/utils.js'
+import { hash } from './hash.js'
+import { type Layout, partitionBytes, split } from './layout.js'
+import { commitment, prove, tree } from './merkle.js'
+import type { Entries, Vectors } from './message.js'
+
+export class Database {
+  /** Q·M records, one partition after the other */
+  readonly partitions: readonly Uint8Array[]
+  readonly commitments: readonly Uint8Array[]
+  readonly contentHashes: readonly Uint8Array[]
+  readonly #records: readonly Uint8Array[][]
+  readonly #trees: readonly Uint8Array[][][]
+
+  /** `records`: N·ℓ bytes */
+  constructor(layout: Layout, records: Uint8Array) {
+    const padded = new Uint8Array(layout.partitions * partitionBytes(layout))
+    padded.set(records)
+    this.partitions = split(padded, partitionBytes(layout))
+    this.#records = this.partitions.map(partition => split(partition, layout.recordBytes))
+    this.#trees = this.#records.map(tree)
+    this.commitments = this.#trees.map(commitment)
+    this.contentHashes = this.partitions.map(hash)
+  }
+
+  answer(vectors: Vectors): Entries {
+    return vectors.flatMap(vector => vector.map((m, q) => this.#entry(q, m)))
+  }
+
+  #entry(q: number, m: number): Uint8Array {
+    return concatBytes(this.#records[q]![m]!, ...prove(this.#trees[q]!, m))
+  }
+}

@@ -1,0 +1,27 @@
+// docs/protocol.md, Hashes: one function a row of the table.
+
+import { blake3 } from '@noble/hashes/blake3.js'
+import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+
+const context = (name: string) => utf8ToBytes(`pirouette 2026-11 ${name} v1`)
+const deriveKey = (name: string, material: Uint8Array) => blake3(material, { context: context(name) })
+const derive = (name: string) => deriveKey(name, new Uint8Array())
+
+const LEAF_KEY = derive('merkle leaf')
+const NODE_KEY = derive('merkle node')
+
+/** Plain BLAKE3: content hashes, manifest hashes, the names of blobs. */
+export const hash = (bytes: Uint8Array) => blake3(bytes)
+
+export const leaf = (record: Uint8Array) => blake3(record, { key: LEAF_KEY })
+
+export const node = (left: Uint8Array, right: Uint8Array) => blake3(concatBytes(left, right), { key: NODE_KEY })
+
+export const fingerprint = (key: Uint8Array) => deriveKey('key fingerprint', key).slice(0, 16)
+
+/** `fingerprints` in ascending byte order. */
+export const directorySeed = (fingerprints: readonly Uint8Array[]) =>
+  deriveKey('directory seed', concatBytes(...fingerprints)).slice(0, 16)
+
+/** `seed` is the operator's name for the database, or its first manifest with a zero id. */
+export const databaseId = (seed: Uint8Array) => deriveKey('database id', seed).slice(0, 16)

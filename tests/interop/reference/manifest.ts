@@ -1,0 +1,99 @@
+// docs/protocol.md, Manifest: its 168 bytes and the pairs of hashes after them.
+
+import { isZero, Reader, Writer } from './bytes.js'
+import { checkLayout, type Layout } from './layout.js'
+
+export interface Manifest extends Layout {
+  readonly databaseId: Uint8Array
+  readonly generation: number
+  readonly epoch: number
+  readonly valueBytes: number
+  readonly keyed: boolean
+  readonly variable: boolean
+  readonly expires: bigint
+  readonly directoryBytes: number
+  readonly updateListBytes: number
+  readonly directoryHash: Uint8Array
+  readonly updateListHash: Uint8Array
+  readonly previousManifest: Uint8Array
+  /** one a partition */
+  readonly commitments: readonly Uint8Array[]
+  readonly contentHashes: readonly Uint8Array[]
+}
+
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  const writer = new Writer()
+    .put('PIRM')
+    .u16(1)
+    .u16(1)
+    .put(manifest.databaseId)
+    .u32(manifest.generation)
+    .u32(manifest.epoch)
+    .u32(manifest.records)
+    .u32(manifest.recordBytes)
+    .u32(manifest.partitions)
+    .u32(manifest.partitionRecords)
+    .u32(manifest.valueBytes)
+    .flag(manifest.keyed)
+    .flag(manifest.variable)
+    .u16(0)
+    .u64(manifest.expires)
+    .u32(manifest.directoryBytes)
+    .u32(manifest.updateListBytes)
+    .put(manifest.directoryHash, manifest.updateListHash, manifest.previousManifest)
+  manifest.commitments.forEach((commitment, q) => void writer.put(commitment, manifest.contentHashes[q]!))
+  return writer.bytes()
+}
+
+export function decodeManifest(bytes: Uint8Array): Manifest {
+  const reader = new Reader(bytes)
+  reader.expect('magic', 'PIRM')
+  if (reader.u16() !== 1 || reader.u16() !== 1) throw new Error('unknown format or suite')
+  const databaseId = reader.take(16)
+  const generation = reader.u32()
+  const epoch = reader.u32()
+  const records = reader.u32()
+  const recordBytes = reader.u32()
+  const partitions = reader.u32()
+  const partitionRecords = reader.u32()
+  const valueBytes = reader.u32()
+  const keyed = reader.flag('keyed')
+  const variable = reader.flag('variable')
+  reader.expect('reserved bytes', new Uint8Array(2))
+  const expires = reader.u64()
+  const directoryBytes = reader.u32()
+  const updateListBytes = reader.u32()
+  const directoryHash = reader.take(32)
+  const updateListHash = reader.take(32)
+  const previousManifest = reader.take(32)
+
+  checkLayout({ records, recordBytes, partitions, partitionRecords })
+  const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
+  reader.end()
+
+  if (generation < 1 || epoch < 1) throw new Error('generations and epochs count from 1')
+  if (recordBytes !== 16 * Number(keyed) + 2 * Number(variable) + valueBytes) throw new Error('wrong ℓ')
+  if (!keyed && !(directoryBytes === 0 && isZero(directoryHash))) throw new Error('a directory without keys')
+  if (keyed && directoryBytes === 0) throw new Error('keys without a directory')
+  if (updateListBytes === 0 && !isZero(updateListHash)) throw new Error('the hash of no update list')
+  return {
+    databaseId,
+    generation,
+    epoch,
+    records,
+    recordBytes,
+    partitions,
+    partitionRecords,
+    valueBytes,
+    keyed,
+    variable,
+    expires,
+    directoryBytes,
+    updateListBytes,
+    directoryHash,
+    updateListHash,
+    previousManifest,
+    commitments: hashes.map(([commitment]) => commitment),
+    contentHashes: hashes.map(([, contentHash]) => contentHash),
+  }
+}

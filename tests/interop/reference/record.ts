@@ -1,0 +1,34 @@
+// docs/protocol.md, Stored records.
+
+import { isZero, Reader, Writer } from './bytes.js'
+
+export interface RecordShape {
+  readonly recordBytes: number
+  readonly valueBytes: number
+  readonly keyed: boolean
+  readonly variable: boolean
+}
+
+export interface StoredRecord {
+  /** empty in a keyless database */
+  readonly fingerprint: Uint8Array
+  readonly value: Uint8Array
+}
+
+export function encodeRecord(shape: RecordShape, { fingerprint, value }: StoredRecord): Uint8Array {
+  const writer = new Writer().put(fingerprint)
+  if (shape.variable) writer.u16(value.length)
+  const head = writer.put(value).bytes()
+  const record = new Uint8Array(shape.recordBytes)
+  record.set(head)
+  return record
+}
+
+/** undefined: an empty slot */
+export function decodeRecord(shape: RecordShape, record: Uint8Array): StoredRecord | undefined {
+  const reader = new Reader(record)
+  const fingerprint = reader.take(shape.keyed ? 16 : 0)
+  if (shape.keyed && isZero(fingerprint)) return undefined
+  const value = reader.take(shape.variable ? reader.u16() : shape.valueBytes)
+  return { fingerprint, value }
+}

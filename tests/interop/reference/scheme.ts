@@ -1,0 +1,159 @@
+// Figs. 4 and 5 of TAPIR as docs/protocol.md, "What a client must do", puts them: points 2, 4 and 6.
+//
+// A query does not depend on what the database holds, so `Query` needs permutations only.
+
+import { type Layout, split } from './layout.js'
+import { verify } from './merkle.js'
+import type { Entries, Vectors } from './message.js'
+import { permutations, swap, Words } from './random.js'
+
+/** One query of a batch: what it asks of each server, and what its effect will be. */
+export interface Query {
+  readonly retrieve: readonly number[]
+  readonly refresh: readonly number[]
+  /** q*, the partition of the record asked for */
+  readonly partition: number
+  /** ind, the column of the hint that holds the record */
+  readonly column: number
+  /** r_0 … r_{Q−1} */
+  readonly swaps: readonly number[]
+}
+
+/** The planted defects of tests/privacy. A client with any of them gives away what it asks for. */
+export interface Defects {
+  readonly noSwap?: boolean
+  /** r* is never m* */
+  readonly dummyAvoidsRecord?: boolean
+  /** r_q is never ind */
+  readonly refreshAvoidsColumn?: boolean
+}
+
+/** Point 4 for one index. The permutations are as they are before its swaps, and stay so. */
+export function query(
+  layout: Layout,
+  sigma: readonly number[][],
+  index: number,
+  words: Words,
+  defects: Defects = {},
+): Query {
+  const m = layout.partitionRecords
+  const partition = Math.floor(index / m)
+  const column = sigma[partition]!.indexOf(index % m)
+  const draw = (avoided: number | false) => {
+    let drawn = words.below(m)
+    while (drawn === avoided) drawn = words.below(m)
+    return drawn
+  }
+  const dummy = draw(defects.dummyAvoidsRecord === true && index % m)
+  const swaps = sigma.map(() => draw(defects.refreshAvoidsColumn === true && column))
+  return {
+    retrieve: sigma.map((permutation, q) => (q === partition ? dummy : permutation[column]!)),
+    refresh: sigma.map((permutation, q) => permutation[swaps[q]!]!),
+    partition,
+    column,
+    swaps,
+  }
+}
+
+/** The swaps of one query: its effect on the permutations. */
+export function applySwaps(
+  sigma: readonly number[][],
+  { partition, column, swaps }: Query,
+  defects: Defects = {},
+): void {
+  if (defects.noSwap) return
+  sigma.forEach((permutation, q) => {
+    if (q !== partition) swap(permutation, column, swaps[q]!)
+  })
+}
+
+/** Permutations and parities. */
+export class Hint {
+  readonly #layout: Layout
+  readonly #commitments: readonly Uint8Array[]
+  readonly #parities: readonly Uint8Array[]
+  #permutations: readonly number[][]
+  #condemned = false
+
+  /** Point 2: `partitions` have been checked against their content hashes. */
+  constructor(layout: Layout, commitments: readonly Uint8Array[], partitions: readonly Uint8Array[], seed: Uint8Array) {
+    this.#layout = layout
+    this.#commitments = commitments
+    this.#permutations = permutations(layout.partitions, layout.partitionRecords, seed)
+    const records = partitions.map(partition => split(partition, layout.recordBytes))
+    this.#parities = Array.from({ length: layout.partitionRecords }, (_, j) => {
+      const parity = new Uint8Array(layout.recordBytes)
+      this.#permutations.forEach((permutation, q) => void xorInto(parity, records[q]![permutation[j]!]!))
+      return parity
+    })
+  }
+
+  /** Point 4 for a batch. To be recorded, sent as it is until it is answered, and given to `recon`. */
+  query(indices: readonly number[], entropy: Uint8Array): Batch {
+    const words = new Words(entropy, 0)
+    const after = this.#permutations.map(permutation => [...permutation])
+    const queries = indices.map(index => {
+      const made = query(this.#layout, after, index, words)
+      applySwaps(after, made)
+      return made
+    })
+    return new Batch(queries, after)
+  }
+
+  /** Point 6: the records asked for. Throws if an entry is forged; nothing can be asked thereafter. */
+  recon(batch: Batch, retrieved: Entries, refreshed: Entries): Uint8Array[] {
+    if (this.#condemned) throw new Error('this hint is condemned')
+    const genuine = [...this.#verify(batch.retrieve, retrieved), ...this.#verify(batch.refresh, refreshed)]
+    if (genuine.includes(false)) {
+      this.#condemned = true
+      throw new Error('a server lied')
+    }
+    const { recordBytes, partitions } = this.#layout
+    const recordOf = (entries: Entries, i: number, q: number) => entries[i * partitions + q]!.subarray(0, recordBytes)
+    const records = batch.queries.map(({ partition, column, swaps }, i) => {
+      const record = this.#parities[column]!.slice()
+      const others = swaps.map((_, q) => q).filter(q => q !== partition)
+      for (const q of others) xorInto(record, recordOf(retrieved, i, q))
+      for (const q of others) {
+        for (const entries of [retrieved, refreshed]) {
+          xorInto(this.#parities[column]!, recordOf(entries, i, q))
+          xorInto(this.#parities[swaps[q]!]!, recordOf(entries, i, q))
+        }
+      }
+      return record
+    })
+    this.#permutations = batch.permutationsAfter
+    return records
+  }
+
+  #verify(vectors: Vectors, entries: Entries): boolean[] {
+    const { recordBytes, partitions } = this.#layout
+    return vectors.flat().map((offset, k) => {
+      const entry = entries[k]!
+      const proof = split(entry.subarray(recordBytes), 32)
+      return verify(this.#commitments[k % partitions]!, offset, entry.subarray(0, recordBytes), proof)
+    })
+  }
+}
+
+export class Batch {
+  readonly queries: readonly Query[]
+  readonly permutationsAfter: readonly number[][]
+
+  constructor(queries: readonly Query[], permutationsAfter: readonly number[][]) {
+    this.queries = queries
+    this.permutationsAfter = permutationsAfter
+  }
+
+  get retrieve(): Vectors {
+    return this.queries.map(query => query.retrieve)
+  }
+
+  get refresh(): Vectors {
+    return this.queries.map(query => query.refresh)
+  }
+}
+
+function xorInto(into: Uint8Array, from: Uint8Array): void {
+  for (let i = 0; i < into.length; i++) into[i]! ^= from[i]!
+}

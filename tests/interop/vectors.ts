@@ -1,0 +1,56 @@
+// The shared test vectors, typed. `core.json` is made by rust-core/core/tests/vectors.rs and read by every
+// implementation; `wire.json` is made by wire.test.ts. Bytes are lower-case hex in both.
+
+import { readFileSync } from 'node:fs'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { utf8ToBytes } from '@noble/hashes/utils.js'
+import type { Layout } from './reference/layout.js'
+
+export interface CoreVectors {
+  readonly keys: {
+    readonly fingerprints: readonly { readonly key: string; readonly fingerprint: string }[]
+    readonly databaseIds: readonly { readonly seed: string; readonly id: string }[]
+  }
+  readonly plans: readonly Layout[]
+  readonly permutations: readonly {
+    readonly layout: Layout
+    readonly entropy: string
+    readonly permutations: readonly (readonly number[])[]
+  }[]
+  /** keys are "key 0", "key 1", …; the absent ones are "absent 0" to "absent 7" */
+  readonly directories: readonly {
+    readonly keys: number
+    readonly bytes: string
+    readonly indices: readonly number[]
+    readonly absentIndices: readonly number[]
+  }[]
+  readonly lookups: readonly LookupVector[]
+}
+
+/** A database, a hint, and the batches of its life. */
+export interface LookupVector {
+  readonly layout: Layout
+  /** the records are BLAKE3's output stream for this label */
+  readonly recordsLabel: string
+  readonly commitments: string
+  readonly contentHashes: string
+  readonly hintEntropy: string
+  readonly batches: readonly {
+    readonly indices: readonly number[]
+    readonly entropy: string
+    readonly retrieve: { readonly vectors: string; readonly answerHash: string }
+    readonly refresh: { readonly vectors: string; readonly answerHash: string }
+    readonly records: string
+  }[]
+}
+
+export function readVectors<T>(name: string): T {
+  return JSON.parse(readFileSync(vectorsFile(name), 'utf8')) as T
+}
+
+export const vectorsFile = (name: string) => new URL(`vectors/${name}.json`, import.meta.url)
+
+/** Bytes that anyone can make again: BLAKE3's output stream for a label. */
+export function stream(label: string, bytes: number): Uint8Array {
+  return blake3(utf8ToBytes(label), { dkLen: bytes })
+}
