@@ -17,6 +17,8 @@ import { ask, cachedStep, Failure, main, root, run, runPackage, step, whenStoppe
 const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
 const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
+const wasmBindgen = `.tools/bin/wasm-bindgen${process.platform === 'win32' ? '.exe' : ''}`
+const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tests', 'tsconfig.json']
 
 const commands = { start, test, build, bench, lint, format }
 const [command = '', ...args] = process.argv.slice(2)
@@ -140,10 +142,14 @@ async function installRust() {
 
 // ---- build ----------------------------------------------------------------------------------------
 
-const sources = ['packages', 'server', 'demo', 'tests', 'tsconfig.json', 'package-lock.json']
-
 /** What the page and the servers need. */
 async function buildProduct() {
+  await cachedStep(
+    'wasm-bindgen',
+    `Installing wasm-bindgen ${WASM_BINDGEN} (minutes, but once)`,
+    { inputs: [], also: [WASM_BINDGEN], outputs: [wasmBindgen] },
+    () => run('cargo', ['install', '--root', '.tools', '--force', 'wasm-bindgen-cli', '--version', WASM_BINDGEN]),
+  )
   await cachedStep(
     'wasm',
     'Building the WebAssembly core',
@@ -152,13 +158,13 @@ async function buildProduct() {
       also: [WASM_BINDGEN],
       outputs: wasmOutputs,
     },
-    async () => buildWasm(await wasmBindgen()),
+    () => buildWasm(join(root, wasmBindgen)),
   )
   await cachedStep(
     'typescript',
     'Compiling TypeScript',
     {
-      inputs: [...sources, 'packages/wasm/generated'],
+      inputs: [...typescriptSources, 'package-lock.json'],
       outputs: ['packages/client/dist', 'server/dist', 'demo/build'],
     },
     () => runPackage(tsc, ['-b', 'demo']),
@@ -171,7 +177,7 @@ async function buildAll() {
   await cachedStep(
     'typescript-all',
     'Checking the types of the tests',
-    { inputs: [...sources, 'packages/wasm/generated'], outputs: [] },
+    { inputs: [...typescriptSources, 'package-lock.json'], outputs: [] },
     () => runPackage(tsc, ['-b']),
   )
 }
@@ -186,15 +192,6 @@ async function buildPage() {
     },
     () => runPackage('vite/bin/vite.js', ['build', 'demo', '--logLevel', 'warn']),
   )
-}
-
-async function wasmBindgen() {
-  const program = join(root, '.tools/bin/wasm-bindgen')
-  if (ask(program, ['--version'])?.trim() !== `wasm-bindgen ${WASM_BINDGEN}`) {
-    process.stdout.write(`installing wasm-bindgen ${WASM_BINDGEN} (two minutes, once) … `)
-    await run('cargo', ['install', '--root', '.tools', 'wasm-bindgen-cli', '--version', WASM_BINDGEN])
-  }
-  return program
 }
 
 // ---- test and lint --------------------------------------------------------------------------------

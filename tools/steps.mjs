@@ -7,7 +7,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { delimiter, join, sep } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url)) // import.meta.dirname: too new for a Node we only mean to refuse
@@ -119,7 +119,8 @@ export async function cachedStep(name, what, { inputs, also = [], outputs }, wor
   writeFileSync(stamp, key)
 }
 
-const made = new Set(['node_modules', 'dist', 'build', 'target', 'generated', '.tsbuildinfo'])
+// Names and paths of what steps make: not inputs, unless a step names them.
+const made = new Set(['node_modules', 'dist', 'build', 'target', 'generated', '.tsbuildinfo', 'demo/data'])
 
 function digest(paths, strings) {
   const hash = createHash('sha256').update(JSON.stringify(strings))
@@ -127,9 +128,11 @@ function digest(paths, strings) {
     const full = join(root, path)
     if (!existsSync(full)) return
     if (statSync(full).isDirectory()) {
-      for (const name of readdirSync(full).sort()) if (!made.has(name)) visit(join(path, name))
+      for (const name of readdirSync(full).sort()) {
+        if (!made.has(name) && !made.has(`${path}/${name}`)) visit(`${path}/${name}`)
+      }
     } else {
-      hash.update(`\n${path.split(sep).join('/')}\n`).update(createHash('sha256').update(readFileSync(full)).digest())
+      hash.update(`\n${path}\n`).update(createHash('sha256').update(readFileSync(full)).digest())
     }
   }
   for (const path of paths) visit(path)
