@@ -64,6 +64,8 @@ export interface HintBuilderHandle {
   abandon(lane: number): void
   readonly folded: number
   isFolded(partition: number): boolean
+  /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
+  partial(binding: Uint8Array): Uint8Array
   /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
   finish(): ClientHandle
   free(): void
@@ -92,6 +94,16 @@ export interface ClientHandle {
   verify(role: RoleNumber, entries: Uint8Array): boolean
   /** both answers verified: recovers the records (count·ℓ bytes, in query order) and applies the batch */
   recon(): Uint8Array
+  /** stored form of what the last `recon` changed, for a journal; once */
+  takeEffect(): Uint8Array
+  /** applies the next effect of a journal */
+  replay(effect: Uint8Array): void
+  /** stored form of the whole hint, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
+  checkpoint(binding: Uint8Array): Uint8Array
+  /** the hint's random id, 16 bytes */
+  readonly hintId: Uint8Array
+  /** batches applied since the hint was made */
+  readonly version: number
   condemn(): void
   readonly condemned: boolean
   /** bytes of parities, M·ℓ */
@@ -137,6 +149,16 @@ export interface Core {
     contentHashes: Uint8Array,
     entropy: Uint8Array,
   ): HintBuilderHandle
+  /** takes up a stored half-made hint under the manifest it was begun under */
+  resumeHintBuilder(
+    partial: Uint8Array,
+    layout: LayoutHandle,
+    commitments: Uint8Array,
+    contentHashes: Uint8Array,
+    binding: Uint8Array,
+  ): HintBuilderHandle
+  /** brings a stored hint back under the manifest it was made under */
+  reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
   newDatabase(layout: LayoutHandle): DatabaseHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array

@@ -47,6 +47,8 @@ function started(module: WebAssembly.Module): Core {
     buildDirectory: glue.DirectoryHandle.build,
     decodeDirectory: glue.DirectoryHandle.decode,
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
+    resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
+    reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),
     newDatabase: layout => new glue.DatabaseHandle(own(layout)),
     hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(own(layout), entropy),
   }

@@ -15,12 +15,29 @@ pub const CONTENT_HASH_BYTES: usize = 32;
 /// Downloads that may run side by side, one from each server.
 pub const LANES: usize = 2;
 
+/// Bytes of a hint's id.
+pub const HINT_ID_BYTES: usize = 16;
+/// The ChaCha stream that a hint's id is drawn from; permutations use the streams 0 … Q − 1.
+const ID_STREAM: u64 = u64::MAX;
+
+/// Where a hint stands in its life: its random id, and how many batches were applied to it. Every stored form carries
+/// it, so that bytes of another hint or of another moment are recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// random; known only to the client and, later, to the refresh server's fence
+    pub hint_id: [u8; HINT_ID_BYTES],
+    /// batches applied since the hint was made
+    pub version: u64,
+}
+
 /// What the client holds between queries: permutations, parities, and the commitments to check answers against.
 /// Secret and unique: neither `Clone` nor `Debug`.
 #[derive(ZeroizeOnDrop)]
 pub struct Hint {
     #[zeroize(skip)]
     pub(crate) layout: Layout,
+    #[zeroize(skip)]
+    pub(crate) stamp: Stamp,
     #[zeroize(skip)]
     pub(crate) commitments: Vec<u8>,
     pub(crate) permutations: Permutations,
@@ -33,6 +50,12 @@ impl Hint {
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Its id and version.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// Bytes of parities, M·ℓ.
@@ -79,10 +102,10 @@ struct Lane {
 
 /// A hint in the making.
 pub struct HintBuilder {
-    hint: Hint,
+    pub(crate) hint: Hint,
     content_hashes: Vec<u8>,
-    entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
-    folded: Vec<bool>,
+    pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
+    pub(crate) folded: Vec<bool>,
     lanes: [Lane; LANES],
 }
 
@@ -107,9 +130,12 @@ impl HintBuilder {
                 hasher: blake3::Hasher::new(),
             })
         };
+        let mut hint_id = [0; HINT_ID_BYTES];
+        ChaCha::new(&entropy, ID_STREAM).fill(&mut hint_id);
         Ok(HintBuilder {
             hint: Hint {
                 layout,
+                stamp: Stamp { hint_id, version: 0 },
                 commitments: commitments.to_vec(),
                 permutations: Permutations::identities(&layout),
                 parities: zeroed(layout.partition_bytes())?,

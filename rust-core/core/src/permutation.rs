@@ -68,6 +68,29 @@ impl Permutations {
         column
     }
 
+    /// All Q·M entries, partition after partition.
+    pub(crate) fn entries(&self) -> &[u16] {
+        &self.entries
+    }
+
+    /// Takes over stored entries; `None` unless they are Q permutations of [M].
+    pub(crate) fn from_entries(layout: &Layout, entries: Vec<u16>) -> Option<Self> {
+        let permutations = Permutations { entries, partition_records: layout.partition_records() };
+        if permutations.entries.len() != layout.slots() {
+            return None;
+        }
+        let mut seen_in = vec![usize::MAX; layout.partition_records()];
+        for q in 0..layout.partitions() {
+            for &entry in permutations.of(q) {
+                let seen = seen_in.get_mut(usize::from(entry))?;
+                if std::mem::replace(seen, q) == q {
+                    return None;
+                }
+            }
+        }
+        Some(permutations)
+    }
+
     /// Bytes held: 2·Q·M.
     #[must_use]
     pub fn bytes(&self) -> usize {

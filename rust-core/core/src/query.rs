@@ -8,7 +8,7 @@
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::error::Error;
-use crate::hint::Hint;
+use crate::hint::{Hint, Stamp};
 use crate::random::Uniform;
 
 /// The two servers' roles for the life of a hint.
@@ -24,6 +24,9 @@ pub enum Role {
 /// nothing; move-only; secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Pending {
+    /// the hint it was made from, before it is applied
+    #[zeroize(skip)]
+    pub(crate) stamp: Stamp,
     /// one a query: the record's index
     pub(crate) indices: Vec<u32>,
     /// one a query: ind
@@ -51,6 +54,11 @@ impl Pending {
         self.offsets(role).iter().flat_map(|offset| offset.to_le_bytes()).collect()
     }
 
+    /// r_q for all q of query `number`.
+    pub(crate) fn refresh_columns_of(&self, number: usize, partitions: usize) -> &[u16] {
+        &self.refresh_columns[number * partitions..][..partitions]
+    }
+
     pub(crate) fn offsets(&self, role: Role) -> &[u16] {
         match role {
             Role::Retrieve => &self.retrieve,
@@ -76,6 +84,7 @@ pub fn query(hint: &mut Hint, indices: &[u32], source: &mut impl Uniform) -> Res
     let (partitions, bound) = (layout.partitions(), layout.partition_records() as u32);
     let entries = indices.len() * partitions;
     let mut pending = Pending {
+        stamp: hint.stamp,
         indices: indices.to_vec(),
         columns: Vec::with_capacity(indices.len()),
         refresh_columns: Vec::with_capacity(entries),
@@ -95,19 +104,18 @@ pub fn query(hint: &mut Hint, indices: &[u32], source: &mut impl Uniform) -> Res
             pending.retrieve.push(if q == q_star { dummy } else { hint.permutations.of(q)[column] }); // Query 10, 13
         }
         pending.columns.push(column as u16);
-        swap(hint, &pending, number, q_star); // as the permutations will be for the next query
+        swap(hint, q_star, column, pending.refresh_columns_of(number, partitions)); // as they will be for the next query
     }
     for (number, &(q_star, _)) in located.iter().enumerate().rev() {
-        swap(hint, &pending, number, q_star); // and back: a swap undoes itself
+        // And back: each exchange undoes itself.
+        swap(hint, q_star, usize::from(pending.columns[number]), pending.refresh_columns_of(number, partitions));
     }
     Ok(pending)
 }
 
-/// Query 12 of query `number` of the batch: for all q ≠ q*, exchanges σ_q(ind) and σ_q(r_q).
-pub(crate) fn swap(hint: &mut Hint, pending: &Pending, number: usize, q_star: usize) {
-    let partitions = hint.layout.partitions();
-    let column = usize::from(pending.columns[number]);
-    for (q, &refresh_column) in pending.refresh_columns[number * partitions..][..partitions].iter().enumerate() {
+/// Query 12: for all q ≠ q*, exchanges σ_q(ind) and σ_q(r_q).
+pub(crate) fn swap(hint: &mut Hint, q_star: usize, column: usize, refresh_columns: &[u16]) {
+    for (q, &refresh_column) in refresh_columns.iter().enumerate() {
         if q != q_star {
             hint.permutations.swap(q, column, usize::from(refresh_column));
         }

@@ -24,6 +24,11 @@ impl ChaCha {
         generator.set_stream(stream);
         ChaCha(generator)
     }
+
+    /// Fills `bytes` from the stream.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
 }
 
 impl Uniform for ChaCha {

@@ -1,9 +1,11 @@
 //! `Recon` (Fig. 5): verify every entry of both answers, and only then recover the records and bring permutations and
 //! parities to the state after the batch, together.
 
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
 use crate::commitment::VectorCommitment;
 use crate::error::{Error, expect_length};
-use crate::hint::{Hint, xor_into};
+use crate::hint::{Hint, Stamp, xor_into};
 use crate::query::{Pending, Role, swap};
 
 /// Verifies all count·Q entries of one server's answer, the dummy at q* and the refresh entries included, without
@@ -43,12 +45,37 @@ pub fn verify<C: VectorCommitment>(
     Ok(genuine)
 }
 
-/// Recovers the batch's records, count·ℓ bytes in query order, and applies the batch to the hint (Fig. 5, Recon
-/// 16–21). Consumes what may be used only once.
+/// What applying a batch does to a hint: exchanges in the permutations and XORs into the parities. Journals keep it;
+/// replaying it needs neither answers nor servers. Its length depends on the layout and the count alone. Secret.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct Effect {
+    /// the hint before
+    #[zeroize(skip)]
+    pub(crate) stamp: Stamp,
+    /// one a query: q*
+    pub(crate) partitions: Vec<u32>,
+    /// one a query: ind
+    pub(crate) columns: Vec<u16>,
+    /// Q a query: r_q
+    pub(crate) refresh_columns: Vec<u16>,
+    /// Q·ℓ bytes a query: retrieve entry ⊕ refresh entry, zeros at q*
+    pub(crate) changes: Vec<u8>,
+}
+
+/// What a batch brought.
+pub struct Recovered {
+    /// count·ℓ bytes, in query order
+    pub records: Vec<u8>,
+    /// already applied to the hint
+    pub effect: Effect,
+}
+
+/// Recovers the batch's records and applies the batch to the hint (Fig. 5, Recon 16–21). Consumes what may be used
+/// only once.
 ///
 /// # Errors
 /// [`Error::Condemned`]; [`Error::Phase`], with the batch given back, if an answer has not been verified.
-pub fn recon(hint: &mut Hint, pending: Pending) -> Result<Vec<u8>, (Error, Pending)> {
+pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
     }
@@ -56,31 +83,66 @@ pub fn recon(hint: &mut Hint, pending: Pending) -> Result<Vec<u8>, (Error, Pendi
         return Err((Error::Phase("both answers are verified before a batch is applied"), pending));
     };
     let layout = hint.layout;
-    let (partitions, record_bytes) = (layout.partitions(), layout.record_bytes());
+    let record_bytes = layout.record_bytes();
+    let query_bytes = layout.partitions() * record_bytes;
 
-    let mut recovered = Vec::with_capacity(pending.count() * record_bytes);
-    let mut change = vec![0; record_bytes];
+    let mut changes = retrieve.clone();
+    xor_into(&mut changes, refresh);
+    let mut records = Vec::with_capacity(pending.count() * record_bytes);
+    let mut q_stars = Vec::with_capacity(pending.count());
     for (number, &index) in pending.indices.iter().enumerate() {
         let q_star = index as usize / layout.partition_records();
         let column = usize::from(pending.columns[number]);
-        let start = recovered.len();
-        recovered.extend_from_slice(hint.parity_mut(column));
+        let of_query = number * query_bytes..(number + 1) * query_bytes;
 
-        let of_query = number * partitions * record_bytes..(number + 1) * partitions * record_bytes;
-        let retrieved = retrieve[of_query.clone()].chunks_exact(record_bytes);
-        let refreshed = refresh[of_query].chunks_exact(record_bytes);
-        for (q, (retrieved, refreshed)) in retrieved.zip(refreshed).enumerate() {
-            if q == q_star {
-                continue;
+        let start = records.len();
+        records.extend_from_slice(hint.parity_mut(column));
+        for (q, retrieved) in retrieve[of_query.clone()].chunks_exact(record_bytes).enumerate() {
+            if q != q_star {
+                xor_into(&mut records[start..], retrieved); // Recon 17
             }
-            xor_into(&mut recovered[start..], retrieved); // Recon 17
-            change.copy_from_slice(retrieved);
-            xor_into(&mut change, refreshed);
-            xor_into(hint.parity_mut(column), &change); // Recon 19
-            let refresh_column = pending.refresh_columns[number * partitions + q];
-            xor_into(hint.parity_mut(usize::from(refresh_column)), &change); // Recon 20
         }
-        swap(hint, &pending, number, q_star); // Query 12, put off until here
+        let changes = &mut changes[of_query];
+        changes[q_star * record_bytes..][..record_bytes].fill(0);
+        apply_query(hint, q_star, column, pending.refresh_columns_of(number, layout.partitions()), changes);
+        q_stars.push(q_star as u32);
     }
-    Ok(recovered)
+    let effect = Effect {
+        stamp: hint.stamp,
+        partitions: q_stars,
+        columns: std::mem::take(&mut pending.columns),
+        refresh_columns: std::mem::take(&mut pending.refresh_columns),
+        changes,
+    };
+    hint.stamp.version += 1;
+    Ok(Recovered { records, effect })
+}
+
+/// Applies an effect from a journal to the hint it belongs to.
+///
+/// # Errors
+/// [`Error::State`] if it is another hint's, or not the next one.
+pub fn replay(hint: &mut Hint, effect: &Effect) -> Result<(), Error> {
+    if effect.stamp != hint.stamp {
+        return Err(Error::State("an effect of another hint, or out of order"));
+    }
+    let query_bytes = hint.layout.partitions() * hint.layout.record_bytes();
+    let queries = effect.partitions.iter().zip(&effect.columns);
+    let rows = effect.refresh_columns.chunks_exact(hint.layout.partitions());
+    for (((&q_star, &column), refresh_columns), changes) in
+        queries.zip(rows).zip(effect.changes.chunks_exact(query_bytes))
+    {
+        apply_query(hint, q_star as usize, usize::from(column), refresh_columns, changes);
+    }
+    hint.stamp.version += 1;
+    Ok(())
+}
+
+fn apply_query(hint: &mut Hint, q_star: usize, column: usize, refresh_columns: &[u16], changes: &[u8]) {
+    let record_bytes = hint.layout.record_bytes();
+    for (change, &refresh_column) in changes.chunks_exact(record_bytes).zip(refresh_columns) {
+        xor_into(hint.parity_mut(column), change); // Recon 19
+        xor_into(hint.parity_mut(usize::from(refresh_column)), change); // Recon 20
+    }
+    swap(hint, q_star, column, refresh_columns); // Query 12, put off until here
 }

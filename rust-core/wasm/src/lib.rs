@@ -14,7 +14,7 @@ use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{recon, verify};
+use pirouette_core::recon::{Effect, recon, replay, verify};
 use pirouette_core::{key, permutation};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
@@ -280,13 +280,39 @@ impl HintBuilderHandle {
         self.0.is_folded(partition).map_err(thrown)
     }
 
+    /// The stored form of what is folded so far, bound to the hash of its manifest (32 bytes).
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn partial(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
+        let binding = exactly("binding", binding).map_err(thrown)?;
+        Ok(self.0.encode(&binding))
+    }
+
+    /// Takes up a half-made hint again under the manifest it was begun under.
+    ///
+    /// # Errors
+    /// `state`, `length`, `layout`.
+    pub fn resume(
+        partial: &[u8],
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+        binding: &[u8],
+    ) -> Outcome<HintBuilderHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| HintBuilder::decode(partial, layout.0, commitments, content_hashes, &binding))
+            .map(HintBuilderHandle)
+            .map_err(thrown)
+    }
+
     /// The client state.
     ///
     /// # Errors
     /// `phase`, if partitions are missing; the handle is gone all the same.
     pub fn finish(self) -> Outcome<ClientHandle> {
         let hint = self.0.finish().map_err(|(error, _)| thrown(error))?;
-        Ok(ClientHandle { hint, pending: None })
+        Ok(ClientHandle::new(hint))
     }
 }
 
@@ -295,9 +321,15 @@ impl HintBuilderHandle {
 pub struct ClientHandle {
     hint: Hint,
     pending: Option<Pending>,
+    /// of the last batch applied, until it is taken
+    effect: Option<Effect>,
 }
 
 impl ClientHandle {
+    fn new(hint: Hint) -> Self {
+        ClientHandle { hint, pending: None, effect: None }
+    }
+
     fn some_pending(&self) -> Outcome<&Pending> {
         self.pending.as_ref().ok_or_else(|| thrown(Error::Phase("no batch is pending")))
     }
@@ -345,7 +377,7 @@ impl ClientHandle {
     /// `phase`, `state`, `length`, `index`.
     pub fn resume(&mut self, pending: &[u8]) -> Outcome<()> {
         self.none_pending()?;
-        self.pending = Some(Pending::decode(pending, self.hint.layout()).map_err(thrown)?);
+        self.pending = Some(Pending::decode(pending, &self.hint).map_err(thrown)?);
         Ok(())
     }
 
@@ -389,10 +421,71 @@ impl ClientHandle {
     /// `phase`, `condemned`.
     pub fn recon(&mut self) -> Outcome<Vec<u8>> {
         let pending = self.pending.take().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
-        recon(&mut self.hint, pending).map_err(|(error, pending)| {
+        let recovered = recon(&mut self.hint, pending).map_err(|(error, pending)| {
             self.pending = Some(pending);
             thrown(error)
-        })
+        })?;
+        self.effect = Some(recovered.effect);
+        Ok(recovered.records)
+    }
+
+    /// The stored form of what the last `recon` changed; once.
+    ///
+    /// # Errors
+    /// `phase`, if there is none.
+    #[wasm_bindgen(js_name = takeEffect)]
+    pub fn take_effect(&mut self) -> Outcome<Vec<u8>> {
+        let effect = self.effect.take().ok_or_else(|| thrown(Error::Phase("no effect to take")))?;
+        Ok(effect.encode(self.hint.layout()))
+    }
+
+    /// Applies an effect from a journal.
+    ///
+    /// # Errors
+    /// `phase` while a batch is pending; `state`.
+    pub fn replay(&mut self, effect: &[u8]) -> Outcome<()> {
+        self.none_pending()?;
+        let effect = Effect::decode(effect, self.hint.layout()).map_err(thrown)?;
+        replay(&mut self.hint, &effect).map_err(thrown)
+    }
+
+    /// The stored form of the whole hint, bound to the hash of its manifest (32 bytes).
+    ///
+    /// # Errors
+    /// `phase` while a batch is pending; `condemned`; `length`.
+    pub fn checkpoint(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
+        self.none_pending()?;
+        let binding = exactly("binding", binding).map_err(thrown)?;
+        self.hint.encode(&binding).map_err(thrown)
+    }
+
+    /// Brings a hint back under the manifest it was made under.
+    ///
+    /// # Errors
+    /// `state`, `length`.
+    pub fn reopen(
+        checkpoint: &[u8],
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        binding: &[u8],
+    ) -> Outcome<ClientHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| Hint::decode(checkpoint, layout.0, commitments, &binding))
+            .map(ClientHandle::new)
+            .map_err(thrown)
+    }
+
+    /// The hint's random id, 16 bytes.
+    #[wasm_bindgen(getter, js_name = hintId)]
+    pub fn hint_id(&self) -> Vec<u8> {
+        self.hint.stamp().hint_id.to_vec()
+    }
+
+    /// Batches applied since the hint was made.
+    #[wasm_bindgen(getter)]
+    #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
+    pub fn version(&self) -> f64 {
+        self.hint.stamp().version as f64
     }
 
     /// Never to be used again.

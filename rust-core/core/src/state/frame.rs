@@ -1,51 +1,86 @@
-//! The frame around every stored form: kind (4 bytes), version (u16), two zero bytes, body, and the first 16 bytes of
-//! the BLAKE3 of all of that.
+//! The frame around every stored form: kind (4 bytes), version of the form (u16), two zero bytes, the hint's id (16)
+//! and version (u64), the body, and the first 16 bytes of the BLAKE3 of all of that. Integers are little-endian.
 
-use crate::error::{Error, expect_length};
+use crate::error::Error;
+use crate::hint::{HINT_ID_BYTES, Stamp};
+use crate::layout::Layout;
 
-const HEADER_BYTES: usize = 8;
+/// The one version of all forms so far. A reader refuses any other; fixtures of every version ever written are kept
+/// in core/tests/fixtures and read by the tests.
+pub(super) const VERSION: u16 = 1;
+
 const CHECKSUM_BYTES: usize = 16;
 
-/// Begins a frame; write the body after it, then [`seal`].
-pub(super) fn begin(kind: [u8; 4], version: u16) -> Vec<u8> {
-    let mut frame = kind.to_vec();
-    frame.extend_from_slice(&version.to_le_bytes());
-    frame.extend_from_slice(&[0; 2]);
-    frame
+/// Writes a frame.
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(super) fn new(kind: [u8; 4], stamp: Stamp, body_bytes: usize) -> Self {
+        let mut frame = Vec::with_capacity(body_bytes + 64);
+        frame.extend_from_slice(&kind);
+        frame.extend_from_slice(&VERSION.to_le_bytes());
+        frame.extend_from_slice(&[0; 2]);
+        frame.extend_from_slice(&stamp.hint_id);
+        frame.extend_from_slice(&stamp.version.to_le_bytes());
+        Writer(frame)
+    }
+
+    pub(super) fn u32(&mut self, number: usize) {
+        self.0.extend_from_slice(&(number as u32).to_le_bytes()); // counts and indices: below 2^32 by their layout
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn u16s(&mut self, numbers: &[u16]) {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    /// (N, ℓ, Q, M), which every form begins with.
+    pub(super) fn layout(&mut self, layout: &Layout) {
+        for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
+            self.u32(number);
+        }
+    }
+
+    pub(super) fn seal(mut self) -> Vec<u8> {
+        let checksum = blake3::hash(&self.0);
+        self.0.extend_from_slice(&checksum.as_bytes()[..CHECKSUM_BYTES]);
+        self.0
+    }
 }
 
-/// Ends a frame.
-pub(super) fn seal(mut frame: Vec<u8>) -> Vec<u8> {
-    let checksum = blake3::hash(&frame);
-    frame.extend_from_slice(&checksum.as_bytes()[..CHECKSUM_BYTES]);
-    frame
-}
+/// Reads a frame, field by field.
+pub(super) struct Reader<'a>(&'a [u8]);
 
-/// The body of a sealed frame of this kind and version.
-pub(super) fn open(bytes: &[u8], kind: [u8; 4], version: u16) -> Result<&[u8], Error> {
-    let body_end = bytes.len().checked_sub(CHECKSUM_BYTES).filter(|&end| end >= HEADER_BYTES);
-    let (framed, checksum) = bytes.split_at(body_end.ok_or(Error::State("torn: too short"))?);
-    if &blake3::hash(framed).as_bytes()[..CHECKSUM_BYTES] != checksum {
-        return Err(Error::State("torn: the checksum does not match"));
+impl<'a> Reader<'a> {
+    /// Opens a frame of this kind: checksum first, then who and what it says it is.
+    pub(super) fn open(bytes: &'a [u8], kind: [u8; 4]) -> Result<(Stamp, Self), Error> {
+        let end = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or(Error::State("torn: too short"))?;
+        let (framed, checksum) = bytes.split_at(end);
+        if &blake3::hash(framed).as_bytes()[..CHECKSUM_BYTES] != checksum {
+            return Err(Error::State("torn: the checksum does not match"));
+        }
+        let mut reader = Reader(framed);
+        if *reader.array::<4>()? != kind {
+            return Err(Error::State("foreign: another kind of state"));
+        }
+        if u16::from_le_bytes(*reader.array()?) != VERSION || *reader.array::<2>()? != [0; 2] {
+            return Err(Error::State("of another version"));
+        }
+        let hint_id: [u8; HINT_ID_BYTES] = *reader.array()?;
+        Ok((Stamp { hint_id, version: u64::from_le_bytes(*reader.array()?) }, reader))
     }
-    let (header, body) = framed.split_at(HEADER_BYTES);
-    if header[..4] != kind {
-        return Err(Error::State("foreign: another kind of state"));
-    }
-    if header[4..6] != version.to_le_bytes() || header[6..] != [0; 2] {
-        return Err(Error::State("of another version"));
-    }
-    Ok(body)
-}
 
-/// Reads fixed-width fields off the front of a body.
-pub(super) struct Fields<'a>(pub &'a [u8]);
-
-impl<'a> Fields<'a> {
-    pub(super) fn u32(&mut self) -> Result<u32, Error> {
+    pub(super) fn array<const COUNT: usize>(&mut self) -> Result<&'a [u8; COUNT], Error> {
         let (field, rest) = self.0.split_first_chunk().ok_or(Error::State("torn: a field is missing"))?;
         self.0 = rest;
-        Ok(u32::from_le_bytes(*field))
+        Ok(field)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(*self.array()?))
     }
 
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
@@ -58,7 +93,35 @@ impl<'a> Fields<'a> {
         Ok(self.bytes(count * 2)?.as_chunks().0.iter().map(|field| u16::from_le_bytes(*field)).collect())
     }
 
+    /// Numbers that must be below M.
+    pub(super) fn offsets(&mut self, count: usize, layout: &Layout) -> Result<Vec<u16>, Error> {
+        let offsets = self.u16s(count)?;
+        if offsets.iter().any(|&offset| usize::from(offset) >= layout.partition_records()) {
+            return Err(Error::State("an offset lies beyond its partition"));
+        }
+        Ok(offsets)
+    }
+
+    pub(super) fn expect_layout(&mut self, layout: &Layout) -> Result<(), Error> {
+        for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
+            if self.u32()? as usize != number {
+                return Err(Error::State("of another layout"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A count of things of `each` bytes that make up the rest of the body, at least one. Checked before anything is
+    /// allocated for them.
+    pub(super) fn count(&mut self, each: usize) -> Result<usize, Error> {
+        let count = self.u32()? as usize;
+        if count == 0 || count.checked_mul(each) != Some(self.0.len()) {
+            return Err(Error::State("torn: not as long as it says"));
+        }
+        Ok(count)
+    }
+
     pub(super) fn end(self) -> Result<(), Error> {
-        expect_length("rest of a stored state", self.0, 0)
+        if self.0.is_empty() { Ok(()) } else { Err(Error::State("torn: longer than it says")) }
     }
 }

@@ -1,66 +1,63 @@
 //! The stored form of a pending batch: all it takes to send the same bytes again and to apply their answers.
 //!
-//! Body: queries (u32), Q (u32), M (u32), then indices (u32 each), columns (u16 each), refresh columns, retrieve and
-//! refresh vectors (Q u16 a query each).
+//! Body: layout, queries (u32), then indices (u32 each), columns (u16 each), refresh columns, retrieve and refresh
+//! vectors (Q u16 a query each).
 
-use super::frame::{self, Fields};
+use super::frame::{Reader, Writer};
 use crate::error::Error;
+use crate::hint::Hint;
 use crate::layout::Layout;
 use crate::query::Pending;
 
 const KIND: [u8; 4] = *b"PIRp";
-const VERSION: u16 = 1;
 
 impl Pending {
     /// Bytes to make durable before the first vector leaves. Secret: they tell what is asked.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
-        let mut out = frame::begin(KIND, VERSION);
-        for field in [self.count(), layout.partitions(), layout.partition_records()] {
-            out.extend_from_slice(&(field as u32).to_le_bytes());
+        let mut out = Writer::new(KIND, self.stamp, self.count() * bytes_a_query(layout));
+        out.layout(layout);
+        out.u32(self.count());
+        for &index in &self.indices {
+            out.u32(index as usize);
         }
-        for index in &self.indices {
-            out.extend_from_slice(&index.to_le_bytes());
+        for field in [&self.columns, &self.refresh_columns, &self.retrieve, &self.refresh] {
+            out.u16s(field);
         }
-        for field in [&self.columns, &self.refresh_columns, &self.retrieve, &self.refresh].into_iter().flatten() {
-            out.extend_from_slice(&field.to_le_bytes());
-        }
-        frame::seal(out)
+        out.seal()
     }
 
-    /// Takes up a stored batch of the same layout.
+    /// Takes up a stored batch of this hint at this version.
     ///
     /// # Errors
-    /// [`Error::State`], [`Error::Length`] or [`Error::Index`] if the bytes are not such a batch.
-    pub fn decode(bytes: &[u8], layout: &Layout) -> Result<Self, Error> {
-        let mut fields = Fields(frame::open(bytes, KIND, VERSION)?);
-        let count = fields.u32()? as usize;
-        if (fields.u32()? as usize, fields.u32()? as usize) != (layout.partitions(), layout.partition_records()) {
-            return Err(Error::State("of another layout"));
+    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    pub fn decode(bytes: &[u8], hint: &Hint) -> Result<Self, Error> {
+        let layout = hint.layout();
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        if stamp != hint.stamp() {
+            return Err(Error::State("a pending batch of another hint, or of another moment"));
         }
-        // Before anything is allocated: the body has as many bytes as its count says.
-        let bytes_a_query = 6 + 6 * layout.partitions();
-        if count == 0 || count.checked_mul(bytes_a_query) != Some(fields.0.len()) {
-            return Err(Error::State("torn: not as long as it says"));
-        }
-        let indices = (0..count).map(|_| fields.u32()).collect::<Result<Vec<_>, _>>()?;
+        reader.expect_layout(layout)?;
+        let count = reader.count(bytes_a_query(layout))?;
         let entries = count * layout.partitions();
+        let indices = (0..count).map(|_| reader.u32()).collect::<Result<Vec<_>, _>>()?;
         let pending = Pending {
-            columns: fields.u16s(count)?,
-            refresh_columns: fields.u16s(entries)?,
-            retrieve: fields.u16s(entries)?,
-            refresh: fields.u16s(entries)?,
+            stamp,
             indices,
+            columns: reader.offsets(count, layout)?,
+            refresh_columns: reader.offsets(entries, layout)?,
+            retrieve: reader.offsets(entries, layout)?,
+            refresh: reader.offsets(entries, layout)?,
             verified: [None, None],
         };
-        fields.end()?;
+        reader.end()?;
         for &index in &pending.indices {
             layout.locate(index)?;
         }
-        let offsets = [&pending.columns, &pending.refresh_columns, &pending.retrieve, &pending.refresh];
-        if offsets.into_iter().flatten().any(|&offset| usize::from(offset) >= layout.partition_records()) {
-            return Err(Error::State("an offset lies beyond its partition"));
-        }
         Ok(pending)
     }
+}
+
+fn bytes_a_query(layout: &Layout) -> usize {
+    4 + 2 + 3 * 2 * layout.partitions()
 }

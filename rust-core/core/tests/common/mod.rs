@@ -51,5 +51,5 @@ pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut 
         let answer = database.answer(&pending.vectors(role)).unwrap();
         assert!(verify::<C>(hint, &mut pending, role, &answer).unwrap());
     }
-    recon(hint, pending).map_err(|(error, _)| error).unwrap()
+    recon(hint, pending).map_err(|(error, _)| error).unwrap().records
 }

@@ -1,0 +1,55 @@
+//! The stored form of a whole hint, bound to one manifest by its hash.
+//!
+//! Body: layout, binding (32), permutations (Q·M u16), parities (M·ℓ bytes).
+
+use super::BINDING_BYTES;
+use super::frame::{Reader, Writer};
+use crate::commitment::COMMITMENT_BYTES;
+use crate::error::{Error, expect_length};
+use crate::hint::Hint;
+use crate::layout::Layout;
+use crate::permutation::Permutations;
+
+const KIND: [u8; 4] = *b"PIRc";
+
+impl Hint {
+    /// Bytes that bring this hint back. Secret.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`]: a condemned hint is not kept.
+    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        if self.condemned {
+            return Err(Error::Condemned);
+        }
+        let body_bytes = BINDING_BYTES + self.permutation_bytes() + self.parity_bytes() + 16;
+        let mut out = Writer::new(KIND, self.stamp, body_bytes);
+        out.layout(&self.layout);
+        out.bytes(binding);
+        out.u16s(self.permutations.entries());
+        out.bytes(&self.parities);
+        Ok(out.seal())
+    }
+
+    /// Brings a hint back under the manifest it was made under: its layout, commitments and hash.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Length`] for commitments that are not Q.
+    pub fn decode(
+        bytes: &[u8],
+        layout: Layout,
+        commitments: &[u8],
+        binding: &[u8; BINDING_BYTES],
+    ) -> Result<Self, Error> {
+        expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES)?;
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        reader.expect_layout(&layout)?;
+        if reader.array::<BINDING_BYTES>()? != binding {
+            return Err(Error::State("of another manifest"));
+        }
+        let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
+            .ok_or(Error::State("its permutations are none"))?;
+        let parities = reader.bytes(layout.partition_bytes())?.to_vec();
+        reader.end()?;
+        Ok(Hint { layout, stamp, commitments: commitments.to_vec(), permutations, parities, condemned: false })
+    }
+}

@@ -1,0 +1,257 @@
+//! Stored state comes back whole or not at all: checkpoints, journals of effects, half-made hints, pending batches.
+
+mod common;
+
+use common::{builder, database, finish, receive};
+use pirouette_core::Error;
+use pirouette_core::answer::Database;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::layout::Layout;
+use pirouette_core::query::{Pending, Role, query};
+use pirouette_core::random::ChaCha;
+use pirouette_core::recon::{Effect, recon, replay, verify};
+use proptest::prelude::*;
+
+const BINDING: [u8; 32] = [0xb1; 32];
+
+/// A database with everything a client learns of it.
+struct World {
+    database: Database<Merkle>,
+    content: Vec<u8>,
+    commitments: Vec<u8>,
+    content_hashes: Vec<u8>,
+}
+
+impl World {
+    fn new(layout: Layout, seed: u8) -> Self {
+        let mut content = vec![0; layout.database_bytes()];
+        ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.record_bytes()]);
+        let database = database::<Merkle>(layout, &content);
+        let partitions = 0..layout.partitions();
+        World {
+            commitments: partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect(),
+            content_hashes: partitions.flat_map(|q| database.content_hash(q).unwrap()).collect(),
+            database,
+            content,
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        *self.database.layout()
+    }
+
+    fn hint(&self, entropy: u8) -> Hint {
+        let mut builder = builder(&self.database, [entropy; 32]);
+        self.fold_missing(&mut builder);
+        builder.finish().map_err(|(error, _)| error).unwrap()
+    }
+
+    fn fold_missing(&self, builder: &mut HintBuilder) {
+        for q in 0..self.layout().partitions() {
+            if !builder.is_folded(q).unwrap() {
+                receive(builder, 0, q, &self.content);
+                assert!(builder.fold(0).unwrap());
+            }
+        }
+    }
+
+    /// Looks a batch up and returns its stored effect.
+    fn look_up(&self, hint: &mut Hint, indices: &[u32], entropy: u8) -> Vec<u8> {
+        let layout = self.layout();
+        let mut pending = query(hint, indices, &mut ChaCha::new(&[entropy; 32], 0)).unwrap();
+        for role in [Role::Retrieve, Role::Refresh] {
+            let answer = self.database.answer(&pending.vectors(role)).unwrap();
+            assert!(verify::<Merkle>(hint, &mut pending, role, &answer).unwrap());
+        }
+        let recovered = recon(hint, pending).map_err(|(error, _)| error).unwrap();
+        for (record, &index) in recovered.records.chunks_exact(layout.record_bytes()).zip(indices) {
+            assert_eq!(record, &self.content[index as usize * layout.record_bytes()..][..layout.record_bytes()]);
+        }
+        recovered.effect.encode(&layout)
+    }
+
+    fn reopen(&self, checkpoint: &[u8]) -> Result<Hint, Error> {
+        Hint::decode(checkpoint, self.layout(), &self.commitments, &BINDING)
+    }
+
+    fn resume(&self, partial: &[u8]) -> Result<HintBuilder, Error> {
+        HintBuilder::decode(partial, self.layout(), &self.commitments, &self.content_hashes, &BINDING)
+    }
+}
+
+fn small() -> World {
+    World::new(Layout::new(10, 4, 3, 4).unwrap(), 1)
+}
+
+proptest! {
+    #[test]
+    fn a_checkpoint_and_its_journal_are_the_live_hint(
+        (n, l, q) in (1u64..60, 1u64..20, 1u64..10),
+        seed: u8,
+        batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..4), 1..10),
+        checkpoint_at in any::<prop::sample::Index>(),
+    ) {
+        let world = World::new(Layout::plan(n, l, Some(q)).unwrap(), seed);
+        let mut live = world.hint(seed);
+        let checkpoint_at = checkpoint_at.index(batches.len());
+        let mut checkpoint = Vec::new();
+        let mut journal = Vec::new();
+        for (number, batch) in batches.iter().enumerate() {
+            if number == checkpoint_at {
+                checkpoint = live.encode(&BINDING).unwrap();
+                journal.clear();
+            }
+            let indices: Vec<u32> = batch.iter().map(|index| index.index(n as usize) as u32).collect();
+            journal.push(world.look_up(&mut live, &indices, seed.wrapping_add(number as u8)));
+        }
+        let mut reopened = world.reopen(&checkpoint).unwrap();
+        for effect in &journal {
+            replay(&mut reopened, &Effect::decode(effect, &world.layout()).unwrap()).unwrap();
+        }
+        prop_assert_eq!(reopened.stamp(), live.stamp());
+        prop_assert!(reopened.encode(&BINDING).unwrap() == live.encode(&BINDING).unwrap());
+        world.look_up(&mut reopened, &[0], 1);
+    }
+
+    /// S6: whatever was folded before the interruption, the hint is the one an uninterrupted run would have made.
+    #[test]
+    fn an_interrupted_offline_phase_ends_in_the_same_hint(q in 1u64..8, cut in any::<prop::sample::Index>(), seed: u8) {
+        let world = World::new(Layout::plan(40, 5, Some(q)).unwrap(), seed);
+        let mut first = builder(&world.database, [seed; 32]);
+        for q in (0..cut.index(q as usize + 1)).rev() {
+            receive(&mut first, 1, q, &world.content);
+            assert!(first.fold(1).unwrap());
+        }
+        let partial = first.encode(&BINDING);
+        drop(first);
+        let mut second = world.resume(&partial).unwrap();
+        prop_assert_eq!(second.encode(&BINDING), partial);
+        world.fold_missing(&mut second);
+        let hint = second.finish().map_err(|(error, _)| error).unwrap();
+        prop_assert!(hint.encode(&BINDING).unwrap() == world.hint(seed).encode(&BINDING).unwrap());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_no_state(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let world = small();
+        prop_assert!(world.reopen(&bytes).is_err() && world.resume(&bytes).is_err());
+        prop_assert!(Effect::decode(&bytes, &world.layout()).is_err());
+    }
+}
+
+/// S3: every truncation and every flipped bit is noticed, in each form; and no form passes for another.
+#[test]
+fn torn_and_foreign_state_is_refused() {
+    let world = small();
+    let mut hint = world.hint(2);
+    let pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout());
+    let checkpoint = hint.encode(&BINDING).unwrap();
+    let partial = builder(&world.database, [2; 32]).encode(&BINDING);
+    let effect = world.look_up(&mut world.hint(2), &[3], 1);
+    let forms = [checkpoint, partial, pending, effect];
+    let readers: [&dyn Fn(&[u8]) -> bool; 4] = [
+        &|bytes| world.reopen(bytes).is_ok(),
+        &|bytes| world.resume(bytes).is_ok(),
+        &|bytes| Pending::decode(bytes, &hint).is_ok(),
+        &|bytes| Effect::decode(bytes, &world.layout()).is_ok(),
+    ];
+    for (number, form) in forms.iter().enumerate() {
+        for (other, reader) in readers.iter().enumerate() {
+            assert_eq!(reader(form), number == other, "form {number} by reader {other}");
+        }
+        for cut in 0..form.len() {
+            assert!(!readers[number](&form[..cut]), "form {number} cut at {cut}");
+        }
+        for bit in 0..form.len() * 8 {
+            let mut flipped = form.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!readers[number](&flipped), "form {number}, bit {bit}");
+        }
+    }
+}
+
+/// A valid checksum is not enough: the form's version, the layout, the manifest and the hint must be the right ones.
+#[test]
+fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
+    let world = small();
+    let mut hint = world.hint(2);
+    let checkpoint = hint.encode(&BINDING).unwrap();
+    let partial = builder(&world.database, [2; 32]).encode(&BINDING);
+
+    let mut newer = checkpoint.clone();
+    newer[4] = 2;
+    let end = newer.len() - 16;
+    let checksum = blake3::hash(&newer[..end]);
+    newer[end..].copy_from_slice(&checksum.as_bytes()[..16]);
+    assert_eq!(world.reopen(&newer).err(), Some(Error::State("of another version")));
+
+    let other = World::new(Layout::new(9, 4, 3, 4).unwrap(), 1);
+    assert_eq!(other.reopen(&checkpoint).err(), Some(Error::State("of another layout")));
+    let elsewhere = |form: &[u8]| Hint::decode(form, world.layout(), &world.commitments, &[0; 32]).err();
+    assert_eq!(elsewhere(&checkpoint), Some(Error::State("of another manifest")));
+    let resumed =
+        HintBuilder::decode(&partial, world.layout(), &world.commitments, &world.content_hashes, &[0; 32]).err();
+    assert_eq!(resumed, Some(Error::State("of another manifest")));
+
+    let pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout());
+    assert!(Pending::decode(&pending, &world.hint(3)).is_err(), "another hint");
+    let effect = world.look_up(&mut hint, &[3], 1);
+    assert!(Pending::decode(&pending, &hint).is_err(), "the next moment");
+    let effect = Effect::decode(&effect, &world.layout()).unwrap();
+    assert!(replay(&mut hint, &effect).is_err(), "applied already");
+    assert!(replay(&mut world.hint(3), &effect).is_err(), "another hint");
+    replay(&mut world.hint(2), &effect).unwrap();
+}
+
+#[test]
+fn a_condemned_hint_is_not_kept() {
+    let mut hint = small().hint(2);
+    hint.condemn();
+    assert_eq!(hint.encode(&BINDING).err(), Some(Error::Condemned));
+}
+
+/// Lengths tell a store, or who watches it, nothing: they depend on the layout and the count of queries alone.
+#[test]
+fn stored_lengths_do_not_depend_on_what_was_asked() {
+    let world = small();
+    let length = |index| world.look_up(&mut world.hint(2), &[index], 1).len();
+    assert!((1..10).all(|index| length(index) == length(0)));
+}
+
+/// State written by every released version of the forms, read by this one.
+#[test]
+fn fixtures_of_every_version_are_read() {
+    let world = small();
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-v1/");
+    let mut hint = world.hint(2);
+    let written = [
+        ("checkpoint", hint.encode(&BINDING).unwrap()),
+        ("partial", {
+            let mut partial = builder(&world.database, [2; 32]);
+            receive(&mut partial, 0, 1, &world.content);
+            assert!(partial.fold(0).unwrap());
+            partial.encode(&BINDING)
+        }),
+        ("pending", query(&mut hint, &[3, 9], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout())),
+        ("effect", world.look_up(&mut hint, &[3, 9], 1)),
+    ];
+    if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
+        std::fs::create_dir_all(directory).unwrap();
+        for (name, bytes) in &written {
+            std::fs::write(format!("{directory}{name}"), bytes).unwrap();
+        }
+    }
+    let stored = |name: &str| std::fs::read(format!("{directory}{name}")).unwrap();
+    for (name, bytes) in &written {
+        assert_eq!(&stored(name), bytes, "{name}");
+    }
+
+    let mut reopened = world.reopen(&stored("checkpoint")).unwrap();
+    let pending = Pending::decode(&stored("pending"), &reopened).unwrap();
+    finish(&world.database, &mut reopened, pending);
+    let mut replayed = world.reopen(&stored("checkpoint")).unwrap();
+    replay(&mut replayed, &Effect::decode(&stored("effect"), &world.layout()).unwrap()).unwrap();
+    assert!(replayed.encode(&BINDING).unwrap() == reopened.encode(&BINDING).unwrap());
+    assert_eq!(world.resume(&stored("partial")).unwrap().folded(), 1);
+}
