@@ -150,7 +150,8 @@ fn torn_and_foreign_state_is_refused() {
     let partial = builder(&world.database, [2; 32]).encode(&BINDING);
     let effect = world.look_up(&mut world.hint(2), &[3], 1);
     let forms = [checkpoint, partial, pending, effect];
-    let readers: [&dyn Fn(&[u8]) -> bool; 4] = [
+    type Reader<'a> = &'a dyn Fn(&[u8]) -> bool;
+    let readers: [Reader; 4] = [
         &|bytes| world.reopen(bytes).is_ok(),
         &|bytes| world.resume(bytes).is_ok(),
         &|bytes| Pending::decode(bytes, &hint).is_ok(),
