@@ -4,10 +4,11 @@
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { loadCore } from '@pirouette/wasm'
+import { commitDatabase, layoutHandle, makeHint } from '../support/wasm.js'
 import { Database } from './reference/database.js'
 import { buildDirectory, decodeDirectory, encodeDirectory, indexOf } from './reference/directory.js'
 import { databaseId, fingerprint } from './reference/hash.js'
-import { entryBytes, type Layout, maxBatch, planLayout, split } from './reference/layout.js'
+import { entryBytes, type Layout, maxBatch, planLayout } from './reference/layout.js'
 import type { Vectors } from './reference/message.js'
 import { permutations } from './reference/random.js'
 import { Hint } from './reference/scheme.js'
@@ -74,8 +75,6 @@ export const reference: Implementation = {
 
 export async function wasm(): Promise<Implementation> {
   const core = await loadCore()
-  const handle = ({ records, recordBytes, partitions, partitionRecords }: Layout) =>
-    core.layout(records, recordBytes, partitions, partitionRecords)
   return {
     fingerprint: core.fingerprint,
     databaseId: core.databaseId,
@@ -84,48 +83,29 @@ export async function wasm(): Promise<Implementation> {
       return { records, recordBytes, partitions, partitionRecords }
     },
     permutations(layout, entropy) {
-      const entries = [...core.hazmatPermutations(handle(layout), entropy)]
+      const entries = [...core.hazmatPermutations(layoutHandle(core, layout), entropy)]
       const m = layout.partitionRecords
       return Array.from({ length: layout.partitions }, (_, q) => entries.slice(q * m, (q + 1) * m))
     },
     buildDirectory: prints => core.buildDirectory(concatBytes(...prints)).encode(),
     indicesOf: (bytes, prints, records) => [...core.decodeDirectory(bytes).indices(concatBytes(...prints), records)],
-    sizes: layout => handle(layout),
-    start(numbers, records, hintEntropy) {
-      const layout = handle(numbers)
-      const each = <T>(work: (q: number) => T) => Array.from({ length: numbers.partitions }, (_, q) => work(q))
-
-      const database = core.newDatabase(layout)
-      const memory = (pointer: number, bytes: number) => new Uint8Array(core.memory.buffer, pointer, bytes)
-      const content = () => memory(database.recordsPointer(), numbers.partitions * layout.partitionBytes)
-      content().set(records)
-      each(q => database.commit(q))
-      const commitments = concatBytes(...each(q => database.commitment(q)))
-      const contentHashes = concatBytes(...each(q => database.contentHash(q)))
-
-      const builder = core.newHintBuilder(layout, commitments, contentHashes, hintEntropy)
-      each(q => {
-        builder.begin(0, q)
-        const partition = split(content(), layout.partitionBytes)[q]!
-        memory(builder.lanePointer(0), layout.partitionBytes).set(partition)
-        builder.absorb(0, layout.partitionBytes)
-        if (!builder.fold(0)) throw new Error(`partition ${q} does not match its content hash`)
-      })
-      const client = builder.finish()
+    sizes: layout => layoutHandle(core, layout),
+    start(layout, records, hintEntropy) {
+      const database = commitDatabase(core, layout, records)
+      const client = makeHint(core, layout, database, hintEntropy)
       return {
-        commitments,
-        contentHashes,
+        commitments: database.commitments,
+        contentHashes: database.contentHashes,
         lookUp(indices, entropy) {
           client.query(Uint32Array.from(indices), entropy)
-          const retrieve = client.retrieveVectors()
-          const refresh = client.refreshVectors()
-          const [retrieved, refreshed] = [database.answer(retrieve), database.answer(refresh)]
-          if (!client.verify(0, retrieved) || !client.verify(1, refreshed)) throw new Error('an honest answer refused')
-          return {
-            retrieve: { vectors: retrieve, answer: retrieved },
-            refresh: { vectors: refresh, answer: refreshed },
-            records: client.recon(),
+          const ask = (role: 0 | 1, vectors: Uint8Array) => {
+            const answer = database.handle.answer(vectors)
+            if (!client.verify(role, answer)) throw new Error('an honest answer was refused')
+            return { vectors, answer }
           }
+          const retrieve = ask(0, client.retrieveVectors())
+          const refresh = ask(1, client.refreshVectors())
+          return { retrieve, refresh, records: client.recon() }
         },
       }
     },

@@ -1,0 +1,50 @@
+// Both halves of the WebAssembly core over records in memory: what the SDK and a server do, without a network.
+
+import { concatBytes } from '@noble/hashes/utils.js'
+import type { ClientHandle, Core, DatabaseHandle } from '@pirouette/wasm'
+import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
+
+export interface CommittedDatabase {
+  readonly handle: DatabaseHandle
+  readonly commitments: Uint8Array
+  readonly contentHashes: Uint8Array
+  /** one a partition */
+  readonly partitions: readonly Uint8Array[]
+}
+
+export function layoutHandle(core: Core, { records, recordBytes, partitions, partitionRecords }: Layout) {
+  return core.layout(records, recordBytes, partitions, partitionRecords)
+}
+
+/** `records`: N·ℓ bytes. */
+export function commitDatabase(core: Core, layout: Layout, records: Uint8Array): CommittedDatabase {
+  const padded = new Uint8Array(layout.partitions * partitionBytes(layout))
+  padded.set(records)
+  const handle = core.newDatabase(layoutHandle(core, layout))
+  memory(core, handle.recordsPointer(), padded.length).set(padded)
+  const each = (work: (q: number) => Uint8Array) => Array.from({ length: layout.partitions }, (_, q) => work(q))
+  for (let q = 0; q < layout.partitions; q++) handle.commit(q)
+  return {
+    handle,
+    commitments: concatBytes(...each(q => handle.commitment(q))),
+    contentHashes: concatBytes(...each(q => handle.contentHash(q))),
+    partitions: split(padded, partitionBytes(layout)),
+  }
+}
+
+/** The offline phase. The caller frees the handle. */
+export function makeHint(core: Core, layout: Layout, database: CommittedDatabase, entropy: Uint8Array): ClientHandle {
+  const { commitments, contentHashes, partitions } = database
+  const builder = core.newHintBuilder(layoutHandle(core, layout), commitments, contentHashes, entropy)
+  for (const [q, partition] of partitions.entries()) {
+    builder.begin(0, q)
+    memory(core, builder.lanePointer(0), partition.length).set(partition)
+    builder.absorb(0, partition.length)
+    if (!builder.fold(0)) throw new Error(`partition ${q} does not match its content hash`)
+  }
+  return builder.finish()
+}
+
+function memory(core: Core, pointer: number, bytes: number): Uint8Array {
+  return new Uint8Array(core.memory.buffer, pointer, bytes)
+}
