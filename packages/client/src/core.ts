@@ -11,9 +11,14 @@ export function isDead(core: Core): boolean {
   return dead.has(core)
 }
 
+/** Throws UnsupportedError if the instance has trapped. */
+export function assertAlive(core: Core): void {
+  if (dead.has(core)) throw trapped()
+}
+
 /** Runs `work`, which calls into `core`, and turns what the core refuses into this package's errors. */
 export function inCore<T>(core: Core, work: () => T): T {
-  if (dead.has(core)) throw trapped()
+  assertAlive(core)
   try {
     return work()
   } catch (error) {

@@ -3,7 +3,7 @@
 
 import type { Manifest } from '@pirouette/protocol'
 import type { ClientHandle, Core, DirectoryHandle, RoleNumber } from '@pirouette/wasm'
-import { inCore, release } from './core.js'
+import { assertAlive, inCore, release } from './core.js'
 import { CondemnedError, type PirouetteError, StorageError } from './errors.js'
 import type { ServerPair } from './servers.js'
 import type { HintRecord } from './store/store.js'
@@ -36,6 +36,7 @@ export class Hint {
 
   /** Throws why this hint must not be used, if it must not. */
   assertUsable(): void {
+    assertAlive(this.core)
     if (this.#trouble !== undefined) throw this.#trouble()
   }
 

@@ -50,7 +50,7 @@ export async function openWith(environment: Environment, options: OpenWithOption
     const session = await abortable(abortable(shared.opening, broken.signal), signal)
     return new PirouetteMap(session, environment.random, normalize, () => leave(shared))
   } catch (error) {
-    await leave(shared)
+    leave(shared).catch(() => {}) // the caller does not wait for what is left to be cleared away
     throw error
   } finally {
     shared.listeners.delete(listener)

@@ -1,0 +1,215 @@
+// Giving up. In the offline phase: at any time. In a lookup: before its turn, or only for show (P5). Aborts are tried
+// after every single turn of the microtask queue.
+
+import { describe, expect, test } from 'vitest'
+import { openWith } from '../src/injection.js'
+import { settle } from './support/clock.js'
+import { Harness, keyed, keyless } from './support/harness.js'
+import { A, B, hang } from './support/network.js'
+
+/** Lets `turns` steps of asynchronous work happen. */
+async function turn(turns: number): Promise<void> {
+  for (let i = 0; i < turns; i++) await Promise.resolve()
+}
+
+/** What became of a promise by now. */
+function watch(work: Promise<unknown>) {
+  const watched: { value?: unknown; error?: Error & { code?: unknown } } = {}
+  work.then(
+    value => {
+      watched.value = value ?? null
+    },
+    error => {
+      watched.error = error
+    },
+  )
+  return watched
+}
+
+/** Index 6 is asked for and given up after `turns` steps (undefined: never), then index 9 is asked for. */
+async function lookupGivenUp(turns: number | undefined, silent: string | undefined) {
+  const { network, database } = keyless()
+  const harness = new Harness(network, 3)
+  const map = await harness.open()
+  if (silent) network.misbehave[silent] = hang('/v1/answer')
+  const controller = new AbortController()
+  const call = watch(map.at(6, { signal: controller.signal }))
+  let finished = false
+  if (turns !== undefined) {
+    if (turns > 0) await turn(turns)
+    finished = call.value !== undefined
+    const reason = new DOMException('enough', 'AbortError')
+    controller.abort(reason)
+    await turn(20)
+    // Rejected at once, unless the value was on its way already.
+    if (call.error !== undefined) expect(call.error).toBe(reason)
+    else expect(call.value).toEqual(database.byIndex[6])
+  }
+  // The next call waits for whatever still goes on.
+  const next = harness.drive(map.at(9))
+  if (silent) await expect(next).rejects.toMatchObject({ code: 'network' })
+  else expect(await next).toEqual(database.byIndex[9])
+  return { finished, view: network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`) }
+}
+
+describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
+  test('at any await after its intent: the servers see exactly what they would have seen', async () => {
+    const { view } = await lookupGivenUp(undefined, silent)
+    for (let turns = 1; ; turns++) {
+      const given = await lookupGivenUp(turns, silent)
+      expect(given.view).toEqual(view)
+      if (given.finished || turns > 300) {
+        expect(turns).toBeGreaterThan(20)
+        break
+      }
+    }
+  })
+
+  test('at once: the servers see nothing of it', async () => {
+    const { view } = await lookupGivenUp(undefined, silent)
+    const given = await lookupGivenUp(0, silent)
+    const answers = (requests: string[]) => requests.filter(request => request.includes('/v1/answer')).length
+    expect(answers(given.view)).toBe(answers(view) / 2)
+  })
+})
+
+test('before its turn, a lookup is withdrawn: nothing is sent for it', async () => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  const controller = new AbortController()
+  const first = map.at(1)
+  const second = map.at(2, { signal: controller.signal })
+  const third = map.at(3)
+  const given = watch(second)
+  await turn(3)
+  controller.abort()
+  await turn(2)
+  expect(given.error).toMatchObject({ name: 'AbortError' })
+  expect(await harness.drive(Promise.all([first, third]))).toEqual([database.byIndex[1], database.byIndex[3]])
+  expect(network.queries()).toHaveLength(4)
+})
+
+test('a signal that has aborted already sends nothing', async () => {
+  const { network } = keyless()
+  const harness = new Harness(network)
+  await expect(harness.open({ signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' })
+  expect(network.seen).toEqual([])
+  const map = await harness.open()
+  const before = network.seen.length
+  await expect(harness.drive(map.at(1, { signal: AbortSignal.abort() }))).rejects.toMatchObject({ name: 'AbortError' })
+  await settle()
+  expect(network.seen).toHaveLength(before)
+})
+
+test('after intent, a hanging server is asked as often as ever, and the batch stays pending', async () => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  network.misbehave[A] = hang('/v1/answer')
+  const controller = new AbortController()
+  const call = watch(map.at(6, { signal: controller.signal }))
+  await settle()
+  controller.abort()
+  await settle()
+  expect(call.error).toMatchObject({ name: 'AbortError' })
+  while (network.queries().length < 4) {
+    harness.clock.advance()
+    await settle()
+  }
+  expect(harness.store.pending).toBeDefined()
+  network.misbehave[A] = undefined
+  expect(await harness.drive(map.at(6))).toEqual(database.byIndex[6])
+})
+
+test('the offline phase can be given up at any await; nothing is asked afterwards, and open() works again', async () => {
+  for (let turns = 1; ; turns++) {
+    const { network, database } = keyed()
+    const harness = new Harness(network, 9)
+    const controller = new AbortController()
+    const opening = watch(openWith(harness.environment, { servers: [A, B], signal: controller.signal }))
+    await turn(turns)
+    controller.abort()
+    await turn(20)
+    if (opening.value !== undefined) {
+      expect(turns).toBeGreaterThan(60)
+      break
+    }
+    expect(opening.error).toMatchObject({ name: 'AbortError' }) // without waiting for anything
+    const asked = network.seen.length
+    await settle()
+    expect(network.seen).toHaveLength(asked)
+    expect(harness.clock.waiting).toBe(0)
+    const map = await harness.open()
+    expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
+    await harness.drive(map.close())
+  }
+})
+
+test('a reset() given up leaves the map as it was', async () => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  const { hint } = harness.store
+  network.misbehave[A] = hang('/v1/blobs')
+  const controller = new AbortController()
+  const resetting = watch(map.reset({ signal: controller.signal }))
+  await settle()
+  controller.abort()
+  await settle()
+  expect(resetting.error).toMatchObject({ name: 'AbortError' })
+  expect(harness.store.hint).toBe(hint)
+  expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
+})
+
+describe('close()', () => {
+  test('lets the lookup under way finish, refuses those that wait, and frees the map', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    const first = map.at(1)
+    const second = watch(map.at(2))
+    await turn(3)
+    const closing = map.close()
+    expect(await harness.drive(first)).toEqual(database.byIndex[1])
+    await harness.drive(closing)
+    expect(second.error).toMatchObject({ name: 'ClosedError', code: 'closed' })
+    expect(network.queries()).toHaveLength(2)
+    const calls = [() => map.at(1), () => map.get('a'), () => map.has('a'), () => map.getMany([]), () => map.reset()]
+    for (const call of calls) expect((await harness.failure(call())).name).toBe('ClosedError')
+    await harness.drive(map.close())
+    expect(map.size).toBe(15)
+  })
+
+  test('does not shorten what a hanging server sees', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    network.misbehave[B] = hang('/v1/answer')
+    const call = watch(map.at(1))
+    await settle()
+    await harness.drive(map.close())
+    expect(call.error).toMatchObject({ code: 'network' })
+    expect(network.queries().map(seen => seen.server)).toEqual([A, B, B, B])
+  })
+
+  test('calls a running reset() off', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    network.misbehave[B] = hang('/v1/blobs')
+    const reset = watch(map.reset())
+    await settle()
+    await harness.drive(map.close())
+    expect(reset.error).toMatchObject({ name: 'ClosedError' })
+    expect(harness.clock.waiting).toBe(0)
+  })
+
+  test('is what `await using` calls', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    await harness.drive(map[Symbol.asyncDispose]())
+    expect((await harness.failure(map.at(1))).name).toBe('ClosedError')
+  })
+})

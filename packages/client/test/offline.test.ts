@@ -1,0 +1,342 @@
+// The offline phase: what both servers must agree on, downloads checked before use, a server that lies or stalls
+// replaced by the other, and named.
+
+import { partitionBytes } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import { estimate, type Progress } from '../src/index.js'
+import { settle } from './support/clock.js'
+import { buildDatabase, type Database, someValues } from './support/database.js'
+import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import { A, B, bytesOf, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
+
+const values = someValues(15, 5)
+const epochs = (...numbers: number[]): Database[] =>
+  numbers.map(epoch => buildDatabase(core, { values, partitions: 4, manifest: { epoch } }))
+
+const blobs = (network: Network) => network.seen.filter(seen => seen.path.startsWith('/v1/blobs/'))
+
+describe('the manifest', () => {
+  test('is taken at the highest epoch both have', async () => {
+    const [one, two, three] = epochs(1, 2, 3) as [Database, Database, Database]
+    const networks = [
+      new Network({ [A]: [one, two, three], [B]: [one, two] }),
+      new Network({ [A]: [one, two], [B]: [two, three] }),
+    ]
+    for (const network of networks) {
+      const harness = new Harness(network)
+      const map = await harness.open()
+      expect(map.epoch).toBe(2)
+      expect(await harness.drive(map.at(3))).toEqual(values[3])
+    }
+  })
+
+  test('a later generation is a later epoch', async () => {
+    const old = buildDatabase(core, { values, partitions: 4, manifest: { generation: 1, epoch: 9 } })
+    const young = buildDatabase(core, { values, partitions: 4, manifest: { generation: 2, epoch: 1 } })
+    const map = await new Harness(new Network({ [A]: [old, young], [B]: [old] })).open()
+    expect(map.epoch).toBe(9)
+  })
+
+  const disagreements: [string, Network][] = [
+    [
+      'another database',
+      new Network({
+        [A]: epochs(1),
+        [B]: [buildDatabase(core, { values, partitions: 4, manifest: { databaseId: new Uint8Array(16).fill(7) } })],
+      }),
+    ],
+    [
+      'other contents',
+      new Network({ [A]: epochs(1), [B]: [buildDatabase(core, { values: [...values].reverse(), partitions: 4 })] }),
+    ],
+    ['another layout', new Network({ [A]: epochs(1), [B]: [buildDatabase(core, { values, partitions: 5 })] })],
+    ['no epoch in common', new Network({ [A]: epochs(1), [B]: epochs(3) })],
+  ]
+  test.each(disagreements)('%s: ServersDisagreeError, and nothing more is sent', async (_what, network) => {
+    const harness = new Harness(network)
+    const error = await harness.failure(harness.open())
+    expect(error).toMatchObject({ name: 'ServersDisagreeError', code: 'servers_disagree' })
+    expect(error.message).toContain(A)
+    expect(error.message).toContain(B)
+    await settle()
+    expect(network.seen.every(seen => seen.path.startsWith('/v1/manifest'))).toBe(true)
+  })
+
+  test.each([A, B])('any byte flipped by %s: refused, or of no consequence', async server => {
+    const [database] = epochs(1) as [Database]
+    const names = new Set<string>()
+    for (let at = 0; at < database.manifestBytes.length; at++) {
+      const network = sameOnBoth(database)
+      network.misbehave[server] = (seen, _genuine) => {
+        if (seen.path !== '/v1/manifest') return undefined
+        const bytes = database.manifestBytes.slice()
+        bytes[at]! ^= 1
+        return ok(bytes)
+      }
+      const harness = new Harness(network)
+      const opened = await harness.open().catch((error: Error) => error)
+      if (opened instanceof Error) names.add(opened.name)
+      else {
+        // It claimed another epoch or generation; the other's is what both have.
+        expect(at).toBeGreaterThanOrEqual(24)
+        expect(at).toBeLessThan(32)
+        expect(await harness.drive(opened.at(3))).toEqual(values[3])
+        await harness.drive(opened.close())
+      }
+    }
+    expect(names).toEqual(new Set(['ServersDisagreeError', 'VersionError', 'ProtocolError']))
+  })
+
+  const replies: [string, string, (genuine: Response) => Response | Promise<Response>][] = [
+    ['empty', 'ProtocolError', () => ok(new Uint8Array(0))],
+    ['truncated', 'ProtocolError', async genuine => ok((await bytesOf(genuine)).slice(0, -1))],
+    ['too long', 'ProtocolError', async genuine => ok(Uint8Array.of(...(await bytesOf(genuine)), 0))],
+    ['JSON', 'ProtocolError', () => Response.json({})],
+    ['not found', 'ProtocolError', () => problem(404, 'not_found')],
+    ['a redirect', 'ProtocolError', () => new Response(null, { status: 301 })],
+    [
+      'of no end',
+      'ProtocolError',
+      () => new Response(new ReadableStream({ pull: c => c.enqueue(new Uint8Array(2 ** 20)) })),
+    ],
+    ['refused', 'NetworkError', () => Promise.reject(new TypeError('fetch failed'))],
+    ['rate limited', 'RateLimitedError', () => problem(429, 'rate_limited')],
+  ]
+  test.each(replies)('%s: %s', async (_what, name, reply) => {
+    for (const server of [A, B]) {
+      const network = sameOnBoth(...epochs(1))
+      network.misbehave[server] = on('/v1/manifest', reply)
+      const harness = new Harness(network)
+      expect(await harness.failure(harness.open())).toMatchObject({ name, server })
+    }
+  })
+
+  test('that never comes: NetworkError at a deadline', async () => {
+    const network = sameOnBoth(...epochs(1))
+    network.misbehave[A] = hang('/v1/manifest')
+    const harness = new Harness(network)
+    expect(await harness.failure(harness.open())).toMatchObject({ name: 'NetworkError', server: A })
+    expect(harness.clock.now()).toBe(10_000)
+  })
+})
+
+describe('partitions', () => {
+  test('come half from each server, all bodies together under 1.02 database lengths', async () => {
+    const database = buildDatabase(core, { values: someValues(4096, 32), partitions: 16 })
+    const network = sameOnBoth(database)
+    const map = await new Harness(network).open()
+    expect(blobs(network).filter(seen => seen.server === A)).toHaveLength(8)
+    expect(blobs(network).filter(seen => seen.server === B)).toHaveLength(8)
+    const down = map.stats.servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
+    expect(down).toBeLessThan(1.02 * 4096 * 32)
+    expect(map.stats).toMatchObject({ hintBytes: 256 * 32, permutationBytes: 2 * 16 * 256, lookups: 0, incidents: [] })
+  })
+
+  const faults: [string, string, Misbehave][] = [
+    [
+      'a flipped byte',
+      'tampered',
+      on('/v1/blobs/', async g => ok((await bytesOf(g)).map((b, i) => (i === 7 ? b ^ 1 : b)))),
+    ],
+    ['another partition', 'tampered', on('/v1/blobs/', async g => ok((await bytesOf(g)).reverse()))],
+    ['a byte too few', 'protocol', on('/v1/blobs/', async g => ok((await bytesOf(g)).slice(1)))],
+    ['a byte too many', 'protocol', on('/v1/blobs/', async g => ok(Uint8Array.of(...(await bytesOf(g)), 1)))],
+    ['nothing', 'protocol', on('/v1/blobs/', () => new Response(null))],
+    ['404', 'protocol', on('/v1/blobs/', () => problem(404, 'not_found'))],
+    ['a redirect', 'protocol', on('/v1/blobs/', () => new Response(null, { status: 307 }))],
+    ['silence', 'network', hang('/v1/blobs/')],
+    ['refused connections', 'network', on('/v1/blobs/', () => Promise.reject(new TypeError('fetch failed')))],
+    ['429', 'rate_limited', on('/v1/blobs/', () => problem(429, 'rate_limited'))],
+  ]
+  describe.each([A, B])('%s sends', server => {
+    test.each(faults)(
+      '%s: the other serves its share, it is not asked again, and every value is right',
+      async (_w, code, fault) => {
+        const { network, database } = keyless(60)
+        network.misbehave[server] = fault
+        const harness = new Harness(network)
+        const map = await harness.open()
+        expect(map.stats.incidents).toEqual([{ server, code }])
+        expect(new Set(blobs(network).flatMap(s => (s.server === server ? [s.path] : []))).size).toBe(1)
+        network.misbehave[server] = undefined
+        for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+        await harness.drive(map.close())
+      },
+    )
+
+    test.each(faults)(
+      '%s, and the other lies: TamperedError names the liar, and the other too',
+      async (_w, code, fault) => {
+        const { network } = keyless(60)
+        const other = server === A ? B : A
+        network.misbehave[server] = fault
+        network.misbehave[other] = on('/v1/blobs/', async g => ok((await bytesOf(g)).fill(9)))
+        const harness = new Harness(network)
+        const error = await harness.failure(harness.open())
+        expect(error.name).toBe('TamperedError')
+        if (code !== 'tampered') expect(error.server).toBe(other)
+        expect(error.message).toContain(A)
+        expect(error.message).toContain(B)
+        await settle()
+        expect(harness.clock.waiting).toBe(0)
+      },
+    )
+  })
+
+  test('stopped half way are fetched anew from the other server', async () => {
+    const { network, database } = keyless(60)
+    network.misbehave[A] = on('/v1/blobs/', async genuine => {
+      const half = (await bytesOf(genuine)).slice(0, 9)
+      let sent = false
+      return new Response(
+        new ReadableStream({
+          pull(controller) {
+            if (sent) return new Promise(() => {})
+            sent = true
+            controller.enqueue(half)
+          },
+        }),
+      )
+    })
+    const harness = new Harness(network)
+    const map = await harness.open()
+    expect(map.stats.incidents).toEqual([{ server: A, code: 'network' }])
+    for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+  })
+
+  test('a connection that breaks is tried again at the same server', async () => {
+    const { network } = keyless(60)
+    let broken = 0
+    network.misbehave[A] = on('/v1/blobs/', genuine => {
+      if (++broken < 3) throw new TypeError('network changed')
+      return genuine
+    })
+    const map = await new Harness(network).open()
+    expect(map.stats.incidents).toEqual([])
+  })
+
+  test('bodies in pieces of any size are put together', async () => {
+    const { network, database } = keyless(60)
+    for (const server of [A, B]) {
+      network.misbehave[server] = on('/v1/', async genuine => {
+        const bytes = await bytesOf(genuine)
+        let at = 0
+        return new Response(
+          new ReadableStream({
+            pull(controller) {
+              if (at === bytes.length) return controller.close()
+              const size = 1 + (at % 7)
+              controller.enqueue(bytes.slice(at, at + size))
+              at = Math.min(bytes.length, at + size)
+            },
+          }),
+        )
+      })
+    }
+    const harness = new Harness(network)
+    const map = await harness.open()
+    for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+  })
+
+  test('the thread is given back at least every 256 KiB, and after every fold', async () => {
+    const database = buildDatabase(core, { values: someValues(2 ** 13, 256), partitions: 2 }) // partitions of 1 MiB
+    const network = sameOnBoth(database)
+    let pauses = 0
+    let atLastPause = 0
+    let loaded = 0
+    let longest = 0
+    const pause = async () => {
+      pauses++
+      longest = Math.max(longest, loaded - atLastPause)
+      atLastPause = loaded
+    }
+    const harness = new Harness(network, 1, { pause })
+    const onProgress = ({ loadedBytes }: Progress) => {
+      loaded = loadedBytes
+    }
+    await harness.open({ onProgress })
+    expect(longest).toBeLessThanOrEqual(2 * 256 * 1024) // two lanes
+    expect(pauses).toBeGreaterThanOrEqual(8 + 2 * 2)
+  })
+})
+
+describe('the directory', () => {
+  test.each([A, B])('by %s: a lie is replaced by the other server, and every key is right', async server => {
+    const { network, database } = keyed()
+    // Whatever is asked of it: A would be asked first for the directory, B only if A fails.
+    network.misbehave[server] = on('/v1/blobs/', async g =>
+      ok((await bytesOf(g)).map((b, i) => (i === 20 ? b ^ 1 : b))),
+    )
+    const harness = new Harness(network)
+    const map = await harness.open()
+    expect(map.stats.incidents).toEqual([{ server, code: 'tampered' }])
+    for (const [i, name] of NAMES.entries()) {
+      expect(await harness.drive(map.get(name))).toEqual(database.contents.values[i])
+    }
+  })
+
+  test('that is none, though both agree on it: ProtocolError naming both', async () => {
+    const garbage = new Uint8Array(64).fill(1)
+    const database = buildDatabase(core, {
+      keys: NAMES,
+      values: someValues(NAMES.length, 3),
+      partitions: 4,
+      manifest: { directoryBytes: 64, directoryHash: core.blake3(garbage) },
+    })
+    const network = sameOnBoth(database)
+    const serve = (seen: { path: string }, genuine: Response) =>
+      seen.path.startsWith('/v1/blobs/') && genuine.status === 404 ? ok(garbage) : undefined
+    network.misbehave[A] = serve
+    network.misbehave[B] = serve
+    const harness = new Harness(network)
+    const error = await harness.failure(harness.open())
+    expect(error).toMatchObject({ name: 'ProtocolError' })
+    expect(error.message).toContain(A)
+    expect(error.message).toContain(B)
+  })
+})
+
+test('progress starts at the manifest, ends ready with everything loaded', async () => {
+  const { network, database } = keyed()
+  const steps: Progress[] = []
+  await new Harness(network).open({ onProgress: progress => void steps.push(progress) })
+  const total = database.manifest.directoryBytes + 5 * partitionBytes(database.manifest)
+  expect(steps[0]).toEqual({ phase: 'manifest', loadedBytes: 0, totalBytes: 0 })
+  expect(steps.at(-1)).toEqual({ phase: 'ready', loadedBytes: total, totalBytes: total })
+  const phases = steps.map(step => step.phase).filter((phase, i, all) => phase !== all[i - 1])
+  expect(phases).toEqual(['manifest', 'directory', 'partitions', 'ready'])
+  steps.slice(1).forEach((step, i) => {
+    expect(step.loadedBytes).toBeGreaterThanOrEqual(steps[i]!.loadedBytes)
+  })
+})
+
+test('a listener that throws fails its own open()', async () => {
+  const { network } = keyless()
+  const harness = new Harness(network)
+  const onProgress = () => {
+    throw new Error('my own bug')
+  }
+  await expect(harness.open({ onProgress })).rejects.toThrow('my own bug')
+  await harness.open()
+})
+
+test('estimate() tells beforehand what open() and a lookup then cost', async () => {
+  const { network } = keyed()
+  const harness = new Harness(network)
+  const told = await estimate([A, B], { fetch: network.fetch })
+  expect(blobs(network)).toEqual([])
+  const map = await harness.open()
+  await harness.drive(map.get('absent'))
+  const { servers, hintBytes, permutationBytes, lastLookup } = map.stats
+  const down = servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
+  expect(told.offlineBytes).toBe(down - 2 * (168 + 64 * 5))
+  expect(told).toMatchObject({ records: 20, epoch: 1, hintBytes, permutationBytes, maxBatch: 64 })
+  expect(lastLookup).toMatchObject({ bytesUp: told.lookupBytesUp, bytesDown: told.lookupBytesDown })
+  expect(map.stats.lookups).toBe(1)
+})
+
+test('estimate() refuses what open() refuses', async () => {
+  await expect(estimate([A, `${A}/other`])).rejects.toMatchObject({ code: 'usage' })
+  const network = new Network({ [A]: epochs(1), [B]: epochs(3) })
+  await expect(estimate([A, B], { fetch: network.fetch })).rejects.toMatchObject({ code: 'servers_disagree' })
+})

@@ -1,0 +1,364 @@
+// What open() refuses, and what two maps of one identity share.
+
+import { type Core, loadCore } from '@pirouette/wasm'
+import { describe, expect, test } from 'vitest'
+import * as client from '../src/index.js'
+import { openWith } from '../src/injection.js'
+import { drive } from './support/clock.js'
+import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { A, B, hang } from './support/network.js'
+
+describe('servers', () => {
+  const refused: [string, unknown][] = [
+    ['one', [A]],
+    ['three', [A, B, 'https://c.example']],
+    ['none', undefined],
+    ['the same', [A, A]],
+    ['one origin, two paths', ['https://a.example/x', 'https://a.example/y']],
+    ['one origin in other letters', ['https://a.example', 'https://A.EXAMPLE:443/']],
+    ['one host with and without a final dot', ['https://a.example', 'https://a.example./']],
+    ['relative', ['/a', '/b']],
+    ['another scheme', ['ftp://a.example', B]],
+    ['credentials', ['https://user:secret@a.example', B]],
+    ['a query', ['https://a.example/?token=secret', B]],
+    ['a fragment', [A, 'https://b.example/#x']],
+    ['no strings', [1, 2]],
+  ]
+  test.each(refused)('%s: refused before any traffic, quoting no secret', async (_what, servers) => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const error = await harness.failure(harness.open({ servers: servers as [string, string] }))
+    expect(error).toMatchObject({ name: 'UsageError', code: 'usage' })
+    expect(error.message).not.toContain('secret')
+    expect(network.seen).toEqual([])
+  })
+
+  test('may be URL objects, have ports, paths and final slashes', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    await harness.open({ servers: [new URL(`${A}/`), `${B}:443/`] })
+    expect(network.seen.slice(0, 2).map(seen => seen.url)).toEqual([`${A}/v1/manifest`, `${B}/v1/manifest`])
+  })
+})
+
+describe('keys', () => {
+  const refused: [string, unknown][] = [
+    ['empty text', ''],
+    ['no bytes', new Uint8Array(0)],
+    ['4097 bytes', new Uint8Array(4097)],
+    ['text of 4098 bytes', '€'.repeat(1366)],
+    ['a lone high surrogate', 'a\ud800'],
+    ['a lone low surrogate', '\udc00a'],
+    ['a number', 5],
+    ['nothing', undefined],
+    ['an array', [1, 2]],
+    ['an ArrayBuffer', new ArrayBuffer(4)],
+  ]
+  test.each(refused)('%s: refused before any traffic', async (_what, key) => {
+    const { network } = keyed()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    const given = key as string
+    for (const call of [() => map.get(given), () => map.has(given), () => map.getMany([given])]) {
+      expect(await harness.failure(call())).toMatchObject({ name: 'UsageError', code: 'usage' })
+    }
+    expect(network.queries()).toEqual([])
+    await harness.drive(map.close())
+  })
+
+  test('are exact: no case folding, trimming or Unicode normalisation', async () => {
+    const keys = ['a', 'A', ' a', 'é', 'e\u0301', '😀', 'x'.repeat(4096)]
+    const values = keys.map((_, i) => Uint8Array.of(i))
+    const { network } = keyed({ keys, values, partitions: 3, variable: false })
+    const harness = new Harness(network)
+    const map = await harness.open()
+    for (const [i, key] of keys.entries()) {
+      expect(await harness.drive(map.get(key))).toEqual(values[i])
+      expect(await harness.drive(map.get(Buffer.from(key)))).toEqual(values[i])
+    }
+    expect(await harness.drive(map.get('a '))).toBeUndefined()
+    await harness.drive(map.close())
+  })
+
+  test('are normalised only by the app: text, not bytes, and for this map alone', async () => {
+    const { network } = keyed()
+    const harness = new Harness(network)
+    const lower = await harness.open({ normalize: key => key.toLowerCase() })
+    const plain = await harness.open()
+    expect(await harness.drive(lower.has('NAME-3.example'))).toBe(true)
+    expect(await harness.drive(lower.has(new TextEncoder().encode('NAME-3.example')))).toBe(false)
+    expect(await harness.drive(plain.has('NAME-3.example'))).toBe(false)
+  })
+
+  test('may be changed by the caller once the call is made', async () => {
+    const { network, database } = keyed()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    const key = new TextEncoder().encode(NAMES[4])
+    const found = map.get(key)
+    key.fill(0)
+    expect(await harness.drive(found)).toEqual(database.contents.values[4])
+  })
+
+  test('are refused by a keyless database, without traffic', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    expect((await harness.failure(map.get('a'))).code).toBe('usage')
+    expect(network.queries()).toEqual([])
+  })
+})
+
+test.each([-1, 15, 2 ** 32, 2 ** 53, 1.5, Number.NaN, '3', undefined])(
+  'index %s: refused without traffic, and not repeated',
+  async index => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    const error = await harness.failure(map.at(index as number))
+    expect(error).toMatchObject({ name: 'UsageError', code: 'usage', message: 'at: expected an index from 0 to 14' })
+    expect(network.queries()).toEqual([])
+  },
+)
+
+describe('maps of one identity', () => {
+  test('share one download, one hint and one queue, whatever the order of their servers', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const one = await harness.open()
+    const downloads = network.seen.length
+    const two = await harness.open({ servers: [`${B}/`, A] })
+    expect(network.seen).toHaveLength(downloads)
+    expect(await harness.drive(Promise.all([one.at(1), two.at(2)]))).toEqual([database.byIndex[1], database.byIndex[2]])
+    expect(two.stats).toEqual(one.stats)
+    expect(harness.log.map(line => line.split(' ')[0])).toEqual([
+      'stored',
+      'sent',
+      'sent',
+      'committed',
+      'stored',
+      'sent',
+      'sent',
+      'committed',
+    ])
+  })
+
+  test('share a download under way', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    await Promise.all([harness.open(), harness.open(), harness.open()])
+    expect(network.seen.filter(seen => seen.path === '/v1/manifest')).toHaveLength(2)
+  })
+
+  test('are counted: closing one, even twice, leaves the others', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const [one, two] = [await harness.open(), await harness.open()]
+    await harness.drive(one.close())
+    await harness.drive(one.close())
+    expect((await harness.failure(one.at(1))).name).toBe('ClosedError')
+    expect(await harness.drive(two.at(1))).toEqual(database.byIndex[1])
+    await harness.drive(two.close())
+    expect((await harness.failure(two.at(1))).name).toBe('ClosedError')
+    const downloads = network.seen.length
+    await harness.open()
+    expect(network.seen.length).toBeGreaterThan(downloads)
+  })
+
+  test('one giving up its open() leaves the others theirs; the last calls the download off', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const [first, second] = [new AbortController(), new AbortController()]
+    const one = openWith(harness.environment, { servers: [A, B], signal: first.signal })
+    const two = openWith(harness.environment, { servers: [A, B], signal: second.signal })
+    first.abort()
+    await expect(one).rejects.toMatchObject({ name: 'AbortError' })
+    const map = await drive(harness.clock, two)
+    expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
+    second.abort() // too late to matter
+    expect(await harness.drive(map.at(2))).toEqual(database.byIndex[2])
+  })
+
+  test('a failed open() is not shared with the next', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    network.misbehave[A] = hang('/v1/manifest')
+    expect((await harness.failure(harness.open())).code).toBe('network')
+    network.misbehave[A] = undefined
+    await harness.open()
+  })
+
+  test('of another environment share nothing', async () => {
+    const { network } = keyless()
+    const [one, two] = [new Harness(network, 1), new Harness(network, 2)]
+    const [a, b] = [await one.open(), await two.open()]
+    await one.drive(a.at(3))
+    await two.drive(b.at(3))
+    const [first, , third] = network.queries()
+    expect(first!.body).not.toEqual(third!.body)
+  })
+
+  test('a condemned one is condemned for all', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const [one, two] = [await harness.open(), await harness.open()]
+    network.misbehave[A] = async ({ path }, genuine) => {
+      if (path !== '/v1/answer') return genuine
+      return new Response(new Uint8Array(await genuine.arrayBuffer()).fill(1, 40))
+    }
+    expect((await harness.failure(one.at(1))).name).toBe('TamperedError')
+    expect((await harness.failure(two.at(1))).name).toBe('CondemnedError')
+    expect((await harness.failure((await harness.open()).at(1))).name).toBe('CondemnedError')
+  })
+})
+
+describe('a platform that cannot', () => {
+  test('load the core: UnsupportedError, without traffic', async () => {
+    const { network } = keyless()
+    const loadCore = () => Promise.reject(new WebAssembly.CompileError('no SIMD'))
+    const harness = new Harness(network, 1, { loadCore })
+    expect(await harness.failure(harness.open())).toMatchObject({ name: 'UnsupportedError', code: 'unsupported' })
+    expect(network.seen).toEqual([])
+  })
+
+  test('hold the database: UnsupportedError', async () => {
+    const { network } = keyless()
+    const refusing = () => {
+      throw Object.assign(new Error('layout: too large'), { code: 'layout' })
+    }
+    const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, newHintBuilder: refusing }) })
+    expect((await harness.failure(harness.open())).code).toBe('unsupported')
+  })
+
+  test('open a store: StorageError', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network, 1, { openStore: () => Promise.reject(new Error('blocked')) })
+    expect((await harness.failure(harness.open())).code).toBe('storage')
+    expect(network.seen).toEqual([])
+  })
+})
+
+/** A core whose client traps in `method` once `armed`. */
+function trapping(method: 'query' | 'verify' | 'recon'): { core: Core; arm: () => void } {
+  let armed = false
+  const newHintBuilder: Core['newHintBuilder'] = (...parameters) => {
+    const builder = core.newHintBuilder(...parameters)
+    const finish = () => {
+      const handle = builder.finish()
+      return new Proxy(handle, {
+        get(target, name) {
+          if (armed && name === method) {
+            return () => {
+              throw new WebAssembly.RuntimeError('unreachable')
+            }
+          }
+          const value = Reflect.get(target, name, target)
+          return typeof value === 'function' ? value.bind(target) : value
+        },
+      })
+    }
+    return new Proxy(builder, {
+      get(target, name) {
+        if (name === 'finish') return finish
+        const value = Reflect.get(target, name, target)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+  }
+  return {
+    core: { ...core, newHintBuilder },
+    arm: () => {
+      armed = true
+    },
+  }
+}
+
+test.each(['query', 'verify', 'recon'] as const)(
+  'a trap in %s ends every map of that instance, and the next open() gets another',
+  async method => {
+    const { network, database } = keyless()
+    const broken = trapping(method)
+    const instances = [broken.core, core]
+    const loadCore = async () => instances[0]!
+    const harness = new Harness(network, 1, { loadCore })
+    const map = await harness.open()
+    const bystander = await harness.open()
+    broken.arm()
+    expect(await harness.failure(map.at(1))).toMatchObject({ name: 'UnsupportedError', code: 'unsupported' })
+    const sent = network.queries().length
+    expect((await harness.failure(map.at(1))).code).toBe('unsupported')
+    expect((await harness.failure(bystander.at(1))).code).toBe('unsupported')
+    expect(network.queries()).toHaveLength(sent)
+    instances.shift()
+    const fresh = await harness.open()
+    expect(await harness.drive(fresh.at(1))).toEqual(database.byIndex[1])
+    for (const each of [map, bystander, fresh]) await harness.drive(each.close())
+  },
+)
+
+test('a recovered record that is not the one asked for: StorageError, and the map is condemned', async () => {
+  // Verified answers never lead there, so the corruption is planted in what the core gives back.
+  const { network } = keyed()
+  const rotten: Core['newHintBuilder'] = (...parameters) => {
+    const builder = core.newHintBuilder(...parameters)
+    const finish = builder.finish.bind(builder)
+    builder.finish = () => {
+      const handle = finish()
+      const recon = handle.recon.bind(handle)
+      handle.recon = () => recon().map((byte, i) => (i === 3 ? byte ^ 1 : byte))
+      return handle
+    }
+    return builder
+  }
+  for (const ask of [(m: client.PirouetteMap) => m.get(NAMES[3]!), (m: client.PirouetteMap) => m.get('absent')]) {
+    const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
+    const map = await harness.open()
+    expect(await harness.failure(ask(map))).toMatchObject({ name: 'StorageError', code: 'storage' })
+    expect(harness.store.condemned).toBe(true)
+    expect(await harness.failure(ask(map))).toMatchObject({ name: 'CondemnedError', server: undefined })
+    await harness.drive(map.close())
+  }
+})
+
+describe('the package', () => {
+  test('does nothing when imported: no WebAssembly, no timers, no globals', async () => {
+    const before = Object.getOwnPropertyNames(globalThis).length
+    await import('../src/index.js')
+    expect(Object.getOwnPropertyNames(globalThis)).toHaveLength(before)
+  })
+
+  test('every error has a class, a name and a code of its own', () => {
+    const classes = Object.entries(client).filter(([name]) => name.endsWith('Error') && name !== 'PirouetteError')
+    const made = classes.map(([name, Class]) => {
+      const error = new (Class as new (...parameters: string[]) => client.PirouetteError)('https://a.example', 'what')
+      expect(error).toBeInstanceOf(client.PirouetteError)
+      expect(error.name).toBe(name)
+      return error.code
+    })
+    expect(made.sort()).toEqual([
+      'closed',
+      'condemned',
+      'network',
+      'protocol',
+      'rate_limited',
+      'servers_disagree',
+      'storage',
+      'tampered',
+      'unsupported',
+      'usage',
+      'version',
+    ])
+  })
+
+  test("runs on the platform's own clock, randomness and core", async () => {
+    const { network, database } = keyless()
+    await loadCore()
+    const map = await client.open({ servers: [A, B], fetch: network.fetch })
+    expect(await map.at(3)).toEqual(database.byIndex[3])
+    expect(map.stats.lastLookup!.ms).toBeGreaterThan(0)
+    const shared = await client.open({ servers: [A, B], fetch: network.fetch })
+    await map.close()
+    expect(await shared.at(4)).toEqual(database.byIndex[4])
+    await shared.close()
+  })
+})

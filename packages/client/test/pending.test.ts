@@ -1,0 +1,174 @@
+// A batch that could not be finished: kept, sent again byte for byte, finished before anything else, and its records
+// never used (S1–S3, P4).
+
+import { describe, expect, test } from 'vitest'
+import { settle } from './support/clock.js'
+import { Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { A, B, hang, on, problem } from './support/network.js'
+
+const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+
+/** A map whose lookup of index 3 was answered by one server only. */
+async function interrupted(silent: string) {
+  const { network, database } = keyless()
+  const harness = new Harness(network, 11)
+  const map = await harness.open()
+  network.misbehave[silent] = busy
+  expect((await harness.failure(map.at(3))).code).toBe('network')
+  network.misbehave[silent] = undefined
+  return { network, database, harness, map, attempts: network.queries().length }
+}
+
+describe.each([A, B])('after %s was silent', silent => {
+  test('the attempts, and the resend that the next call begins with, are the same bytes to the same servers', async () => {
+    const { network, harness, map, attempts } = await interrupted(silent)
+    await harness.drive(map.at(9))
+    const bodies = (server: string) =>
+      network.queries().flatMap(seen => (seen.server === server ? [Buffer.from(seen.body).toString('hex')] : []))
+    for (const server of [A, B]) {
+      const sent = bodies(server)
+      const own = sent.pop() // the last is the second call's own query
+      expect(new Set(sent).size).toBe(1)
+      expect(own).not.toBe(sent[0])
+    }
+    expect(network.queries(attempts).map(seen => seen.server)).toEqual([A, B, A, B])
+  })
+
+  test('asking for the same and for another index makes equal traffic, and both get their value', async () => {
+    const seen = []
+    for (const index of [3, 9, 0]) {
+      const { network, database, harness, map, attempts } = await interrupted(silent)
+      expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
+      seen.push({ shapes: network.shapes(attempts), steps: harness.log.map(line => line.split(' ')[0]) })
+    }
+    expect(seen[1]).toEqual(seen[0])
+    expect(seen[2]).toEqual(seen[0])
+  })
+
+  test('the next call fails without a query of its own while the server stays silent', async () => {
+    const { network, harness, map, attempts } = await interrupted(silent)
+    network.misbehave[silent] = busy
+    expect((await harness.failure(map.at(9))).code).toBe('network')
+    const bodies = network.queries().map(({ server, body }) => `${server} ${Buffer.from(body).toString('hex')}`)
+    expect(new Set(bodies).size).toBe(2)
+    expect(bodies.length).toBe(2 * attempts)
+  })
+
+  test('a lie in the resend condemns', async () => {
+    const { network, harness, map } = await interrupted(silent)
+    network.misbehave[silent] = on('/v1/answer', async genuine => {
+      const bytes = new Uint8Array(await genuine.arrayBuffer())
+      bytes[bytes.length - 1]! ^= 1
+      return new Response(bytes)
+    })
+    expect(await harness.failure(map.at(9))).toMatchObject({ name: 'TamperedError', server: silent })
+    expect(harness.store.condemned).toBe(true)
+  })
+
+  test('every later lookup is right', async () => {
+    const { database, harness, map } = await interrupted(silent)
+    for (let round = 0; round < 2; round++) {
+      for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+    }
+  })
+})
+
+test('one silent attempt is repaired within the call', async () => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  let attempts = 0
+  network.misbehave[B] = on('/v1/answer', genuine => (++attempts === 1 ? problem(503, 'not_ready') : genuine))
+  expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  expect(network.queries().map(seen => seen.server)).toEqual([A, B, B])
+  expect(harness.clock.now()).toBe(1_000)
+})
+
+test('an answer that comes after its attempt was given up is discarded unread', async () => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  let late: Response | undefined
+  let deliver = () => {}
+  let attempts = 0
+  network.misbehave[B] = on('/v1/answer', async genuine => {
+    if (++attempts > 1) return genuine
+    await new Promise<void>(resolve => {
+      deliver = resolve // deaf to its signal, too
+    })
+    late = new Response(new Uint8Array(await genuine.arrayBuffer()).fill(7))
+    return late
+  })
+  const found = harness.drive(map.at(3))
+  expect(await found).toEqual(database.byIndex[3])
+  deliver()
+  await settle()
+  expect(late?.bodyUsed || late?.body?.locked).toBeTruthy() // cancelled
+  expect(await harness.drive(map.at(4))).toEqual(database.byIndex[4])
+})
+
+test('a batch interrupted is finished whole', async () => {
+  const { network, database } = keyed()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  network.misbehave[A] = hang('/v1/answer')
+  await harness.failure(map.getMany(NAMES.slice(0, 5), { padTo: 6 }))
+  network.misbehave[A] = undefined
+  const found = await harness.drive(map.getMany([NAMES[2]!, 'absent']))
+  expect(found).toEqual([database.contents.values[2], undefined])
+  for (const [i, name] of NAMES.entries()) {
+    expect(await harness.drive(map.get(name))).toEqual(database.contents.values[i])
+  }
+})
+
+describe('a store that fails', () => {
+  test('before intent is stored: nothing is sent, and the same bytes are stored by the next call', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    const { store } = harness
+    const putPending = store.putPending
+    const offered: string[] = []
+    store.putPending = async (_version, pending) => {
+      offered.push(Buffer.from(pending).toString('hex'))
+      throw new Error('disk full')
+    }
+    expect(await harness.failure(map.at(3))).toMatchObject({ name: 'StorageError', code: 'storage' })
+    expect(network.queries()).toEqual([])
+    store.putPending = putPending
+    expect(await harness.drive(map.at(5))).toEqual(database.byIndex[5])
+    expect(harness.log[0]).toBe(`stored 0 ${offered[0]}`)
+  })
+
+  test('at the effect: the map is not used again until reset()', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    harness.store.commit = async () => {
+      throw new Error('disk full')
+    }
+    expect((await harness.failure(map.at(3))).code).toBe('storage')
+    const sent = network.queries().length
+    expect((await harness.failure(map.at(3))).code).toBe('storage')
+    expect(network.queries()).toHaveLength(sent)
+    harness.store.commit = Object.getPrototypeOf(harness.store).commit
+    await harness.drive(map.reset())
+    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  })
+
+  test('at condemning: the lie is reported, and the map is condemned all the same', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    harness.store.condemn = async () => {
+      throw new Error('disk full')
+    }
+    network.misbehave[A] = on('/v1/answer', async genuine => {
+      const bytes = new Uint8Array(await genuine.arrayBuffer())
+      bytes[50]! ^= 1
+      return new Response(bytes)
+    })
+    expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: A })
+    expect(await harness.failure(map.at(3))).toMatchObject({ name: 'CondemnedError', server: A })
+  })
+})

@@ -1,0 +1,107 @@
+// What requests carry: nothing that two servers could match, nothing that tells the role, and both at one moment.
+
+import { decodeQuery } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import { Harness, keyed, keyless } from './support/harness.js'
+import { A, B, type Seen } from './support/network.js'
+
+/** Everything a request would send besides the platform's own headers. */
+function carried({ url, init }: Seen) {
+  const request = new Request(url, init)
+  return {
+    method: request.method,
+    headers: [...request.headers],
+    credentials: request.credentials,
+    cache: request.cache,
+    redirect: request.redirect,
+    referrerPolicy: request.referrerPolicy,
+    keys: Object.keys(init).sort(),
+  }
+}
+
+const COMMON = { headers: [], credentials: 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer' }
+
+test('every request carries no header, cookie, referrer or type of ours, and allows no redirect or cache', async () => {
+  const { network } = keyed()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  await harness.drive(map.get('absent'))
+  expect(new Set(network.seen.map(seen => seen.path.split('/')[2]))).toEqual(new Set(['manifest', 'blobs', 'answer']))
+  for (const seen of network.seen) {
+    const method = seen.path === '/v1/answer' ? 'POST' : 'GET'
+    expect(carried(seen)).toMatchObject({ ...COMMON, method })
+  }
+})
+
+describe('the two requests of a lookup', () => {
+  test('leave in the same tick, after intent is stored', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    for (let i = 0; i < 5; i++) {
+      await harness.drive(map.at(i))
+      const [a, b] = network.queries(2 * i) as [Seen, Seen]
+      expect(a.tick).toBe(b.tick)
+      expect([a.server, b.server]).toEqual([A, B])
+    }
+    const steps = harness.log.map(line => line.split(' ')[0])
+    expect(steps).toEqual(Array(5).fill(['stored', 'sent', 'sent', 'committed']).flat())
+  })
+
+  test('differ in their vectors alone', async () => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    await harness.drive(map.at(3))
+    const [a, b] = network.queries() as [Seen, Seen]
+    expect(carried(a)).toEqual(carried(b))
+    expect(a.path).toBe(b.path)
+    const [queryA, queryB] = [decodeQuery(a.body), decodeQuery(b.body)]
+    expect({ ...queryA, vectors: undefined }).toEqual({ ...queryB, vectors: undefined })
+    expect(queryA.vectors.length).toBe(2 * database.manifest.partitions)
+    expect(queryA.vectors).not.toEqual(queryB.vectors)
+  })
+})
+
+test('which server has which role is drawn at random, once for the life of a hint', async () => {
+  const { network } = keyless()
+  const retrieve = new Set<string>()
+  for (let seed = 1; seed <= 20; seed++) {
+    const harness = new Harness(network, seed)
+    const map = await harness.open()
+    const first = harness.store.hint?.retrieveServer
+    for (let i = 0; i < 3; i++) await harness.drive(map.at(i))
+    expect(harness.store.hint?.retrieveServer).toBe(first)
+    retrieve.add(first!)
+    await harness.drive(map.close())
+  }
+  expect(retrieve).toEqual(new Set([A, B]))
+})
+
+test('the order of `servers` changes nothing that is sent', async () => {
+  const transcripts = await Promise.all(
+    [[A, B] as const, [B, A] as const].map(async servers => {
+      const { network } = keyless()
+      const harness = new Harness(network, 5)
+      const map = await harness.open({ servers })
+      await harness.drive(map.at(3))
+      return network.seen.map(({ server, path, body }) => [server, path, [...body]])
+    }),
+  )
+  expect(transcripts[0]).toEqual(transcripts[1])
+})
+
+test('all lookups of one length look the same, whatever is asked, on every map', async () => {
+  const shapes = new Set<string>()
+  for (let seed = 1; seed <= 3; seed++) {
+    const { network } = keyless()
+    const harness = new Harness(network, seed)
+    const map = await harness.open()
+    for (let i = 0; i < map.size; i++) {
+      await harness.drive(map.at(i))
+      shapes.add(network.shapes(2 * i).join('\n'))
+    }
+    await harness.drive(map.close())
+  }
+  expect(shapes.size).toBe(1)
+})

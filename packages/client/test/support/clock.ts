@@ -1,0 +1,60 @@
+// A clock that stands still until a test moves it, and a way to let everything run that does not wait for it.
+
+import type { Clock } from '../../src/injection.js'
+
+interface Timer {
+  readonly due: number
+  readonly callback: () => void
+}
+
+export class ManualClock implements Clock {
+  #now = 0
+  #next = 1
+  readonly #timers = new Map<number, Timer>()
+
+  now = (): number => this.#now
+
+  setTimeout = (callback: () => void, ms: number): number => {
+    this.#timers.set(this.#next, { due: this.#now + ms, callback })
+    return this.#next++
+  }
+
+  clearTimeout = (timer: unknown): void => {
+    this.#timers.delete(timer as number)
+  }
+
+  get waiting(): number {
+    return this.#timers.size
+  }
+
+  /** Moves on to the earliest timer and runs it. */
+  advance(): void {
+    let first: [number, Timer] | undefined
+    for (const entry of this.#timers) if (first === undefined || entry[1].due < first[1].due) first = entry
+    if (first === undefined) throw new Error('nothing waits for the clock')
+    this.#timers.delete(first[0])
+    this.#now = Math.max(this.#now, first[1].due)
+    first[1].callback()
+  }
+}
+
+/** Lets everything run that is not waiting for the clock. */
+export async function settle(): Promise<void> {
+  for (let i = 0; i < 8; i++) await new Promise<void>(resolve => void setImmediate(resolve))
+}
+
+/** Runs until `work` has settled, moving the clock only when nothing else can happen. */
+export async function drive<T>(clock: ManualClock, work: Promise<T>): Promise<T> {
+  let settled = false
+  const done = () => {
+    settled = true
+  }
+  work.then(done, done)
+  for (let idle = 0; ; ) {
+    for (let i = 0; i < 8 && !settled; i++) await new Promise<void>(resolve => void setImmediate(resolve))
+    if (settled) return await work
+    idle = clock.waiting === 0 ? idle + 1 : 0
+    if (idle === 10) throw new Error('nothing waits for the clock, and nothing else goes on: deadlock')
+    if (idle === 0) clock.advance()
+  }
+}

@@ -1,0 +1,96 @@
+// A database as a server holds it, built on the real core and the real codecs.
+
+import { encodeManifest, encodeRecord, type Manifest } from '@pirouette/protocol'
+import type { Core, DatabaseHandle } from '@pirouette/wasm'
+
+export interface Contents {
+  /** text keys; without them the database is keyless */
+  readonly keys?: readonly string[]
+  /** one a key, or one a record */
+  readonly values: readonly Uint8Array[]
+  /** values state their length */
+  readonly variable?: boolean
+  readonly partitions: number
+  /** M; ⌈N/Q⌉ by default */
+  readonly partitionRecords?: number
+  /** indices of slots left empty, in a keyed database */
+  readonly empty?: readonly number[]
+  /** fields of the manifest that are to be other than usual */
+  readonly manifest?: Partial<Manifest>
+}
+
+export interface Database {
+  readonly contents: Contents
+  readonly manifest: Manifest
+  readonly manifestBytes: Uint8Array
+  /** by lower-case hex of its BLAKE3 */
+  readonly blobs: ReadonlyMap<string, Uint8Array>
+  /** value at each index; undefined: empty */
+  readonly byIndex: readonly (Uint8Array | undefined)[]
+  readonly handle: DatabaseHandle
+}
+
+const ZERO = new Uint8Array(32)
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+/** `count` values of `bytes` bytes, all different from one another where that is possible, and from zero. */
+export function someValues(count: number, bytes: number): Uint8Array[] {
+  return Array.from({ length: count }, (_, i) =>
+    Uint8Array.from({ length: bytes }, (_, b) => 1 + ((i * 7 + b * 31 + (i >> 5) * 3) % 255)),
+  )
+}
+
+export function buildDatabase(core: Core, contents: Contents): Database {
+  const { keys, values, variable = false, partitions, empty = [] } = contents
+  const records = values.length
+  const keyed = keys !== undefined
+  const valueBytes = Math.max(...values.map(value => value.length))
+  const shape = { keyed, variable, valueBytes, recordBytes: (keyed ? 16 : 0) + (variable ? 2 : 0) + valueBytes }
+  const partitionRecords = contents.partitionRecords ?? Math.ceil(records / partitions)
+
+  const fingerprints = keys?.map(key => core.fingerprint(new TextEncoder().encode(key)))
+  const directory = fingerprints && core.buildDirectory(Uint8Array.from(fingerprints.flatMap(f => [...f])))
+  const byIndex: (Uint8Array | undefined)[] = []
+  const flat = new Uint8Array(partitions * partitionRecords * shape.recordBytes)
+  values.forEach((value, i) => {
+    const fingerprint = fingerprints?.[i]
+    const index = fingerprint && directory ? directory.index(fingerprint, records) : i
+    byIndex[index] = empty.includes(index) ? undefined : value
+    if (!empty.includes(index)) flat.set(encodeRecord(shape, fingerprint, value), index * shape.recordBytes)
+  })
+
+  const layout = core.layout(records, shape.recordBytes, partitions, partitionRecords)
+  const handle = core.newDatabase(layout)
+  new Uint8Array(core.memory.buffer, handle.recordsPointer(), flat.length).set(flat)
+  for (let q = 0; q < partitions; q++) handle.commit(q)
+  const perPartition = (digest: (q: number) => Uint8Array) =>
+    Uint8Array.from(Array.from({ length: partitions }, (_, q) => [...digest(q)]).flat())
+
+  const directoryBlob = directory?.encode()
+  const blobs = new Map<string, Uint8Array>()
+  const keep = (blob: Uint8Array) => blobs.set(hex(core.blake3(blob)), blob)
+  const partitionBytes = partitionRecords * shape.recordBytes
+  for (let q = 0; q < partitions; q++) keep(flat.slice(q * partitionBytes, (q + 1) * partitionBytes))
+  if (directoryBlob) keep(directoryBlob)
+
+  const manifest: Manifest = {
+    suite: 1,
+    databaseId: core.databaseId(new TextEncoder().encode('test')),
+    generation: 1,
+    epoch: 1,
+    records,
+    ...shape,
+    partitions,
+    partitionRecords,
+    expires: 0,
+    directoryBytes: directoryBlob?.length ?? 0,
+    updateListBytes: 0,
+    directoryHash: directoryBlob ? core.blake3(directoryBlob) : ZERO,
+    updateListHash: ZERO,
+    previousManifest: ZERO,
+    commitments: perPartition(q => handle.commitment(q)),
+    contentHashes: perPartition(q => handle.contentHash(q)),
+    ...contents.manifest,
+  }
+  return { contents, manifest, manifestBytes: encodeManifest(manifest), blobs, byIndex, handle }
+}

@@ -1,0 +1,112 @@
+// One map on two in-memory servers, with every source of time, chance and storage under control.
+
+import { type Core, loadCore } from '@pirouette/wasm'
+import type { PirouetteMap } from '../../src/index.js'
+import { type Environment, MemoryStore, type OpenWithOptions, openWith } from '../../src/injection.js'
+import { drive, ManualClock } from './clock.js'
+import { buildDatabase, type Contents, type Database, someValues } from './database.js'
+import { A, B, Network } from './network.js'
+import { seededRandom } from './random.js'
+
+export const core: Core = await loadCore()
+
+/** A memory store that writes down what it was told, in one list with the network's requests. */
+export class LoggingStore extends MemoryStore {
+  constructor(private readonly log: string[]) {
+    super()
+  }
+  override async putPending(version: number, pending: Uint8Array): Promise<void> {
+    // Stored late, as a disk would: whoever does not wait sends before intent.
+    for (let i = 0; i < 5; i++) await Promise.resolve()
+    await super.putPending(version, pending)
+    this.log.push(`stored ${version} ${Buffer.from(pending).toString('hex')}`)
+  }
+  override async commit(change: { version: number; effect: Uint8Array }): Promise<void> {
+    await super.commit(change)
+    this.log.push(`committed ${change.version}`)
+  }
+  override async condemn(culprit: string | undefined): Promise<void> {
+    await super.condemn(culprit)
+    this.log.push(`condemned ${culprit}`)
+  }
+}
+
+export class Harness {
+  readonly clock = new ManualClock()
+  readonly log: string[] = []
+  readonly stores: LoggingStore[] = []
+  readonly environment: Environment
+
+  constructor(
+    readonly network: Network,
+    readonly seed = 1,
+    change: Partial<Environment> = {},
+  ) {
+    this.environment = {
+      clock: this.clock,
+      fetch: (url, init) => {
+        if (url.endsWith('/v1/answer')) this.log.push(`sent ${url}`)
+        return network.fetch(url, init)
+      },
+      random: seededRandom(seed),
+      openStore: async () => {
+        const store = new LoggingStore(this.log)
+        this.stores.push(store)
+        return store
+      },
+      loadCore: async () => core,
+      pause: async () => {},
+      ...change,
+    }
+  }
+
+  get store(): LoggingStore {
+    return this.stores.at(-1)!
+  }
+
+  open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
+    return drive(this.clock, openWith(this.environment, { servers: [A, B], ...options }))
+  }
+
+  drive<T>(work: Promise<T>): Promise<T> {
+    return drive(this.clock, work)
+  }
+
+  /** The error a call fails with. */
+  async failure(work: Promise<unknown>): Promise<Failure> {
+    return await this.drive(
+      work.then(
+        value => {
+          throw new Error(`expected a failure, got ${String(value)}`)
+        },
+        (error: unknown) => error as Failure,
+      ),
+    )
+  }
+}
+
+export interface Failure extends Error {
+  readonly code: string
+  readonly server?: string
+  readonly retryAfterSeconds?: number
+}
+
+/** Both servers with the same databases, newest last. */
+export function sameOnBoth(...databases: Database[]): Network {
+  return new Network({ [A]: databases, [B]: databases })
+}
+
+/** A keyless database of `count` values of 5 bytes in partitions of 4, on both servers. */
+export function keyless(count = 15, change: Partial<Contents> = {}): { database: Database; network: Network } {
+  const database = buildDatabase(core, { values: someValues(count, 5), partitions: Math.ceil(count / 4), ...change })
+  return { database, network: sameOnBoth(database) }
+}
+
+export const NAMES = Array.from({ length: 20 }, (_, i) => `name-${i}.example`)
+
+/** A keyed database of 20 names with values of different lengths, on both servers. */
+export function keyed(change: Partial<Contents> = {}): { database: Database; network: Network } {
+  const values = NAMES.map((_, i) => new TextEncoder().encode('v'.repeat(i)))
+  const database = buildDatabase(core, { keys: NAMES, values, variable: true, partitions: 5, ...change })
+  return { database, network: sameOnBoth(database) }
+}

@@ -1,0 +1,124 @@
+// Two servers behind an injected fetch, and a record of everything they see. A server answers honestly unless a test
+// gives it a `misbehave`.
+
+import { decodeManifest, decodeQuery, encodeAnswer } from '@pirouette/protocol'
+import type { Fetch } from '../../src/injection.js'
+import type { Database } from './database.js'
+
+export const A = 'https://a.example/pir'
+export const B = 'https://b.example'
+
+/** What a server could see of one request, and the order in which it came. */
+export interface Seen {
+  readonly server: string
+  readonly method: string
+  readonly path: string
+  readonly body: Uint8Array
+  readonly url: string
+  readonly init: RequestInit
+  /** grows each time the event loop turns: equal ticks left together */
+  readonly tick: number
+}
+
+/** May replace the genuine reply. Returning undefined lets it through. */
+export type Misbehave = (seen: Seen, genuine: Response) => Response | Promise<Response> | undefined
+
+export class Network {
+  readonly seen: Seen[] = []
+  readonly misbehave: Record<string, Misbehave | undefined> = {}
+  readonly #databases: Record<string, readonly Database[]>
+  #tick = 0
+
+  /** Each server's databases, newest last. */
+  constructor(databases: Record<string, readonly Database[]>) {
+    this.#databases = databases
+  }
+
+  readonly fetch: Fetch = async (url, init) => {
+    const server = url.startsWith(A) ? A : B
+    const body = new Uint8Array((init.body as Uint8Array | undefined) ?? [])
+    const tick = this.#tick
+    queueMicrotask(() => this.#tick++)
+    const seen = { server, method: init.method!, path: url.slice(server.length), body: body.slice(), url, init, tick }
+    this.seen.push(seen)
+    const genuine = this.#reply(server, seen)
+    return (await this.misbehave[server]?.(seen, genuine)) ?? genuine
+  }
+
+  /** Requests for answers so far, the first `skip` left out. */
+  queries(skip = 0): Seen[] {
+    return this.seen.filter(seen => seen.path === '/v1/answer').slice(skip)
+  }
+
+  /** What could be compared between two runs: everything but the vectors' contents. */
+  shapes(skip = 0): string[] {
+    return this.queries(skip).map(
+      ({ server, method, body }) =>
+        `${server} ${method} ${body.length} ${Buffer.from(body.subarray(0, 40)).toString('hex')}`,
+    )
+  }
+
+  #reply(server: string, { path, body }: Seen): Response {
+    const databases = this.#databases[server]!
+    const newest = databases.at(-1)!
+    if (path === '/v1/manifest') return ok(newest.manifestBytes)
+    const asked = /^\/v1\/manifest\?generation=(\d+)&epoch=(\d+)$/.exec(path)
+    if (asked) {
+      const found = databases.find(
+        ({ manifest }) => `${manifest.generation}` === asked[1] && `${manifest.epoch}` === asked[2],
+      )
+      return found ? ok(found.manifestBytes) : problem(404, 'epoch_unknown')
+    }
+    if (path.startsWith('/v1/blobs/')) {
+      const blob = databases.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
+      return blob ? ok(blob) : problem(404, 'not_found')
+    }
+    if (path !== '/v1/answer') return problem(404, 'not_found')
+    const query = decodeQuery(body)
+    const database = databases.find(
+      ({ manifest }) => manifest.generation === query.generation && manifest.epoch === query.epoch,
+    )
+    if (database === undefined) return problem(404, 'epoch_unknown')
+    return ok(encodeAnswer(decodeManifest(database.manifestBytes), query.count, database.handle.answer(query.vectors)))
+  }
+}
+
+export function ok(body: Uint8Array, headers: Record<string, string> = {}): Response {
+  return new Response(body as Uint8Array<ArrayBuffer>, {
+    headers: { 'content-type': 'application/octet-stream', 'content-length': `${body.length}`, ...headers },
+  })
+}
+
+export function problem(status: number, code: string, headers: Record<string, string> = {}): Response {
+  return Response.json({ code, message: 'for people' }, { status, headers })
+}
+
+/** The genuine reply's bytes. */
+export async function bytesOf(response: Response): Promise<Uint8Array> {
+  return new Uint8Array(await response.arrayBuffer())
+}
+
+/** A misbehaviour on requests to one path only. */
+export function on(path: string, change: (genuine: Response, seen: Seen) => Response | Promise<Response>): Misbehave {
+  return (seen, genuine) => (seen.path.startsWith(path) ? change(genuine, seen) : undefined)
+}
+
+/** Flips a bit of byte `at` of every answer. */
+export function flip(at: number): Misbehave {
+  return on('/v1/answer', async genuine => {
+    const bytes = await bytesOf(genuine)
+    if (at >= bytes.length) throw new Error(`an answer has only ${bytes.length} bytes`)
+    bytes[at]! ^= 0x10
+    return ok(bytes)
+  })
+}
+
+/** Never replies. Like a real fetch, gives up when its signal aborts. */
+export function hang(path: string): Misbehave {
+  return (seen, _genuine) =>
+    seen.path.startsWith(path)
+      ? new Promise((_, reject) => {
+          seen.init.signal?.addEventListener('abort', () => reject(seen.init.signal?.reason))
+        })
+      : undefined
+}
