@@ -1,5 +1,6 @@
 // Fields in a row, read and written in order: docs/protocol.md's tables top to bottom.
 
+import { equalBytes } from '@noble/ciphers/utils.js'
 import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 
 export class Reader {
@@ -20,7 +21,7 @@ export class Reader {
 
   expect(what: string, expected: Uint8Array | string): void {
     const wanted = typeof expected === 'string' ? utf8ToBytes(expected) : expected
-    if (`${this.take(wanted.length)}` !== `${wanted}`) throw new Error(`wrong ${what}`)
+    if (!equalBytes(this.take(wanted.length), wanted)) throw new Error(`wrong ${what}`)
   }
 
   u16 = () => this.#view.getUint16(this.#skip(2), true)

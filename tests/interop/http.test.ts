@@ -1,0 +1,76 @@
+// Two implementations meet on the wire: a client written from docs/protocol.md alone at real servers, and the SDK at
+// servers written from docs/protocol.md alone.
+
+import { utf8ToBytes } from '@noble/hashes/utils.js'
+import { open } from '@pirouette/client'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type Data, distinctRecords, startPair } from '../support/servers.js'
+import { type Dataset, keyedDataset, keylessDataset } from './reference/dataset.js'
+import { ReferenceClient } from './reference/http-client.js'
+import { startReferenceServer } from './reference/http-server.js'
+
+const values = distinctRecords(50, 24)
+const keyless: Data = { format: 'bin', content: Uint8Array.from(values.flatMap(value => [...value])), recordBytes: 24 }
+
+const names = Array.from({ length: 60 }, (_, i) => `name ${i}`)
+const greeting = (name: string) => `hello, ${name}${'!'.repeat(Number(name.slice(5)) % 7)}`
+const keyed: Data = {
+  format: 'csv',
+  content: `key,value\n${names.map(name => `${name},"${greeting(name)}"\n`).join('')}`,
+}
+
+async function startServers(data: Data): Promise<readonly [string, string]> {
+  const pair = await startPair(data)
+  onTestFinished(pair.close)
+  return pair.urls
+}
+
+async function startReferenceServers(dataset: Dataset): Promise<[string, string]> {
+  const servers = [await startReferenceServer(dataset), await startReferenceServer(dataset)] as const
+  for (const server of servers) onTestFinished(server.close)
+  return [servers[0].url, servers[1].url]
+}
+
+describe('the reference client at real servers', () => {
+  test('finds every record of a keyless database, twice', async () => {
+    const client = await ReferenceClient.open(...(await startServers(keyless)))
+    for (const index of [...values.keys(), ...values.keys()]) expect(await client.at(index)).toEqual(values[index])
+  })
+
+  test('finds every key and no other, in batches', async () => {
+    const client = await ReferenceClient.open(...(await startServers(keyed)))
+    for (let i = 0; i < names.length; i += 3) {
+      const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
+      const found = await client.get(asked.map(utf8ToBytes))
+      expect(found).toEqual(asked.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key)))))
+    }
+  })
+})
+
+describe('the SDK at reference servers', () => {
+  test('finds every record of a keyless database, twice', async () => {
+    const map = await open({ servers: await startReferenceServers(keylessDataset(values)) })
+    for (const index of [...values.keys(), ...values.keys()]) expect(await map.at(index)).toEqual(values[index])
+    await map.close()
+  })
+
+  test('finds every key and no other, in batches', async () => {
+    const entries = names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const)
+    const map = await open({ servers: await startReferenceServers(keyedDataset(entries)) })
+    for (let i = 0; i < names.length; i += 3) {
+      const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
+      const found = await map.getMany(asked, { padTo: 6 })
+      expect(found).toEqual(asked.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key)))))
+    }
+    await map.close()
+  })
+})
+
+test.each([
+  ['keyless', keyless, () => keylessDataset(values)],
+  ['keyed', keyed, () => keyedDataset(names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const))],
+] as const)('from the same %s data both make the same manifest', async (_, data, reference) => {
+  const [url] = await startServers(data)
+  const manifest = new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())
+  expect(manifest).toEqual(reference().manifestBytes)
+})

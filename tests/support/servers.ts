@@ -1,0 +1,60 @@
+// Real servers for tests: two Fastify instances in this process over one dataset, on ports of the system's choosing.
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type BuildOptions, buildDataset, createServer, loadDataset } from '@pirouette/server'
+
+/** A data file's contents, and how to build it. */
+export interface Data extends Omit<BuildOptions, 'data' | 'onProgress'> {
+  readonly format: NonNullable<BuildOptions['format']>
+  readonly content: string | Uint8Array
+}
+
+/** An empty folder, and how to remove it with all that is in it. */
+export async function temporaryFolder(): Promise<{ path: string; remove(): Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'pirouette-tests-'))
+  return { path, remove: () => rm(path, { recursive: true, force: true }) }
+}
+
+/** Builds a dataset into a folder below `parent`; returns its path. */
+export async function buildInto(parent: string, { content, ...options }: Data): Promise<string> {
+  const data = join(parent, 'data')
+  const out = join(parent, 'dataset')
+  await writeFile(data, content)
+  await buildDataset({ ...options, data, out })
+  return out
+}
+
+export interface ServerPair {
+  readonly urls: readonly [string, string]
+  close(): Promise<void>
+}
+
+export async function startPair(data: Data): Promise<ServerPair> {
+  const folder = await temporaryFolder()
+  const dataset = await loadDataset(await buildInto(folder.path, data))
+  const apps = [
+    await createServer({ datasets: [{ dataset }] }),
+    await createServer({ datasets: [{ dataset }] }),
+  ] as const
+  const listen = (app: (typeof apps)[number]) => app.listen({ host: '127.0.0.1', port: 0 })
+  return {
+    urls: [await listen(apps[0]), await listen(apps[1])],
+    async close() {
+      for (const app of apps) {
+        app.server.closeAllConnections()
+        await app.close()
+      }
+      dataset.close()
+      await folder.remove()
+    },
+  }
+}
+
+/** `count` records of `bytes` bytes each, all different where that is possible. */
+export function distinctRecords(count: number, bytes: number): Uint8Array[] {
+  return Array.from({ length: count }, (_, i) =>
+    Uint8Array.from({ length: bytes }, (_, b) => ((i + 1) * 0x9e3779b1 + b * 0x85ebca6b) >>> (8 * (b % 4))),
+  )
+}
