@@ -13,6 +13,9 @@ use pirouette_core::random::ChaCha;
 use pirouette_core::recon::{Effect, recon, replay, verify};
 use proptest::prelude::*;
 
+/// Whether a form's reader takes these bytes.
+type Reader<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 const BINDING: [u8; 32] = [0xb1; 32];
 
 /// A database with everything a client learns of it.
@@ -150,7 +153,6 @@ fn torn_and_foreign_state_is_refused() {
     let partial = builder(&world.database, [2; 32]).encode(&BINDING);
     let effect = world.look_up(&mut world.hint(2), &[3], 1);
     let forms = [checkpoint, partial, pending, effect];
-    type Reader<'a> = &'a dyn Fn(&[u8]) -> bool;
     let readers: [Reader; 4] = [
         &|bytes| world.reopen(bytes).is_ok(),
         &|bytes| world.resume(bytes).is_ok(),
