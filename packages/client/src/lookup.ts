@@ -11,7 +11,7 @@
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest } from '@pirouette/protocol'
 import { ATTEMPTS, BACKOFF_MS } from './constants.js'
 import { inCore } from './core.js'
-import { PirouetteError, TamperedError } from './errors.js'
+import { ServerError, TamperedError } from './errors.js'
 import type { Hint } from './hint.js'
 import { fromWire } from './manifest.js'
 import { sleep } from './retry.js'
@@ -95,7 +95,7 @@ async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Req
       if (!both.over) await verify(exchange, both, s, entries)
       return
     } catch (error) {
-      if (error instanceof PirouetteError) stats.incident(link.server.name, error.code)
+      if (error instanceof ServerError) stats.incident(link.server.name, error.code)
       // Only what happened on the way is repeated: the same bytes, to the same server.
       if (both.over || attempt === ATTEMPTS) throw error
     }

@@ -91,6 +91,10 @@ export class PirouetteMap {
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
     this.#assertOpen()
+    // A string is a list of characters, too, which nobody means.
+    if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
+      throw new UsageError('getMany: expected a list of keys')
+    }
     const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
     const padTo = options.padTo ?? wanted.length
     if (!Number.isInteger(padTo) || padTo < wanted.length) {

@@ -171,9 +171,9 @@ async function newHint(parts: Parts, onProgress: OnProgress, outer: AbortSignal)
     const coin = (environment.random(1)[0]! & 1) as 0 | 1
     const hint = new Hint({ core, manifest, ...downloaded, roles: coin === 0 ? [0, 1] : [1, 0] })
     try {
+      progress.phase('ready') // all that can be called off is done
       signal.throwIfAborted()
       await stored(store.begin(hintRecord(hint, servers, bytes)))
-      progress.phase('ready')
       return hint
     } catch (error) {
       hint.free()

@@ -2,6 +2,7 @@
 // after every single turn of the microtask queue.
 
 import { describe, expect, test } from 'vitest'
+import type { Progress } from '../src/index.js'
 import { openWith } from '../src/injection.js'
 import { settle } from './support/clock.js'
 import { Harness, keyed, keyless } from './support/harness.js'
@@ -161,6 +162,22 @@ test('a reset() given up leaves the map as it was', async () => {
   expect(harness.store.hint).toBe(hint)
   expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
 })
+
+test.each(['manifest', 'partitions', 'ready'])(
+  'a reset() whose listener throws at %s leaves the map as it was',
+  async phase => {
+    const { network, database } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    const { hint } = harness.store
+    const onProgress = (progress: Progress) => {
+      if (progress.phase === phase) throw new Error('my own bug')
+    }
+    await expect(harness.drive(map.reset({ onProgress }))).rejects.toThrow('my own bug')
+    expect(harness.store.hint).toBe(hint)
+    expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
+  },
+)
 
 describe('close()', () => {
   test('lets the lookup under way finish, refuses those that wait, and frees the map', async () => {

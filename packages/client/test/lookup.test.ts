@@ -117,6 +117,13 @@ describe('getMany', () => {
     })
   })
 
+  test.each(['abc', undefined, 5])('refuses %s, which is no list of keys', async keys => {
+    await withMap(contents, async (map, harness) => {
+      expect((await harness.failure(map.getMany(keys as unknown as string[]))).code).toBe('usage')
+      expect(harness.network.queries()).toEqual([])
+    })
+  })
+
   test.each([65, 1000])('refuses %i keys, more than a batch holds, before any traffic', async count => {
     await withMap(contents, async (map, harness) => {
       const error = await harness.failure(map.getMany(['a'], { padTo: count }))

@@ -268,7 +268,12 @@ describe('the directory', () => {
       ok((await bytesOf(g)).map((b, i) => (i === 20 ? b ^ 1 : b))),
     )
     const harness = new Harness(network)
-    const map = await harness.open()
+    let last: Progress | undefined
+    const onProgress = (progress: Progress) => {
+      last = progress
+    }
+    const map = await harness.open({ onProgress })
+    expect(last).toMatchObject({ phase: 'ready', loadedBytes: last?.totalBytes })
     expect(map.stats.incidents).toEqual([{ server, code: 'tampered' }])
     for (const [i, name] of NAMES.entries()) {
       expect(await harness.drive(map.get(name))).toEqual(database.contents.values[i])

@@ -54,6 +54,20 @@ describe.each([A, B])('after %s was silent', silent => {
     expect(bodies.length).toBe(2 * attempts)
   })
 
+  test('a call given up while the earlier batch is finished makes no query of its own', async () => {
+    const { network, harness, map, attempts } = await interrupted(silent)
+    const controller = new AbortController()
+    const call = map.at(9, { signal: controller.signal })
+    const given = expect(call).rejects.toMatchObject({ name: 'AbortError' })
+    await Promise.resolve()
+    await Promise.resolve()
+    controller.abort()
+    await given
+    await harness.drive(map.at(3))
+    // The earlier batch once more, and then the query of the call that was not given up.
+    expect(network.queries(attempts).map(seen => seen.server)).toEqual([A, B, A, B])
+  })
+
   test('a lie in the resend condemns', async () => {
     const { network, harness, map } = await interrupted(silent)
     network.misbehave[silent] = on('/v1/answer', async genuine => {

@@ -44,7 +44,7 @@ export function buildDatabase(core: Core, contents: Contents): Database {
   const { keys, values, variable = false, partitions, empty = [] } = contents
   const records = values.length
   const keyed = keys !== undefined
-  const valueBytes = Math.max(...values.map(value => value.length))
+  const valueBytes = values.reduce((most, value) => Math.max(most, value.length), 0)
   const shape = { keyed, variable, valueBytes, recordBytes: (keyed ? 16 : 0) + (variable ? 2 : 0) + valueBytes }
   const partitionRecords = contents.partitionRecords ?? Math.ceil(records / partitions)
 
