@@ -1,0 +1,52 @@
+// From a query's bytes to an answer's (TAPIR Fig. 5, Answer): every check that docs/protocol.md asks of a server, then
+// one call into the core.
+
+import { decodeQuery, encodeAnswer, equalBytes, maxBatch, type Query, WireError } from '@pirouette/protocol'
+import type { CoreError } from '@pirouette/wasm'
+import type { Dataset } from './dataset/load.js'
+import type { Epochs } from './epochs.js'
+import { Refusal } from './refusal.js'
+
+/** Answers a query. Throws a Refusal for any bytes that are not one, and lets a trap of the core through. */
+export function answerQuery(epochs: Epochs, body: Uint8Array): Uint8Array {
+  const query = readQuery(body)
+  const { manifest, database } = findEpoch(epochs, query)
+  if (query.partitions !== manifest.partitions) {
+    throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${query.partitions}`)
+  }
+  if (query.count > maxBatch(manifest)) {
+    throw new Refusal('bad_request', `count: expected at most ${maxBatch(manifest)}, got ${query.count}`)
+  }
+  return encodeAnswer(manifest, query.count, entriesFor(database, query.vectors))
+}
+
+function readQuery(body: Uint8Array): Query {
+  try {
+    return decodeQuery(body)
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}
+
+function findEpoch(epochs: Epochs, query: Query): Dataset {
+  if (!equalBytes(query.databaseId, epochs.databaseId)) {
+    throw new Refusal('wrong_database', 'the query is for another database than the one served here')
+  }
+  const dataset = epochs.find(query.generation, query.epoch)
+  if (dataset === undefined)
+    throw new Refusal('epoch_unknown', 'this server cannot answer at that generation and epoch')
+  return dataset
+}
+
+function entriesFor(database: Dataset['database'], vectors: Uint8Array): Uint8Array {
+  try {
+    return database.answer(vectors)
+  } catch (error) {
+    // The core names the offset; the reply does not, for it is part of a query.
+    if ((error as CoreError).code === 'index') {
+      throw new Refusal('bad_request', 'an offset is not below the number of records in a partition')
+    }
+    throw error
+  }
+}

@@ -1,0 +1,81 @@
+// The `pirouette` command: what it understands. What it does is in commands/.
+
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { build } from './commands/build.js'
+import { serve } from './commands/serve.js'
+import { BuildError, DatasetError } from './dataset/errors.js'
+import { FORMATS } from './dataset/ingest/index.js'
+import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
+import { VERSION } from './version.js'
+
+const program = new Command('pirouette')
+  .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
+  .version(VERSION)
+
+const buildOptions = () => [
+  new Option('--format <format>', 'format of the data file (default: by its extension)').choices(FORMATS),
+  new Option('--record-bytes <n>', 'bin: bytes of one record').argParser(wholeNumber),
+  new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: how values are written (default: utf8)').choices(
+    VALUE_ENCODINGS,
+  ),
+  new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
+  new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
+    wholeNumber,
+  ),
+  new Option('--name <name>', 'what the database id is derived from (default: the data)'),
+]
+
+const buildCommand = program
+  .command('build')
+  .description('Turn a data file into a dataset directory. Two operators with one file get the same manifest hash.')
+  .requiredOption('--data <file>', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
+  .requiredOption('--out <dir>', 'directory to make')
+  .option('--force', 'replace another dataset in that directory')
+for (const option of buildOptions()) buildCommand.addOption(option)
+buildCommand.action(build)
+
+const serveCommand = program
+  .command('serve')
+  .description('Answer queries for one or more datasets.')
+  .option('--dataset <[name=]dir...>', 'a dataset; with a name it is served under /name/v1, otherwise under /v1')
+  .option('--data <file>', 'build this file first, into a temporary directory')
+  .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
+  .option('--host <address>', 'address to listen on', '127.0.0.1')
+  .option('--allow-origin <origin...>', 'web origins whose pages may read replies', ['*'])
+  .option(
+    '--trust-proxy [addresses]',
+    'believe X-Forwarded-For of these proxies (without a value: of private addresses)',
+  )
+  .option('--rate-limit <n>', 'queries a minute for one client address; 0: any number', wholeNumber, 0)
+  .addOption(
+    new Option('--log-level <level>', 'what to log, on stderr')
+      .choices(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
+      .default('info'),
+  )
+for (const option of buildOptions()) serveCommand.addOption(option)
+serveCommand.action(serve)
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  // What an operator did wrong is said in a sentence; for anything else the stack is what helps.
+  const expected = error instanceof BuildError || error instanceof DatasetError || isSystemError(error)
+  process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
+  process.exitCode = 1
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  return Number(text)
+}
+
+function portNumber(text: string): number {
+  const port = wholeNumber(text)
+  if (port > 65_535) throw new InvalidArgumentError('It must be at most 65535.')
+  return port
+}
+
+/** A port in use, a directory without permission, a full disk. */
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string'
+}

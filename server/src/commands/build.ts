@@ -1,0 +1,31 @@
+// `pirouette build`: the summary on stdout is what two operators compare.
+
+import { proofBytes } from '@pirouette/protocol'
+import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
+import { withProgress } from './progress.js'
+
+/** The options of `build` as commander gives them. */
+export type BuildArguments = Omit<BuildOptions, 'onProgress'> & { readonly out: string; readonly force?: boolean }
+
+export async function build(options: BuildArguments): Promise<void> {
+  const summary = await withProgress(onProgress => buildDataset({ ...options, onProgress }))
+  process.stdout.write(describeSummary(summary))
+}
+
+/** One `name: value` a line; stable, for people and scripts. */
+function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): string {
+  const { records, recordBytes, partitions, partitionRecords, valueBytes, keyed, variable, directoryBytes } = manifest
+  const lines = {
+    records: `${records} ${keyed ? 'keyed' : 'keyless'}`,
+    values: `${variable ? 'up to ' : ''}${valueBytes} bytes`,
+    layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes`,
+    'database bytes': partitions * partitionRecords * recordBytes,
+    'directory bytes': directoryBytes,
+    'answer bytes': partitions * (recordBytes + proofBytes(manifest)),
+    'database id': databaseId,
+    'manifest hash': manifestHash,
+  }
+  return Object.entries(lines)
+    .map(([name, value]) => `${name}: ${value}\n`)
+    .join('')
+}

@@ -1,0 +1,275 @@
+// Builds a dataset from a data file. The result depends on the file's bytes and the options alone, so that two
+// operators with one file get the same manifest, byte for byte, and need only compare its hash. The loops over
+// partitions give the event loop a turn each, for signals and for whatever else the process does.
+
+import { closeSync, openSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  DATABASE_ID_BYTES,
+  encodeManifest,
+  FINGERPRINT_BYTES,
+  HASH_BYTES,
+  MAX_PARTITIONS,
+  MAX_RECORD_BYTES,
+  type Manifest,
+  type RecordShape,
+  SUITE_MERKLE_BLAKE3,
+  toHex,
+  writeRecord,
+} from '@pirouette/protocol'
+import { type Core, type CoreError, type DatabaseHandle, type LayoutHandle, loadCore } from '@pirouette/wasm'
+import { writeDataset } from './directory.js'
+import { BuildError } from './errors.js'
+import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
+import type { KeyedRecords } from './ingest/table.js'
+import type { ValueEncoding } from './ingest/values.js'
+import { readRecords, recordBytesView } from './memory.js'
+
+export interface BuildOptions {
+  /** the data file */
+  readonly data: string
+  /** default: by the file's extension */
+  readonly format?: Format | undefined
+  /** `bin` only, and required there: ℓ */
+  readonly recordBytes?: number | undefined
+  /** csv, tsv and jsonl only; default `utf8` */
+  readonly valueEncoding?: ValueEncoding | undefined
+  /** Q; default: the planner's */
+  readonly partitions?: number | undefined
+  /** keyed formats only: gives every record room for a value of this length, and a length of its own */
+  readonly maxValueBytes?: number | undefined
+  /** what the database id is derived from; default: the manifest */
+  readonly name?: string | undefined
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+}
+
+/** How far a build or a load is. `done` and `total` are bytes or partitions. */
+export interface Progress {
+  readonly stage: 'reading' | 'placing' | 'hashing' | 'writing'
+  readonly done: number
+  readonly total: number
+}
+
+/** What two operators compare, and what it stands for. */
+export interface BuildSummary {
+  readonly manifest: Manifest
+  /** hex */
+  readonly manifestHash: string
+  /** hex */
+  readonly databaseId: string
+}
+
+/** A database in memory, not yet committed to. */
+interface Filled {
+  readonly shape: RecordShape
+  readonly records: number
+  readonly layout: LayoutHandle
+  readonly database: DatabaseHandle
+  /** empty: keyless */
+  readonly directory: Uint8Array
+}
+
+/**
+ * Builds `options.data` into the directory `out`, which appears whole or not at all. Throws BuildError (file, line
+ * and reason) for anything wrong with the data or the options; an `out` that holds another dataset is refused unless
+ * `force` is set.
+ */
+export async function buildDataset(
+  options: BuildOptions & { readonly out: string; readonly force?: boolean | undefined },
+): Promise<BuildSummary> {
+  const core = await loadCore()
+  const filled = await fill(core, options)
+  try {
+    const manifest = await describe(core, filled, options)
+    const bytes = encodeManifest(manifest)
+    await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
+      const { layout, database } = filled
+      for (let q = 0; q < layout.partitions; q++) {
+        writeBlob(
+          database.contentHash(q),
+          recordBytesView(core, database, q * layout.partitionBytes, layout.partitionBytes),
+        )
+        options.onProgress?.({ stage: 'writing', done: q + 1, total: layout.partitions })
+        await nextTurn()
+      }
+      if (filled.directory.length > 0) writeBlob(manifest.directoryHash, filled.directory)
+    })
+    return { manifest, manifestHash: toHex(core.blake3(bytes)), databaseId: toHex(manifest.databaseId) }
+  } finally {
+    filled.database.free()
+    filled.layout.free()
+  }
+}
+
+async function fill(core: Core, options: BuildOptions): Promise<Filled> {
+  const file = await stat(options.data).catch((error: NodeJS.ErrnoException) => {
+    throw new BuildError(
+      error.code === 'ENOENT' ? 'there is no such file' : `cannot be read (${error.code})`,
+      options.data,
+    )
+  })
+  if (!file.isFile()) throw new BuildError('it is not a file', options.data)
+  const format = options.format ?? formatOf(options.data)
+  checkOptions(options, format)
+  return format === 'bin' ? fillKeyless(core, options, file.size) : fillKeyed(core, options, format, file.size)
+}
+
+/** Options that would be without effect are refused: whoever gave them expected one. */
+function checkOptions(options: BuildOptions, format: Format): void {
+  if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
+  const pointless = (option: string) => new BuildError(`--${option} means nothing for ${format}`)
+  if (format === 'bin') {
+    if (options.valueEncoding !== undefined) throw pointless('value-encoding')
+    if (options.maxValueBytes !== undefined) throw pointless('max-value-bytes')
+    checkRange('record-bytes', options.recordBytes, 1, MAX_RECORD_BYTES)
+  } else {
+    if (options.recordBytes !== undefined) throw pointless('record-bytes')
+    if (options.valueEncoding !== undefined && format === 'txt') throw pointless('value-encoding')
+    if (options.maxValueBytes !== undefined) {
+      checkRange('max-value-bytes', options.maxValueBytes, 0, MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2)
+    }
+  }
+}
+
+function checkRange(option: string, value: number | undefined, min: number, max: number): void {
+  if (value === undefined || !Number.isInteger(value) || value < min || value > max) {
+    throw new BuildError(`--${option} must be given as a whole number from ${min} to ${max}`)
+  }
+}
+
+/** `bin`: the file is the records, one after the other. */
+async function fillKeyless(core: Core, options: BuildOptions, size: number): Promise<Filled> {
+  const recordBytes = options.recordBytes!
+  if (size === 0) throw new BuildError('the file is empty', options.data)
+  if (size % recordBytes !== 0) {
+    throw new BuildError(`its ${size} bytes are not a multiple of --record-bytes ${recordBytes}`, options.data)
+  }
+  const records = size / recordBytes
+  const shape = { recordBytes, valueBytes: recordBytes, keyed: false, variable: false }
+  const { layout, database } = allocate(core, options, records, recordBytes)
+  const fd = openSync(options.data, 'r')
+  try {
+    for (let done = 0; done < size; done += layout.partitionBytes) {
+      options.onProgress?.({ stage: 'reading', done, total: size })
+      if (!readRecords(core, database, done, Math.min(layout.partitionBytes, size - done), fd)) {
+        throw new BuildError('the file became shorter while it was read', options.data)
+      }
+      await nextTurn()
+    }
+  } finally {
+    closeSync(fd)
+  }
+  return { shape, records, layout, database, directory: new Uint8Array() }
+}
+
+/** Every other format: records are placed where the directory says. */
+async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat, size: number): Promise<Filled> {
+  let done = 0
+  const table = await readKeyed(
+    core,
+    options.data,
+    format,
+    options.valueEncoding ?? 'utf8',
+    options.maxValueBytes,
+    bytes => {
+      done += bytes
+      options.onProgress?.({ stage: 'reading', done, total: size })
+    },
+  )
+  options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
+  const shape = shapeOf(table, options)
+  const directory = core.buildDirectory(table.fingerprints)
+  const indices = directory.indices(table.fingerprints, table.records)
+  const { layout, database } = allocate(core, options, table.records, shape.recordBytes)
+  const into = recordBytesView(core, database, 0, layout.partitions * layout.partitionBytes)
+  for (let i = 0; i < table.records; i++) {
+    const fingerprint = table.fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+    const value = table.values.subarray(i === 0 ? 0 : table.valueEnds[i - 1], table.valueEnds[i])
+    writeRecord(shape, into, indices[i]! * shape.recordBytes, fingerprint, value)
+  }
+  const encoded = directory.encode()
+  directory.free()
+  return { shape, records: table.records, layout, database, directory: encoded }
+}
+
+/** Fixed if all values are equally long and no room for longer ones was asked for, else variable. */
+function shapeOf(table: KeyedRecords, options: BuildOptions): RecordShape {
+  let longest = 0
+  let longestAt = 0
+  let equal = true
+  for (let i = 0, start = 0; i < table.records; i++) {
+    const length = table.valueEnds[i]! - start
+    start = table.valueEnds[i]!
+    if (i > 0 && length !== longest) equal = false
+    if (length > longest) {
+      longest = length
+      longestAt = i
+    }
+  }
+  const variable = !equal || options.maxValueBytes !== undefined
+  const valueBytes = options.maxValueBytes ?? longest
+  const recordBytes = FINGERPRINT_BYTES + (variable ? 2 : 0) + valueBytes
+  if (recordBytes > MAX_RECORD_BYTES) {
+    const most = MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2
+    throw new BuildError(
+      `the value has ${longest} bytes; at most ${most} fit where values differ in length`,
+      options.data,
+      table.lines[longestAt],
+    )
+  }
+  return { recordBytes, valueBytes, keyed: true, variable }
+}
+
+function allocate(
+  core: Core,
+  options: BuildOptions,
+  records: number,
+  recordBytes: number,
+): { layout: LayoutHandle; database: DatabaseHandle } {
+  try {
+    const layout = core.planLayout(records, recordBytes, options.partitions)
+    return { layout, database: core.newDatabase(layout) }
+  } catch (error) {
+    if ((error as CoreError).code !== 'layout') throw error
+    throw new BuildError(
+      `no layout for ${records} records of ${recordBytes} bytes: ${(error as Error).message}`,
+      options.data,
+    )
+  }
+}
+
+/** Hashes every partition and writes the manifest of a first epoch. */
+async function describe(core: Core, filled: Filled, options: BuildOptions): Promise<Manifest> {
+  const { shape, records, layout, database, directory } = filled
+  const partitions = layout.partitions
+  const commitments = new Uint8Array(HASH_BYTES * partitions)
+  const contentHashes = new Uint8Array(HASH_BYTES * partitions)
+  for (let q = 0; q < partitions; q++) {
+    database.commit(q)
+    commitments.set(database.commitment(q), HASH_BYTES * q)
+    contentHashes.set(database.contentHash(q), HASH_BYTES * q)
+    options.onProgress?.({ stage: 'hashing', done: q + 1, total: partitions })
+    await nextTurn()
+  }
+  const unnamed: Manifest = {
+    suite: SUITE_MERKLE_BLAKE3,
+    databaseId: new Uint8Array(DATABASE_ID_BYTES),
+    generation: 1,
+    epoch: 1,
+    records,
+    ...shape,
+    partitions,
+    partitionRecords: layout.partitionRecords,
+    expires: 0,
+    directoryBytes: directory.length,
+    updateListBytes: 0,
+    directoryHash: shape.keyed ? core.blake3(directory) : new Uint8Array(HASH_BYTES),
+    updateListHash: new Uint8Array(HASH_BYTES),
+    previousManifest: new Uint8Array(HASH_BYTES),
+    commitments,
+    contentHashes,
+  }
+  const seed = options.name === undefined ? encodeManifest(unnamed) : new TextEncoder().encode(options.name)
+  return { ...unnamed, databaseId: core.databaseId(seed) }
+}

@@ -1,0 +1,115 @@
+// A dataset as it lies on disk: `manifest.bin`, and in `blobs/` every partition and the key directory, each named by
+// its BLAKE3 in hex. Both are what clients fetch, byte for byte.
+
+import { rmSync, writeFileSync } from 'node:fs'
+import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { toHex } from '@pirouette/protocol'
+import { BuildError } from './errors.js'
+
+const MANIFEST = 'manifest.bin'
+const BLOBS = 'blobs'
+const FLUSHED_TOGETHER = 64
+
+export function manifestPath(dir: string): string {
+  return join(dir, MANIFEST)
+}
+
+export function blobPath(dir: string, hash: Uint8Array): string {
+  return join(dir, BLOBS, toHex(hash))
+}
+
+/**
+ * Makes `out` a dataset, whole or not at all: `fill` writes into a new directory beside it, which is flushed to disk
+ * and then renamed. An `out` that holds anything is refused, unless it is a dataset with the same manifest or, with
+ * `force`, any dataset. Throws BuildError, or what `fill` throws; then nothing is left behind.
+ */
+export async function writeDataset(
+  out: string,
+  manifest: Uint8Array,
+  force: boolean,
+  fill: (writeBlob: (hash: Uint8Array, bytes: Uint8Array) => void) => Promise<void>,
+): Promise<void> {
+  const target = resolve(out)
+  await checkReplaceable(target, out, manifest, force)
+  const scratch = join(dirname(target), `.${basename(target)}.${process.pid}-${Date.now().toString(36)}`)
+  const removeScratch = () => rmSync(scratch, { recursive: true, force: true })
+  process.once('exit', removeScratch) // an interrupted build leaves nothing either
+  try {
+    await mkdir(join(scratch, BLOBS), { recursive: true })
+    const files = new Set<string>()
+    const writeOnce = (path: string, bytes: Uint8Array) => {
+      if (!files.has(path)) writeFileSync(path, bytes)
+      files.add(path)
+    }
+    await fill((hash, bytes) => writeOnce(blobPath(scratch, hash), bytes))
+    writeOnce(manifestPath(scratch), manifest)
+    await flushFiles([...files])
+    await flushDirectory(join(scratch, BLOBS))
+    await flushDirectory(scratch)
+    await moveInto(scratch, target)
+    await flushDirectory(dirname(target))
+  } finally {
+    process.off('exit', removeScratch)
+    removeScratch() // there no longer, if all went well
+  }
+}
+
+async function checkReplaceable(target: string, out: string, manifest: Uint8Array, force: boolean): Promise<void> {
+  const entries: string[] = await readdir(target).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    if (error.code === 'ENOTDIR') throw new BuildError('it exists and is not a directory', out)
+    throw error
+  })
+  if (entries.length === 0) return
+  // Not even --force removes anything but a dataset.
+  if (!entries.includes(MANIFEST) || entries.some(entry => entry !== MANIFEST && entry !== BLOBS)) {
+    throw new BuildError('the directory holds something that is not a dataset; choose another', out)
+  }
+  if (force) return
+  const present = await readFile(manifestPath(target))
+  if (!present.equals(manifest)) {
+    throw new BuildError('the directory holds another dataset; --force replaces it', out)
+  }
+}
+
+/** Renames `scratch` to `target`, taking a dataset that stands there out of the way first. */
+async function moveInto(scratch: string, target: string): Promise<void> {
+  const old = `${scratch}.old`
+  await rmdir(target).catch(() => undefined) // an empty directory; anything else stays
+  const replaced = await rename(target, old).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
+  )
+  try {
+    await rename(scratch, target)
+  } catch (error) {
+    if (replaced) await rename(old, target)
+    throw error
+  }
+  if (replaced) await rm(old, { recursive: true })
+}
+
+/** Several at a time: a disk flushes them together, and there may be thousands. */
+async function flushFiles(paths: readonly string[]): Promise<void> {
+  for (let i = 0; i < paths.length; i += FLUSHED_TOGETHER) {
+    await Promise.all(paths.slice(i, i + FLUSHED_TOGETHER).map(path => flush(path, 'r+')))
+  }
+}
+
+/** Makes renames and new files in a directory durable. Windows has no such call and needs none. */
+async function flushDirectory(dir: string): Promise<void> {
+  if (process.platform !== 'win32') await flush(dir, 'r')
+}
+
+async function flush(path: string, flags: string): Promise<void> {
+  const handle = await open(path, flags)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,187 @@
+// Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is
+// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash.
+
+import { closeSync, fstatSync, openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  contentHash,
+  decodeManifest,
+  equalBytes,
+  FINGERPRINT_BYTES,
+  HASH_BYTES,
+  type Manifest,
+  partitionBytes,
+  toHex,
+  WireError,
+} from '@pirouette/protocol'
+import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@pirouette/wasm'
+import type { Progress } from './build.js'
+import { blobPath, manifestPath } from './directory.js'
+import { DatasetError } from './errors.js'
+import { readRecords, recordBytesView } from './memory.js'
+
+/** A file that clients may fetch under its hash. */
+export interface Blob {
+  readonly path: string
+  readonly bytes: number
+}
+
+/** One epoch of a database, checked and ready to answer. */
+export interface Dataset {
+  readonly manifest: Manifest
+  readonly manifestBytes: Uint8Array
+  /** hex */
+  readonly manifestHash: string
+  /** partitions and directory, by their hash in hex */
+  readonly blobs: ReadonlyMap<string, Blob>
+  readonly core: Core
+  readonly database: DatabaseHandle
+  /** gives the memory back; the dataset cannot be used afterwards */
+  close(): void
+}
+
+/** Reads and checks the dataset in `dir`. Throws DatasetError, naming the file that is not what it should be. */
+export async function loadDataset(dir: string, onProgress?: (progress: Progress) => void): Promise<Dataset> {
+  const core = await loadCore()
+  const manifestBytes = await readManifest(dir)
+  const manifest = parseManifest(dir, manifestBytes)
+  const database = allocate(core, dir, manifest)
+  try {
+    const blobs = new Map<string, Blob>()
+    for (let q = 0; q < manifest.partitions; q++) {
+      loadPartition(core, database, dir, manifest, q)
+      blobs.set(toHex(contentHash(manifest, q)), {
+        path: blobPath(dir, contentHash(manifest, q)),
+        bytes: partitionBytes(manifest),
+      })
+      onProgress?.({ stage: 'hashing', done: q + 1, total: manifest.partitions })
+      await nextTurn()
+    }
+    if (manifest.keyed) {
+      const path = blobPath(dir, manifest.directoryHash)
+      await checkDirectory(core, database, path, manifest)
+      blobs.set(toHex(manifest.directoryHash), { path, bytes: manifest.directoryBytes })
+    }
+    checkPadding(core, database, dir, manifest)
+    return {
+      manifest,
+      manifestBytes,
+      manifestHash: toHex(core.blake3(manifestBytes)),
+      blobs,
+      core,
+      database,
+      close: () => database.free(),
+    }
+  } catch (error) {
+    database.free()
+    throw error
+  }
+}
+
+async function readManifest(dir: string): Promise<Uint8Array> {
+  return readFile(manifestPath(dir)).catch((error: NodeJS.ErrnoException) => {
+    throw new DatasetError(manifestPath(dir), `cannot be read (${error.code}); \`pirouette build\` makes a dataset`)
+  })
+}
+
+function parseManifest(dir: string, bytes: Uint8Array): Manifest {
+  let manifest: Manifest
+  try {
+    manifest = decodeManifest(bytes)
+  } catch (error) {
+    if (error instanceof WireError) throw new DatasetError(manifestPath(dir), error.message)
+    throw error
+  }
+  if (manifest.updateListBytes !== 0) {
+    throw new DatasetError(manifestPath(dir), 'it names an update list, which this version cannot serve')
+  }
+  return manifest
+}
+
+function allocate(core: Core, dir: string, manifest: Manifest): DatabaseHandle {
+  try {
+    const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
+    const database = core.newDatabase(layout)
+    layout.free()
+    return database
+  } catch (error) {
+    if ((error as CoreError).code !== 'layout') throw error
+    throw new DatasetError(manifestPath(dir), (error as Error).message)
+  }
+}
+
+/** Reads partition `q` into the database and compares its two digests with the manifest's. */
+function loadPartition(core: Core, database: DatabaseHandle, dir: string, manifest: Manifest, q: number): void {
+  const path = blobPath(dir, contentHash(manifest, q))
+  const length = partitionBytes(manifest)
+  const fd = openBlob(path, length)
+  try {
+    if (!readRecords(core, database, q * length, length, fd))
+      throw new DatasetError(path, 'became shorter while it was read')
+  } finally {
+    closeSync(fd)
+  }
+  database.commit(q)
+  if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
+    throw new DatasetError(
+      path,
+      `its bytes are not those of partition ${q}; their BLAKE3 is ${toHex(database.contentHash(q))}`,
+    )
+  }
+  if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
+    throw new DatasetError(manifestPath(dir), `the commitment of partition ${q} is not that of its records`)
+  }
+}
+
+function openBlob(path: string, length: number): number {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (error) {
+    throw new DatasetError(path, `cannot be read (${(error as NodeJS.ErrnoException).code})`)
+  }
+  const { size } = fstatSync(fd)
+  if (size === length) return fd
+  closeSync(fd)
+  throw new DatasetError(path, `expected ${length} bytes, got ${size}`)
+}
+
+/** The directory follows from the records' fingerprints; nothing in its file is believed. */
+async function checkDirectory(core: Core, database: DatabaseHandle, path: string, manifest: Manifest): Promise<void> {
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    throw new DatasetError(path, `cannot be read (${error.code})`)
+  })
+  if (bytes.length !== manifest.directoryBytes || !equalBytes(core.blake3(bytes), manifest.directoryHash)) {
+    throw new DatasetError(path, 'its bytes are not those of the directory that the manifest names')
+  }
+  const { records, recordBytes } = manifest
+  const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
+  const stored = recordBytesView(core, database, 0, records * recordBytes)
+  for (let i = 0; i < records; i++) {
+    const from = i * recordBytes
+    for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[from + k]!
+  }
+  try {
+    const directory = core.buildDirectory(fingerprints)
+    const indices = directory.indices(fingerprints, records)
+    const same = equalBytes(directory.encode(), bytes)
+    directory.free()
+    if (!same) throw new DatasetError(path, 'it is not the directory of these records')
+    const misplaced = indices.findIndex((index, i) => index !== i)
+    if (misplaced !== -1) throw new DatasetError(path, `it does not lead to record ${misplaced}`)
+  } catch (error) {
+    if ((error as CoreError).code !== 'directory') throw error
+    throw new DatasetError(path, `the records have no directory: ${(error as Error).message}`)
+  }
+}
+
+/** The rest of the last partition belongs to no record and is zero. */
+function checkPadding(core: Core, database: DatabaseHandle, dir: string, manifest: Manifest): void {
+  const { records, recordBytes, partitions, partitionRecords } = manifest
+  const unused = (partitions * partitionRecords - records) * recordBytes
+  const padding = recordBytesView(core, database, records * recordBytes, unused)
+  if (padding.some(byte => byte !== 0)) {
+    throw new DatasetError(manifestPath(dir), `bytes after the last of its ${records} records are not zero`)
+  }
+}

@@ -1,0 +1,51 @@
+// One database as a Fastify plugin: the routes of docs/protocol.md under whatever prefix it is registered with, as
+// often as there are databases. CORS, logging and the reply to unknown paths are the app's; `createServer` has them.
+
+import type { FastifyPluginAsync } from 'fastify'
+import type { Dataset } from './dataset/load.js'
+import { Epochs } from './epochs.js'
+import { sendError } from './plugins/errors.js'
+import { limitRate } from './plugins/rate-limit.js'
+import { Readiness } from './readiness.js'
+import { answerRoute } from './routes/answer.js'
+import { blobRoute } from './routes/blobs.js'
+import { healthRoutes } from './routes/health.js'
+import { infoRoute } from './routes/info.js'
+import { manifestRoute } from './routes/manifest.js'
+import type { Routes } from './routes/types.js'
+
+export interface PirouetteOptions {
+  readonly dataset: Dataset
+  /** shared by the databases of one process; default: its own */
+  readonly readiness?: Readiness | undefined
+  /** queries a minute that one client address may send; 0 (default): any number */
+  readonly rateLimit?: number | undefined
+  /**
+   * The core has trapped: its memory cannot be trusted, and every database in this process shares it. Nothing is
+   * answered from here on; the process is to be replaced. Default: an exit with code 1 after a second.
+   */
+  readonly onTrap?: ((error: Error) => void) | undefined
+}
+
+/** `await app.register(pirouettePlugin, { prefix: '/phishing', dataset })` */
+export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app, options) => {
+  const epochs = new Epochs(options.dataset)
+  const readiness = options.readiness ?? new Readiness()
+
+  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
+  // A query is bytes, whatever its Content-Type says, and it need not have one.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+
+  const routes = app as unknown as Routes
+  const rateLimit = options.rateLimit ? await limitRate(app, options.rateLimit) : undefined
+  manifestRoute(routes, epochs)
+  infoRoute(routes, epochs)
+  blobRoute(routes, epochs)
+  answerRoute(routes, { epochs, readiness, rateLimit, onTrap: options.onTrap ?? exitSoon })
+  healthRoutes(app, readiness)
+}
+
+function exitSoon(): void {
+  setTimeout(() => process.exit(1), 1000)
+}

@@ -1,0 +1,60 @@
+// POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest and the batch alone: never
+// compressed, never chunked, not to be transformed on the way.
+
+import { maxBatch, queryBytes } from '@pirouette/protocol'
+import type { FastifyRequest } from 'fastify'
+import { answerQuery } from '../answer.js'
+import type { Epochs } from '../epochs.js'
+import type { Readiness } from '../readiness.js'
+import { Refusal } from '../refusal.js'
+import type { Routes } from './types.js'
+
+export interface AnswerOptions {
+  readonly epochs: Epochs
+  readonly readiness: Readiness
+  /** configuration of @fastify/rate-limit for this route */
+  readonly rateLimit: object | undefined
+  /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
+  readonly onTrap: (error: Error) => void
+}
+
+export function answerRoute(app: Routes, { epochs, readiness, rateLimit, onTrap }: AnswerOptions): void {
+  const { manifest } = epochs.newest
+  const options = {
+    bodyLimit: queryBytes(manifest, maxBatch(manifest)),
+    compress: false, // for an app that uses @fastify/compress
+    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
+    onRequest: async (request: FastifyRequest) => {
+      readiness.check()
+      if (request.headers['content-encoding'] !== undefined) {
+        throw new Refusal('unsupported_encoding', 'a query has no Content-Encoding')
+      }
+    },
+  }
+  app.post('/v1/answer', options, async (request, reply) => {
+    const body = request.body instanceof Uint8Array ? request.body : new Uint8Array()
+    const answer = answerOrStop(body)
+    return reply
+      .header('cache-control', 'no-store, no-transform')
+      .header('content-length', answer.length)
+      .type('application/octet-stream')
+      .send(answer)
+  })
+
+  function answerOrStop(body: Uint8Array): Uint8Array {
+    try {
+      return answerQuery(epochs, body)
+    } catch (error) {
+      if (error instanceof Error && isTrap(error)) {
+        readiness.stop('this server has failed and is restarting')
+        onTrap(error)
+      }
+      throw error
+    }
+  }
+}
+
+/** WebAssembly's own error class, which Node's types do not know. */
+function isTrap(error: Error): boolean {
+  return error.name === 'RuntimeError'
+}

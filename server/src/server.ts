@@ -1,0 +1,110 @@
+// The whole HTTP server: one or more databases, and what surrounds them in every deployment.
+
+import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
+import type { Dataset } from './dataset/load.js'
+import { pirouettePlugin } from './plugin.js'
+import { errors, frameworkError } from './plugins/errors.js'
+import { headers } from './plugins/headers.js'
+import { logging, loggingOptions, serializers } from './plugins/logging.js'
+import { Readiness } from './readiness.js'
+import { Refusal } from './refusal.js'
+import { healthRoutes } from './routes/health.js'
+
+export interface ServerOptions {
+  /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
+  readonly datasets: readonly MountedDataset[]
+  /** web origins whose pages may read replies; default: `*`, any */
+  readonly allowOrigins?: readonly string[] | undefined
+  /**
+   * Addresses of the proxies whose X-Forwarded-For is believed: comma-separated addresses, CIDR blocks or the names
+   * `loopback`, `linklocal`, `uniquelocal`. Default: none. Matters to the rate limit alone.
+   */
+  readonly trustProxy?: string | undefined
+  /** queries a minute that one client address may send; 0 (default): any number */
+  readonly rateLimit?: number | undefined
+  /** pino's level and where lines go; default: no log */
+  readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
+  /** see PirouetteOptions */
+  readonly onTrap?: ((error: Error) => void) | undefined
+}
+
+export interface MountedDataset {
+  /** letters, digits, `-`, `_`, `.`; not `v1` */
+  readonly name?: string | undefined
+  readonly dataset: Dataset
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** whether this process answers; see readiness.ts */
+    readiness: Readiness
+  }
+}
+
+const SECOND = 1000
+
+/** A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close. */
+export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
+  checkNames(options.datasets)
+  const readiness = new Readiness()
+  const app: FastifyInstance = fastify({
+    ...timeouts,
+    ...loggingOptions,
+    logger: options.log === undefined ? false : { ...options.log, base: null, serializers },
+    trustProxy: options.trustProxy ?? false,
+    frameworkErrors: frameworkError,
+    clientErrorHandler: answerBrokenRequest,
+    return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
+  })
+  app.decorate('readiness', readiness)
+  app.addHook('preClose', async () => readiness.stop('this server is shutting down'))
+
+  await app.register(logging)
+  await app.register(errors)
+  await app.register(headers, { allowOrigins: options.allowOrigins ?? ['*'] })
+  for (const { name, dataset } of options.datasets) {
+    const { rateLimit, onTrap } = options
+    const prefix = name === undefined ? '' : `/${name}`
+    await app.register(pirouettePlugin, { prefix, dataset, readiness, rateLimit, onTrap })
+  }
+  // Whoever restarts or routes to this process asks at the root, also when every database has a name.
+  if (options.datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
+  await app.ready()
+  return app
+}
+
+/** A query is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving. */
+const timeouts = {
+  connectionTimeout: 60 * SECOND, // without any traffic
+  requestTimeout: 30 * SECOND, // until a request has arrived whole
+  keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
+  pluginTimeout: 30 * SECOND,
+} satisfies FastifyServerOptions
+
+/** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
+function answerBrokenRequest(_error: Error, socket: import('node:net').Socket): void {
+  if (!socket.writable) return
+  const body = JSON.stringify(
+    new Refusal('bad_request', 'the request is not well-formed HTTP, or came too slowly').reply,
+  )
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}
+
+function checkNames(datasets: readonly MountedDataset[]): void {
+  const seen = new Set<string | undefined>()
+  for (const { name } of datasets) {
+    if (
+      name !== undefined &&
+      (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) || ['v1', 'healthz', 'readyz'].includes(name))
+    ) {
+      throw new Error(`a dataset cannot be served under the name ${JSON.stringify(name)}`)
+    }
+    if (seen.has(name))
+      throw new Error(`two datasets are to be served under ${name === undefined ? '/v1' : `/${name}/v1`}`)
+    seen.add(name)
+  }
+  if (seen.size === 0) throw new Error('there is no dataset to serve')
+}

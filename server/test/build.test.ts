@@ -1,0 +1,240 @@
+// A built dataset: deterministic, whole or absent, and exactly what its manifest says.
+
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toHex } from '@pirouette/protocol'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { answerQuery } from '../dist/answer.js'
+import { Epochs } from '../dist/epochs.js'
+import { buildDataset, type Dataset, loadDataset } from '../dist/index.js'
+import {
+  builtDataset,
+  builtDirectory,
+  contentsOf,
+  dataFile,
+  emptyDirectory,
+  pseudoRandom,
+  queryAt,
+  temporaryDirectory,
+  verifiedRecord,
+} from './helpers.js'
+
+const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const run = promisify(execFile)
+
+const words = (count: number) => Array.from({ length: count }, (_, i) => `word ${i}`)
+
+describe('a build', () => {
+  test('gives the same bytes every time, in one process or two', async () => {
+    const csv = `key,value\n${words(1000)
+      .map(word => `${word},${word.length}`)
+      .join('\n')}\n`
+    const data = await dataFile('a.csv', csv)
+    const [first, second, third] = await Promise.all([
+      builtDirectory('a.csv', csv),
+      builtDirectory('b.csv', csv),
+      temporaryDirectory().then(dir => join(dir, 'cli')),
+    ])
+    const { stdout } = await run(process.execPath, [command, 'build', '--data', data, '--out', third])
+    expect(await contentsOf(second)).toEqual(await contentsOf(first))
+    expect(await contentsOf(third)).toEqual(await contentsOf(first))
+    const manifest = await readFile(join(first, 'manifest.bin'))
+    expect(stdout).toContain(`manifest hash: ${toHex(blake3(manifest))}\n`)
+    expect(stdout).toContain(`database id: ${toHex(decodeManifest(manifest).databaseId)}\n`)
+  })
+
+  test('does not depend on the order of the lines', async () => {
+    const manifestOf = async (keys: string[]) => (await builtDataset('a.txt', keys.join('\n'))).manifestHash
+    const sorted = await manifestOf(words(50))
+    await fc.assert(
+      fc.asyncProperty(fc.shuffledSubarray(words(50), { minLength: 50, maxLength: 50 }), async keys => {
+        expect(await manifestOf(keys)).toBe(sorted)
+      }),
+      { numRuns: 5 },
+    )
+  })
+
+  test('names the database after the data, or after the name it is given', async () => {
+    const id = async (contents: string, name?: string) =>
+      toHex((await builtDataset('a.txt', contents, { name })).manifest.databaseId)
+    expect(await id('a\n')).not.toBe(await id('b\n'))
+    expect(await id('a\n', 'list')).toBe(await id('b\n', 'list'))
+    expect(await id('a\n', 'list')).not.toBe(await id('a\n', 'other'))
+    const context = new TextEncoder().encode('pirouette 2026-11 database id v1')
+    expect(await id('a\n', 'list')).toBe(toHex(blake3(new TextEncoder().encode('list'), { context })).slice(0, 32))
+  })
+
+  test('writes every partition and the directory under their BLAKE3, and nothing else', async () => {
+    const dir = await builtDirectory('a.txt', words(100).join('\n'))
+    const manifest = decodeManifest(await readFile(join(dir, 'manifest.bin')))
+    const expected = new Set(
+      Array.from({ length: manifest.partitions }, (_, q) => toHex(contentHash(manifest, q))),
+    ).add(toHex(manifest.directoryHash))
+    expect(new Set(await readdir(join(dir, 'blobs')))).toEqual(expected)
+    for (const name of expected) expect(toHex(blake3(await readFile(join(dir, 'blobs', name))))).toBe(name)
+  })
+})
+
+describe('the directory it writes to', () => {
+  test('appears whole or not at all: a refused file leaves nothing behind', async () => {
+    const parent = await temporaryDirectory()
+    const data = await dataFile('a.txt', 'alpha\nalpha\n')
+    await expect(buildDataset({ data, out: join(parent, 'out') })).rejects.toThrow(/same key/)
+    expect(await readdir(parent)).toEqual([])
+  })
+
+  test.skipIf(process.getuid?.() === 0)('may refuse to be written to, and nothing is left', async () => {
+    const parent = await temporaryDirectory()
+    await chmod(parent, 0o500)
+    await expect(buildDataset({ data: await dataFile('a.txt', 'a\n'), out: join(parent, 'out') })).rejects.toThrow()
+    expect(await readdir(parent)).toEqual([])
+  })
+
+  test('may exist if it is empty, and its parents are made', async () => {
+    const data = await dataFile('a.txt', 'alpha\n')
+    await buildDataset({ data, out: await emptyDirectory() })
+    await buildDataset({ data, out: join(await temporaryDirectory(), 'a/b/c') })
+  })
+
+  test('is refused if it holds another dataset, unless forced; the same one is written again', async () => {
+    const out = await builtDirectory('a.txt', 'alpha\n')
+    const before = await contentsOf(out)
+    const same = await dataFile('b.txt', 'alpha\r\n')
+    const other = await dataFile('c.txt', 'beta\n')
+    await expect(buildDataset({ data: other, out })).rejects.toThrow(/another dataset; --force/)
+    expect(await contentsOf(out)).toEqual(before)
+
+    const [blob] = await readdir(join(out, 'blobs'))
+    await writeFile(join(out, 'blobs', blob!), 'damaged')
+    await buildDataset({ data: same, out })
+    expect(await contentsOf(out)).toEqual(before)
+
+    await buildDataset({ data: other, out, force: true })
+    expect(await contentsOf(out)).not.toEqual(before)
+    expect(await readdir(dirname(out))).toEqual(['dataset'])
+  })
+
+  test('is refused, forced or not, if it holds anything that is not a dataset', async () => {
+    const data = await dataFile('a.txt', 'alpha\n')
+    const out = await emptyDirectory()
+    await writeFile(join(out, 'thesis.doc'), 'years of work')
+    const withDataset = await builtDirectory('a.txt', 'alpha\n')
+    await mkdir(join(withDataset, 'notes'))
+    for (const force of [false, true]) {
+      await expect(buildDataset({ data, out, force })).rejects.toThrow(/not a dataset/)
+      await expect(buildDataset({ data, out: withDataset, force })).rejects.toThrow(/not a dataset/)
+      await expect(buildDataset({ data, out: data, force })).rejects.toThrow(/not a directory/)
+    }
+    expect(await readdir(out)).toEqual(['thesis.doc'])
+  })
+})
+
+/** Asks for every offset and compares each verified record with what the file holds at that index. */
+function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array): void {
+  const { manifest } = dataset
+  const offsets = new Set([0, 1, 2, manifest.partitionRecords >>> 1, manifest.partitionRecords - 1])
+  for (const offset of [...offsets].filter(offset => offset < manifest.partitionRecords)) {
+    const answer = answerQuery(new Epochs(dataset), queryAt(manifest, offset))
+    expect(answer.length).toBe(answerBytes(manifest, 1))
+    const entries = decodeAnswer(manifest, 1, answer)
+    for (let q = 0; q < manifest.partitions; q++) {
+      const entry = entries.subarray(q * entryBytes(manifest), (q + 1) * entryBytes(manifest))
+      const expected = record(q * manifest.partitionRecords + offset)
+      expect(Buffer.from(verifiedRecord(manifest, q, offset, entry)).equals(expected)).toBe(true)
+    }
+  }
+}
+
+describe('every size answers with its records and proofs that verify', () => {
+  const sizes: [records: number, recordBytes: number, partitions?: number][] = [
+    [1, 1],
+    [1, 32],
+    [2, 32],
+    [15, 32],
+    [16, 32],
+    [17, 32],
+    [1000, 32],
+    [1000, 1],
+    [1000, 7, 1],
+    [1000, 7, 1000],
+    [1000, 7, 999],
+    [65_536, 1, 1],
+    [65_535, 3, 1],
+    [2 ** 20, 1, 16],
+    [1, 65_536],
+    [17, 65_536],
+    [40, 65_536, 1],
+    [65_536, 1, 65_536],
+  ]
+  test.each(sizes)('%d records of %d bytes (%s partitions)', async (records, recordBytes, partitions) => {
+    const contents = pseudoRandom(records * recordBytes)
+    const dataset = await builtDataset('a.bin', contents, { recordBytes, partitions })
+    expect(dataset.manifest).toMatchObject({ records, recordBytes, partitions: partitions ?? 16 })
+    expectAnswers(dataset, index =>
+      index < records ? contents.subarray(index * recordBytes, (index + 1) * recordBytes) : new Uint8Array(recordBytes),
+    )
+  })
+
+  test.each([1, 2, 15, 16, 17, 1000])('%d keys', async count => {
+    const dataset = await builtDataset('a.txt', words(count).join('\n'))
+    expect(dataset.manifest.records).toBe(count)
+    const answer = answerQuery(new Epochs(dataset), queryAt(dataset.manifest, 0))
+    expect(answer.length).toBe(answerBytes(dataset.manifest, 1))
+  })
+
+  test('one key with a value of 65 520 bytes', async () => {
+    const { manifest } = await builtDataset('a.csv', `key,value\na,${'x'.repeat(65_520)}\n`)
+    expect(manifest.recordBytes).toBe(65_536)
+  })
+})
+
+describe('loading', () => {
+  const csv = `key,value\n${words(40)
+    .map(word => `${word},${word}`)
+    .join('\n')}\n`
+
+  test('refuses any file with any bit changed, a byte less or a byte more, and names the file', async () => {
+    const dir = await builtDirectory('a.csv', csv)
+    for (const [name, original] of await contentsOf(dir)) {
+      const path = join(dir, name)
+      const at = Math.floor(original.length / 2)
+      const flipped = Buffer.from(original)
+      flipped[at]! ^= 0x40
+      for (const damaged of [flipped, original.subarray(1), Buffer.concat([original, Buffer.of(0)]), Buffer.alloc(0)]) {
+        await writeFile(path, damaged)
+        // A manifest may be damaged so that it still reads and names blobs that are not there.
+        const where = name.endsWith('manifest.bin') ? dir : path
+        await expect(loadDataset(dir)).rejects.toMatchObject({
+          name: 'DatasetError',
+          file: expect.stringContaining(where),
+        })
+      }
+      await writeFile(path, original)
+    }
+    ;(await loadDataset(dir)).close()
+  })
+
+  test('refuses any changed byte of a manifest, but for its id, generation, epoch and expiry', async () => {
+    const dir = await builtDirectory('a.csv', csv)
+    const path = join(dir, 'manifest.bin')
+    const original = await readFile(path)
+    const parameters = (at: number) => (at >= 8 && at < 32) || (at >= 56 && at < 64)
+    // All of the header, and then a byte of every second hash.
+    for (let at = 0; at < original.length; at += at < 168 ? 1 : 65) {
+      const damaged = Buffer.from(original)
+      damaged[at]! ^= 0x02
+      await writeFile(path, damaged)
+      if (parameters(at)) (await loadDataset(dir).catch(() => ({ close: () => undefined }))).close()
+      else await expect(loadDataset(dir)).rejects.toMatchObject({ name: 'DatasetError' })
+    }
+  })
+
+  test('refuses a directory that is not a dataset', async () => {
+    await expect(loadDataset(await emptyDirectory())).rejects.toThrow(/manifest\.bin: cannot be read \(ENOENT\)/)
+  })
+})
