@@ -53,7 +53,6 @@ function translated(error: unknown): unknown {
     case 'condemned':
       return new CondemnedError(undefined)
     case 'state':
-    case 'corrupt':
       return new StorageError('the local state contradicts itself; call reset()', { cause: error })
     default:
       return error

@@ -20,8 +20,6 @@ export class Hint {
   readonly hintBytes: number
   /** bytes of permutations, 2·Q·M */
   readonly permutationBytes: number
-  /** effects applied so far, in step with the store's */
-  version = 0
   #trouble: (() => PirouetteError) | undefined
 
   constructor(parts: Pick<Hint, 'core' | 'manifest' | 'client' | 'directory' | 'roles'>) {

@@ -41,8 +41,8 @@ export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
   const { hint, store } = exchange
   const { core, client } = hint
   // Intent before traffic (S1), every time: the first attempt to store it may have failed.
-  const pending = inCore(core, () => client.pendingBytes())
-  await stored(store.putPending(hint.version, pending))
+  const { version, pending } = inCore(core, () => ({ version: client.version, pending: client.pendingBytes() }))
+  await stored(store.putPending(version, pending))
 
   const both: BothAnswers = { over: false }
   const [a, b] = queries(hint)
@@ -53,11 +53,9 @@ export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
   if (errors.length > 0) throw errors.find(error => error instanceof TamperedError) ?? errors[0]
 
   try {
-    // Parities and permutations go to the next state together. The core does so in its own memory; it will have bytes
-    // for a journal once state is durable.
-    const records = inCore(core, () => client.recon())
-    await stored(store.commit({ version: hint.version, effect: new Uint8Array(0) }))
-    hint.version++
+    // Parities and permutations go to the next state together, in the core's memory and then in the store.
+    const { records, effect } = inCore(core, () => ({ records: client.recon(), effect: client.takeEffect() }))
+    await stored(store.commit({ version, effect }))
     return records
   } catch (error) {
     hint.lose()
