@@ -1,0 +1,97 @@
+// A proxy before a real server. It writes down all that the server sees, and can be told to lie. It serves one test at a
+// time and never waits by the clock: whoever it keeps waiting stands in `held`.
+
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+
+/** One request and the reply to it, as they passed. */
+export interface Exchange {
+  readonly method: string
+  readonly path: string
+  /** in the order and spelling in which they came, without Host, which names this proxy's port */
+  readonly headers: readonly (readonly [string, string])[]
+  readonly body: Uint8Array
+  /** undefined while there is none, or if a lie took it over */
+  reply?: Reply
+}
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+}
+
+/** Replaces a genuine reply by another. `undefined`: the lie has taken the connection over. */
+export type Lie = (genuine: Reply, exchange: Exchange, connection: ServerResponse) => Reply | undefined
+
+/** A request's number, which the rig puts on and the proxy takes off again: neither recorder nor server sees it. */
+export const NUMBER_HEADER = 'x-rig-number'
+
+export class LyingProxy {
+  /** oldest first; `seen.length = 0` forgets */
+  readonly seen: Exchange[] = []
+  /** called for every request as long as it is set */
+  lie: Lie | undefined
+  /** numbers of the requests that a lie has left without an end */
+  readonly held = new Set<string>()
+  readonly #target: string
+  readonly #server: Server
+
+  private constructor(target: string) {
+    this.#target = target
+    this.#server = createServer((incoming, outgoing) => {
+      this.#pass(incoming, outgoing).catch(() => outgoing.destroy())
+    })
+  }
+
+  static async start(target: string): Promise<LyingProxy> {
+    const proxy = new LyingProxy(target)
+    await new Promise<void>(resolve => void proxy.#server.listen(0, '127.0.0.1', resolve))
+    return proxy
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise(resolve => void this.#server.close(resolve))
+  }
+
+  async #pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { method = '', url: path = '', rawHeaders } = incoming
+    const headers = pairs(rawHeaders).filter(([name]) => !['host', NUMBER_HEADER].includes(name.toLowerCase()))
+    const exchange: Exchange = { method, path, headers, body: new Uint8Array(await buffer(incoming)) }
+    this.seen.push(exchange)
+    const genuine = await this.#ask(exchange)
+    const reply = this.lie ? this.lie(genuine, exchange, outgoing) : genuine
+    if (reply === undefined) {
+      if (!outgoing.writableEnded && !outgoing.destroyed) this.held.add(String(incoming.headers[NUMBER_HEADER]))
+      return
+    }
+    exchange.reply = reply
+    outgoing.writeHead(reply.status, reply.headers)
+    outgoing.end(reply.body)
+  }
+
+  async #ask({ method, path, headers, body }: Exchange): Promise<Reply> {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const own = Object.fromEntries(headers.filter(([name]) => name.toLowerCase() !== 'connection'))
+      const upstream = request(new URL(path, this.#target), { method, headers: own }, resolve)
+      upstream.on('error', reject)
+      upstream.end(body)
+    })
+    const kept = pairs(answer.rawHeaders).filter(([name]) => !['connection', 'keep-alive'].includes(name.toLowerCase()))
+    return {
+      status: answer.statusCode!,
+      headers: Object.fromEntries(kept.map(([name, value]) => [name.toLowerCase(), value])),
+      body: new Uint8Array(await buffer(answer)),
+    }
+  }
+}
+
+function pairs(rawHeaders: readonly string[]): [string, string][] {
+  return Array.from({ length: rawHeaders.length / 2 }, (_, i) => [rawHeaders[2 * i]!, rawHeaders[2 * i + 1]!])
+}

@@ -1,0 +1,201 @@
+// The SDK on two real servers, with a proxy before each, and with its time and chance in the test's hands.
+//
+// Time stands still while anything is under way on the network. Only when nothing is, or when all that is waits for a
+// proxy that keeps it waiting, does the earliest timer run. So deadlines and pauses take no time, and no outcome
+// depends on how fast this machine is.
+
+import type { PirouetteMap } from '@pirouette/client'
+import { type Clock, type Environment, MemoryStore, openWith, platformEnvironment } from '@pirouette/client/environment'
+import { Words } from '../interop/reference/random.js'
+import { stream } from '../interop/vectors.js'
+import { LyingProxy, NUMBER_HEADER } from './proxy.js'
+import { type Data, type ServerPair, startPair } from './servers.js'
+
+export class Rig {
+  private constructor(
+    private readonly servers: ServerPair,
+    readonly proxies: readonly [LyingProxy, LyingProxy],
+  ) {}
+
+  static async start(data: Data): Promise<Rig> {
+    const servers = await startPair(data)
+    return new Rig(servers, [await LyingProxy.start(servers.urls[0]), await LyingProxy.start(servers.urls[1])])
+  }
+
+  async close(): Promise<void> {
+    for (const proxy of this.proxies) await proxy.close()
+    await this.servers.close()
+  }
+
+  /** A client whose randomness follows from `seed`. The proxies are honest again and have seen nothing. */
+  client(seed: string): RigClient {
+    for (const proxy of this.proxies) {
+      proxy.lie = undefined
+      proxy.seen.length = 0
+      proxy.held.clear()
+    }
+    return new RigClient(this.proxies, seed)
+  }
+}
+
+/** What happens between the SDK and the network, in its order. */
+export type NetworkEvent = 'fetch called' | 'response begun' | 'response read' | 'request failed'
+
+export class RigClient {
+  readonly events: { readonly kind: NetworkEvent; readonly url: string }[] = []
+  /** called right after each event */
+  onEvent: (kind: NetworkEvent, url: string) => void = () => {}
+  /** called when nothing can go on any more, right before time does */
+  beforeTimePasses: () => void = () => {}
+  /** where the SDK keeps its state */
+  readonly store = new MemoryStore()
+  readonly #proxies: readonly [LyingProxy, LyingProxy]
+  readonly #environment: Environment
+  readonly #clock = new StandingClock()
+  readonly #underWay = new Set<string>()
+  #requests = 0
+
+  constructor(proxies: readonly [LyingProxy, LyingProxy], seed: string) {
+    this.#proxies = proxies
+    const words = new Words(stream(seed, 32), 0)
+    this.#environment = {
+      ...platformEnvironment((url, init) => this.#fetch(url, init)),
+      clock: this.#clock,
+      openStore: async () => this.store,
+      random: bytes => Uint8Array.from({ length: bytes }, () => words.next() & 0xff),
+    }
+  }
+
+  /** `reversed`: the servers are named in the other order. */
+  open({ reversed = false } = {}): Promise<PirouetteMap> {
+    const [a, b] = this.#proxies
+    return this.run(openWith(this.#environment, { servers: reversed ? [b.url, a.url] : [a.url, b.url] }))
+  }
+
+  /** Lets time go on until `work` has settled. */
+  async run<T>(work: Promise<T>): Promise<T> {
+    let settled = false
+    const settle = () => {
+      settled = true
+    }
+    work.then(settle, settle)
+    for (let idleTurns = 0; !settled; ) {
+      await new Promise(resolve => void setImmediate(resolve))
+      idleTurns = this.#nothingCanGoOn() ? idleTurns + 1 : 0
+      // A few turns for whatever the end of a request set going.
+      if (idleTurns < 10) continue
+      this.beforeTimePasses()
+      if (this.#clock.advance()) idleTurns = 0
+    }
+    return await work
+  }
+
+  /** What `work` fails with. */
+  async failure(work: Promise<unknown>): Promise<Failure> {
+    const value = await this.run(work.catch((error: Failure) => ({ failedWith: error }) as const))
+    if (typeof value === 'object' && value !== null && 'failedWith' in value) return value.failedWith as Failure
+    throw new Error(`expected a failure, got ${String(value)}`)
+  }
+
+  /** All requests under way, if there are any, are kept waiting. */
+  #nothingCanGoOn(): boolean {
+    return [...this.#underWay].every(number => this.#proxies.some(({ held }) => held.has(number)))
+  }
+
+  async #fetch(url: string, init: RequestInit): Promise<Response> {
+    const number = `${++this.#requests}`
+    const headers = new Headers(init.headers)
+    headers.set(NUMBER_HEADER, number)
+    const note = (kind: NetworkEvent) => {
+      if (kind === 'fetch called') this.#underWay.add(number)
+      if (kind === 'response read' || kind === 'request failed') this.#underWay.delete(number)
+      this.events.push({ kind, url })
+      this.onEvent(kind, url)
+    }
+    note('fetch called')
+    try {
+      const response = await fetch(url, { ...init, headers })
+      note('response begun')
+      return watched(response, init.signal, whole => note(whole ? 'response read' : 'request failed'))
+    } catch (error) {
+      note('request failed')
+      throw error
+    }
+  }
+}
+
+export interface Failure extends Error {
+  readonly code: string
+  readonly server?: string
+  readonly timedOut?: boolean
+}
+
+/** The same response; `ended` is told, once, whether its body was read to the end. */
+function watched(
+  response: Response,
+  signal: AbortSignal | null | undefined,
+  ended: (whole: boolean) => void,
+): Response {
+  let over = false
+  const end = (whole: boolean) => {
+    if (!over) ended(whole)
+    over = true
+  }
+  if (response.body === null) {
+    end(true)
+    return response
+  }
+  signal?.addEventListener('abort', () => end(false))
+  const reader = response.body.getReader()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read()
+          if (!done) return controller.enqueue(value)
+          controller.close()
+          end(true)
+        } catch (error) {
+          controller.error(error)
+          end(false)
+        }
+      },
+      async cancel(reason) {
+        end(false)
+        await reader.cancel(reason)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  // A new Response would lose `redirected` and the URL.
+  return Object.defineProperty(response, 'body', { value: body })
+}
+
+/** Time that goes on only by `advance`. */
+class StandingClock implements Clock {
+  #now = 0
+  #next = 0
+  readonly #timers = new Map<number, { readonly due: number; readonly callback: () => void }>()
+
+  now = (): number => this.#now
+
+  setTimeout = (callback: () => void, ms: number): number => {
+    this.#timers.set(++this.#next, { due: this.#now + ms, callback })
+    return this.#next
+  }
+
+  clearTimeout = (timer: unknown): void => {
+    this.#timers.delete(timer as number)
+  }
+
+  /** Goes on to the earliest timer and runs it. false: there is none. */
+  advance(): boolean {
+    const [first] = [...this.#timers].sort(([, a], [, b]) => a.due - b.due)
+    if (first === undefined) return false
+    const [id, { due, callback }] = first
+    this.#timers.delete(id)
+    this.#now = due
+    callback()
+    return true
+  }
+}
