@@ -49,7 +49,7 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
 
     const datasets = Object.entries(databases).flatMap(([name, folder]) => ['--dataset', `${name}=${folder}`])
     const start = async () => {
-      const server = await startServer([...datasets, '--allow-origin', url])
+      const server = await startServer(datasets)
       closers.push(server.close)
       const proxy = await startProxy(server.url)
       closers.push(proxy.close)

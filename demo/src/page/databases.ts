@@ -37,7 +37,7 @@ export const phishing: Database = {
     `${map ? `${map.size.toLocaleString('en')} domains` : 'Domains'} known to impersonate others. The domain and those ` +
     `above it are asked for at once, in ${KEYS_PER_LOOKUP} questions whatever you type.`,
   question: 'Domain or URL',
-  examples: ['login1.metemask.today', 'xn--rtblocks-7ya.com', 'wikipedia.org'],
+  examples: ['metemask.today', 'nft.moonbirds.tv', 'wikipedia.org'],
   read: hostOf,
   unreadable: 'There is no domain in this. Type one such as example.org, or paste a URL.',
   async ask(map, host) {

@@ -101,13 +101,14 @@ export class Lookup {
     }
     this.#busy = true
     this.#show('none', 'Asking both servers…', [])
+    find(this.#panel, '.costs', HTMLElement).hidden = true
     try {
       const verdict = await this.#database.ask(map, key)
       this.#show(verdict.kind, verdict.title, verdict.body)
+      this.#showCosts(map)
     } catch (error) {
       this.#showFailure(map, error)
     }
-    this.#showCosts(map)
     await this.#sightings.draw(this.#database.name, key).catch(() => {
       // The demo's own server has gone; the lookup itself was not its business.
     })
