@@ -36,14 +36,14 @@ export async function download(
   downloads: Downloads,
   signal: AbortSignal,
 ): Promise<{ readonly client: ClientHandle; readonly directory: DirectoryHandle | undefined }> {
-  const { core, manifest, progress } = downloads
+  const { core, manifest, links, progress } = downloads
   const failures: Failures = [undefined, undefined]
   progress.expect(offlineBytes(manifest))
   let directory: DirectoryHandle | undefined
   try {
     if (manifest.keyed) {
       progress.phase('directory')
-      directory = await downloadDirectory(downloads, failures, signal)
+      directory = decodeDirectory(core, await downloadDirectory(downloads, failures, signal), links)
     }
     progress.phase('partitions')
     return { client: await downloadPartitions(downloads, failures, signal), directory }
@@ -53,11 +53,12 @@ export async function download(
   }
 }
 
+/** The directory's bytes, from the first server whose bytes have the right hash. */
 async function downloadDirectory(
   { core, environment, manifest, links, progress, stats }: Downloads,
   failures: Failures,
   signal: AbortSignal,
-): Promise<DirectoryHandle> {
+): Promise<Uint8Array> {
   for (const s of [0, 1] as const) {
     const link = links[s]
     try {
@@ -68,7 +69,7 @@ async function downloadDirectory(
         progress.add(-bytes.length)
         throw new TamperedError(link.server.name, 'its directory does not have the hash both servers agreed on')
       }
-      return decodeDirectory(core, bytes, links)
+      return bytes
     } catch (error) {
       noteFailure(failures, s, error, signal, stats, link)
     }
@@ -81,7 +82,7 @@ async function getDirectory(
   { directoryHash, directoryBytes }: Manifest,
   progress: ProgressMeter,
   signal: AbortSignal,
-) {
+): Promise<Uint8Array> {
   const bytes = new Uint8Array(directoryBytes)
   let received = 0
   const take = (chunk: Uint8Array) => {
