@@ -3,7 +3,8 @@
 import { decodeQuery } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
 import { Harness, keyed, keyless } from './support/harness.js'
-import { A, B, type Seen } from './support/network.js'
+import { A, B, on, problem, type Seen } from './support/network.js'
+import { seededRandom } from './support/random.js'
 
 /** Everything a request would send besides the platform's own headers. */
 function carried({ url, init }: Seen) {
@@ -76,6 +77,24 @@ test('which server has which role is drawn at random, once for the life of a hin
     await harness.drive(map.close())
   }
   expect(retrieve).toEqual(new Set([A, B]))
+})
+
+test('every lookup draws 32 fresh bytes, a resend none', async () => {
+  const { network } = keyless()
+  const random = seededRandom(1)
+  const drawn: number[] = []
+  const counting = (bytes: number) => {
+    drawn.push(bytes)
+    return random(bytes)
+  }
+  const harness = new Harness(network, 1, { random: counting })
+  const map = await harness.open()
+  drawn.length = 0
+  for (const index of [3, 3, 3]) await harness.drive(map.at(index))
+  network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
+  await harness.failure(map.at(3))
+  await harness.failure(map.at(3))
+  expect(drawn).toEqual([32, 32, 32, 32])
 })
 
 test('the order of `servers` changes nothing that is sent', async () => {
