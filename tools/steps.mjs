@@ -157,17 +157,15 @@ export function whenStopped(work) {
 
 /** Runs a script's main function: failures in words, a status that tells, and no child left behind. */
 export async function main(program) {
-  for (const [name, code] of [
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-    ['SIGHUP', 129],
-  ]) {
-    process.once(name, async () => {
-      await stopChildren()
-      await cleanUp?.()
-      process.exit(cleanUp ? 0 : code)
-    })
+  const stop = async code => {
+    await stopChildren()
+    await cleanUp?.()
+    process.exit(cleanUp ? 0 : code)
   }
+  process.once('SIGINT', () => stop(130))
+  process.once('SIGTERM', () => stop(143))
+  process.once('SIGHUP', () => stop(129))
+  whenOrphaned(() => stop(143))
   try {
     process.exitCode = (await program()) ?? 0
   } catch (error) {
@@ -176,4 +174,16 @@ export async function main(program) {
     await stopChildren()
     process.exitCode = 1
   }
+}
+
+/** npm hands a signal to the shell it started us with, and the shell just dies: notice that it is gone. */
+function whenOrphaned(act) {
+  const parent = process.ppid
+  if (process.env.npm_lifecycle_event === undefined) return
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    act()
+  }, 500)
+  watch.unref()
 }
