@@ -12,4 +12,4 @@ export function shapeOf({ method, path, headers, body, reply }: Exchange) {
 }
 
 /** The exchanges about queries among others. */
-export const answers = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => path === '/v1/answer')
+export const answers = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => path.endsWith('/v1/answer'))

@@ -1,0 +1,108 @@
+// The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
+// and its teller named, and everything works again after starting afresh.
+
+import type { Browser, Page } from 'puppeteer-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { complaintsOf } from '../support/web.js'
+
+let demo: Demo
+beforeAll(async () => {
+  demo = await startDemo({ port: 0, quiet: true })
+})
+afterAll(() => demo.close())
+
+/** One tab of the page. */
+class Panel {
+  constructor(
+    private readonly page: Page,
+    private readonly id: 'phishing' | 'keys',
+  ) {}
+
+  async ready(): Promise<void> {
+    await this.page.waitForSelector(`#${this.id} .search button:not([disabled])`, { timeout: 60_000 })
+  }
+
+  /** Types and presses Enter; the verdict in words, and what kind it is. */
+  async ask(text: string): Promise<{ kind: string; text: string }> {
+    const input = await this.page.waitForSelector(`#${this.id}:not([aria-busy=true]) input[name=text]`)
+    await input!.evaluate(element => element.select())
+    await input!.type(text)
+    await input!.press('Enter')
+    const verdict = await this.page.waitForSelector(`#${this.id} .verdict[data-kind]:not([data-kind=none])`)
+    return verdict!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
+  }
+
+  async startAfresh(): Promise<void> {
+    await (await this.page.waitForSelector(`#${this.id} .verdict button`))!.click()
+    await this.page.waitForSelector(`#${this.id} .verdict[data-kind=none]`)
+    await this.ready()
+  }
+}
+
+describe.each(['chromium', 'firefox'] as const)('in %s', name => {
+  let browser: Browser
+  let page: Page
+  let complaints: Awaited<ReturnType<typeof complaintsOf>>
+  const phishing = () => new Panel(page, 'phishing')
+  const keys = () => new Panel(page, 'keys')
+
+  beforeAll(async () => {
+    browser = await launchBrowser(name)
+    page = await browser.newPage()
+    complaints = await complaintsOf(page)
+    await page.goto(demo.url)
+    await phishing().ready()
+  })
+  afterAll(() => browser.close())
+
+  const makeLie = async (server: 'A' | 'B' | '') => {
+    await (await page.waitForSelector(`#liar input[value="${server}"]`))!.click()
+    const said = server === '' ? '' : `Server ${server} lies from now on. Look something up.`
+    await page.waitForFunction(said => document.querySelector('#liar-note')?.textContent === said, {}, said)
+  }
+
+  test('a listed domain is found, in a URL and below it as well', async () => {
+    const listed = phishingDomains().find(domain => domain.split('.').length === 2)!
+    for (const typed of [listed, `https://${listed.toUpperCase()}/login?x`, `www.${listed}`]) {
+      expect(await phishing().ask(typed)).toMatchObject({ kind: 'alarm', text: expect.stringContaining(listed) })
+    }
+  })
+
+  test('an unlisted domain is proved absent', async () => {
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+  })
+
+  test('a name in the key directory leads to its key, and another to none', async () => {
+    const [{ name, key }] = keyDirectory() as unknown as [{ name: string; key: string }]
+    await (await page.waitForSelector('#keys-tab'))!.click()
+    await keys().ready()
+    const found = await keys().ask(name)
+    expect(found.kind).toBe('found')
+    expect(found.text.replaceAll(' ', '')).toContain(key)
+    expect(await keys().ask('alice@example.org')).toMatchObject({ kind: 'absent' })
+    await (await page.waitForSelector('#phishing-tab'))!.click()
+  })
+
+  test('what the servers saw is drawn', async () => {
+    expect((await page.$$('#seen > li')).length).toBeGreaterThan(0)
+    expect(demo.proxies.A.seen.length).toBe(demo.proxies.B.seen.length)
+  })
+
+  test.each(['A', 'B'] as const)('when server %s lies it is caught, and starting afresh helps', async liar => {
+    await makeLie(liar)
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({
+      kind: 'caught',
+      text: expect.stringContaining(`Server ${liar} lied, and was caught`),
+    })
+    await makeLie('')
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
+    await phishing().startAfresh()
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+  })
+
+  test('nothing is complained about', async () => {
+    expect(await complaints.all()).toEqual([])
+  })
+})

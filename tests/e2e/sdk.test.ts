@@ -1,0 +1,156 @@
+// The SDK in real browsers, against two `pirouette` processes: right for every index and key, told of a lie, and no
+// more on the wire than it has to be.
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Browser, Page } from 'puppeteer-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import * as lies from '../faults/lies.js'
+import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { LyingProxy } from '../support/proxy.js'
+import { distinctRecords, temporaryFolder } from '../support/servers.js'
+import { answers } from '../support/shapes.js'
+import { complaintsOf, startPage } from '../support/web.js'
+
+const values = distinctRecords(1000, 12)
+const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let servers: ServerProcess[]
+let proxies: LyingProxy[]
+let site: Awaited<ReturnType<typeof startPage>>
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  const inFolder = (name: string) => join(folder.path, name)
+  await writeFile(inFolder('records.bin'), Buffer.concat(values))
+  await writeFile(inFolder('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
+  await runPirouette('build', '--data', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
+  await runPirouette('build', '--data', inFolder('names.csv'), '--out', inFolder('names'))
+  const datasets = ['records', 'names'].flatMap(name => ['--dataset', `${name}=${inFolder(name)}`])
+  servers = [await startServerProcess(...datasets), await startServerProcess(...datasets)]
+  proxies = [await LyingProxy.start(servers[0]!.url), await LyingProxy.start(servers[1]!.url)]
+  site = await startPage(proxies.map(({ url }) => url))
+})
+
+afterAll(async () => {
+  await site.close()
+  for (const proxy of proxies) await proxy.close()
+  for (const server of servers) await server.stop()
+  await folder.remove()
+})
+
+/** The addresses of one database, on both servers. */
+const at = (database: 'records' | 'names') =>
+  [`${proxies[0]!.url}/${database}`, `${proxies[1]!.url}/${database}`] as [string, string]
+
+describe.each(['chromium', 'firefox'] as const)('in %s', name => {
+  let browser: Browser
+  let page: Page
+  let complaints: Awaited<ReturnType<typeof complaintsOf>>
+
+  beforeAll(async () => {
+    browser = await launchBrowser(name)
+    page = await browser.newPage()
+    complaints = await complaintsOf(page)
+    await page.goto(site.url)
+    for (const proxy of proxies) {
+      proxy.lie = undefined
+      proxy.seen.length = 0
+    }
+  })
+  afterAll(() => browser.close())
+
+  test('at(i) is right for every i of 1 000 records', { timeout: 120_000 }, async () => {
+    const found = await page.evaluate(async servers => {
+      const map = await pirouette.open({ servers })
+      const found: (number[] | undefined)[] = []
+      for (let i = 0; i < map.size; i++) found.push(Array.from((await map.at(i)) ?? []))
+      await map.close()
+      return found
+    }, at('records'))
+    expect(found).toEqual(values.map(value => [...value]))
+  })
+
+  test('get, has and getMany are right for present and for absent keys', async () => {
+    const asked = [...names.slice(0, 50), 'nobody', 'name 1', 'NAME 1 é']
+    const found = await page.evaluate(
+      async (servers, asked) => {
+        const map = await pirouette.open({ servers })
+        const text = (value: Uint8Array | undefined) => (value === undefined ? null : new TextDecoder().decode(value))
+        const found = { get: [] as (string | null)[], has: [] as boolean[], getMany: [] as (string | null)[] }
+        for (const key of asked) {
+          found.get.push(text(await map.get(key)))
+          found.has.push(await map.has(new TextEncoder().encode(key)))
+        }
+        for (let i = 0; i < asked.length; i += 5) {
+          found.getMany.push(...(await map.getMany(asked.slice(i, i + 5), { padTo: 6 })).map(text))
+        }
+        await map.close()
+        return found
+      },
+      at('names'),
+      asked,
+    )
+    const expected = asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
+    expect(found).toEqual({ get: expected, has: expected.map(value => value !== null), getMany: expected })
+  })
+
+  test.each([0, 1] as const)('a byte flipped by server %d is caught, until reset()', async liar => {
+    const handle = await page.evaluateHandle(servers => pirouette.open({ servers }), at('records'))
+    const ask = (index: number) =>
+      handle.evaluate(
+        (map, index) =>
+          map.at(index).then(
+            value => Array.from(value ?? []),
+            ({ code, server }) => ({ code, server }),
+          ),
+        index,
+      )
+    proxies[liar]!.lie = lies.about('/records/v1/answer', lies.changed(lies.flippedAt(40)))
+    const server = at('records')[liar]
+    expect(await ask(3)).toEqual({ code: 'tampered', server })
+    proxies[liar]!.lie = undefined
+    expect(await ask(3)).toEqual({ code: 'condemned', server })
+    await handle.evaluate(map => map.reset())
+    expect(await ask(3)).toEqual([...values[3]!])
+    await handle.evaluate(map => map.close())
+    expect(await ask(3)).toEqual({ code: 'closed', server: undefined })
+  })
+
+  test('a compressed answer is refused', async () => {
+    proxies[0]!.lie = lies.about('/records/v1/answer', lies.compressed)
+    const failure = await page.evaluate(async servers => {
+      const map = await pirouette.open({ servers })
+      const failure = await map.at(0).catch(({ code, server }) => ({ code, server }))
+      await map.close()
+      return failure
+    }, at('records'))
+    expect(failure).toEqual({ code: 'protocol', server: at('records')[0] })
+    proxies[0]!.lie = undefined
+  })
+
+  test('a browser adds nothing to a request that tells two lookups or two people apart', () => {
+    const seen = proxies.map(proxy => proxy.seen)
+    expect(answers(seen[0]!).length).toBeGreaterThan(1000)
+    for (const method of ['GET', 'POST']) {
+      const headers = seen
+        .flat()
+        .filter(exchange => exchange.method === method)
+        .map(exchange => exchange.headers)
+      // A POST's length is the batch's.
+      const constant = headers.map(all => all.filter(([header]) => header.toLowerCase() !== 'content-length'))
+      for (const each of constant) expect(each).toEqual(constant[0])
+      const names = constant[0]!.map(([header]) => header.toLowerCase())
+      for (const forbidden of ['cookie', 'referer', 'content-type', 'if-none-match']) {
+        expect(names).not.toContain(forbidden)
+      }
+    }
+    expect(new Set(seen.flat().map(({ method }) => method))).toEqual(new Set(['GET', 'POST'])) // no preflight
+  })
+
+  test('nothing is complained about', async () => {
+    expect(await complaints.all()).toEqual([])
+  })
+})

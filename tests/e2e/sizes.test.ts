@@ -1,0 +1,69 @@
+// Sizes at the edges, through everything: the command builds, two processes serve, the SDK reads.
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { open } from '@pirouette/client'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { distinctRecords, temporaryFolder } from '../support/servers.js'
+
+interface Size {
+  /** N */
+  readonly records: number
+  /** ℓ */
+  readonly bytes: number
+  /** Q, if it is not to be planned */
+  readonly partitions?: number
+}
+
+const sizes: Record<string, Size> = {
+  'one record': { records: 1, bytes: 32 },
+  'two records': { records: 2, bytes: 32 },
+  '15 records': { records: 15, bytes: 32 },
+  '16 records, M = 1': { records: 16, bytes: 32 },
+  '17 records': { records: 17, bytes: 32 },
+  '1 000 records': { records: 1000, bytes: 32 },
+  '5 003 records': { records: 5003, bytes: 7 },
+  'records of one byte': { records: 300, bytes: 1 },
+  'records of 64 KiB': { records: 20, bytes: 65_536 },
+  'one partition': { records: 100, bytes: 5, partitions: 1 },
+  'a partition for each record': { records: 100, bytes: 5, partitions: 100 },
+  'M = 65 536': { records: 65_536, bytes: 2, partitions: 1 },
+  'M = 65 536 twice, not full': { records: 131_071, bytes: 3, partitions: 2 },
+}
+const id = (name: string) => `s${Object.keys(sizes).indexOf(name)}`
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let servers: ServerProcess[]
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  const mounts: string[] = []
+  for (const [name, { records, bytes, partitions }] of Object.entries(sizes)) {
+    const [data, out] = [join(folder.path, `${id(name)}.bin`), join(folder.path, id(name))]
+    await writeFile(data, Buffer.concat(distinctRecords(records, bytes)))
+    const options = partitions === undefined ? [] : ['--partitions', `${partitions}`]
+    await runPirouette('build', '--data', data, '--record-bytes', `${bytes}`, '--out', out, ...options)
+    mounts.push('--dataset', `${id(name)}=${out}`)
+  }
+  servers = [await startServerProcess(...mounts), await startServerProcess(...mounts)]
+})
+afterAll(async () => {
+  for (const server of servers) await server.stop()
+  await folder.remove()
+})
+
+test.each(Object.entries(sizes))('%s', async (name, { records, bytes }) => {
+  const [a, b] = servers.map(({ url }) => `${url}/${id(name)}`)
+  const map = await open({ servers: [a!, b!] })
+  expect(map.size).toBe(records)
+  const values = distinctRecords(records, bytes)
+  // All of a few, and the ends and some between of many; each of them again, when it has been shuffled.
+  const step = Math.max(1, Math.floor(records / 37))
+  const indices = [0, records - 1, ...Array.from({ length: Math.ceil(records / step) }, (_, i) => i * step)]
+  for (const index of [...indices, ...indices]) {
+    const found = await map.at(index)
+    expect(Buffer.from(found!).equals(values[index]!)).toBe(true)
+  }
+  await map.close()
+})

@@ -1,0 +1,47 @@
+// The `pirouette` command as operators run it: child processes, each on a port of the system's choosing.
+
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const command = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
+
+/** Runs `pirouette …` to its end; returns what it printed. Throws if it fails. */
+export async function runPirouette(...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, [command, ...args])
+  return stdout
+}
+
+export interface ServerProcess {
+  readonly url: string
+  /** asks it to stop, and waits until it has; throws if it did not end well */
+  stop(): Promise<void>
+}
+
+/** Runs `pirouette serve …` until it is stopped. */
+export async function startServerProcess(...args: string[]): Promise<ServerProcess> {
+  const child = spawn(process.execPath, [command, 'serve', '--port', '0', '--log-level', 'warn', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const orphaned = () => child.kill('SIGKILL')
+  process.once('exit', orphaned)
+  const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
+  const firstLine = once(createInterface(child.stdout), 'line') as Promise<[string]>
+  const ended = exited.then(([code]) => {
+    throw new Error(`pirouette serve ended with code ${code} before it listened`)
+  })
+  ended.catch(() => {}) // it does, later
+  const [line] = await Promise.race([firstLine, ended])
+  const url = /^listening on (http:\S+)$/.exec(line)?.[1]
+  if (url === undefined) throw new Error(`expected an address, got: ${line}`)
+  return {
+    url,
+    async stop() {
+      child.kill('SIGTERM')
+      const [code, signal] = await exited
+      if (code !== 0) throw new Error(`pirouette serve ended with ${code ?? signal}`)
+    },
+  }
+}

@@ -1,0 +1,73 @@
+// A web page with the SDK in it, as an app would ship it: bundled, minified, under a strict content security policy.
+
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import type * as sdk from '@pirouette/client'
+import { type BuildOptions, build } from 'esbuild'
+import type { Page } from 'puppeteer-core'
+
+declare global {
+  /** the SDK, on pages made here */
+  var pirouette: typeof sdk
+}
+
+/** Bundles a module that may import the workspace's packages. */
+export async function bundle(source: string, options: BuildOptions = {}): Promise<Uint8Array> {
+  const { outputFiles } = await build({
+    stdin: { contents: source, resolveDir: fileURLToPath(new URL('..', import.meta.url)) },
+    bundle: true,
+    minify: true,
+    platform: 'browser',
+    format: 'esm',
+    target: 'es2022',
+    write: false,
+    ...options,
+  })
+  return outputFiles![0]!.contents
+}
+
+/** Serves a page whose scripts see the SDK as `pirouette`, and which may talk to `servers` alone. */
+export async function startPage(servers: readonly string[]): Promise<{ url: string; close(): Promise<void> }> {
+  const script = await bundle(`export * from '@pirouette/client'`, { format: 'iife', globalName: 'pirouette' })
+  const policy = `default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; img-src data:; connect-src ${servers.join(' ')}`
+  const server = createServer((request, response) => {
+    response.setHeader('content-security-policy', policy)
+    if (request.url === '/sdk.js') response.setHeader('content-type', 'text/javascript').end(script)
+    else if (request.url === '/') {
+      response
+        .setHeader('content-type', 'text/html; charset=utf-8')
+        .end('<!doctype html><title>Pirouette</title><link rel="icon" href="data:,"><script src="/sdk.js"></script>')
+    } else response.writeHead(404).end()
+  })
+  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    async close() {
+      server.closeAllConnections()
+      await new Promise(resolve => void server.close(resolve))
+    },
+  }
+}
+
+/** Writes down what a page complains about: errors on its console, errors nobody caught, violations of its policy. */
+export async function complaintsOf(page: Page): Promise<{ all(): Promise<string[]> }> {
+  const complaints: string[] = []
+  page.on('console', message => {
+    if (message.type() === 'error' || message.type() === 'warn') complaints.push(`console: ${message.text()}`)
+  })
+  page.on('pageerror', error => void complaints.push(`uncaught: ${String(error)}`))
+  await page.evaluateOnNewDocument(() => {
+    const violations: string[] = []
+    Object.assign(globalThis, { violations })
+    document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
+      violations.push(`policy: ${violatedDirective} ${blockedURI}`)
+    })
+  })
+  return {
+    async all() {
+      const violations = await page.evaluate(() => (globalThis as unknown as { violations: string[] }).violations)
+      return [...complaints, ...violations]
+    },
+  }
+}
