@@ -88,7 +88,9 @@ export async function wasm(): Promise<Implementation> {
       return Array.from({ length: layout.partitions }, (_, q) => entries.slice(q * m, (q + 1) * m))
     },
     buildDirectory: prints => core.buildDirectory(concatBytes(...prints)).encode(),
-    indicesOf: (bytes, prints, records) => [...core.decodeDirectory(bytes).indices(concatBytes(...prints), records)],
+    indicesOf: (bytes, prints, records) => [
+      ...core.decodeDirectory(bytes, records).indices(concatBytes(...prints), records),
+    ],
     sizes: layout => layoutHandle(core, layout),
     start(layout, records, hintEntropy) {
       const database = commitDatabase(core, layout, records)

@@ -43,7 +43,7 @@ export async function download(
   try {
     if (manifest.keyed) {
       progress.phase('directory')
-      directory = decodeDirectory(core, await downloadDirectory(downloads, failures, signal), links)
+      directory = decodeDirectory(core, await downloadDirectory(downloads, failures, signal), manifest.records, links)
     }
     progress.phase('partitions')
     return { client: await downloadPartitions(downloads, failures, signal), directory }
@@ -99,9 +99,9 @@ async function getDirectory(
   }
 }
 
-function decodeDirectory(core: Core, bytes: Uint8Array, links: Downloads['links']): DirectoryHandle {
+function decodeDirectory(core: Core, bytes: Uint8Array, records: number, links: Downloads['links']): DirectoryHandle {
   try {
-    return inCore(core, () => core.decodeDirectory(bytes))
+    return inCore(core, () => core.decodeDirectory(bytes, records))
   } catch (error) {
     if (coreCode(error) !== 'directory') throw error
     // The hash was right: the servers agree on bytes that are no directory.

@@ -84,6 +84,11 @@ export interface ClientHandle {
   pendingBytes(): Uint8Array
   /** takes up a stored pending batch again (after a crash) */
   resume(pending: Uint8Array): void
+  /**
+   * Forgets a pending batch. Only for one that was provably neither stored nor sent: dropping any other and asking
+   * again gives its index away.
+   */
+  withdraw(): void
   /** count·Q offsets, u16 little-endian: the bytes after a request's header */
   retrieveVectors(): Uint8Array
   refreshVectors(): Uint8Array
@@ -142,7 +147,8 @@ export interface Core {
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
   databaseId(seed: Uint8Array): Uint8Array
   buildDirectory(fingerprints: Uint8Array): DirectoryHandle
-  decodeDirectory(bytes: Uint8Array): DirectoryHandle
+  /** from its stored form, for a database of `records`; refused if it leads beyond them */
+  decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   newHintBuilder(
     layout: LayoutHandle,
     commitments: Uint8Array,

@@ -90,11 +90,13 @@ impl Directory {
         Ok(Directory { keys, seed, levels, overlay })
     }
 
-    /// Reads a stored directory. Any bytes that are not what [`Directory::encode`] writes are refused.
+    /// Reads a stored directory of a database of `records`. Any bytes that are not what [`Directory::encode`] writes
+    /// are refused, and so is a directory that leads beyond the database: found only when a key is looked up, that
+    /// would stop some lookups before their query and let the rest through.
     ///
     /// # Errors
     /// [`Error::Directory`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn decode(bytes: &[u8], records: u32) -> Result<Self, Error> {
         let refuse = |why: &str| Error::Directory(why.into());
         let mut reader = Reader(bytes);
         let short = || refuse("the bytes end too early");
@@ -127,6 +129,11 @@ impl Directory {
         let overlay = reader.take_slice(overlay_bytes).ok_or_else(short)?.to_vec();
         if !reader.0.is_empty() {
             return Err(refuse("bytes follow the end"));
+        }
+        let beyond =
+            overlay.as_chunks::<OVERLAY_ENTRY_BYTES>().0.iter().map(overlay_entry_index).any(|index| index >= records);
+        if keys > records || beyond {
+            return Err(refuse("it leads beyond the database"));
         }
         Self::from_parts(keys, seed, levels, overlay)
     }
@@ -184,7 +191,7 @@ impl Directory {
     fn overlay_index(&self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> Option<u32> {
         let (entries, _) = self.overlay.as_chunks::<OVERLAY_ENTRY_BYTES>();
         let found = entries.binary_search_by(|entry| entry[..FINGERPRINT_BYTES].cmp(fingerprint)).ok()?;
-        entries[found].last_chunk().map(|index| u32::from_le_bytes(*index))
+        Some(overlay_entry_index(&entries[found]))
     }
 
     fn perfect_index(&self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> Option<u32> {
@@ -194,6 +201,10 @@ impl Directory {
             level.contains(bit).then(|| level.rank(bit))
         })
     }
+}
+
+fn overlay_entry_index(entry: &[u8; OVERLAY_ENTRY_BYTES]) -> u32 {
+    entry.last_chunk().map_or(0, |index| u32::from_le_bytes(*index))
 }
 
 impl Level {
@@ -315,12 +326,16 @@ mod tests {
         bytes[12] = 1;
         bytes.extend_from_slice(&prints[..16]);
         bytes.extend_from_slice(&49u32.to_le_bytes());
-        let directory = Directory::decode(&bytes).unwrap();
+        let directory = Directory::decode(&bytes, 50).unwrap();
         assert_eq!(directory.index(prints[..16].try_into().unwrap(), 50).unwrap(), 49);
         for i in 1000..2000u32 {
             assert!(directory.index(&fingerprint(&i.to_le_bytes()), 50).unwrap() < 50);
         }
         assert!(directory.index(prints[..16].try_into().unwrap(), 49).is_err(), "beyond the database");
+        assert!(Directory::decode(&bytes, 49).is_err(), "fifty keys and an overlay beyond the database");
+        let last = bytes.len() - 4;
+        bytes[last] = 50;
+        assert!(Directory::decode(&bytes, 50).is_err(), "an overlay beyond the database");
     }
 
     #[test]
@@ -336,11 +351,11 @@ mod tests {
         #[test]
         fn stored_forms_read_back_and_nothing_else_does(count in 1u32..400, at in any::<prop::sample::Index>(), flip in 1u8.., cut in any::<prop::sample::Index>()) {
             let bytes = Directory::build(&fingerprints(count)).unwrap().encode();
-            prop_assert_eq!(&Directory::decode(&bytes).unwrap().encode(), &bytes);
-            prop_assert!(Directory::decode(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert_eq!(&Directory::decode(&bytes, count).unwrap().encode(), &bytes);
+            prop_assert!(Directory::decode(&bytes[..cut.index(bytes.len())], count).is_err());
             let mut changed = bytes.clone();
             changed[at.index(bytes.len())] ^= flip;
-            if let Ok(directory) = Directory::decode(&changed) {
+            if let Ok(directory) = Directory::decode(&changed, count) {
                 prop_assert_eq!(directory.encode(), changed);
                 for i in 0..50u32 {
                     let _ = directory.index(&fingerprint(&i.to_le_bytes()), count);
@@ -353,7 +368,7 @@ mod tests {
             let mut headed = b"PIRD\x01\x00".to_vec();
             headed.extend_from_slice(&bytes);
             for bytes in [bytes, headed] {
-                if let Ok(directory) = Directory::decode(&bytes) {
+                if let Ok(directory) = Directory::decode(&bytes, u32::MAX) {
                     prop_assert_eq!(directory.encode(), bytes);
                 }
             }

@@ -164,12 +164,12 @@ impl DirectoryHandle {
         Directory::build(fingerprints).map(DirectoryHandle).map_err(thrown)
     }
 
-    /// From its stored form.
+    /// From its stored form, for a database of `records`.
     ///
     /// # Errors
     /// `directory`.
-    pub fn decode(bytes: &[u8]) -> Outcome<DirectoryHandle> {
-        Directory::decode(bytes).map(DirectoryHandle).map_err(thrown)
+    pub fn decode(bytes: &[u8], records: u32) -> Outcome<DirectoryHandle> {
+        Directory::decode(bytes, records).map(DirectoryHandle).map_err(thrown)
     }
 
     /// The stored form.
@@ -379,6 +379,11 @@ impl ClientHandle {
         self.none_pending()?;
         self.pending = Some(Pending::decode(pending, &self.hint).map_err(thrown)?);
         Ok(())
+    }
+
+    /// Forgets a batch that was neither stored nor sent.
+    pub fn withdraw(&mut self) {
+        self.pending = None;
     }
 
     /// What the retrieve server is sent.
