@@ -1,48 +1,123 @@
-// What the client needs of a place to keep its state, and the order in which it uses it. A store moves opaque bytes,
-// atomically; what they mean is the core's business (core/src/state). The rules are S1, S2 and S7 of the architecture:
+// What the client needs of a place to keep its state. A store moves opaque bytes, atomically; what they mean is the
+// core's business (rust-core/core/src/state). The rules are S1–S7 of the architecture:
 //
-//   begin  ─►  putPending ─► (traffic) ─► commit  ─►  putPending ─► …
-//                  └── again, the same bytes, before every resend
-//              condemn at any time; after it only `begin`
+//   begin ─► putPartial … ─► complete ─► putPending ─► (traffic) ─► commit ─► putPending ─► …
+//                                            └── again, the same bytes, before every resend
+//                             putCheckpoint at any version;  condemn and discard at any time
 //
-// `version` counts the effects applied since `begin`. A write that names another version than the store's was made by
-// someone who has not seen the newest state, and must fail without changing anything (S4).
+// Correctness across tabs and crashes rests on two things every write names: the hint's id and its version (the number
+// of effects applied). A write that names another id or version than the store holds was made by someone who has not
+// seen the newest state; it fails with StateMovedError and changes nothing (S4).
 
-import { StorageError } from '../errors.js'
+/** Someone else (another tab, another process) has moved the state on; read it anew. */
+export class StateMovedError extends Error {
+  override readonly name = 'StateMovedError'
+}
 
-/** The start of a hint's life. Roles are bound to servers by name, never by position (S5). */
+/** What is stored cannot be used: torn, foreign, sealed under a lost key, or of a newer version of this software (S3). */
+export class StateUnreadableError extends Error {
+  override readonly name = 'StateUnreadableError'
+}
+
+/** What a hint is and what it belongs to. Roles are bound to servers by name, never by position (S5). */
 export interface HintRecord {
+  /** 16 bytes, random */
+  readonly hintId: Uint8Array
   readonly retrieveServer: string
   readonly refreshServer: string
-  /** canonical bytes of the manifest the hint was made under */
+  /** canonical bytes of the manifest the hint is made under */
   readonly manifest: Uint8Array
 }
 
+/** The state's small part: who, when, and what is under way. */
+export interface StateHead {
+  readonly record: HintRecord
+  /** partial: the offline phase is not finished */
+  readonly stage: 'partial' | 'whole'
+  /** effects applied */
+  readonly version: number
+  /** bytes of effects since the newest checkpoint */
+  readonly journalBytes: number
+  /** the batch that leads from `version` to the next, if one is pending */
+  readonly pending: Uint8Array | undefined
+  /** never to be used again; `culprit` is the server that lied, undefined if the state itself was at fault */
+  readonly condemned: { readonly culprit: string | undefined } | undefined
+}
+
+/** The state's large part: a hint, whole, and what came after it. */
+export interface StoredHint {
+  /** the core's checkpoint */
+  readonly checkpoint: Uint8Array
+  /** effects from the checkpoint's version up to the head's, in order */
+  readonly effects: readonly Uint8Array[]
+  /** the key directory as downloaded; empty in a keyless database */
+  readonly directory: Uint8Array
+}
+
 export interface StateStore {
-  /** Replaces whatever is there, a condemned state included, by a new hint at version 0. */
-  begin(hint: HintRecord): Promise<void>
+  /**
+   * Whether what is stored outlives this object. If not, the client does not prepare checkpoints and partial hints for
+   * it, and hands over empty bytes instead.
+   */
+  readonly durable: boolean
+
+  /** The head, or undefined if nothing is stored. Throws StateUnreadableError. */
+  read(): Promise<StateHead | undefined>
+
+  /** The partial hint of a head whose stage is partial. Throws StateMovedError, StateUnreadableError. */
+  readPartial(hintId: Uint8Array): Promise<{ readonly partial: Uint8Array; readonly directory: Uint8Array }>
+
+  /** The hint of a head whose stage is whole, in one transaction. Throws StateMovedError, StateUnreadableError. */
+  readHint(hintId: Uint8Array): Promise<StoredHint>
+
+  /**
+   * The effects from version `from` up to the newest, in order; undefined if a newer checkpoint has replaced some of
+   * them. Throws StateMovedError, StateUnreadableError.
+   */
+  readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined>
+
+  /**
+   * A new hint's life, at stage partial and version 0. Replaces the state whose hint id is `replaces` (undefined:
+   * there must be none, or an unreadable one). Throws StateMovedError if the store holds another.
+   */
+  begin(
+    record: HintRecord,
+    partial: Uint8Array,
+    directory: Uint8Array,
+    replaces: Uint8Array | undefined,
+  ): Promise<void>
+
+  /** A partial hint with more partitions folded. Parities, folded set and manifest change together: they are one value. */
+  putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void>
+
+  /** Stage partial becomes whole, at version 0. */
+  complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void>
 
   /**
    * Keeps the pending batch that leads from `version` to the next. Durable when the promise resolves: nothing is sent
-   * before (S1). Storing the same bytes again is no change; other bytes while a batch is pending are refused.
+   * before (S1). Storing the same bytes again is no change; other bytes while a batch is pending are refused with
+   * StateMovedError.
    */
-  putPending(version: number, pending: Uint8Array): Promise<void>
+  putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void>
 
-  /** One transaction: the pending batch goes, its effect comes, the version grows by one (S2). */
-  commit(change: { readonly version: number; readonly effect: Uint8Array }): Promise<void>
+  /** One transaction: the pending batch of `version` goes, its effect comes, the version grows by one (S2). */
+  commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ readonly journalBytes: number }>
 
-  /** Durable: this hint must never be used again (S7). `culprit`: the server that lied, if one did. */
-  condemn(culprit: string | undefined): Promise<void>
+  /**
+   * A checkpoint of `version`, at most the newest. It is written whole and then swapped in by one row, last; effects
+   * before it go.
+   */
+  putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void>
 
-  /** Lets go of files and connections. What is durable stays. */
+  /**
+   * Durable: this hint must never be used again (S7); its secrets are erased. Whatever version it is at. No change if
+   * the store holds another hint by now, or if this one is condemned already.
+   */
+  condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void>
+
+  /** Removes a state that cannot be used; undefined: an unreadable one. Throws StateMovedError if another is there. */
+  discard(hintId: Uint8Array | undefined): Promise<void>
+
+  /** Lets go of files, locks and connections. What is durable stays. */
   close(): Promise<void>
-}
-
-/** Waits for a store's work; whatever it fails with becomes a StorageError. */
-export async function stored<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (cause) {
-    throw cause instanceof StorageError ? cause : new StorageError('the state could not be stored', { cause })
-  }
 }
