@@ -80,12 +80,7 @@ export interface StateStore {
    * A new hint's life, at stage partial and version 0. Replaces the state whose hint id is `replaces` (undefined:
    * there must be none, or an unreadable one). Throws StateMovedError if the store holds another.
    */
-  begin(
-    record: HintRecord,
-    partial: Uint8Array,
-    directory: Uint8Array,
-    replaces: Uint8Array | undefined,
-  ): Promise<void>
+  begin(record: HintRecord, partial: Uint8Array, directory: Uint8Array, replaces: Uint8Array | undefined): Promise<void>
 
   /** A partial hint with more partitions folded. Parities, folded set and manifest change together: they are one value. */
   putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void>

@@ -1,0 +1,117 @@
+// What every write does to the head, and when it is refused: the laws of store.ts, once for all stores. Pure; a store
+// reads its head, asks here for the next one, and writes that together with what belongs to it, in one transaction.
+
+import { equalBytes } from '@pirouette/protocol'
+import { type HintRecord, type StateHead, StateMovedError } from './store.js'
+
+/** A head as stores keep it. */
+export interface StoredHead extends StateHead {
+  /** the checkpoint's version, from which effects lead up to `version`; 0 while there is none */
+  readonly checkpointVersion: number
+}
+
+/** The head if it is of this hint and may be used; throws StateMovedError. */
+export function usable(head: StoredHead | undefined, hintId: Uint8Array, stage?: StateHead['stage']): StoredHead {
+  if (head === undefined) throw new StateMovedError('no state is stored')
+  if (!equalBytes(head.record.hintId, hintId)) throw new StateMovedError('the stored state is of another hint')
+  if (head.condemned !== undefined) throw new StateMovedError('the stored hint is condemned')
+  if (stage !== undefined && head.stage !== stage) throw new StateMovedError(`the stored hint is ${head.stage}`)
+  return head
+}
+
+/** The head if effects from version `from` on may be asked of it; throws StateMovedError. */
+export function reaching(head: StoredHead | undefined, hintId: Uint8Array, from: number): StoredHead {
+  const whole = usable(head, hintId, 'whole')
+  if (from > whole.version) {
+    throw new StateMovedError(`the stored state is at version ${whole.version}, behind ${from}: it has been taken back`)
+  }
+  return whole
+}
+
+export function begun(head: StoredHead | undefined, record: HintRecord, replaces: Uint8Array | undefined): StoredHead {
+  assertReplaces(head, replaces)
+  return {
+    record,
+    stage: 'partial',
+    version: 0,
+    checkpointVersion: 0,
+    journalBytes: 0,
+    pending: undefined,
+    condemned: undefined,
+  }
+}
+
+export function completed(head: StoredHead | undefined, hintId: Uint8Array): StoredHead {
+  return { ...usable(head, hintId, 'partial'), stage: 'whole' }
+}
+
+export function withPending(
+  head: StoredHead | undefined,
+  hintId: Uint8Array,
+  version: number,
+  pending: Uint8Array,
+): StoredHead {
+  const whole = usable(head, hintId, 'whole')
+  assertVersion(whole, version)
+  if (whole.pending !== undefined && !equalBytes(whole.pending, pending)) {
+    throw new StateMovedError('another batch is pending')
+  }
+  return { ...whole, pending }
+}
+
+/** `effectBytes`: the effect's length as stored. */
+export function committed(
+  head: StoredHead | undefined,
+  hintId: Uint8Array,
+  version: number,
+  effectBytes: number,
+): StoredHead {
+  const whole = usable(head, hintId, 'whole')
+  assertVersion(whole, version)
+  if (whole.pending === undefined) throw new StateMovedError('no batch is pending')
+  return { ...whole, pending: undefined, version: version + 1, journalBytes: whole.journalBytes + effectBytes }
+}
+
+/** Before the effects that a checkpoint of `version` replaces are dropped: `journalBytes` is the store's to recount. */
+export function checkpointed(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
+  const whole = usable(head, hintId, 'whole')
+  if (version < whole.checkpointVersion || version > whole.version) {
+    throw new StateMovedError(
+      `a checkpoint of version ${version}, where versions ${whole.checkpointVersion} to ${whole.version} are stored`,
+    )
+  }
+  return { ...whole, checkpointVersion: version }
+}
+
+/** Undefined: nothing changes. */
+export function condemned(
+  head: StoredHead | undefined,
+  hintId: Uint8Array,
+  culprit: string | undefined,
+): StoredHead | undefined {
+  if (head === undefined || !equalBytes(head.record.hintId, hintId) || head.condemned !== undefined) return undefined
+  return { ...head, journalBytes: 0, pending: undefined, condemned: { culprit } }
+}
+
+/** A condemned state stays until another is begun in its place: discarding it would forget the condemnation (S7). */
+export function assertDiscardable(head: StoredHead | undefined, hintId: Uint8Array | undefined): void {
+  if (head === undefined) return
+  if (hintId === undefined) throw new StateMovedError('the stored state is readable')
+  usable(head, hintId)
+}
+
+export function totalBytes(values: readonly Uint8Array[]): number {
+  return values.reduce((sum, { length }) => sum + length, 0)
+}
+
+function assertReplaces(head: StoredHead | undefined, replaces: Uint8Array | undefined): void {
+  const [expected, found] = [replaces, head?.record.hintId]
+  if (expected === undefined && found === undefined) return
+  if (expected !== undefined && found !== undefined && equalBytes(expected, found)) return
+  throw new StateMovedError(found === undefined ? 'no state is stored' : 'the stored state is of another hint')
+}
+
+function assertVersion(head: StoredHead, version: number): void {
+  if (version !== head.version)
+    throw new StateMovedError(`the stored state is at version ${head.version}, not ${version}`)
+}
