@@ -35,8 +35,9 @@ export class MemoryStore implements StateStore {
 
   async readHint(hintId: Uint8Array): Promise<StoredHint> {
     rules.usable(this.#kept?.head, hintId, 'whole')
-    const { checkpoint, directory, effects } = this.#kept!
+    const { head, checkpoint, directory, effects } = this.#kept!
     return {
+      version: head.checkpointVersion,
       checkpoint: checkpoint!.slice(),
       effects: effects.map(effect => effect.slice()),
       directory: directory.slice(),

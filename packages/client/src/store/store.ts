@@ -19,6 +19,19 @@ export class StateUnreadableError extends Error {
   override readonly name = 'StateUnreadableError'
 }
 
+/**
+ * There is no store to be had, or it has gone: IndexedDB is refused (a private window, blocked site data), the connection
+ * broke, another process holds the folder. Whether a write that was under way has happened is not known: read anew.
+ */
+export class StoreUnavailableError extends Error {
+  override readonly name = 'StoreUnavailableError'
+}
+
+/** The write did not fit, on the disk or in the origin's quota. Nothing has changed. */
+export class StoreFullError extends Error {
+  override readonly name = 'StoreFullError'
+}
+
 /** What a hint is and what it belongs to. Roles are bound to servers by name, never by position (S5). */
 export interface HintRecord {
   /** 16 bytes, random */
@@ -46,6 +59,8 @@ export interface StateHead {
 
 /** The state's large part: a hint, whole, and what came after it. */
 export interface StoredHint {
+  /** the checkpoint's version */
+  readonly version: number
   /** the core's checkpoint */
   readonly checkpoint: Uint8Array
   /** effects from the checkpoint's version up to the head's, in order */
@@ -54,6 +69,7 @@ export interface StoredHint {
   readonly directory: Uint8Array
 }
 
+/** Any method may throw StoreUnavailableError; any that writes, StoreFullError. */
 export interface StateStore {
   /**
    * Whether what is stored outlives this object. If not, the client does not prepare checkpoints and partial hints for
@@ -110,9 +126,31 @@ export interface StateStore {
    */
   condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void>
 
-  /** Removes a state that cannot be used; undefined: an unreadable one. Throws StateMovedError if another is there. */
+  /**
+   * Removes a state that cannot be used; undefined: an unreadable one. Throws StateMovedError if another is there, or
+   * if this one is condemned: only a new hint, begun in its place, ends a condemnation (S7).
+   */
   discard(hintId: Uint8Array | undefined): Promise<void>
 
   /** Lets go of files, locks and connections. What is durable stays. */
   close(): Promise<void>
+}
+
+/** A store, and what it is worth. */
+export interface OpenedStore {
+  readonly store: StateStore
+  /** secrets are encrypted at rest under a key that cannot be exported; see sealed.ts for what that buys */
+  readonly sealed: boolean
+  /** whether the platform has confirmed that what must be durable is flushed before a promise resolves (S1) */
+  readonly durability: 'strict' | 'unconfirmed'
+  /**
+   * Removes what is stored for other pairs of servers that have one server in common with this pair (S5). Condemned
+   * states stay: they hold no secrets, and going to other servers and back must not end a condemnation.
+   */
+  discardOthers(): Promise<void>
+}
+
+/** What a state is filed under: the two servers' names, whichever way round. Names are URLs, without spaces. */
+export function identityOf(servers: readonly [string, string]): string {
+  return [...servers].sort().join(' ')
 }

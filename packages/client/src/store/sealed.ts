@@ -1,0 +1,202 @@
+// Encryption at rest, between the client and any other store: what tells a server's secrets apart from noise (partial
+// hints, checkpoints, pending batches, effects) is sealed with AES-256-GCM under a key that the platform keeps and does
+// not export. The head's other fields, the manifest and the directory are public and stay readable.
+//
+// Every value is bound to what it is, to its hint, to the roles of the two servers, and to its version. So whoever can
+// write the disk but not use the key cannot move a pending batch to another version, reorder effects, pass one hint's
+// value off as another's, or exchange the roles: it does not unseal, and the state is unreadable (S3).
+//
+// What this buys: script that reads the database (a malicious dependency, an extension) can use the key while it runs,
+// but cannot carry the hint away to read it elsewhere; remains of deleted rows in the database's files are noise without
+// the key. What it does not: the key lies in the same profile, which browsers protect no better than the rest, so a copy
+// of the whole profile is a copy of the state. And an old state put back whole, or the newest effects cut off together
+// with the head's version, is in order as far as any seal can tell: that is rollback, and the fence's to see (S8).
+
+import { equalBytes, toHex } from '@pirouette/protocol'
+import {
+  type HintRecord,
+  type StateHead,
+  StateMovedError,
+  type StateStore,
+  StateUnreadableError,
+  type StoredHint,
+} from './store.js'
+
+type Kind = 'partial' | 'checkpoint' | 'pending' | 'effect'
+
+// The stored form: magic, nonce, ciphertext with its tag. A later form has another magic.
+const MAGIC = new TextEncoder().encode('PIRs\x01')
+const NONCE_BYTES = 12
+// Random nonces of 96 bits are good for 2^32 values under one key; a hint of 2^30 lookups is long gone by then.
+const ALGORITHM = 'AES-GCM'
+
+/** A key to seal with. It cannot be exported. */
+export async function newSealingKey(): Promise<CryptoKey> {
+  return await crypto.subtle.generateKey({ name: ALGORITHM, length: 256 }, false, ['encrypt', 'decrypt'])
+}
+
+export class SealedStore implements StateStore {
+  readonly durable: boolean
+  readonly #inner: StateStore
+  readonly #key: () => Promise<CryptoKey>
+  /** of the hint last seen: all its values are bound to it, and it never changes */
+  #record: HintRecord | undefined
+
+  /** `key` is asked at every use: it may change with the store under it. */
+  constructor(inner: StateStore, key: () => Promise<CryptoKey>) {
+    this.durable = inner.durable
+    this.#inner = inner
+    this.#key = key
+  }
+
+  async read(): Promise<StateHead | undefined> {
+    const head = await this.#inner.read()
+    if (head === undefined) return undefined
+    this.#record = head.record
+    const { pending, version } = head
+    return { ...head, pending: pending && (await this.#open(head.record, 'pending', version, pending)) }
+  }
+
+  async readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+    const record = await this.#recordOf(hintId)
+    const { partial, directory } = await this.#inner.readPartial(hintId)
+    return { partial: await this.#open(record, 'partial', 0, partial), directory }
+  }
+
+  async readHint(hintId: Uint8Array): Promise<StoredHint> {
+    const record = await this.#recordOf(hintId)
+    const { version, checkpoint, effects, directory } = await this.#inner.readHint(hintId)
+    return {
+      version,
+      checkpoint: await this.#open(record, 'checkpoint', version, checkpoint),
+      effects: await this.#openEffects(record, version, effects),
+      directory,
+    }
+  }
+
+  async readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+    const record = await this.#recordOf(hintId)
+    const effects = await this.#inner.readEffects(hintId, from)
+    return effects && (await this.#openEffects(record, from, effects))
+  }
+
+  async begin(
+    record: HintRecord,
+    partial: Uint8Array,
+    directory: Uint8Array,
+    replaces: Uint8Array | undefined,
+  ): Promise<void> {
+    const sealed = await this.#seal(record, 'partial', 0, partial)
+    await this.#inner.begin(record, sealed, directory, replaces ?? (await this.#unsealable()))
+    this.#record = record
+  }
+
+  async putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
+    const record = await this.#recordOf(hintId)
+    await this.#inner.putPartial(hintId, await this.#seal(record, 'partial', 0, partial))
+  }
+
+  async complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
+    await this.#inner.complete(hintId, await this.#seal(await this.#recordOf(hintId), 'checkpoint', 0, checkpoint))
+  }
+
+  async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
+    const record = await this.#recordOf(hintId)
+    try {
+      await this.#inner.putPending(hintId, version, await this.#seal(record, 'pending', version, pending))
+    } catch (error) {
+      if (!(error instanceof StateMovedError)) throw error
+      // Sealed twice, the same bytes look different. If they are what is pending, they are stored again as they are
+      // sealed already, and the store below sees no change.
+      const head = await this.#inner.read()
+      if (head?.pending === undefined || head.version !== version) throw error
+      if (!equalBytes(head.record.hintId, hintId)) throw error
+      if (!equalBytes(await this.#open(record, 'pending', version, head.pending), pending)) throw error
+      await this.#inner.putPending(hintId, version, head.pending)
+    }
+  }
+
+  async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
+    const record = await this.#recordOf(hintId)
+    return await this.#inner.commit(hintId, version, await this.#seal(record, 'effect', version, effect))
+  }
+
+  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    const record = await this.#recordOf(hintId)
+    await this.#inner.putCheckpoint(hintId, version, await this.#seal(record, 'checkpoint', version, checkpoint))
+  }
+
+  condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
+    return this.#inner.condemn(hintId, culprit)
+  }
+
+  async discard(hintId: Uint8Array | undefined): Promise<void> {
+    await this.#inner.discard(hintId ?? (await this.#unsealable()))
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close()
+  }
+
+  async #recordOf(hintId: Uint8Array): Promise<HintRecord> {
+    if (this.#record === undefined || !equalBytes(this.#record.hintId, hintId)) {
+      this.#record = (await this.#inner.read())?.record
+    }
+    if (this.#record === undefined) throw new StateMovedError('no state is stored')
+    if (!equalBytes(this.#record.hintId, hintId)) throw new StateMovedError('the stored state is of another hint')
+    return this.#record
+  }
+
+  /** The id of a hint whose head only the store below can read: to callers it is an unreadable state, without id. */
+  async #unsealable(): Promise<Uint8Array | undefined> {
+    let hintId: Uint8Array | undefined
+    try {
+      hintId = (await this.#inner.read())?.record.hintId
+      await this.read()
+      return undefined
+    } catch (error) {
+      if (error instanceof StateUnreadableError) return hintId
+      throw error
+    }
+  }
+
+  async #openEffects(record: HintRecord, from: number, effects: readonly Uint8Array[]): Promise<Uint8Array[]> {
+    return await Promise.all(effects.map((effect, i) => this.#open(record, 'effect', from + i, effect)))
+  }
+
+  async #seal(record: HintRecord, kind: Kind, version: number, value: Uint8Array): Promise<Uint8Array> {
+    const iv = crypto.getRandomValues(new Uint8Array(NONCE_BYTES))
+    const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version) }
+    const ciphertext = await crypto.subtle.encrypt(parameters, await this.#key(), value as Uint8Array<ArrayBuffer>)
+    const sealed = new Uint8Array(MAGIC.length + NONCE_BYTES + ciphertext.byteLength)
+    sealed.set(MAGIC)
+    sealed.set(iv, MAGIC.length)
+    sealed.set(new Uint8Array(ciphertext), MAGIC.length + NONCE_BYTES)
+    return sealed
+  }
+
+  async #open(record: HintRecord, kind: Kind, version: number, sealed: Uint8Array): Promise<Uint8Array> {
+    const unreadable = () => new StateUnreadableError(`the stored ${kind} does not unseal: lost key, or tampered with`)
+    if (!equalBytes(sealed.subarray(0, MAGIC.length), MAGIC)) throw unreadable()
+    const [iv, ciphertext] = [
+      sealed.slice(MAGIC.length, MAGIC.length + NONCE_BYTES),
+      sealed.slice(MAGIC.length + NONCE_BYTES),
+    ]
+    const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version) }
+    const key = await this.#key()
+    return await crypto.subtle.decrypt(parameters, key, ciphertext).then(
+      plaintext => new Uint8Array(plaintext),
+      () => {
+        throw unreadable()
+      },
+    )
+  }
+}
+
+/** The additional data of a seal. JSON, because it is unambiguous for strings and numbers. */
+function boundTo(record: HintRecord, kind: Kind, version: number): Uint8Array<ArrayBuffer> {
+  const { hintId, retrieveServer, refreshServer } = record
+  return new TextEncoder().encode(
+    JSON.stringify(['pirouette', kind, version, toHex(hintId), retrieveServer, refreshServer]),
+  )
+}
