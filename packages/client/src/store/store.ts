@@ -136,21 +136,17 @@ export interface StateStore {
   close(): Promise<void>
 }
 
-/** A store, and what it is worth. */
-export interface OpenedStore {
+/** A store that outlives the page, and what it is worth. */
+export interface DurableStore {
   readonly store: StateStore
   /** secrets are encrypted at rest under a key that cannot be exported; see sealed.ts for what that buys */
   readonly sealed: boolean
   /** whether the platform has confirmed that what must be durable is flushed before a promise resolves (S1) */
   readonly durability: 'strict' | 'unconfirmed'
   /**
-   * Removes what is stored for other pairs of servers that have one server in common with this pair (S5). Condemned
-   * states stay: they hold no secrets, and going to other servers and back must not end a condemnation.
+   * Removes what is stored for other pairs of servers that have one server in common with this pair (S5); resolves to
+   * whether there was any. Condemned states stay: they hold no secrets, and going to other servers and back must not end
+   * a condemnation. So do states that another process has open.
    */
-  discardOthers(): Promise<void>
-}
-
-/** What a state is filed under: the two servers' names, whichever way round. Names are URLs, without spaces. */
-export function identityOf(servers: readonly [string, string]): string {
-  return [...servers].sort().join(' ')
+  discardOthers(): Promise<boolean>
 }

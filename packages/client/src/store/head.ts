@@ -1,0 +1,57 @@
+// The stored form of a head, and its checks: nothing that was stored is trusted to be what it was (S3).
+
+import type { StoredHead } from './rules.js'
+import { type StateHead, StateUnreadableError } from './store.js'
+
+/** The one format so far. A reader refuses any other. */
+export const FORMAT = 1
+
+/** What is written. */
+export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
+  return { format: FORMAT, ...head }
+}
+
+/** A head from what was read. Throws StateUnreadableError for anything that `toRow` has not made. */
+export function fromRow(row: unknown): StoredHead {
+  const { format, ...head } = Object(row) as Partial<ReturnType<typeof toRow>>
+  if (format !== FORMAT) {
+    throw new StateUnreadableError(`the stored state is of format ${format}; this software reads format ${FORMAT}`)
+  }
+  if (!isHead(head)) throw new StateUnreadableError('the stored head is torn or foreign')
+  return head
+}
+
+function isHead(head: Partial<StoredHead>): head is StoredHead {
+  const { record, stage, version, checkpointVersion, journalBytes, pending, condemned } = head
+  return (
+    isBytes(record?.hintId) &&
+    record.hintId.length === 16 &&
+    isText(record.retrieveServer) &&
+    isText(record.refreshServer) &&
+    isBytes(record.manifest) &&
+    isStage(stage) &&
+    isCount(version) &&
+    isCount(checkpointVersion) &&
+    checkpointVersion <= version &&
+    (stage === 'whole' || (version === 0 && pending === undefined)) &&
+    isCount(journalBytes) &&
+    (pending === undefined || isBytes(pending)) &&
+    (condemned === undefined || condemned.culprit === undefined || isText(condemned.culprit))
+  )
+}
+
+export function isBytes(value: unknown): value is Uint8Array {
+  return value instanceof Uint8Array
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isStage(value: unknown): value is StateHead['stage'] {
+  return value === 'partial' || value === 'whole'
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}

@@ -1,0 +1,416 @@
+// State in a browser: one IndexedDB database an origin, shared by its tabs.
+//
+//   heads    identity                        → the head's row (head.ts)
+//   values   [identity, hint, kind, version] → partial, checkpoint, directory: bytes
+//   journal  [identity, hint, version]       → the effect that leads from `version` to the next: bytes
+//   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
+//
+// Identity is the pair of servers. All of one hint's rows carry its id, so that nothing of one hint is read as another's.
+//
+// Every method is one transaction: it reads the head, asks rules.ts, writes. Nothing but requests to the database is
+// awaited in between, so it is atomic, and transactions on the same rows run one after another, whichever tabs they come
+// from (S4).
+//
+// Durability. What a server may come to see rests on a *strict* transaction: flushed to the disk before its promise
+// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). Three may:
+//
+//   commit          the pending batch and its version are back. It is sent again, the same bytes; the same answers have
+//                   the same effect. No later batch can have been sent: putting that one flushed the commit before it.
+//   putPartial      the partitions folded since are downloaded again.
+//   putCheckpoint   the old checkpoint is back, and with it, in the same transaction, the journal that follows it.
+//
+// Should an engine lose an earlier transaction and keep a later one, effects are missing from the journal, which is
+// counted whenever it is read: unreadable, and the offline phase runs again (S3).
+
+import { toHex } from '@pirouette/protocol'
+import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
+import { fromRow, isBytes, toRow } from './head.js'
+import * as rules from './rules.js'
+import { newSealingKey, SealedStore } from './sealed.js'
+import {
+  type DurableStore,
+  type HintRecord,
+  type StateHead,
+  StateMovedError,
+  type StateStore,
+  StateUnreadableError,
+  type StoredHint,
+  StoreFullError,
+  StoreUnavailableError,
+} from './store.js'
+
+const DATABASE = 'pirouette'
+const SCHEMA_VERSION = 1
+
+type Kind = 'partial' | 'checkpoint' | 'directory'
+
+// Values are unknown: what is stored is checked before it is used.
+interface Schema extends DBSchema {
+  heads: { key: string; value: unknown }
+  values: { key: [identity: string, hint: string, kind: Kind, version: number]; value: unknown }
+  journal: { key: [identity: string, hint: string, version: number]; value: unknown }
+  keys: { key: string; value: unknown }
+}
+
+type Database = IDBPDatabase<Schema>
+const STORES = ['heads', 'values', 'journal', 'keys'] as const
+type Reading = IDBPTransaction<Schema, typeof STORES, 'readonly'>
+type Writing = IDBPTransaction<Schema, typeof STORES, 'readwrite'>
+
+/** The state of a pair of servers, in this origin's IndexedDB. Throws StoreUnavailableError, StoreFullError. */
+export async function openIndexedDbStore(servers: readonly [string, string]): Promise<DurableStore> {
+  const store = new IndexedDbStore([...servers].sort().join(' '))
+  try {
+    const durability = await store.confirmDurability()
+    const sealed = await store.canSeal()
+    return {
+      store: sealed ? new SealedStore(store, () => store.sealingKey()) : store,
+      sealed,
+      durability,
+      discardOthers: () => store.discardOthers(),
+    }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+export class IndexedDbStore implements StateStore {
+  readonly durable = true
+  readonly #identity: string
+  #closed = false
+  // Both are made anew when the connection is lost.
+  #connection: Promise<Database> | undefined
+  #key: Promise<CryptoKey> | undefined
+
+  /** `identity`: the two servers' names in ascending order, a space between them. They are URLs and have none. */
+  constructor(identity: string) {
+    this.#identity = identity
+  }
+
+  /** Browsers have let a page ask for strict durability since Chromium 83, Safari 15 and Firefox 126. */
+  async confirmDurability(): Promise<DurableStore['durability']> {
+    return await this.#write('strict', async tx => (tx.durability === 'strict' ? 'strict' : 'unconfirmed'))
+  }
+
+  /** Not on insecure origins, which have no WebCrypto, nor where a browser refuses to keep keys (some private windows). */
+  async canSeal(): Promise<boolean> {
+    if (globalThis.crypto?.subtle === undefined) return false
+    try {
+      await this.sealingKey()
+      return true
+    } catch (error) {
+      if (error instanceof Error && isDomException(error.cause, 'DataCloneError')) return false
+      throw error
+    }
+  }
+
+  /** The identity's key; made if there is none, or one that does not work: then what it sealed is unreadable. */
+  sealingKey(): Promise<CryptoKey> {
+    this.#key ??= this.#obtainKey().catch((error: unknown) => {
+      this.#key = undefined
+      throw error
+    })
+    return this.#key
+  }
+
+  async #obtainKey(): Promise<CryptoKey> {
+    const fresh = await newSealingKey() // before the transaction, in case it is needed
+    return await this.#write('strict', async tx => {
+      const keys = tx.objectStore('keys')
+      const kept = await keys.get(this.#identity)
+      if (kept instanceof CryptoKey) return kept
+      await keys.put(fresh, this.#identity)
+      return fresh
+    })
+  }
+
+  async read(): Promise<StateHead | undefined> {
+    return await this.#read(tx => this.#head(tx))
+  }
+
+  async readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+    return await this.#read(async tx => {
+      rules.usable(await this.#head(tx), hintId, 'partial')
+      return {
+        partial: await this.#value(tx, hintId, 'partial', 0),
+        directory: await this.#value(tx, hintId, 'directory', 0),
+      }
+    })
+  }
+
+  async readHint(hintId: Uint8Array): Promise<StoredHint> {
+    return await this.#read(async tx => {
+      const head = rules.usable(await this.#head(tx), hintId, 'whole')
+      const version = head.checkpointVersion
+      return {
+        version,
+        checkpoint: await this.#value(tx, hintId, 'checkpoint', version),
+        effects: await this.#effects(tx, head, version),
+        directory: await this.#value(tx, hintId, 'directory', 0),
+      }
+    })
+  }
+
+  async readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+    return await this.#read(async tx => {
+      const head = rules.reaching(await this.#head(tx), hintId, from)
+      return from < head.checkpointVersion ? undefined : await this.#effects(tx, head, from)
+    })
+  }
+
+  async begin(
+    record: HintRecord,
+    partial: Uint8Array,
+    directory: Uint8Array,
+    replaces: Uint8Array | undefined,
+  ): Promise<void> {
+    await this.#write('strict', async tx => {
+      const head = rules.begun(await this.#replaceable(tx, replaces), record, replaces)
+      const values = tx.objectStore('values')
+      await Promise.all([
+        ...this.#erase(tx),
+        values.put(partial, this.#valueKey(record.hintId, 'partial', 0)),
+        values.put(directory, this.#valueKey(record.hintId, 'directory', 0)),
+        this.#putHead(tx, head),
+      ])
+    })
+  }
+
+  async putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
+    await this.#write('relaxed', async tx => {
+      rules.usable(await this.#head(tx), hintId, 'partial')
+      await tx.objectStore('values').put(partial, this.#valueKey(hintId, 'partial', 0))
+    })
+  }
+
+  async complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
+    await this.#write('strict', async tx => {
+      const head = rules.completed(await this.#head(tx), hintId)
+      const values = tx.objectStore('values')
+      await Promise.all([
+        values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', 0)),
+        values.delete(this.#valueKey(hintId, 'partial', 0)),
+        this.#putHead(tx, head),
+      ])
+    })
+  }
+
+  async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
+    // The same bytes again are written again: whoever put them first may not have lived to see them flushed.
+    await this.#write('strict', async tx => {
+      await this.#putHead(tx, rules.withPending(await this.#head(tx), hintId, version, pending))
+    })
+  }
+
+  async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
+    return await this.#write('relaxed', async tx => {
+      const head = rules.committed(await this.#head(tx), hintId, version, effect.length)
+      await Promise.all([
+        tx.objectStore('journal').put(effect, [this.#identity, toHex(hintId), version]),
+        this.#putHead(tx, head),
+      ])
+      return { journalBytes: head.journalBytes }
+    })
+  }
+
+  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    await this.#write('relaxed', async tx => {
+      const before = await this.#head(tx)
+      const head = rules.checkpointed(before, hintId, version)
+      const journalBytes = rules.totalBytes(await this.#effects(tx, head, version))
+      const values = tx.objectStore('values')
+      const hint = [this.#identity, toHex(hintId)]
+      await Promise.all([
+        values.delete(this.#valueKey(hintId, 'checkpoint', before!.checkpointVersion)),
+        values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', version)),
+        tx.objectStore('journal').delete(IDBKeyRange.bound(hint, [...hint, version], false, true)),
+        this.#putHead(tx, { ...head, journalBytes }),
+      ])
+    })
+  }
+
+  async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
+    await this.#write('strict', async tx => {
+      const head = rules.condemned(await this.#head(tx), hintId, culprit)
+      if (head !== undefined) await Promise.all([...this.#erase(tx), this.#putHead(tx, head)])
+    })
+  }
+
+  async discard(hintId: Uint8Array | undefined): Promise<void> {
+    await this.#write('strict', async tx => {
+      rules.assertDiscardable(await this.#replaceable(tx, hintId), hintId)
+      await Promise.all(this.#erase(tx))
+    })
+  }
+
+  /** See DurableStore. */
+  async discardOthers(): Promise<boolean> {
+    const ours = this.#identity.split(' ')
+    return await this.#write('strict', async tx => {
+      let found = false
+      for (const identity of await tx.objectStore('heads').getAllKeys()) {
+        if (identity === this.#identity || !identity.split(' ').some(server => ours.includes(server))) continue
+        const other = new IndexedDbStore(identity)
+        if ((await other.#replaceable(tx, undefined))?.condemned !== undefined) continue
+        await Promise.all([...other.#erase(tx), tx.objectStore('keys').delete(identity)])
+        found = true
+      }
+      return found
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const database = await this.#connection?.catch(() => undefined)
+    database?.close()
+  }
+
+  async #head(tx: Reading | Writing): Promise<rules.StoredHead | undefined> {
+    const row = await tx.objectStore('heads').get(this.#identity)
+    return row === undefined ? undefined : fromRow(row)
+  }
+
+  /** The head, where one that cannot be read counts as none if `hintId` is undefined. */
+  async #replaceable(tx: Writing, hintId: Uint8Array | undefined): Promise<rules.StoredHead | undefined> {
+    return await this.#head(tx).catch((error: unknown) => {
+      if (error instanceof StateUnreadableError && hintId === undefined) return undefined
+      throw error
+    })
+  }
+
+  #putHead(tx: Writing, head: rules.StoredHead): Promise<unknown> {
+    return tx.objectStore('heads').put(toRow(head), this.#identity)
+  }
+
+  /** Removes everything of this identity but its key. */
+  #erase(tx: Writing): Promise<unknown>[] {
+    const all = IDBKeyRange.bound([this.#identity], [this.#identity, []]) // an array sorts after every string
+    return [
+      tx.objectStore('heads').delete(this.#identity),
+      tx.objectStore('values').delete(all),
+      tx.objectStore('journal').delete(all),
+    ]
+  }
+
+  #valueKey(hintId: Uint8Array, kind: Kind, version: number): Schema['values']['key'] {
+    return [this.#identity, toHex(hintId), kind, version]
+  }
+
+  async #value(tx: Reading, hintId: Uint8Array, kind: Kind, version: number): Promise<Uint8Array> {
+    const value = await tx.objectStore('values').get(this.#valueKey(hintId, kind, version))
+    if (!isBytes(value)) throw new StateUnreadableError(`the stored ${kind} is missing or torn`)
+    return value
+  }
+
+  /** All effects from version `from` on: as many as lead to the head's version, or the state is unreadable. */
+  async #effects(tx: Reading | Writing, head: rules.StoredHead, from: number): Promise<Uint8Array[]> {
+    const hint = [this.#identity, toHex(head.record.hintId)]
+    const effects = await tx.objectStore('journal').getAll(IDBKeyRange.bound([...hint, from], [...hint, []]))
+    if (effects.length !== head.version - from || !effects.every(isBytes)) {
+      throw new StateUnreadableError('effects are missing from the stored journal')
+    }
+    return effects
+  }
+
+  async #read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
+    const database = await this.#connect()
+    return await run(() => database.transaction(STORES, 'readonly'), work)
+  }
+
+  async #write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
+    const database = await this.#connect()
+    return await run(() => database.transaction(STORES, 'readwrite', { durability }), work)
+  }
+
+  async #connect(): Promise<Database> {
+    if (this.#closed) throw new StoreUnavailableError('this store is closed')
+    if (this.#connection === undefined) {
+      const lost = () => {
+        if (this.#connection !== connection) return
+        this.#connection = undefined
+        this.#key = undefined
+      }
+      const connection = connect(lost)
+      this.#connection = connection
+      connection.catch(lost)
+    }
+    return await this.#connection
+  }
+}
+
+/**
+ * Opens the database. `lost` is called when the connection has ended for a reason other than `close()`. The next call
+ * connects anew; if the database was deleted, it finds no state.
+ */
+function connect(lost: () => void): Promise<Database> {
+  return new Promise((resolve, reject) => {
+    const refuse = (cause: unknown) => reject(asStoreError(cause))
+    let refused = false
+    const opening = Promise.resolve().then(() =>
+      openDB<Schema>(DATABASE, SCHEMA_VERSION, {
+        upgrade(database, oldVersion) {
+          // Version 1: the four stores.
+          if (oldVersion < 1) for (const name of STORES) database.createObjectStore(name)
+        },
+        // A tab that does not let go of an older version. Ours all do, see `blocking`.
+        blocked() {
+          refused = true
+          reject(new StoreUnavailableError('another tab keeps an older version of the state open; close it'))
+        },
+        // Another tab wants to delete the database, or to bring it to a newer version. It must not wait for this one.
+        blocking(_current, _wanted, event) {
+          ;(event.target as IDBDatabase).close()
+          lost()
+        },
+        // The browser has broken the connection off: site data cleared, a disk that failed.
+        terminated: lost,
+      }),
+    )
+    opening.then(database => (refused ? database.close() : resolve(database)), refuse)
+  })
+}
+
+/** Runs `work` in a transaction and waits until that is complete. Any failure aborts it whole. */
+async function run<T, Tx extends Reading | Writing>(begin: () => Tx, work: (tx: Tx) => Promise<T>): Promise<T> {
+  let tx: Tx | undefined
+  let ended: Promise<unknown> | undefined
+  try {
+    tx = begin()
+    ended = tx.done.catch((error: unknown) => error ?? new StoreUnavailableError('a transaction failed'))
+    const result = await work(tx)
+    const failure = await ended
+    if (failure !== undefined) throw failure
+    return result
+  } catch (error) {
+    try {
+      tx?.abort()
+    } catch {} // it has ended
+    // A request that failed because its transaction was aborted does not know why; the transaction does.
+    const reason = isDomException(error, 'AbortError') ? await ended : error
+    throw asStoreError(reason)
+  }
+}
+
+function asStoreError(error: unknown): Error {
+  const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
+  if (known.some(type => error instanceof type)) return error as Error
+  if (isDomException(error, 'QuotaExceededError')) {
+    return new StoreFullError('the state does not fit into what the browser grants this origin', { cause: error })
+  }
+  // A row whose file is gone or cannot be decoded.
+  if (isDomException(error, 'NotReadableError', 'DataError')) {
+    return new StateUnreadableError('a stored row cannot be read', { cause: error })
+  }
+  if (isDomException(error, 'VersionError')) {
+    return new StoreUnavailableError('a newer version of this software has used this database; reload', {
+      cause: error,
+    })
+  }
+  return new StoreUnavailableError('IndexedDB is refused or has failed', { cause: error })
+}
+
+/** By name: what a QuotaExceededError is an instance of differs between browsers. */
+function isDomException(error: unknown, ...names: string[]): boolean {
+  return names.includes((error as Error | undefined)?.name ?? '')
+}
