@@ -61,7 +61,7 @@ export class RigClient {
     this.#environment = {
       ...platformEnvironment((url, init) => this.#fetch(url, init)),
       clock: this.#clock,
-      openStore: async () => this.store,
+      openStore: async () => ({ store: this.store, storage: 'memory' }),
       random: bytes => Uint8Array.from({ length: bytes }, () => words.next() & 0xff),
     }
   }

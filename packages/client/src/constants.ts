@@ -26,3 +26,22 @@ export const ERROR_REPLY_BYTES = 4096
 
 /** Incidents kept for `stats`; older ones are forgotten. */
 export const INCIDENTS_KEPT = 100
+
+/**
+ * How long a tab waits for another that holds the lock before it goes ahead without. Longer than a lookup of 64 KiB
+ * takes at its worst (three attempts, 38 s): whoever holds on for longer is most likely frozen. If it is not, both send
+ * the same bytes, and one of them finds that the other has finished.
+ */
+export const LOCK_PATIENCE_MS = 45_000
+
+/** How often one operation starts over because another tab has moved the state on, before it is given up. */
+export const ROUNDS = 32
+
+/**
+ * Failures of the store in a row after which a map that only prefers durable storage goes on without. One may be a
+ * connection that the browser has closed and that opens again.
+ */
+export const STORE_FAILURES = 2
+
+/** Bytes of effects below which no checkpoint is written, however small the hint: they are read in milliseconds. */
+export const LEAST_JOURNAL_BYTES = 256 * 1024

@@ -3,6 +3,7 @@
 
 import { type Core, discardCore } from '@pirouette/wasm'
 import { CondemnedError, StorageError, UnsupportedError } from './errors.js'
+import { StateUnreadableError } from './store/store.js'
 
 const dead = new WeakSet<Core>()
 
@@ -18,16 +19,36 @@ export function assertAlive(core: Core): void {
 
 /** Runs `work`, which calls into `core`, and turns what the core refuses into this package's errors. */
 export function inCore<T>(core: Core, work: () => T): T {
+  try {
+    return guarded(core, work)
+  } catch (error) {
+    throw translated(error)
+  }
+}
+
+/** Runs `work`, which has the core read stored bytes. Whatever it refuses of them is a StateUnreadableError (S3). */
+export function readBack<T>(core: Core, work: () => T): T {
+  try {
+    return guarded(core, work)
+  } catch (error) {
+    const code = coreCode(error)
+    // `layout` says that memory does not suffice, which is not the bytes' fault.
+    if (!UNREADABLE.has(code)) throw translated(error)
+    throw new StateUnreadableError(`the core refuses what is stored (${code})`, { cause: error })
+  }
+}
+
+const UNREADABLE = new Set<string | undefined>(['state', 'length', 'index', 'directory', 'phase'])
+
+function guarded<T>(core: Core, work: () => T): T {
   assertAlive(core)
   try {
     return work()
   } catch (error) {
-    if (error instanceof WebAssembly.RuntimeError) {
-      dead.add(core)
-      discardCore(core)
-      throw trapped(error)
-    }
-    throw translated(error)
+    if (!(error instanceof WebAssembly.RuntimeError)) throw error
+    dead.add(core)
+    discardCore(core)
+    throw trapped(error)
   }
 }
 

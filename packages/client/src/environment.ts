@@ -1,10 +1,11 @@
-// Everything the client takes from outside: time, network, chance, storage and the WebAssembly core. Passed in, so that
-// tests can control every await; nothing else in this package reaches for a global that does any of it.
+// Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
+// so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
 import { type Core, loadCore } from '@pirouette/wasm'
 import { UnsupportedError } from './errors.js'
+import { type Locks, platformLocks } from './locks.js'
+import type { OpenStore } from './storage.js'
 import { MemoryStore } from './store/memory.js'
-import type { StateStore } from './store/store.js'
 
 export interface Clock {
   /** milliseconds; only differences are used */
@@ -21,16 +22,18 @@ export interface Environment {
   readonly fetch: Fetch
   /** that many bytes nobody can predict */
   readonly random: (bytes: number) => Uint8Array
-  /** a store for a new map */
-  readonly openStore: () => Promise<StateStore>
+  /** the state of one identity */
+  readonly openStore: OpenStore
+  /** one tab at a time */
+  readonly locks: Locks
   readonly loadCore: () => Promise<Core>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
   readonly pause: () => Promise<void>
 }
 
-/** The platform's own, in browsers, workers and Node. `fetch` replaces the network. */
-export function platformEnvironment(fetch: Fetch = platformFetch): Environment {
-  return { clock: platformClock, fetch, random, openStore, loadCore, pause }
+/** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `openStore` the storage. */
+export function platformEnvironment(fetch: Fetch = platformFetch, openStore: OpenStore = platformStore): Environment {
+  return { clock: platformClock, fetch, random, openStore, locks: platformLocks, loadCore, pause }
 }
 
 const platformClock: Clock = {
@@ -52,9 +55,7 @@ function random(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
 
-async function openStore(): Promise<StateStore> {
-  return new MemoryStore()
-}
+const platformStore: OpenStore = async () => ({ store: new MemoryStore(), storage: 'memory' })
 
 /** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */
 interface Pauses {

@@ -1,15 +1,16 @@
-// A hint and what belongs to it for life: the manifest it was made under, the directory, and which server has which
-// role. Replaced as a whole by `reset()`; nothing of one hint is ever carried over to the next.
+// A hint and what belongs to it for life: its id, the manifest it was made under, the directory, and which server has
+// which role. Nothing of one hint is ever carried over to the next.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { ClientHandle, Core, DirectoryHandle, RoleNumber } from '@pirouette/wasm'
-import { assertAlive, inCore, release } from './core.js'
-import { CondemnedError, type PirouetteError, StorageError } from './errors.js'
+import type { ClientHandle, Core, DirectoryHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm'
+import { inCore, release } from './core.js'
+import { StorageError } from './errors.js'
 import type { ServerPair } from './servers.js'
 import type { HintRecord } from './store/store.js'
 
 export class Hint {
   readonly core: Core
+  readonly record: HintRecord
   readonly manifest: Manifest
   readonly client: ClientHandle
   /** undefined in a keyless database */
@@ -20,10 +21,11 @@ export class Hint {
   readonly hintBytes: number
   /** bytes of permutations, 2·Q·M */
   readonly permutationBytes: number
-  #trouble: (() => PirouetteError) | undefined
+  #lost = false
 
-  constructor(parts: Pick<Hint, 'core' | 'manifest' | 'client' | 'directory' | 'roles'>) {
+  constructor(parts: Pick<Hint, 'core' | 'record' | 'manifest' | 'client' | 'directory' | 'roles'>) {
     this.core = parts.core
+    this.record = parts.record
     this.manifest = parts.manifest
     this.client = parts.client
     this.directory = parts.directory
@@ -32,20 +34,19 @@ export class Hint {
     this.permutationBytes = inCore(this.core, () => this.client.permutationBytes)
   }
 
-  /** Throws why this hint must not be used, if it must not. */
+  /** batches applied */
+  get version(): number {
+    return inCore(this.core, () => this.client.version)
+  }
+
+  /** Throws if this hint must not be used any more. */
   assertUsable(): void {
-    assertAlive(this.core)
-    if (this.#trouble !== undefined) throw this.#trouble()
+    if (this.#lost) throw new StorageError('the last change could not be stored; call reset(), or open() anew')
   }
 
-  /** A server's answer failed verification; without a culprit, the local state is at fault. */
-  condemn(culprit: string | undefined): void {
-    this.#trouble ??= () => new CondemnedError(culprit)
-  }
-
-  /** The store has not taken an effect that the parities have: they no longer agree. */
+  /** The store has not taken an effect that the parities have, and cannot give them back: they no longer agree. */
   lose(): void {
-    this.#trouble ??= () => new StorageError('the last change could not be stored; call reset(), or open() anew')
+    this.#lost = true
   }
 
   /** Overwrites and frees the secrets. */
@@ -55,9 +56,47 @@ export class Hint {
   }
 }
 
-/** What the store keeps from the start: roles by name, so that the order of `servers` never matters (S5). */
-export function hintRecord(hint: Hint, servers: ServerPair, manifestBytes: Uint8Array): HintRecord {
+/** What every stored form of a hint is bound to: the hash of its manifest. */
+export function bindingOf(core: Core, manifestBytes: Uint8Array): Uint8Array {
+  return inCore(core, () => core.blake3(manifestBytes))
+}
+
+/** The id in the stored form of a hint or half-made hint: all forms carry it at one place (core/src/state/frame.rs). */
+export function hintIdIn(stored: Uint8Array): Uint8Array {
+  return stored.slice(8, 24)
+}
+
+/** A new hint's record. Roles are drawn once for its life, at random, and bound to servers by name (S5). */
+export function drawRecord(
+  hintId: Uint8Array,
+  manifest: Uint8Array,
+  servers: ServerPair,
+  random: (bytes: number) => Uint8Array,
+): HintRecord {
   const [a, b] = [servers[0].name, servers[1].name]
-  const [retrieveServer, refreshServer] = hint.roles[0] === 0 ? [a, b] : [b, a]
-  return { retrieveServer, refreshServer, manifest: manifestBytes }
+  // A role that followed from a server's name or position would be as good, until one of them changes.
+  const [retrieveServer, refreshServer] = (random(1)[0]! & 1) === 0 ? [a, b] : [b, a]
+  return { hintId, retrieveServer, refreshServer, manifest }
+}
+
+/** Whether a state belongs to these two servers, in whatever roles. */
+export function belongsTo({ retrieveServer, refreshServer }: HintRecord, servers: ServerPair): boolean {
+  const names = [retrieveServer, refreshServer].sort()
+  return names[0] === servers[0].name && names[1] === servers[1].name
+}
+
+export function rolesOf({ retrieveServer }: HintRecord, servers: ServerPair): readonly [RoleNumber, RoleNumber] {
+  return retrieveServer === servers[0].name ? [0, 1] : [1, 0]
+}
+
+/** Runs `work` with a layout handle, and frees it. */
+export function withLayout<T>(core: Core, manifest: Manifest, work: (layout: LayoutHandle) => T): T {
+  const layout = inCore(core, () =>
+    core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords),
+  )
+  try {
+    return work(layout)
+  } finally {
+    release(core, layout)
+  }
 }

@@ -16,8 +16,10 @@ export {
   VersionError,
 } from './errors.js'
 export { type Estimate, estimate } from './estimate.js'
+export type { MapEvent, OnEvent, StorageKind } from './events.js'
 export type { Key, Normalize } from './keys.js'
 export type { CallOptions, ManyOptions, PirouetteMap, ResetOptions } from './map.js'
 export { type OpenOptions, open } from './open.js'
 export type { OnProgress, Progress } from './progress.js'
 export type { Incident, Stats, Traffic } from './stats.js'
+export type { Identity, OpenedStore, OpenStore, StoragePreference } from './storage.js'

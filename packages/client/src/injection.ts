@@ -2,6 +2,15 @@
 // gives up the privacy this package is for.
 
 export { type Clock, type Environment, type Fetch, platformEnvironment } from './environment.js'
+export type { Locks } from './locks.js'
 export { type OpenWithOptions, openWith } from './open.js'
+export type { Identity, OpenedStore, OpenStore, StoragePreference } from './storage.js'
 export { MemoryStore } from './store/memory.js'
-export type { HintRecord, StateStore } from './store/store.js'
+export {
+  type HintRecord,
+  type StateHead,
+  StateMovedError,
+  type StateStore,
+  StateUnreadableError,
+  type StoredHint,
+} from './store/store.js'

@@ -6,7 +6,7 @@
 // Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until both answers have
 // been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
 // which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
-// call finishes it first.
+// operation, in this tab or another, in this life of the page or the next, finishes it first.
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest } from '@pirouette/protocol'
 import { ATTEMPTS, BACKOFF_MS } from './constants.js'
@@ -16,17 +16,28 @@ import type { Hint } from './hint.js'
 import { fromWire } from './manifest.js'
 import { sleep } from './retry.js'
 import type { StatsKeeper } from './stats.js'
-import { type StateStore, stored } from './store/store.js'
 import { type Link, postQuery } from './transport.js'
+
+/** Where intents and effects go. */
+export interface Journal {
+  /** Durable when it resolves (S1). If it throws, nothing is sent. */
+  intend(version: number, pending: Uint8Array): Promise<void>
+  /** The effect in place of the pending batch, in one step (S2). Throws if the records must not be given out. */
+  apply(version: number, effect: Uint8Array): Promise<void>
+  /** The hint's memory is in an unknown state. */
+  lose(): void
+  /** Durable when it resolves (S7). Never throws. */
+  condemn(culprit: string | undefined): Promise<void>
+}
 
 export interface Exchange {
   readonly hint: Hint
   readonly links: readonly [Link, Link]
-  readonly store: StateStore
+  readonly journal: Journal
   readonly stats: StatsKeeper
 }
 
-/** Whether a batch awaits its answers, because an earlier call could not finish it. */
+/** Whether a batch awaits its answers, because whoever began it could not finish it. */
 export function isPending(hint: Hint): boolean {
   return inCore(hint.core, () => hint.client.pending) > 0
 }
@@ -38,11 +49,12 @@ export function beginBatch(hint: Hint, indices: Uint32Array, entropy: Uint8Array
 
 /** Sends, verifies and applies the pending batch. Resolves with its records, count·ℓ bytes in query order. */
 export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
-  const { hint, store } = exchange
+  const { hint, journal } = exchange
   const { core, client } = hint
-  // Intent before traffic (S1), every time: the first attempt to store it may have failed.
+  // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
+  // finished it meanwhile.
   const { version, pending } = inCore(core, () => ({ version: client.version, pending: client.pendingBytes() }))
-  await stored(store.putPending(version, pending))
+  await journal.intend(version, pending)
 
   const both: BothAnswers = { over: false }
   const [a, b] = queries(hint)
@@ -52,13 +64,17 @@ export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
   const errors = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
   if (errors.length > 0) throw errors.find(error => error instanceof TamperedError) ?? errors[0]
 
+  // Parities and permutations go to the next state together, in the core's memory and then in the store.
+  const { records, effect } = applied(exchange)
+  await journal.apply(version, effect)
+  return records
+}
+
+function applied({ hint: { core, client }, journal }: Exchange): { records: Uint8Array; effect: Uint8Array } {
   try {
-    // Parities and permutations go to the next state together, in the core's memory and then in the store.
-    const { records, effect } = inCore(core, () => ({ records: client.recon(), effect: client.takeEffect() }))
-    await stored(store.commit({ version, effect }))
-    return records
+    return inCore(core, () => ({ records: client.recon(), effect: client.takeEffect() }))
   } catch (error) {
-    hint.lose()
+    journal.lose()
     throw error
   }
 }
@@ -113,7 +129,7 @@ async function answerOf(manifest: Manifest, link: Link, { query, count }: Reques
  * does: else one could lie again and again while the other is kept silent.
  */
 async function verify(
-  { hint, links, store }: Exchange,
+  { hint, links, journal }: Exchange,
   both: BothAnswers,
   s: 0 | 1,
   entries: Uint8Array,
@@ -126,9 +142,6 @@ async function verify(
     both.over ||= !genuine
   }
   if (genuine) return
-  hint.condemn(name)
-  const tampered = new TamperedError(name, 'its answer is not from the database both servers agreed on; call reset()')
-  // The lie is what gets reported, even if it cannot be stored as well.
-  await store.condemn(name).catch(cause => Object.assign(tampered, { cause }))
-  throw tampered
+  await journal.condemn(name)
+  throw new TamperedError(name, 'its answer is not from the database both servers agreed on; call reset()')
 }

@@ -62,6 +62,16 @@ function decode(link: Link, bytes: Uint8Array): Agreed {
   return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
 }
 
+/** A manifest out of the store, for what it says of the database; undefined if it says nothing we understand. */
+export function readManifest(bytes: Uint8Array): Manifest | undefined {
+  try {
+    return decodeManifest(bytes)
+  } catch (error) {
+    if (error instanceof WireError) return undefined
+    throw error
+  }
+}
+
 /** Runs a codec and gives what it refuses the server's name. */
 export function fromWire<T>(link: Link, decode: () => T): T {
   try {

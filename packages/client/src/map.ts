@@ -2,6 +2,7 @@
 
 import type { Environment } from './environment.js'
 import { ClosedError, UsageError } from './errors.js'
+import type { StorageKind } from './events.js'
 import { type Key, keyBytes, type Normalize } from './keys.js'
 import type { OnProgress } from './progress.js'
 import { type Found, valueAt, valuesOf } from './question.js'
@@ -55,12 +56,20 @@ export class PirouetteMap {
 
   /** The number of records, N. */
   get size(): number {
-    return this.#session.manifest.records
+    return this.#session.manifest?.records ?? 0
   }
 
   /** The version of the database this map answers from. */
   get epoch(): number {
-    return this.#session.manifest.epoch
+    return this.#session.manifest?.epoch ?? 0
+  }
+
+  /**
+   * Where the map's state is: `persistent` outlives everything but a reset of the browser's data, `best-effort` may be
+   * evicted when space runs out, `memory` ends with this page.
+   */
+  get storage(): StorageKind {
+    return this.#session.storage
   }
 
   /** What the map has cost so far. A copy. */

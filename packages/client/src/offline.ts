@@ -3,16 +3,17 @@
 // Nothing secret is sent, so everything here may be called off at any time.
 
 import { contentHash, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
-import type { ClientHandle, Core, DirectoryHandle, HintBuilderHandle } from '@pirouette/wasm'
+import type { Core, DirectoryHandle, HintBuilderHandle } from '@pirouette/wasm'
 import { together } from './abort.js'
 import { WORK_BYTES } from './constants.js'
-import { coreCode, inCore, release } from './core.js'
+import { coreCode, inCore } from './core.js'
 import type { Environment } from './environment.js'
 import { type PirouetteError, ProtocolError, ServerError, TamperedError } from './errors.js'
 import type { ProgressMeter } from './progress.js'
 import { patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { getBlob, type Link } from './transport.js'
+import { Turns } from './turns.js'
 
 /** Bytes of everything the offline phase downloads, manifests apart. */
 export function offlineBytes(manifest: Manifest): number {
@@ -31,29 +32,43 @@ interface Downloads {
 /** What a server failed with, by position in the pair. It is not asked again in this phase. */
 type Failures = [PirouetteError | undefined, PirouetteError | undefined]
 
-/** Downloads and checks everything. Throws once neither server can be used; the error names a server that lied first. */
-export async function download(
-  downloads: Downloads,
-  signal: AbortSignal,
-): Promise<{ readonly client: ClientHandle; readonly directory: DirectoryHandle | undefined }> {
-  const { core, manifest, links, progress } = downloads
-  const failures: Failures = [undefined, undefined]
-  progress.expect(offlineBytes(manifest))
-  let directory: DirectoryHandle | undefined
-  try {
-    if (manifest.keyed) {
-      progress.phase('directory')
-      directory = decodeDirectory(core, await downloadDirectory(downloads, failures, signal), manifest.records, links)
-    }
-    progress.phase('partitions')
-    return { client: await downloadPartitions(downloads, failures, signal), directory }
-  } catch (error) {
-    release(core, directory)
-    throw error
+/** How partitions are fetched. */
+export interface Manner {
+  /**
+   * One partition under way at a time instead of two, so that an interruption costs at most one: for a download that
+   * was interrupted before.
+   */
+  readonly gently: boolean
+  /** called after each partition that was folded */
+  readonly save: () => Promise<void>
+}
+
+/** One run of the offline phase. Throws once neither server can be used; the error names a server that lied first. */
+export class Download {
+  readonly #downloads: Downloads
+  readonly #failures: Failures = [undefined, undefined]
+
+  constructor(downloads: Downloads) {
+    this.#downloads = downloads
+    downloads.progress.expect(offlineBytes(downloads.manifest))
+  }
+
+  /** The directory and its bytes, from the first server whose bytes have the right hash. Empty in a keyless database. */
+  async directory(signal: AbortSignal): Promise<{ bytes: Uint8Array; handle: DirectoryHandle | undefined }> {
+    const { core, manifest, links, progress } = this.#downloads
+    if (!manifest.keyed) return { bytes: new Uint8Array(), handle: undefined }
+    progress.phase('directory')
+    const bytes = await downloadDirectory(this.#downloads, this.#failures, signal)
+    return { bytes, handle: decodeDirectory(core, bytes, manifest.records, links) }
+  }
+
+  /** All partitions that `builder` does not have yet. */
+  async partitions(builder: HintBuilderHandle, manner: Manner, signal: AbortSignal): Promise<void> {
+    this.#downloads.progress.phase('partitions')
+    await downloadPartitions(this.#downloads, this.#failures, builder, manner, signal)
   }
 }
 
-/** The directory's bytes, from the first server whose bytes have the right hash. */
 async function downloadDirectory(
   { core, environment, manifest, links, progress, stats }: Downloads,
   failures: Failures,
@@ -64,8 +79,7 @@ async function downloadDirectory(
     try {
       const bytes = await patiently(link, signal, () => getDirectory(link, manifest, progress, signal))
       await environment.pause()
-      const hash = inCore(core, () => core.blake3(bytes))
-      if (toHex(hash) !== toHex(manifest.directoryHash)) {
+      if (!isDirectoryOf(core, manifest, bytes)) {
         progress.add(-bytes.length)
         throw new TamperedError(link.server.name, 'its directory does not have the hash both servers agreed on')
       }
@@ -75,6 +89,12 @@ async function downloadDirectory(
     }
   }
   throw bothFailed(failures)
+}
+
+/** Whether bytes are the directory that a manifest speaks of. */
+export function isDirectoryOf(core: Core, manifest: Manifest, bytes: Uint8Array): boolean {
+  const hash = inCore(core, () => core.blake3(bytes))
+  return toHex(hash) === toHex(manifest.directoryHash)
 }
 
 async function getDirectory(
@@ -113,45 +133,38 @@ function decodeDirectory(core: Core, bytes: Uint8Array, records: number, links: 
 async function downloadPartitions(
   downloads: Downloads,
   failures: Failures,
+  builder: HintBuilderHandle,
+  { gently, save }: Manner,
   signal: AbortSignal,
-): Promise<ClientHandle> {
-  const { core, environment, manifest, links, stats } = downloads
-  const builder = inCore(core, () => {
-    const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
-    try {
-      return core.newHintBuilder(layout, manifest.commitments, manifest.contentHashes, environment.random(32))
-    } finally {
-      layout.free()
-    }
-  })
-  let finished = false
-  try {
-    // Even partitions from one server, odd ones from the other. It tells nothing: everybody downloads everything.
-    const shares: [number[], number[]] = [[], []]
-    for (let q = 0; q < manifest.partitions; q++) shares[q % 2 === 0 ? 0 : 1].push(q)
-    const serve = async (s: 0 | 1, signal: AbortSignal) => {
-      while (failures[s] === undefined && shares[s].length > 0) {
-        const q = shares[s].shift()!
-        try {
-          await patiently(links[s], signal, () => receive(downloads, builder, s, q, signal))
-        } catch (error) {
-          noteFailure(failures, s, error, signal, stats, links[s])
-          shares[s].push(q)
-        }
-      }
-      // The rest of a failed server's share is the other's, who may have finished already.
-      if (failures[s] !== undefined) shares[s === 0 ? 1 : 0].push(...shares[s].splice(0))
-    }
-    do {
-      await together(signal, [signal => serve(0, signal), signal => serve(1, signal)])
-    } while ((shares[0].length > 0 && !failures[0]) || (shares[1].length > 0 && !failures[1]))
-    if (shares[0].length + shares[1].length > 0) throw bothFailed(failures)
-    const client = inCore(core, () => builder.finish())
-    finished = true // and freed by it
-    return client
-  } finally {
-    if (!finished) release(core, builder)
+): Promise<void> {
+  const { core, manifest, links, progress, stats } = downloads
+  // Even partitions from one server, odd ones from the other. It tells nothing: everybody downloads everything.
+  const shares: [number[], number[]] = [[], []]
+  for (let q = 0; q < manifest.partitions; q++) {
+    if (inCore(core, () => builder.isFolded(q))) progress.add(partitionBytes(manifest))
+    else shares[q % 2 === 0 ? 0 : 1].push(q)
   }
+  const turns = new Turns()
+  const serve = async (s: 0 | 1, signal: AbortSignal) => {
+    const next = async () => {
+      const q = shares[s].shift()!
+      try {
+        await patiently(links[s], signal, () => receive(downloads, builder, s, q, signal))
+      } catch (error) {
+        noteFailure(failures, s, error, signal, stats, links[s])
+        shares[s].push(q)
+        return
+      }
+      await save()
+    }
+    while (failures[s] === undefined && shares[s].length > 0) await (gently ? turns.take(next) : next())
+    // The rest of a failed server's share is the other's, who may have finished already.
+    if (failures[s] !== undefined) shares[s === 0 ? 1 : 0].push(...shares[s].splice(0))
+  }
+  do {
+    await together(signal, [signal => serve(0, signal), signal => serve(1, signal)])
+  } while ((shares[0].length > 0 && !failures[0]) || (shares[1].length > 0 && !failures[1]))
+  if (shares[0].length + shares[1].length > 0) throw bothFailed(failures)
 }
 
 /** One partition through the lane of server `s`: hashed as it arrives, folded only if its hash is right. */

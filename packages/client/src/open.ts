@@ -1,13 +1,16 @@
-// Opening maps, and sharing them: two maps of one identity, the same set of servers in the same environment, have one
-// session, one hint and one queue.
+// Opening maps, and sharing them: two maps of one identity, the same set of servers in the same environment with the
+// same preference, have one session, one hint and one queue.
 
 import { abortable } from './abort.js'
 import { type Environment, type Fetch, platformEnvironment } from './environment.js'
+import { UsageError } from './errors.js'
+import type { MapEvent, OnEvent } from './events.js'
 import type { Normalize } from './keys.js'
 import { PirouetteMap } from './map.js'
 import type { OnProgress, Progress } from './progress.js'
 import { parseServers, type ServerPair } from './servers.js'
 import { Session } from './session.js'
+import type { OpenStore, StoragePreference } from './storage.js'
 
 export interface OpenWithOptions {
   /** Base URLs of exactly two servers, of different origins, run by operators who do not collude. Order is immaterial. */
@@ -17,25 +20,32 @@ export interface OpenWithOptions {
   readonly signal?: AbortSignal | undefined
   /** Applied to text keys before they are looked up. Without it keys are taken exactly as they are. */
   readonly normalize?: Normalize | undefined
+  /** Whether state is to outlive the page; `preferred` if not given. */
+  readonly storage?: StoragePreference | undefined
+  /** Told, after the fact, what becomes of the state. From before `open()` resolves until the map is closed. */
+  readonly onEvent?: OnEvent | undefined
 }
 
 export interface OpenOptions extends OpenWithOptions {
   /** Replaces the platform's fetch: every request of the map goes through it. */
   readonly fetch?: Fetch | undefined
+  /** Replaces the platform's storage: where there is no IndexedDB, as in Node. */
+  readonly store?: OpenStore | undefined
 }
 
-/** Downloads a hint and opens a map on it. */
-export async function open({ fetch, ...options }: OpenOptions): Promise<PirouetteMap> {
-  return await openWith(platformEnvironment(fetch), options)
+/** Takes up the state of an earlier visit, or downloads a hint, and opens a map on it. */
+export async function open({ fetch, store, ...options }: OpenOptions): Promise<PirouetteMap> {
+  return await openWith(platformEnvironment(fetch, store), options)
 }
 
 /** As `open`, with time, network, chance, storage and core passed in. For tests. */
 export async function openWith(environment: Environment, options: OpenWithOptions): Promise<PirouetteMap> {
-  const { signal, onProgress, normalize } = options
+  const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
+  if (!PREFERENCES.has(storage)) throw new UsageError("storage: expected 'required', 'preferred' or 'memory'")
   const servers = parseServers(options.servers)
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers)
+  const shared = join(environment, servers, storage)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -46,21 +56,32 @@ export async function openWith(environment: Environment, options: OpenWithOption
     }
   }
   shared.listeners.add(listener)
+  // A function of its own for each map: two may be opened with the same listener.
+  const hear = (event: MapEvent) => onEvent?.(event)
+  shared.hearers.add(hear)
+  const go = () => {
+    shared.hearers.delete(hear)
+    return leave(shared)
+  }
   try {
     const session = await abortable(abortable(shared.opening, broken.signal), signal)
-    return new PirouetteMap(session, environment.random, normalize, () => leave(shared))
+    return new PirouetteMap(session, environment.random, normalize, go)
   } catch (error) {
-    leave(shared).catch(() => {}) // the caller does not wait for what is left to be cleared away
+    go().catch(() => {}) // the caller does not wait for what is left to be cleared away
     throw error
   } finally {
     shared.listeners.delete(listener)
   }
 }
 
+const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
+
 interface Shared {
   readonly environment: Environment
   readonly servers: ServerPair
+  readonly preference: StoragePreference
   readonly listeners: Set<OnProgress>
+  readonly hearers: Set<OnEvent>
   readonly controller: AbortController
   readonly opening: Promise<Session>
   session: Session | undefined
@@ -71,10 +92,10 @@ interface Shared {
 const everyShared = new Set<Shared>()
 
 /** The session of this identity, one more holder counted; begun if there is none. */
-function join(environment: Environment, servers: ServerPair): Shared {
+function join(environment: Environment, servers: ServerPair, preference: StoragePreference): Shared {
   for (const shared of everyShared) {
     const same = isSamePair(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
-    if (same && shared.session?.dead !== true) {
+    if (same && shared.preference === preference && shared.session?.dead !== true) {
       shared.holders++
       return shared
     }
@@ -84,8 +105,23 @@ function join(environment: Environment, servers: ServerPair): Shared {
   const tellAll = (progress: Progress) => {
     for (const listener of listeners) listener(progress)
   }
-  const opening = Session.open(environment, servers, tellAll, controller.signal)
-  const shared: Shared = { environment, servers, listeners, controller, opening, session: undefined, holders: 1 }
+  const hearers = new Set<OnEvent>()
+  const announce = (event: MapEvent) => {
+    // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
+    for (const hear of hearers) queueMicrotask(() => hear(event))
+  }
+  const opening = Session.open({ environment, servers, preference, announce }, tellAll, controller.signal)
+  const shared: Shared = {
+    environment,
+    servers,
+    preference,
+    listeners,
+    hearers,
+    controller,
+    opening,
+    session: undefined,
+    holders: 1,
+  }
   everyShared.add(shared)
   opening.then(
     session => {
@@ -112,6 +148,6 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const parts = ['clock', 'fetch', 'random', 'openStore', 'loadCore', 'pause'] as const
+  const parts = ['clock', 'fetch', 'random', 'openStore', 'locks', 'loadCore', 'pause'] as const
   return parts.every(part => a[part] === b[part])
 }

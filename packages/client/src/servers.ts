@@ -1,6 +1,7 @@
 // The two servers of a map, as URLs: checked, normalised and put into an order that does not depend on the caller's.
 
 import { UsageError } from './errors.js'
+import type { Identity } from './storage.js'
 
 export interface Server {
   /** origin and path without a final slash: names the server in errors and in stored state */
@@ -9,6 +10,11 @@ export interface Server {
 
 /** In ascending order of their names, so that nothing can depend on positions in the caller's array (S5). */
 export type ServerPair = readonly [Server, Server]
+
+/** Whose state it is: the same whatever the order in `servers`. */
+export function identityOf([a, b]: ServerPair): Identity {
+  return [a.name, b.name]
+}
 
 /**
  * Reads `open({ servers })`. Refuses anything but two http(s) URLs of different origins, without credentials, query or

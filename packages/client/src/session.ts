@@ -1,55 +1,60 @@
-// The instance behind one or more PirouetteMaps of one identity: a hint, the two links, and a queue. At most one lookup
-// is under way at any time.
+// The instance behind one or more PirouetteMaps of one identity: a hint and the state it is kept in, and a queue. At
+// most one operation is under way at any time, in this session by its queue, in others by a lock, and where a lock was
+// missing or taken away, by the store's refusal (keeper.ts).
 
 import type { Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
 import { abortable, scoped } from './abort.js'
-import { isDead } from './core.js'
-import type { Environment } from './environment.js'
-import { ClosedError, StorageError, UnsupportedError } from './errors.js'
-import { Hint, hintRecord } from './hint.js'
-import { beginBatch, finishBatch, isPending } from './lookup.js'
-import { agree } from './manifest.js'
-import { download } from './offline.js'
+import { LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
+import { assertAlive, isDead } from './core.js'
+import { ClosedError, CondemnedError, StorageError, UnsupportedError } from './errors.js'
+import type { StorageKind } from './events.js'
+import type { Hint } from './hint.js'
+import { Keeper, type Parts, restless } from './keeper.js'
+import { beginBatch, isPending } from './lookup.js'
 import { type OnProgress, ProgressMeter } from './progress.js'
 import { openRecords, type Question } from './question.js'
-import type { ServerPair } from './servers.js'
-import { type Meter, type Stats, StatsKeeper } from './stats.js'
-import { type StateStore, stored } from './store/store.js'
-import type { Link } from './transport.js'
+import { identityOf } from './servers.js'
+import { type Stats, StatsKeeper } from './stats.js'
+import { openStorage } from './storage.js'
+import { StateMovedError } from './store/store.js'
 import { Turns } from './turns.js'
 
 export class Session {
   readonly #parts: Parts
+  readonly #keeper: Keeper
   readonly #turns = new Turns()
   readonly #closing = new AbortController()
-  #hint: Hint
   #closed: Promise<void> | undefined
+  #askedToPersist = false
+  #checkpointing = false
 
-  private constructor(parts: Parts, hint: Hint) {
+  private constructor(parts: Parts, keeper: Keeper) {
     this.#parts = parts
-    this.#hint = hint
+    this.#keeper = keeper
   }
 
-  /** Loads the core and runs the offline phase. */
+  /** Loads the core and takes up the stored state, or runs the offline phase. A condemned state opens, too. */
   static async open(
-    environment: Environment,
-    servers: ServerPair,
+    surroundings: Omit<Parts, 'core' | 'stats'>,
     onProgress: OnProgress,
     signal: AbortSignal,
   ): Promise<Session> {
+    const { environment, servers, preference, announce } = surroundings
     const core = await environment.loadCore().catch((cause: unknown) => {
       const message =
         'the WebAssembly core could not be loaded; it needs WebAssembly with SIMD, and a content security policy that allows it (wasm-unsafe-eval)'
       throw new UnsupportedError(message, { cause })
     })
     signal.throwIfAborted()
-    const store = await stored(environment.openStore())
-    const parts = { core, environment, servers, store, stats: new StatsKeeper(servers) }
+    const opened = await openStorage(environment, identityOf(servers), preference, announce)
+    const parts = { ...surroundings, core, stats: new StatsKeeper(servers) }
+    const keeper = new Keeper(parts, opened)
+    const session = new Session(parts, keeper)
     try {
-      return new Session(parts, await newHint(parts, onProgress, signal))
+      await session.#operate(() => session.#begin(new ProgressMeter(onProgress), signal))
+      return session
     } catch (error) {
-      await store.close()
+      await keeper.close()
       throw error
     }
   }
@@ -59,12 +64,17 @@ export class Session {
     return isDead(this.#parts.core)
   }
 
-  get manifest(): Manifest {
-    return this.#hint.manifest
+  /** undefined: the map is condemned, and of its manifest nothing is known */
+  get manifest(): Manifest | undefined {
+    return this.#keeper.manifest
+  }
+
+  get storage(): StorageKind {
+    return this.#keeper.storage
   }
 
   get stats(): Stats {
-    const { hintBytes, permutationBytes } = this.#hint
+    const { hintBytes = 0, permutationBytes = 0 } = this.#keeper.known ?? {}
     return this.#parts.stats.snapshot({ hintBytes, permutationBytes })
   }
 
@@ -73,24 +83,10 @@ export class Session {
    * and no more: the requests run on, so that a server cannot tell (P5).
    */
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    const answer = this.#turns.take(async () => {
-      this.#assertWanted(signal)
-      const indices = question.indices(this.#hint)
-      if (isPending(this.#hint)) {
-        // An earlier call's batch. Its records are thrown away, even if they are what this call asks for: a server that
-        // lets a lookup time out must not learn whether the next one is equal (P4).
-        await this.#finish()
-        this.#assertWanted(signal)
-      }
-      const { stats, environment } = this.#parts
-      const start = environment.clock.now()
-      const before = stats.onlineTotal()
-      beginBatch(this.#hint, indices, environment.random(32))
-      const records = await this.#open(indices, await this.#finish())
-      stats.lookedUp(before, environment.clock.now() - start)
-      return question.read(this.#hint, records)
-    })
-    return abortable(answer, signal)
+    return abortable(
+      this.#operate(() => this.#lookUp(question, signal)),
+      signal,
+    )
   }
 
   /**
@@ -98,12 +94,10 @@ export class Session {
    * condemned one condemned.
    */
   reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
-    const done = this.#turns.take(async () => {
+    const done = this.#operate(() => {
       this.#assertOpen()
-      const signals = [signal, this.#closing.signal]
-      const hint = await scoped(signals, signal => newHint(this.#parts, onProgress, signal))
-      this.#hint.free()
-      this.#hint = hint
+      const progress = new ProgressMeter(onProgress)
+      return scoped([signal, this.#closing.signal], signal => this.#keeper.replace({ progress, signal }))
     })
     return abortable(done, signal)
   }
@@ -113,29 +107,113 @@ export class Session {
    * bound: calling it off would show (P5). Then secrets are overwritten and memory is freed.
    */
   close(): Promise<void> {
-    this.#closed ??= this.#turns.take(async () => {
-      this.#hint.free()
-      await this.#parts.store.close()
-    })
+    this.#closed ??= this.#turns.take(() => this.#keeper.close())
     this.#closing.abort(new ClosedError())
     return this.#closed
   }
 
-  async #finish(): Promise<Uint8Array> {
-    const { environment, servers, store, stats } = this.#parts
-    return await finishBatch({ hint: this.#hint, links: linksOf(servers, environment, stats.online), store, stats })
+  /** The state, in step with the store, and what was left pending in it finished (S3). */
+  async #begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    const keeper = this.#keeper
+    for (let round = 1; round <= ROUNDS; round++) {
+      try {
+        const hint = await scoped([signal], signal => keeper.current({ progress, signal }))
+        if (!isPending(hint)) return progress.phase('ready')
+        await keeper.finish(hint)
+      } catch (error) {
+        if (error instanceof CondemnedError) return
+        if (!(error instanceof StateMovedError)) throw error
+      }
+    }
+    throw restless()
   }
 
-  async #open(indices: Uint32Array, bytes: Uint8Array) {
-    try {
-      return openRecords(this.#hint, indices, bytes)
-    } catch (error) {
-      if (error instanceof StorageError) {
-        this.#hint.condemn(undefined)
-        await stored(this.#parts.store.condemn(undefined))
+  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
+    const { stats, environment } = this.#parts
+    const keeper = this.#keeper
+    for (let round = 1; round <= ROUNDS; round++) {
+      this.#assertWanted(signal)
+      const hint = keeper.live ?? (await this.#current(signal))
+      this.#assertWanted(signal)
+      const indices = question.indices(hint)
+      try {
+        if (isPending(hint)) {
+          // An earlier call's batch, or another tab's. Its records are thrown away, even if they are what this call
+          // asks for: a server that lets a lookup time out must not learn whether the next one is equal (P4).
+          await keeper.finish(hint)
+          continue
+        }
+        const start = environment.clock.now()
+        const before = stats.onlineTotal()
+        beginBatch(hint, indices, environment.random(32))
+        const records = await this.#open(hint, indices, await keeper.finish(hint, true))
+        stats.lookedUp(before, environment.clock.now() - start)
+        this.#persist()
+        return question.read(hint, records)
+      } catch (error) {
+        // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.
+        if (!(error instanceof StateMovedError)) throw error
       }
+    }
+    throw restless()
+  }
+
+  async #current(signal: AbortSignal | undefined): Promise<Hint> {
+    const progress = new ProgressMeter(() => {})
+    return await scoped([signal, this.#closing.signal], signal => this.#keeper.current({ progress, signal }))
+  }
+
+  async #open(hint: Hint, indices: Uint32Array, bytes: Uint8Array) {
+    try {
+      return openRecords(hint, indices, bytes)
+    } catch (error) {
+      if (error instanceof StorageError) await this.#keeper.condemn(hint)
       throw error
     }
+  }
+
+  /** Runs `work` in its turn and under the lock of this identity; then does what has become due. */
+  #operate<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turns.take(() => this.#locked(work))
+    const tidy = () => this.#checkpointIfDue()
+    done.then(tidy, tidy)
+    return done
+  }
+
+  async #locked<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.#keeper.durable) return await work()
+    const { environment, servers } = this.#parts
+    // close() need not wait for a lock that somebody else holds.
+    const waiting = new AbortController()
+    const giveUp = () => waiting.abort(this.#closing.signal.reason)
+    this.#closing.signal.addEventListener('abort', giveUp)
+    const waited = () => this.#closing.signal.removeEventListener('abort', giveUp)
+    const held = environment.locks.hold(`pirouette ${identityOf(servers).join(' ')}`, LOCK_PATIENCE_MS, async () => {
+      waited()
+      waiting.signal.throwIfAborted()
+      return await work()
+    })
+    return await abortable(held, waiting.signal).finally(waited)
+  }
+
+  /** In a turn of its own, so that no lookup waits for it that was asked for before. */
+  #checkpointIfDue(): void {
+    if (this.#checkpointing || this.#closed !== undefined || this.dead || !this.#keeper.checkpointDue) return
+    this.#checkpointing = true
+    const done = () => {
+      this.#checkpointing = false
+    }
+    this.#turns.take(() => this.#locked(() => this.#keeper.writeCheckpoint())).then(done, done)
+  }
+
+  /**
+   * Asked once, after the first lookup that went well: a browser that prompts then interrupts somebody who has seen
+   * what it is for, and one that decides by itself has seen the page used.
+   */
+  #persist(): void {
+    if (this.#askedToPersist) return
+    this.#askedToPersist = true
+    this.#keeper.persist().catch(() => {})
   }
 
   #assertOpen(): void {
@@ -145,50 +223,6 @@ export class Session {
   #assertWanted(signal: AbortSignal | undefined): void {
     this.#assertOpen()
     signal?.throwIfAborted()
-    this.#hint.assertUsable()
+    assertAlive(this.#parts.core)
   }
-}
-
-interface Parts {
-  readonly core: Core
-  readonly environment: Environment
-  readonly servers: ServerPair
-  readonly store: StateStore
-  readonly stats: StatsKeeper
-}
-
-/** The offline phase, start to end. The store knows of the hint only once it is whole. */
-async function newHint(parts: Parts, onProgress: OnProgress, outer: AbortSignal): Promise<Hint> {
-  const { core, environment, servers, store, stats } = parts
-  const links = linksOf(servers, environment, stats.offline)
-  const progress = new ProgressMeter(onProgress)
-  return await scoped([outer], async signal => {
-    progress.phase('manifest')
-    const { manifest, bytes } = await agree(links, signal)
-    const downloaded = await download({ core, environment, manifest, links, progress, stats }, signal)
-    // Once for the life of a hint, at random: a role that followed from a server's name or position would be as good,
-    // until one of them changes (S5).
-    const coin = (environment.random(1)[0]! & 1) as 0 | 1
-    const hint = new Hint({ core, manifest, ...downloaded, roles: coin === 0 ? [0, 1] : [1, 0] })
-    try {
-      progress.phase('ready') // all that can be called off is done
-      signal.throwIfAborted()
-      await stored(store.begin(hintRecord(hint, servers, bytes)))
-      return hint
-    } catch (error) {
-      hint.free()
-      throw error
-    }
-  })
-}
-
-function linksOf(
-  servers: ServerPair,
-  environment: Environment,
-  meters: readonly [Meter, Meter],
-): readonly [Link, Link] {
-  return [
-    { server: servers[0], environment, meter: meters[0] },
-    { server: servers[1], environment, meter: meters[1] },
-  ]
 }

@@ -7,7 +7,7 @@ import { abortable } from './abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from './constants.js'
 import type { Environment } from './environment.js'
 import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from './errors.js'
-import type { Server } from './servers.js'
+import type { Server, ServerPair } from './servers.js'
 import type { Meter } from './stats.js'
 
 /** One server, and the way to it. */
@@ -15,6 +15,17 @@ export interface Link {
   readonly server: Server
   readonly environment: Pick<Environment, 'clock' | 'fetch'>
   readonly meter: Meter
+}
+
+export function linksOf(
+  servers: ServerPair,
+  environment: Link['environment'],
+  meters: readonly [Meter, Meter],
+): readonly [Link, Link] {
+  return [
+    { server: servers[0], environment, meter: meters[0] },
+    { server: servers[1], environment, meter: meters[1] },
+  ]
 }
 
 /** Receives a body piece by piece; the next piece is read when it is done. */

@@ -12,24 +12,30 @@ export const core: Core = await loadCore()
 
 /** A memory store that writes down what it was told, in one list with the network's requests. */
 export class LoggingStore extends MemoryStore {
-  constructor(private readonly log: string[]) {
-    super()
+  constructor(
+    private readonly log: string[],
+    durable = false,
+  ) {
+    super({ durable })
   }
-  override async putPending(version: number, pending: Uint8Array): Promise<void> {
+  override async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
     // Stored late, as a disk would: whoever does not wait sends before intent.
     for (let i = 0; i < 5; i++) await Promise.resolve()
-    await super.putPending(version, pending)
-    this.log.push(`stored ${version} ${Buffer.from(pending).toString('hex')}`)
+    await super.putPending(hintId, version, pending)
+    this.log.push(`stored ${version} ${hex(pending)}`)
   }
-  override async commit(change: { version: number; effect: Uint8Array }): Promise<void> {
-    await super.commit(change)
-    this.log.push(`committed ${change.version}`)
+  override async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
+    const committed = await super.commit(hintId, version, effect)
+    this.log.push(`committed ${version}`)
+    return committed
   }
-  override async condemn(culprit: string | undefined): Promise<void> {
-    await super.condemn(culprit)
+  override async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
+    await super.condemn(hintId, culprit)
     this.log.push(`condemned ${culprit}`)
   }
 }
+
+export const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 export class Harness {
   readonly clock = new ManualClock()
@@ -52,8 +58,9 @@ export class Harness {
       openStore: async () => {
         const store = new LoggingStore(this.log)
         this.stores.push(store)
-        return store
+        return { store, storage: 'memory' }
       },
+      locks: { hold: (_name, _patience, task) => task() },
       loadCore: async () => core,
       pause: async () => {},
       ...change,

@@ -1,0 +1,40 @@
+// Following the state when another tab has moved it on (S4): the effects it has stored are replayed, and what it has
+// pending is taken up. Nothing that this tab has shown is undone by it: a write that the store refused was never sent.
+
+import { equalBytes } from '@pirouette/protocol'
+import { readBack } from './core.js'
+import type { Hint } from './hint.js'
+import { isPending } from './lookup.js'
+import { type StateHead, StateMovedError, type StateStore } from './store/store.js'
+
+/** The store is behind a hint that it has itself acknowledged: it was rolled back, from a backup or a snapshot (S8). */
+export class RolledBackError extends Error {
+  override readonly name = 'RolledBackError'
+}
+
+/**
+ * Brings `hint` to where `head` is. false: it cannot follow, and has to be read anew. Throws StateMovedError if the
+ * head is not the newest any more, StateUnreadableError, RolledBackError.
+ */
+export async function catchUp(store: StateStore, hint: Hint, head: StateHead): Promise<boolean> {
+  const { core, client, record } = hint
+  if (!equalBytes(head.record.hintId, record.hintId) || head.stage !== 'whole') return false
+  // Its batch may be finished by now, or not: the store knows, and this tab's memory does not.
+  if (isPending(hint)) return false
+  if (head.version < hint.version) throw new RolledBackError('the store has forgotten what it had acknowledged')
+  if (head.version > hint.version) {
+    const effects = await store.readEffects(record.hintId, hint.version)
+    if (effects === undefined) return false // a checkpoint has replaced them
+    for (const effect of effects) readBack(core, () => client.replay(effect))
+    if (head.version < hint.version) throw new StateMovedError('the hint is newer than its head')
+    if (head.version > hint.version) return false
+  }
+  const { pending } = head
+  if (pending !== undefined) readBack(core, () => client.resume(pending))
+  return true
+}
+
+/** Whether a hint is the one that a head speaks of. */
+export function isOf(head: StateHead | undefined, hintId: Uint8Array): boolean {
+  return head !== undefined && equalBytes(head.record.hintId, hintId)
+}

@@ -1,0 +1,40 @@
+// When to write a checkpoint. A journal of effects costs reading and replaying at the next open(), a checkpoint costs
+// writing the whole hint: at half a hint's length of journal, neither exceeds the other by much.
+
+import { LEAST_JOURNAL_BYTES } from './constants.js'
+import { inCore } from './core.js'
+import { bindingOf, type Hint } from './hint.js'
+import type { StateStore } from './store/store.js'
+
+export class Checkpoints {
+  #journalBytes = 0
+  /** the journal's length at which the last attempt failed */
+  #failedAt = 0
+
+  /** The journal of `hint` is this long now. */
+  note(journalBytes: number): void {
+    this.#journalBytes = journalBytes
+  }
+
+  /** Whether one should be written. After a failure only when the journal has grown as much again. */
+  isDue(hint: Hint): boolean {
+    const enough = Math.max(LEAST_JOURNAL_BYTES, (hint.hintBytes + hint.permutationBytes) / 2)
+    return this.#journalBytes - this.#failedAt >= enough
+  }
+
+  /**
+   * Writes one, at the hint's version. Nothing depends on its success: the journal goes on, and whoever has moved the
+   * state on meanwhile is found out by the next intent.
+   */
+  async write(store: StateStore, hint: Hint): Promise<void> {
+    const { core, client, record } = hint
+    const checkpoint = inCore(core, () => client.checkpoint(bindingOf(core, record.manifest)))
+    try {
+      await store.putCheckpoint(record.hintId, hint.version, checkpoint)
+      this.#journalBytes = 0
+      this.#failedAt = 0
+    } catch {
+      this.#failedAt = this.#journalBytes
+    }
+  }
+}

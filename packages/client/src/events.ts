@@ -1,0 +1,23 @@
+// What happens to a map's state without being the outcome of a call. Never a secret.
+
+/** How safe stored state is: from eviction, only from restarts, or not even from those. */
+export type StorageKind = 'persistent' | 'best-effort' | 'memory'
+
+export type MapEvent =
+  /**
+   * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this
+   * software; `manifest`: the database has changed since; `servers`: it belongs to other servers; `missing`: it was
+   * deleted while the map was open.
+   */
+  | { readonly type: 'discarded'; readonly reason: 'unreadable' | 'manifest' | 'servers' | 'missing' }
+  /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
+  | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
+  /** A server lied, now or in an earlier life of this page or in another tab; undefined: the state itself is at fault. */
+  | { readonly type: 'condemned'; readonly server: string | undefined }
+  /**
+   * Where state is kept is not, or no longer, what it was. `unavailable`: there is no durable storage here; `failed`:
+   * it stopped working; `granted`: the browser has promised not to evict it.
+   */
+  | { readonly type: 'storage'; readonly storage: StorageKind; readonly reason: 'unavailable' | 'failed' | 'granted' }
+
+export type OnEvent = (event: MapEvent) => void

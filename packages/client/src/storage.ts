@@ -1,0 +1,83 @@
+// Where a map keeps its state: what the app asks for, what the platform has, and what is done about the difference.
+
+import type { Environment } from './environment.js'
+import { StorageError } from './errors.js'
+import type { OnEvent, StorageKind } from './events.js'
+import { StateMovedError, type StateStore, StateUnreadableError } from './store/store.js'
+
+/**
+ * `required`: durable, or `open()` fails. `preferred`: durable where that works, else in memory, with an event.
+ * `memory`: nothing is written anywhere.
+ */
+export type StoragePreference = 'required' | 'preferred' | 'memory'
+
+/** The two servers' names, ascending: whose state it is, whatever the order in `servers` (S5). */
+export type Identity = readonly [string, string]
+
+export interface OpenedStore {
+  readonly store: StateStore
+  readonly storage: StorageKind
+  /** states of other server sets, with one server of this one, were discarded (S5) */
+  readonly discardedOthers?: boolean
+  /** asks the platform not to evict the state; the answer is its */
+  readonly persist?: () => Promise<boolean>
+}
+
+/** Opens the state of an identity: a durable store, or a rejection; in memory if `preference` is `memory`. */
+export type OpenStore = (identity: Identity, preference: StoragePreference) => Promise<OpenedStore>
+
+/** A store as good as `preference` asks for. Throws StorageError. */
+export async function openStorage(
+  environment: Pick<Environment, 'openStore'>,
+  identity: Identity,
+  preference: StoragePreference,
+  announce: OnEvent,
+): Promise<OpenedStore> {
+  if (preference === 'memory') return await openInMemory(environment, identity)
+  let opened: OpenedStore
+  try {
+    opened = await environment.openStore(identity, preference)
+  } catch (cause) {
+    if (preference === 'required') throw new StorageError('durable storage is required and cannot be had', { cause })
+    opened = await openInMemory(environment, identity)
+  }
+  if (opened.storage === 'memory') {
+    if (preference === 'required') {
+      await opened.store.close()
+      throw new StorageError('durable storage is required, and this platform has none')
+    }
+    announce({ type: 'storage', storage: 'memory', reason: 'unavailable' })
+  }
+  if (opened.discardedOthers) announce({ type: 'discarded', reason: 'servers' })
+  return opened
+}
+
+export async function openInMemory(
+  { openStore }: Pick<Environment, 'openStore'>,
+  identity: Identity,
+): Promise<OpenedStore> {
+  return await openStore(identity, 'memory').catch((cause: unknown) => {
+    throw new StorageError('no store can be had, not even in memory', { cause })
+  })
+}
+
+/** The store itself did not work: no space, a lost connection, a failing disk. What it wrote, if anything, is unknown. */
+export class StoreFailure extends StorageError {}
+
+/** A store whose failures are StoreFailures. What it says about the state is passed on as it is. */
+export function watched(store: StateStore): StateStore {
+  return new Proxy(store, {
+    get(store, name) {
+      const member: unknown = Reflect.get(store, name, store)
+      if (typeof member !== 'function') return member
+      return async (...parameters: unknown[]) => {
+        try {
+          return await member.apply(store, parameters)
+        } catch (cause) {
+          if (cause instanceof StateMovedError || cause instanceof StateUnreadableError) throw cause
+          throw new StoreFailure('the state could not be read or written; see `cause`', { cause })
+        }
+      }
+    },
+  })
+}
