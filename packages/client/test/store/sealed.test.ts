@@ -1,0 +1,194 @@
+// Sealed values in the wrong place, changed, or under another key: unreadable, each of them, never another state.
+
+import { beforeEach, describe, expect, test } from 'vitest'
+import { MemoryStore } from '../../src/store/memory.js'
+import { newSealingKey, SealedStore } from '../../src/store/sealed.js'
+import { type StateHead, type StateStore, StateUnreadableError, type StoredHint } from '../../src/store/store.js'
+import { bytes, recordOf } from './fixtures.js'
+
+/** A store on a disk that someone else writes to: what is read passes through their hands. */
+class Meddled extends MemoryStore {
+  head = (head: StateHead): StateHead => head
+  hint = (hint: StoredHint): StoredHint => hint
+  partial = (partial: Uint8Array): Uint8Array => partial
+
+  constructor() {
+    super({ durable: true })
+  }
+  override async read() {
+    const head = await super.read()
+    return head && this.head(head)
+  }
+  override async readPartial(hintId: Uint8Array) {
+    const { partial, directory } = await super.readPartial(hintId)
+    return { partial: this.partial(partial), directory }
+  }
+  override async readHint(hintId: Uint8Array) {
+    return this.hint(await super.readHint(hintId))
+  }
+  override async readEffects(hintId: Uint8Array, from: number) {
+    const { version, effects } = await this.readHint(hintId)
+    return effects.slice(from - version)
+  }
+}
+
+const record = recordOf(1)
+const { hintId } = record
+const key = await newSealingKey()
+let disk: Meddled
+let sealed: StateStore
+
+/** Anew, as after a restart: a store that has seen nothing yet. */
+const reopened = () => new SealedStore(disk, async () => key)
+
+beforeEach(async () => {
+  disk = new Meddled()
+  sealed = reopened()
+  await sealed.begin(record, bytes('partial', 40), bytes('directory', 30), undefined)
+})
+
+async function lookUp(version: number) {
+  await sealed.putPending(hintId, version, bytes(`pending ${version}`, 50))
+  await sealed.commit(hintId, version, bytes(`effect ${version}`, 20))
+}
+
+function flipped(value: Uint8Array, bit: number): Uint8Array {
+  const copy = value.slice()
+  copy[bit >> 3]! ^= 1 << (bit & 7)
+  return copy
+}
+
+const unreadable = (work: Promise<unknown>) => expect(work).rejects.toThrow(StateUnreadableError)
+
+describe('a value moved or exchanged', () => {
+  beforeEach(async () => {
+    await sealed.complete(hintId, bytes('checkpoint', 60))
+    for (let version = 0; version < 3; version++) await lookUp(version)
+    await sealed.putPending(hintId, 3, bytes('pending 3', 50))
+  })
+
+  test('untouched, everything reads', async () => {
+    const fresh = reopened()
+    expect((await fresh.read())?.pending).toEqual(bytes('pending 3', 50))
+    expect((await fresh.readHint(hintId)).effects).toEqual([0, 1, 2].map(i => bytes(`effect ${i}`, 20)))
+  })
+
+  test('two effects exchanged', async () => {
+    disk.hint = hint => ({ ...hint, effects: [hint.effects[1]!, hint.effects[0]!, hint.effects[2]!] })
+    await unreadable(reopened().readHint(hintId))
+    await unreadable(reopened().readEffects(hintId, 0))
+  })
+
+  test('an effect left out', async () => {
+    disk.hint = hint => ({ ...hint, effects: [hint.effects[0]!, hint.effects[2]!] })
+    await unreadable(reopened().readHint(hintId))
+  })
+
+  test('a checkpoint said to be of another version', async () => {
+    disk.hint = hint => ({ ...hint, version: 1, effects: hint.effects.slice(1) })
+    await unreadable(reopened().readHint(hintId))
+  })
+
+  test('a pending batch moved to another version', async () => {
+    disk.head = head => ({ ...head, version: head.version + 1 })
+    await unreadable(reopened().read())
+    await expect(reopened().putPending(hintId, 3, bytes('pending 3', 50))).rejects.toThrow()
+  })
+
+  test('an effect passed off as the pending batch, and as the checkpoint', async () => {
+    const { effects } = await disk.readHint(hintId)
+    disk.head = head => ({ ...head, version: 2, pending: effects[2] })
+    await unreadable(reopened().read())
+    disk.head = head => head
+    disk.hint = hint => ({ ...hint, checkpoint: hint.effects[0]! })
+    await unreadable(reopened().readHint(hintId))
+  })
+
+  test('the roles of the servers exchanged', async () => {
+    disk.head = head => ({
+      ...head,
+      record: { ...record, retrieveServer: record.refreshServer, refreshServer: record.retrieveServer },
+    })
+    await unreadable(reopened().read())
+    await unreadable(reopened().readHint(hintId))
+  })
+
+  test("another hint's values", async () => {
+    const foreign = { ...record, hintId: recordOf(2).hintId }
+    disk.head = head => ({ ...head, record: foreign })
+    await unreadable(reopened().read())
+  })
+
+  test('values that were never sealed', async () => {
+    disk.hint = hint => ({ ...hint, checkpoint: bytes('checkpoint', 60) })
+    await unreadable(reopened().readHint(hintId))
+    disk.hint = hint => ({ ...hint, checkpoint: new Uint8Array() })
+    await unreadable(reopened().readHint(hintId))
+  })
+})
+
+test('any bit flipped, of a partial hint, checkpoint, effect or pending batch', async () => {
+  const bits = (value: Uint8Array) => Array.from({ length: value.length * 8 }, (_, bit) => bit)
+  const { partial } = await disk.readPartial(hintId)
+  for (const bit of bits(partial)) {
+    disk.partial = value => flipped(value, bit)
+    await unreadable(reopened().readPartial(hintId))
+  }
+  await sealed.complete(hintId, bytes('checkpoint', 60))
+  await lookUp(0)
+  await sealed.putPending(hintId, 1, bytes('pending 1', 50))
+  const { checkpoint, effects } = await disk.readHint(hintId)
+  for (const bit of bits(checkpoint)) {
+    disk.hint = hint => ({ ...hint, checkpoint: flipped(hint.checkpoint, bit) })
+    await unreadable(reopened().readHint(hintId))
+  }
+  for (const bit of bits(effects[0]!)) {
+    disk.hint = hint => ({ ...hint, effects: [flipped(hint.effects[0]!, bit)] })
+    await unreadable(reopened().readEffects(hintId, 0))
+  }
+  for (const bit of bits((await disk.read())!.pending!)) {
+    disk.head = head => ({ ...head, pending: flipped(head.pending!, bit) })
+    await unreadable(reopened().read())
+  }
+})
+
+describe('a lost key', () => {
+  const other = newSealingKey()
+  const locked = () => new SealedStore(disk, () => other)
+
+  test('makes the state unreadable; a new hint may take its place', async () => {
+    await unreadable(locked().readPartial(hintId))
+    await sealed.complete(hintId, bytes('checkpoint', 60))
+    await sealed.putPending(hintId, 0, bytes('pending', 50))
+    const store = locked()
+    await unreadable(store.read())
+    await unreadable(store.readHint(hintId))
+    await store.begin(recordOf(2), bytes('partial', 40), new Uint8Array(), undefined)
+    expect((await store.readPartial(recordOf(2).hintId)).partial).toEqual(bytes('partial', 40))
+  })
+
+  test('lets an unreadable state be discarded, and condemned', async () => {
+    await sealed.complete(hintId, bytes('checkpoint', 60))
+    await sealed.putPending(hintId, 0, bytes('pending', 50))
+    await expect(sealed.discard(undefined)).rejects.toThrow('readable')
+    await locked().discard(undefined)
+    expect(await sealed.read()).toBeUndefined()
+
+    await sealed.begin(record, bytes('partial', 40), new Uint8Array(), undefined)
+    await locked().condemn(hintId, undefined)
+    expect((await locked().read())?.condemned).toBeDefined()
+  })
+})
+
+test('nothing secret is stored as it is, and nothing twice the same', async () => {
+  const secret = bytes('a secret of some length', 64)
+  await sealed.complete(hintId, secret)
+  await sealed.putPending(hintId, 0, secret)
+  const head = await disk.read()
+  await sealed.commit(hintId, 0, secret)
+  const { checkpoint, effects, directory } = await disk.readHint(hintId)
+  const stored = [checkpoint, effects[0]!, head!.pending!].map(value => Buffer.from(value))
+  for (const value of stored) expect(value.includes(Buffer.from(secret.subarray(0, 8)))).toBe(false)
+  expect(new Set(stored.map(value => value.toString('hex'))).size).toBe(3)
+  expect(directory).toEqual(bytes('directory', 30))
+})
