@@ -157,11 +157,12 @@ describe.each([0, 1] as const)('server %d', server => {
     tell(server, lies.changed(lies.flippedAt(HEADER_BYTES)))
     tell(server === 0 ? 1 : 0, lies.silent)
     const condemned: boolean[] = []
-    client.beforeTimePasses = () => void condemned.push(client.store.condemned)
+    const isCondemned = async () => (await client.store.read())?.condemned !== undefined
+    client.beforeTimePasses = () => void isCondemned().then(is => condemned.push(is))
     expect(await client.failure(map.at(2))).toMatchObject({ code: 'tampered', server: rig.proxies[server].url })
     expect(condemned.length).toBeGreaterThan(0)
     expect(condemned).not.toContain(false)
-    expect(client.store.culprit).toBe(rig.proxies[server].url)
+    expect((await client.store.read())?.condemned).toEqual({ culprit: rig.proxies[server].url })
     for (const { seen } of rig.proxies) expect(answers(seen)).toHaveLength(1)
     await client.run(map.close())
   })

@@ -5,7 +5,9 @@ import { type Core, loadCore } from '@pirouette/wasm'
 import { UnsupportedError } from './errors.js'
 import { type Locks, platformLocks } from './locks.js'
 import type { OpenStore } from './storage.js'
+import { openIndexedDbStore } from './store/indexeddb.js'
 import { MemoryStore } from './store/memory.js'
+import { StoreUnavailableError } from './store/store.js'
 
 export interface Clock {
   /** milliseconds; only differences are used */
@@ -55,7 +57,19 @@ function random(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
 
-const platformStore: OpenStore = async () => ({ store: new MemoryStore(), storage: 'memory' })
+/** IndexedDB. Where a browser does not confirm that what must be durable is (S1), it is as good as none. */
+const platformStore: OpenStore = async (identity, preference) => {
+  if (preference === 'memory') return { store: new MemoryStore(), storage: 'memory' }
+  const { store, durability, discardOthers } = await openIndexedDbStore(identity)
+  if (durability !== 'strict') {
+    await store.close()
+    throw new StoreUnavailableError('this browser does not say when a write has reached the disk')
+  }
+  const manager = globalThis.navigator?.storage as Partial<StorageManager> | undefined
+  const persistent = await manager?.persisted?.().catch(() => false)
+  const persist = async () => (await manager?.persist?.()) === true
+  return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
+}
 
 /** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */
 interface Pauses {

@@ -17,8 +17,8 @@ export type Identity = readonly [string, string]
 export interface OpenedStore {
   readonly store: StateStore
   readonly storage: StorageKind
-  /** states of other server sets, with one server of this one, were discarded (S5) */
-  readonly discardedOthers?: boolean
+  /** discards what is stored for other pairs with one server of this one (S5); whether there was any */
+  readonly discardOthers?: () => Promise<boolean>
   /** asks the platform not to evict the state; the answer is its */
   readonly persist?: () => Promise<boolean>
 }
@@ -34,10 +34,13 @@ export async function openStorage(
   announce: OnEvent,
 ): Promise<OpenedStore> {
   if (preference === 'memory') return await openInMemory(environment, identity)
-  let opened: OpenedStore
+  let opened: OpenedStore | undefined
+  let discarded = false
   try {
     opened = await environment.openStore(identity, preference)
+    discarded = (await opened.discardOthers?.()) === true
   } catch (cause) {
+    await opened?.store.close()
     if (preference === 'required') throw new StorageError('durable storage is required and cannot be had', { cause })
     opened = await openInMemory(environment, identity)
   }
@@ -48,7 +51,7 @@ export async function openStorage(
     }
     announce({ type: 'storage', storage: 'memory', reason: 'unavailable' })
   }
-  if (opened.discardedOthers) announce({ type: 'discarded', reason: 'servers' })
+  if (discarded) announce({ type: 'discarded', reason: 'servers' })
   return opened
 }
 
