@@ -1,0 +1,407 @@
+// State in a folder of files.
+//
+//   journal                     the head, the effects since the checkpoint, then what happened since, frame by frame
+//   <hint>.checkpoint.<version> one frame; <hint>.partial and <hint>.directory likewise
+//   lock.<process>              who has the folder open, see lock.ts
+//
+// Every lookup appends two frames to the journal, a pending batch and its effect, each synced before its promise
+// resolves (S1): so at most the last frame can be incomplete, and whoever wrote it was never told that it is stored. It
+// is dropped. A frame that is all there and does not check, the last one included, makes the state unreadable: it may
+// have been stored and shown to a server before it rotted, and a state without it would be an older state (S3).
+//
+// Whatever else changes the state replaces the journal: values first, each written under another name, synced and
+// renamed; then the new journal in the same way, whose rename is the one step that counts; then what it no longer needs
+// is removed. A crash in between leaves the old state or the new one, and files that the next open() removes.
+//
+// What is in the journal is kept in memory too: only one process has the folder open, so nobody else changes it.
+//
+// Nothing is sealed. Node has no place for a key that whoever reads these files could not read as well; the files are
+// for their owner's eyes alone (0600), and the disk's encryption is the operating system's business.
+
+import { fromHex, toHex } from '@pirouette/protocol'
+import { Turns } from '../turns.js'
+import type { Disk, OpenFile, Processes } from './disk.js'
+import { decodeFrame, encodeFrame, type Frame, type FrameKind } from './frames.js'
+import { fromRow, toRow } from './head.js'
+import { isLock, takeLock } from './lock.js'
+import * as rules from './rules.js'
+import {
+  type HintRecord,
+  type StateHead,
+  StateMovedError,
+  type StateStore,
+  StateUnreadableError,
+  type StoredHint,
+  StoreFullError,
+  StoreUnavailableError,
+} from './store.js'
+
+/** What the journal says. */
+interface State {
+  readonly head: rules.StoredHead
+  /** from the checkpoint's version up to the head's */
+  readonly effects: readonly Uint8Array[]
+}
+
+const JOURNAL = 'journal'
+const NEW = '.new'
+const NO_HINT = new Uint8Array()
+
+export class FileStore implements StateStore {
+  readonly durable = true
+  readonly #disk: Disk
+  readonly #unlock: () => Promise<void>
+  readonly #turns = new Turns()
+  /** undefined: nothing is stored; an error: it cannot be read */
+  #state: State | StateUnreadableError | undefined
+  /** the journal, open at its end; undefined if there is none, or an unreadable one */
+  #journal: OpenFile | undefined
+  /** why this store does no more: it is closed, or a write has failed half-way */
+  #over: Error | undefined
+
+  private constructor(disk: Disk, unlock: () => Promise<void>) {
+    this.#disk = disk
+    this.#unlock = unlock
+  }
+
+  /** Opens the state in a folder that exists. Throws StoreUnavailableError if another process has it open. */
+  static async open(disk: Disk, processes: Processes): Promise<FileStore> {
+    const unlock = await asStoreErrors(() => takeLock(disk, processes))
+    const store = new FileStore(disk, unlock)
+    try {
+      await asStoreErrors(() => store.#load())
+      return store
+    } catch (error) {
+      await store.close()
+      throw error
+    }
+  }
+
+  read(): Promise<StateHead | undefined> {
+    return this.#turn(async () => {
+      const head = this.#readable()?.head
+      return head && { ...head, pending: head.pending?.slice() }
+    })
+  }
+
+  readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+    return this.#turn(async () => {
+      rules.usable(this.#readable()?.head, hintId, 'partial')
+      return {
+        partial: await this.#value(hintId, 'part', 0),
+        directory: await this.#value(hintId, 'dire', 0),
+      }
+    })
+  }
+
+  readHint(hintId: Uint8Array): Promise<StoredHint> {
+    return this.#turn(async () => {
+      const { checkpointVersion } = rules.usable(this.#readable()?.head, hintId, 'whole')
+      return {
+        version: checkpointVersion,
+        checkpoint: await this.#value(hintId, 'chec', checkpointVersion),
+        effects: this.#readable()!.effects.map(effect => effect.slice()),
+        directory: await this.#value(hintId, 'dire', 0),
+      }
+    })
+  }
+
+  readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+    return this.#turn(async () => {
+      const { checkpointVersion } = rules.reaching(this.#readable()?.head, hintId, from)
+      if (from < checkpointVersion) return undefined
+      return this.#readable()!
+        .effects.slice(from - checkpointVersion)
+        .map(effect => effect.slice())
+    })
+  }
+
+  begin(
+    record: HintRecord,
+    partial: Uint8Array,
+    directory: Uint8Array,
+    replaces: Uint8Array | undefined,
+  ): Promise<void> {
+    return this.#turn(async () => {
+      const head = rules.begun(this.#replaceable(replaces)?.head, record, replaces)
+      await this.#putValue(record.hintId, { kind: 'dire', version: 0, payload: directory })
+      await this.#putValue(record.hintId, { kind: 'part', version: 0, payload: partial })
+      await this.#replace({ head, effects: [] })
+    })
+  }
+
+  putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      rules.usable(this.#readable()?.head, hintId, 'partial')
+      await this.#putValue(hintId, { kind: 'part', version: 0, payload: partial })
+    })
+  }
+
+  complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      const head = rules.completed(this.#readable()?.head, hintId)
+      await this.#putValue(hintId, { kind: 'chec', version: 0, payload: checkpoint })
+      await this.#replace({ head, effects: [] })
+    })
+  }
+
+  putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      const state = this.#readable()
+      const head = rules.withPending(state?.head, hintId, version, pending.slice())
+      if (state!.head.pending !== undefined) return // the same bytes, and what this store has seen is synced
+      await this.#append({ kind: 'pend', version, payload: pending }, { ...state!, head })
+    })
+  }
+
+  commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
+    return this.#turn(async () => {
+      const state = this.#readable()
+      const head = rules.committed(state?.head, hintId, version, effect.length)
+      const effects = [...state!.effects, effect.slice()]
+      await this.#append({ kind: 'effe', version, payload: effect }, { head, effects })
+      return { journalBytes: head.journalBytes }
+    })
+  }
+
+  putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      const state = this.#readable()
+      const head = rules.checkpointed(state?.head, hintId, version)
+      const effects = state!.effects.slice(version - state!.head.checkpointVersion)
+      await this.#putValue(hintId, { kind: 'chec', version, payload: checkpoint })
+      await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(effects) }, effects })
+    })
+  }
+
+  condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
+    return this.#turn(async () => {
+      const head = rules.condemned(this.#readable()?.head, hintId, culprit)
+      if (head !== undefined) await this.#replace({ head, effects: [] })
+    })
+  }
+
+  discard(hintId: Uint8Array | undefined): Promise<void> {
+    return this.#turn(async () => {
+      rules.assertDiscardable(this.#replaceable(hintId)?.head, hintId)
+      await this.#whole(async () => {
+        await this.#journal?.close()
+        this.#journal = undefined
+        await this.#disk.remove(JOURNAL)
+        await this.#disk.sync()
+        this.#state = undefined
+        await this.#tidy()
+      })
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#turns.take(async () => {
+      if (this.#over instanceof Closed) return
+      this.#over = new Closed()
+      await this.#journal?.close().catch(() => {}) // what had to be stored was synced
+      await asStoreErrors(this.#unlock)
+    })
+  }
+
+  #turn<T>(work: () => Promise<T>): Promise<T> {
+    return this.#turns.take(async () => {
+      if (this.#over instanceof Closed) throw this.#over
+      if (this.#over !== undefined) {
+        throw new StoreUnavailableError('a write failed half-way; open the state anew', { cause: this.#over })
+      }
+      return await asStoreErrors(work)
+    })
+  }
+
+  #readable(): State | undefined {
+    if (this.#state instanceof StateUnreadableError) throw this.#state
+    return this.#state
+  }
+
+  /** The state, where one that cannot be read counts as none if `hintId` is undefined. */
+  #replaceable(hintId: Uint8Array | undefined): State | undefined {
+    return hintId === undefined && this.#state instanceof StateUnreadableError ? undefined : this.#readable()
+  }
+
+  async #load(): Promise<void> {
+    const bytes = await this.#disk.read(JOURNAL)
+    try {
+      this.#state = bytes && decodeJournal(bytes)
+    } catch (error) {
+      if (!(error instanceof StateUnreadableError)) throw error
+      this.#state = error
+      return
+    }
+    // Whoever wrote it may not have lived to sync its last frame, or may have left half of one: it is written anew.
+    if (this.#state !== undefined) await this.#replace(this.#state)
+    else await this.#tidy()
+  }
+
+  /** A new journal in place of the old one; then nothing is left but what it refers to. */
+  async #replace(state: State): Promise<void> {
+    await this.#putFile(JOURNAL, encodeJournal(state))
+    await this.#whole(async () => {
+      await this.#journal?.close()
+      this.#journal = await this.#disk.append(JOURNAL)
+      this.#state = state
+      await this.#tidy()
+    })
+  }
+
+  /** One more frame, after which the journal says `state`. */
+  async #append(frame: Frame, state: State): Promise<void> {
+    await this.#whole(async () => {
+      await this.#journal!.write(encodeFrame(frame, state.head.record.hintId))
+      await this.#journal!.sync()
+      this.#state = state
+    })
+  }
+
+  async #putValue(hintId: Uint8Array, frame: Frame): Promise<void> {
+    await this.#putFile(valueName(hintId, frame.kind, frame.version), encodeFrame(frame, hintId))
+  }
+
+  async #value(hintId: Uint8Array, kind: FrameKind, version: number): Promise<Uint8Array> {
+    const name = valueName(hintId, kind, version)
+    const bytes = await this.#disk.read(name)
+    const decoded = bytes && decodeFrame(bytes, 0, hintId)
+    if (decoded?.end !== bytes?.length || decoded?.frame.kind !== kind || decoded.frame.version !== version) {
+      throw new StateUnreadableError(`the stored file ${name} is missing, torn or foreign`)
+    }
+    return decoded.frame.payload
+  }
+
+  /** A file with these bytes, or as it was before. Durable, with its name, when the promise resolves. */
+  async #putFile(name: string, bytes: Uint8Array): Promise<void> {
+    try {
+      await this.#disk.remove(name + NEW)
+      const file = await this.#disk.create(name + NEW)
+      try {
+        await file.write(bytes)
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+    } catch (error) {
+      await this.#disk.remove(name + NEW).catch(() => {}) // make room; if that fails too, the next open() does
+      throw error
+    }
+    await this.#whole(async () => {
+      await this.#disk.rename(name + NEW, name)
+      await this.#disk.sync()
+    })
+  }
+
+  /** Removes all files that the state does not refer to, an earlier one's secrets among them. */
+  async #tidy(): Promise<void> {
+    const needed = namesOf(this.#readable()?.head)
+    for (const name of await this.#disk.list()) {
+      if (!isLock(name) && !needed.includes(name)) await this.#disk.remove(name)
+    }
+    await this.#disk.sync()
+  }
+
+  /** Work that must not stop half-way. If it does, what a disk now holds is not known, and this store does no more. */
+  async #whole(work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      this.#over = error as Error
+      throw error
+    }
+  }
+}
+
+class Closed extends StoreUnavailableError {
+  constructor() {
+    super('this store is closed')
+  }
+}
+
+const NAMES: Partial<Record<FrameKind, string>> = { part: 'partial', chec: 'checkpoint', dire: 'directory' }
+
+function valueName(hintId: Uint8Array, kind: FrameKind, version: number): string {
+  return `${toHex(hintId)}.${NAMES[kind]}${kind === 'chec' ? `.${version}` : ''}`
+}
+
+/** The files that a state consists of. */
+function namesOf(head: rules.StoredHead | undefined): string[] {
+  if (head === undefined) return []
+  if (head.condemned !== undefined) return [JOURNAL]
+  const { record, stage, checkpointVersion } = head
+  const value = stage === 'partial' ? 'part' : 'chec'
+  return [JOURNAL, valueName(record.hintId, value, checkpointVersion), valueName(record.hintId, 'dire', 0)]
+}
+
+function encodeJournal({ head, effects }: State): Uint8Array {
+  const { record, version, checkpointVersion } = head
+  const row = JSON.stringify(toRow(head), (_, field: unknown) =>
+    field instanceof Uint8Array ? { hex: toHex(field) } : field,
+  )
+  const frames = [encodeFrame({ kind: 'head', version, payload: new TextEncoder().encode(row) }, NO_HINT)]
+  effects.forEach((payload, i) => {
+    frames.push(encodeFrame({ kind: 'effe', version: checkpointVersion + i, payload }, record.hintId))
+  })
+  const bytes = new Uint8Array(rules.totalBytes(frames))
+  let end = 0
+  for (const frame of frames) {
+    bytes.set(frame, end)
+    end += frame.length
+  }
+  return bytes
+}
+
+/** What a journal says, without an incomplete last frame. Throws StateUnreadableError. */
+function decodeJournal(bytes: Uint8Array): State {
+  const first = decodeFrame(bytes, 0, NO_HINT)
+  if (first?.frame.kind !== 'head') throw new StateUnreadableError('the stored journal has no head')
+  let head = fromRow(parseRow(first.frame.payload))
+  const { hintId } = head.record
+  const effects: Uint8Array[] = []
+  let start = first.end
+  for (let version = head.checkpointVersion; version < head.version; version++) {
+    const next = decodeFrame(bytes, start, hintId)
+    if (next?.frame.kind !== 'effe' || next.frame.version !== version) {
+      throw new StateUnreadableError('effects are missing from the stored journal')
+    }
+    effects.push(next.frame.payload)
+    start = next.end
+  }
+  for (let next = decodeFrame(bytes, start, hintId); next !== undefined; next = decodeFrame(bytes, next.end, hintId)) {
+    const { kind, version, payload } = next.frame
+    try {
+      if (kind === 'pend') head = rules.withPending(head, hintId, version, payload)
+      else if (kind === 'effe') head = rules.committed(head, hintId, version, payload.length)
+      else throw new StateUnreadableError(`the stored journal has a frame of kind ${kind}`)
+    } catch (cause) {
+      throw new StateUnreadableError('the stored journal contradicts itself', { cause })
+    }
+    if (kind === 'effe') effects.push(payload)
+  }
+  return { head, effects }
+}
+
+function parseRow(payload: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(payload), (_, field: { hex?: unknown } | null) =>
+      typeof field?.hex === 'string' ? fromHex(field.hex) : field,
+    )
+  } catch (cause) {
+    throw new StateUnreadableError('the stored head is torn', { cause })
+  }
+}
+
+async function asStoreErrors<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
+    if (known.some(type => error instanceof type)) throw error
+    const { code } = error as { code?: unknown }
+    if (code === 'ENOSPC' || code === 'EDQUOT') {
+      throw new StoreFullError('the state does not fit on the disk', { cause: error })
+    }
+    throw new StoreUnavailableError('the folder of the state cannot be used', { cause: error })
+  }
+}
