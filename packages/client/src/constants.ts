@@ -34,7 +34,7 @@ export const INCIDENTS_KEPT = 100
  */
 export const LOCK_PATIENCE_MS = 45_000
 
-/** How often one operation starts over because another tab has moved the state on, before it is given up. */
+/** How often one operation starts over although nothing has moved, before it is given up: the store must be at fault. */
 export const ROUNDS = 32
 
 /**

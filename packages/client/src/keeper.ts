@@ -409,7 +409,7 @@ export class Keeper {
   }
 }
 
-/** What an operation fails with that others have kept from its turn. */
+/** What an operation fails with that has started over too often. */
 export function restless(): StorageError {
-  return new StorageError('other tabs keep moving the state on; try again')
+  return new StorageError('the store refuses every change, or other tabs keep beginning anew; try again')
 }

@@ -2,7 +2,7 @@
 // most one operation is under way at any time, in this session by its queue, in others by a lock, and where a lock was
 // missing or taken away, by the store's refusal (keeper.ts).
 
-import type { Manifest } from '@pirouette/protocol'
+import { type Manifest, toHex } from '@pirouette/protocol'
 import { abortable, scoped } from './abort.js'
 import { LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
 import { assertAlive, isDead } from './core.js'
@@ -115,9 +115,11 @@ export class Session {
   /** The state, in step with the store, and what was left pending in it finished (S3). */
   async #begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const keeper = this.#keeper
-    for (let round = 1; round <= ROUNDS; round++) {
+    const rounds = new Rounds()
+    for (;;) {
       try {
         const hint = await scoped([signal], signal => keeper.current({ progress, signal }))
+        rounds.count(hint)
         if (!isPending(hint)) return progress.phase('ready')
         await keeper.finish(hint)
       } catch (error) {
@@ -125,16 +127,17 @@ export class Session {
         if (!(error instanceof StateMovedError)) throw error
       }
     }
-    throw restless()
   }
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
     const { stats, environment } = this.#parts
     const keeper = this.#keeper
-    for (let round = 1; round <= ROUNDS; round++) {
+    const rounds = new Rounds()
+    for (;;) {
       this.#assertWanted(signal)
       const hint = keeper.live ?? (await this.#current(signal))
       this.#assertWanted(signal)
+      rounds.count(hint)
       const indices = question.indices(hint)
       try {
         if (isPending(hint)) {
@@ -155,7 +158,6 @@ export class Session {
         if (!(error instanceof StateMovedError)) throw error
       }
     }
-    throw restless()
   }
 
   async #current(signal: AbortSignal | undefined): Promise<Hint> {
@@ -224,5 +226,18 @@ export class Session {
     this.#assertOpen()
     signal?.throwIfAborted()
     assertAlive(this.#parts.core)
+  }
+}
+
+/** An operation starts over as often as another tab gets ahead of it, but not for ever while nothing has moved. */
+class Rounds {
+  #at = ''
+  #idle = 0
+
+  count(hint: Hint): void {
+    const at = `${toHex(hint.record.hintId)} ${hint.version}`
+    this.#idle = at === this.#at ? this.#idle + 1 : 0
+    this.#at = at
+    if (this.#idle >= ROUNDS) throw restless()
   }
 }

@@ -1,0 +1,516 @@
+// What open() makes of what it finds on the disk: used whole, or discarded with an event, and never anything between.
+
+import { decodeQuery, partitionBytes } from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+import { describe, expect, test } from 'vitest'
+import { StateUnreadableError } from '../src/injection.js'
+import { settle } from './support/clock.js'
+import { buildDatabase, someValues } from './support/database.js'
+import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
+import { A, B, flip, Network, on, problem } from './support/network.js'
+import { type Life, records, World } from './support/world.js'
+
+const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+const blobs = (world: World) => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+
+/** A disk on which an earlier life has left a hint, after `lookups`. */
+async function lived({ lookups = 3, world = new World() } = {}): Promise<World> {
+  const life = world.life()
+  const map = await life.open()
+  await world.checkValues(
+    map,
+    Array.from({ length: lookups }, (_, i) => i % 20),
+  )
+  life.kill()
+  return world
+}
+
+/** A disk on which an earlier life has left a lookup that `silent` never answered. */
+async function interrupted(silent: string): Promise<World> {
+  const world = await lived()
+  const life = world.life()
+  const map = await life.open()
+  world.network.misbehave[silent] = busy
+  expect((await life.failure(map.at(6))).code).toBe('network')
+  life.kill()
+  return world
+}
+
+describe('nothing stored', () => {
+  test('a hint is downloaded and kept: no event', async () => {
+    const world = new World()
+    const life = world.life()
+    const map = await life.open()
+    expect(map.storage).toBe('best-effort')
+    expect(await world.head()).toMatchObject({ stage: 'whole', version: 0 })
+    await world.checkValues(map)
+    await world.drive(map.close())
+    expect(life.events).toEqual([])
+  })
+})
+
+describe('a whole hint', () => {
+  test.each([0, 1, 7])(
+    'after %i lookups: used without a byte of the database, and every value is right',
+    async lookups => {
+      const world = await lived({ lookups })
+      const before = world.network.seen.length
+      const life = world.life()
+      const map = await life.open()
+      expect(world.network.seen.slice(before).map(({ path }) => path)).toEqual(['/v1/manifest', '/v1/manifest'])
+      expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+      expect([map.size, map.epoch]).toEqual([1000, 1])
+      await world.checkValues(map)
+      await world.auditor.assertSound()
+    },
+  )
+
+  test('of a keyed database: directory and all', async () => {
+    const { database, network } = keyed()
+    const world = new World(network, database)
+    const first = world.life()
+    await world.drive((await first.open()).get(NAMES[3]!))
+    first.kill()
+    const downloads = blobs(world).length
+    const map = await world.life().open()
+    for (const [i, name] of NAMES.entries()) {
+      expect(await world.drive(map.get(name))).toEqual(database.contents.values[i])
+    }
+    expect(await world.drive(map.get('absent'))).toBeUndefined()
+    expect(blobs(world)).toHaveLength(downloads)
+  })
+
+  test('keeps its roles when `servers` are reversed, and its state (S5)', async () => {
+    const world = await lived()
+    const record = (await world.head())!.record
+    const life = world.life()
+    const map = await life.open({ servers: [`${B}/`, A] })
+    expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+    await world.checkValues(map)
+    expect((await world.head())!.record).toEqual(record)
+    await world.auditor.assertSound()
+  })
+
+  test('a server that cannot be reached: open() rejects, and the state stays', async () => {
+    const world = await lived()
+    const before = await world.head()
+    world.network.misbehave[B] = on('/v1/manifest', () => problem(503, 'not_ready'))
+    const life = world.life()
+    expect(await life.failure(life.openIdle())).toMatchObject({ name: 'NetworkError', server: B })
+    expect(await world.head()).toEqual(before)
+    world.network.misbehave[B] = undefined
+    await world.checkValues(await world.life().open())
+    await world.auditor.assertSound()
+  })
+})
+
+describe.each([A, B])('a lookup that %s had not answered', silent => {
+  test('is finished first, with the same bytes to the same servers, and its record is thrown away', async () => {
+    const world = await interrupted(silent)
+    const last = (server: string) => world.auditor.bodies.get(server)!.at(-1)
+    const [a, b] = [last(A), last(B)]
+    const { length } = world.network.queries()
+    world.network.misbehave[silent] = undefined
+    const life = world.life()
+    const map = await life.open()
+    expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: true }])
+    const resent = world.network.queries(length)
+    expect(resent.map(({ server, body }) => [server, hex(body)])).toEqual([
+      [A, a],
+      [B, b],
+    ])
+    expect(await world.head()).toMatchObject({ version: 4, pending: undefined })
+    // The same index again is a query of its own (P4).
+    await world.checkValues(map, [6, 7])
+    expect(world.network.queries(length)).toHaveLength(6)
+    await world.auditor.assertSound()
+  })
+
+  test('and still does not: open() rejects with its error, the batch stays, and the next open() finishes it', async () => {
+    const world = await interrupted(silent)
+    const before = await world.head()
+    const life = world.life()
+    expect(await life.failure(life.openIdle())).toMatchObject({ name: 'NetworkError', server: silent })
+    expect(await world.head()).toEqual(before)
+    world.network.misbehave[silent] = undefined
+    await world.checkValues(await world.life().open())
+    expect(world.auditor.distinct(A)).toBe(3 + 1 + 6)
+    await world.auditor.assertSound()
+  })
+
+  test('and answers with a lie after the restart: TamperedError, condemned on the disk', async () => {
+    const world = await interrupted(silent)
+    world.network.misbehave[silent] = flip(50)
+    const life = world.life()
+    expect(await life.failure(life.openIdle())).toMatchObject({ name: 'TamperedError', server: silent })
+    expect((await world.head())?.condemned).toEqual({ culprit: silent })
+    expect(life.events.at(-1)).toEqual({ type: 'condemned', server: silent })
+    await world.auditor.assertSound()
+  })
+})
+
+describe('a condemned hint', () => {
+  async function condemned() {
+    const world = await lived()
+    const life = world.life()
+    const map = await life.open()
+    world.network.misbehave[B] = flip(50)
+    expect(await life.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: B })
+    expect(life.events.at(-1)).toEqual({ type: 'condemned', server: B })
+    life.kill()
+    world.network.misbehave[B] = undefined
+    return world
+  }
+
+  test('opens, without traffic; every call fails and names the culprit, in every life (S7)', async () => {
+    const world = await condemned()
+    const { length } = world.network.seen
+    for (let i = 0; i < 3; i++) {
+      const life = world.life()
+      const map = await life.open()
+      expect(life.events).toEqual([{ type: 'condemned', server: B }])
+      expect([map.size, map.epoch, map.stats.hintBytes]).toEqual([1000, 1, 0])
+      for (let call = 0; call < 2; call++) {
+        expect(await life.failure(map.at(1))).toMatchObject({ name: 'CondemnedError', server: B })
+      }
+      if (i === 1) life.kill()
+      else await world.drive(map.close())
+    }
+    expect(world.network.seen).toHaveLength(length)
+  })
+
+  test('reset() begins a new life, which the next open() takes up', async () => {
+    const world = await condemned()
+    const old = (await world.head())!.record.hintId
+    const life = world.life()
+    const map = await life.open()
+    await world.drive(map.reset())
+    await world.checkValues(map)
+    life.kill()
+    expect((await world.head())!.record.hintId).not.toEqual(old)
+    await world.checkValues(await world.life().open())
+    await world.auditor.assertSound()
+  })
+
+  test('killed at any moment of a reset(): still condemned, or whole and new', async () => {
+    let ended = false
+    for (let turns = 1; !ended; turns += 7) {
+      const world = await condemned()
+      const old = (await world.head())!.record.hintId
+      const life = world.life()
+      const map = await life.open()
+      let done = false
+      map.reset().then(() => {
+        done = true
+      })
+      for (let i = 0; i < turns; i++) await Promise.resolve()
+      life.kill()
+      ended = done
+      const head = (await world.head())!
+      const next = world.life()
+      const again = await next.open()
+      if (hex(head.record.hintId) === hex(old)) {
+        expect(head.condemned).toEqual({ culprit: B })
+        expect((await next.failure(again.at(1))).name).toBe('CondemnedError')
+      } else {
+        await world.checkValues(again, [5])
+      }
+      next.kill()
+    }
+  })
+
+  test('a record that turned out wrong condemns with nobody to blame', async () => {
+    const { database, network } = keyed()
+    const world = new World(network, database)
+    const rotten: Core['newHintBuilder'] = (...parameters) => {
+      const builder = core.newHintBuilder(...parameters)
+      const finish = builder.finish.bind(builder)
+      builder.finish = () => {
+        const handle = finish()
+        const recon = handle.recon.bind(handle)
+        handle.recon = () => recon().map((byte, i) => (i === 3 ? byte ^ 1 : byte))
+        return handle
+      }
+      return builder
+    }
+    const life = world.life({ loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
+    const map = await life.open()
+    expect((await life.failure(map.get(NAMES[2]!))).code).toBe('storage')
+    life.kill()
+    const next = world.life()
+    expect(await next.failure((await next.open()).get(NAMES[2]!))).toMatchObject({
+      name: 'CondemnedError',
+      server: undefined,
+    })
+  })
+})
+
+describe('state that cannot be used', () => {
+  /** Something else for what the next life reads. */
+  function reading(life: Life, method: string, change: (value: never) => unknown): void {
+    const { openStore } = life.environment
+    Object.assign(life.environment, {
+      openStore: async (...parameters: Parameters<typeof openStore>) => {
+        const opened = await openStore(...parameters)
+        const store = new Proxy(opened.store, {
+          get(store, name) {
+            const member: unknown = Reflect.get(store, name)
+            if (typeof member !== 'function') return member
+            const call = (...parameters: unknown[]) => member.apply(store, parameters)
+            return name === method ? async (...p: unknown[]) => change((await call(...p)) as never) : call
+          },
+        })
+        return { ...opened, store }
+      },
+    })
+  }
+  const flipped = (bytes: Uint8Array, at = bytes.length >> 1) => bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
+  const torn: [string, string, (value: never) => unknown][] = [
+    [
+      'a hint the store cannot read',
+      'readHint',
+      () => {
+        throw new StateUnreadableError('torn')
+      },
+    ],
+    ['a checkpoint with a flipped bit', 'readHint', (hint: any) => ({ ...hint, checkpoint: flipped(hint.checkpoint) })],
+    ['a checkpoint cut short', 'readHint', (hint: any) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
+    ['no checkpoint', 'readHint', (hint: any) => ({ ...hint, checkpoint: new Uint8Array() })],
+    ['an effect with a flipped bit', 'readHint', (hint: any) => ({ ...hint, effects: hint.effects.map(flipped) })],
+    ['an effect missing at the end', 'readHint', (hint: any) => ({ ...hint, effects: hint.effects.slice(0, -1) })],
+    ['an effect missing in between', 'readHint', (hint: any) => ({ ...hint, effects: hint.effects.slice(1) })],
+    ['effects in another order', 'readHint', (hint: any) => ({ ...hint, effects: [...hint.effects].reverse() })],
+    [
+      'a pending batch with a flipped bit',
+      'read',
+      (head: any) => ({ ...head, pending: head.pending && flipped(head.pending) }),
+    ],
+    [
+      'a pending batch of another moment',
+      'read',
+      (head: any) => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
+    ],
+  ]
+  test.each(torn)('%s: discarded with an event, and a new hint downloaded', async (_what, method, change) => {
+    const world = await interrupted(A)
+    world.network.misbehave[A] = undefined
+    const old = (await world.head())!.record.hintId
+    const downloads = blobs(world).length
+    const life = world.life()
+    reading(life, method, change)
+    const map = await life.open()
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
+    expect(blobs(world).length - downloads).toBe(16)
+    expect((await world.head())!.record.hintId).not.toEqual(old)
+    await world.checkValues(map)
+    await world.auditor.assertSound()
+  })
+
+  test('a head the store cannot read: discarded', async () => {
+    const world = await lived()
+    const { hintId } = (await world.head())!.record
+    const { disk } = world
+    const [read, discard] = [disk.read.bind(disk), disk.discard.bind(disk)]
+    disk.read = async () => {
+      throw new StateUnreadableError('torn')
+    }
+    disk.discard = async () => {
+      Object.assign(disk, { read, discard })
+      await discard(hintId)
+    }
+    const life = world.life()
+    const map = await life.open()
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
+    await world.checkValues(map)
+  })
+
+  test('a hint of another id than the record says: discarded', async () => {
+    const [world, other] = [await lived(), await lived({ lookups: 0, world: new World() })]
+    // The other's lives have the same randomness, so give it another hint.
+    await world.drive((await world.life().open()).reset())
+    const foreign = await other.disk.readHint((await other.head())!.record.hintId)
+    const life = world.life()
+    reading(life, 'readHint', () => foreign)
+    await world.checkValues(await life.open())
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
+  })
+
+  test('a directory that is not the one of its manifest: discarded', async () => {
+    const { database, network } = keyed()
+    const world = new World(network, database)
+    const first = world.life()
+    await first.open()
+    first.kill()
+    const life = world.life()
+    reading(life, 'readHint', (hint: any) => ({ ...hint, directory: flipped(hint.directory) }))
+    const map = await life.open()
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
+    expect(await world.drive(map.get(NAMES[7]!))).toEqual(database.contents.values[7])
+  })
+
+  test.each([
+    ['with a flipped bit', (bytes: Uint8Array) => flipped(bytes)],
+    ['of another hint', (bytes: Uint8Array) => flipped(bytes, 9)],
+    ['of nothing', () => new Uint8Array()],
+  ])('a half-made hint %s: discarded', async (_what, change) => {
+    const world = new World()
+    await halfDownloaded(world, 5)
+    const life = world.life()
+    reading(life, 'readPartial', (value: any) => ({ ...value, partial: change(value.partial) }))
+    const map = await life.open()
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
+    await world.checkValues(map)
+  })
+
+  test('that vanishes while the map is open: a new hint, with an event', async () => {
+    const world = new World()
+    const life = world.life()
+    const map = await life.open()
+    await world.drive(map.at(1))
+    await world.disk.discard((await world.head())!.record.hintId)
+    await world.checkValues(map)
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'missing' }])
+    await world.auditor.assertSound()
+  })
+
+  test('that has forgotten what it acknowledged condemns itself: a rollback that can be seen', async () => {
+    const world = new World()
+    const life = world.life()
+    const map = await life.open()
+    const { record } = (await world.head())!
+    const { checkpoint, directory } = await world.disk.readHint(record.hintId)
+    await world.checkValues(map)
+    // An old copy of the disk is put back.
+    await world.disk.begin(record, new Uint8Array(), directory, record.hintId)
+    await world.disk.complete(record.hintId, checkpoint)
+    const sent = world.network.queries().length
+    expect(await life.failure(map.at(1))).toMatchObject({ name: 'CondemnedError', server: undefined })
+    expect(world.network.queries()).toHaveLength(sent)
+    expect((await world.head())?.condemned).toEqual({ culprit: undefined })
+    expect(life.events).toEqual([{ type: 'condemned', server: undefined }])
+  })
+})
+
+describe('what it belongs to', () => {
+  test.each([false, true])('another epoch: discarded, and downloaded anew (half-made: %s)', async half => {
+    const values = someValues(1000, 8)
+    const next = buildDatabase(core, { values, partitions: 16, manifest: { epoch: 2 } })
+    const world = new World()
+    if (half) await halfDownloaded(world, 5)
+    else await lived({ world })
+    const later = new World(sameOnBoth(records, next), records, world)
+    const life = later.life()
+    const map = await life.open()
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'manifest' }])
+    expect(map.epoch).toBe(2)
+    expect(blobs(later)).toHaveLength(16)
+    await later.checkValues(map)
+  })
+
+  test.each([
+    ['another second server', [A, 'https://c.example']],
+    ['a new path on one', [A, `${B}/moved`]],
+  ] as const)('%s: discarded', async (_what, servers) => {
+    const world = await lived()
+    const old = (await world.head())!.record.hintId
+    const network = new Network({ [A]: [records], [B]: [records] })
+    const moved = new World(network, records, world)
+    const life = moved.life({
+      fetch: (url, init) => network.fetch(url.startsWith(A) ? url : url.replace(servers[1], B), init),
+    })
+    const map = await life.open({ servers })
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'servers' }])
+    expect((await moved.head())!.record.hintId).not.toEqual(old)
+    const { retrieveServer, refreshServer } = (await moved.head())!.record
+    expect([retrieveServer, refreshServer].sort()).toEqual([...servers].sort())
+    expect(await moved.drive(map.at(5))).toEqual(records.byIndex[5])
+  })
+
+  test('other servers do not take up a condemned state of theirs, nor does it end the condemnation before they are there', async () => {
+    const world = await lived()
+    const { hintId } = (await world.head())!.record
+    await world.disk.condemn(hintId, A)
+    const servers = [A, 'https://c.example'] as const
+    const down = world.life({ fetch: async () => Promise.reject(new TypeError('offline')) })
+    expect((await down.failure(down.openIdle({ servers }))).code).toBe('network')
+    expect((await world.head())?.condemned).toEqual({ culprit: A })
+  })
+})
+
+/** A life killed when `partitions` have been folded. */
+async function halfDownloaded(world: World, partitions: number): Promise<void> {
+  const life = world.life()
+  let saved = 0
+  life.interfere = (method, when) => {
+    if (method === 'putPartial' && when === 'after' && ++saved === partitions) life.kill()
+  }
+  life.openIdle().catch(() => {})
+  await settle()
+  await settle()
+  expect(life.killed).toBe(true)
+}
+
+describe('an interrupted download', () => {
+  test('goes on where it was, under the roles it began with', async () => {
+    const world = new World()
+    await halfDownloaded(world, 6)
+    const { record, stage } = (await world.head())!
+    expect(stage).toBe('partial')
+    const before = blobs(world).length
+    const life = world.life()
+    const progress: number[] = []
+    const map = await life.open({ onProgress: ({ loadedBytes }) => void progress.push(loadedBytes) })
+    expect(life.events).toEqual([{ type: 'resumed', what: 'download', pending: false }])
+    expect(blobs(world).length - before).toBeLessThanOrEqual(10)
+    expect(progress.at(-1)).toBe(16 * partitionBytes(records.manifest))
+    expect((await world.head())!.record).toEqual(record)
+    await world.checkValues(map)
+    await world.auditor.assertSound()
+  })
+
+  test('killed at random points: under 1.1 database lengths and one partition a kill', async () => {
+    for (const seed of [1, 2, 3, 4, 5]) {
+      const world = new World()
+      let state = seed
+      let kills = 0
+      for (;;) {
+        const life = world.life()
+        let opened = false
+        life.openIdle().then(() => {
+          opened = true
+        })
+        state = (state * 1103515245 + 12345) & 0x7fffffff
+        for (let turns = 40 + (state % 100); turns > 0 && !opened; turns--) await Promise.resolve()
+        life.kill()
+        if (opened) break
+        kills++
+      }
+      const bytes = blobs(world).length * partitionBytes(records.manifest) // as if each had been received whole
+      expect(kills).toBeGreaterThan(3)
+      expect(bytes).toBeLessThan(1.1 * 16 * partitionBytes(records.manifest) + kills * partitionBytes(records.manifest))
+      await world.checkValues(await world.life().open())
+      await world.auditor.assertSound()
+    }
+  })
+
+  test('with all of it folded needs nothing more', async () => {
+    const world = new World()
+    const life = world.life()
+    life.interfere = method => {
+      if (method === 'complete') life.kill()
+    }
+    life.openIdle().catch(() => {})
+    await settle()
+    expect(life.killed).toBe(true)
+    const before = blobs(world).length
+    await world.checkValues(await world.life().open())
+    expect(blobs(world)).toHaveLength(before)
+  })
+})
+
+test('a query is for the epoch the state was made under, whatever else the servers have', async () => {
+  const world = await lived()
+  const map = await world.life().open()
+  await world.drive(map.at(3))
+  expect(decodeQuery(world.network.queries().at(-1)!.body)).toMatchObject({ generation: 1, epoch: 1 })
+})

@@ -1,0 +1,284 @@
+// Several lives of one client, as tabs and reloads are: one disk, one clock, one set of locks, two servers. Each life
+// can be killed, frozen or kept from its disk at any moment; an auditor watches everything the servers get to see.
+
+import { expect } from 'vitest'
+import type { MapEvent, PirouetteMap } from '../../src/index.js'
+import {
+  type Environment,
+  type Locks,
+  MemoryStore,
+  type OpenWithOptions,
+  openWith,
+  type StateHead,
+  type StateStore,
+} from '../../src/injection.js'
+import { drive, ManualClock, settle } from './clock.js'
+import { buildDatabase, type Database, someValues } from './database.js'
+import { core, type Failure, hex, sameOnBoth } from './harness.js'
+import { A, B, type Network } from './network.js'
+import { seededRandom } from './random.js'
+
+/** Large enough that two fresh vectors have little in common: 16 offsets below 63. */
+export const records = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+
+export type Method = Exclude<keyof StateStore, 'durable'>
+
+/** `before` or `after` the disk has done it. May throw instead of the store, or wait. */
+export type Interfere = (method: Method, when: 'before' | 'after') => void | Promise<void>
+
+export class World {
+  readonly clock = new ManualClock()
+  readonly locks = new FakeLocks(this.clock)
+  readonly disk: MemoryStore
+  readonly auditor: Auditor
+  readonly lives: Life[]
+
+  /** `before`: the world as it was; its disk remains, and no randomness comes again. */
+  constructor(
+    readonly network: Network = sameOnBoth(records),
+    readonly database: Database = records,
+    before?: World,
+  ) {
+    this.disk = before?.disk ?? new MemoryStore({ durable: true })
+    this.lives = before?.lives ?? []
+    this.auditor = new Auditor(this.disk)
+  }
+
+  /** A new tab, or the next life of one. Its randomness is its own. */
+  life(change: Partial<Environment> = {}): Life {
+    const life = new Life(this, this.lives.length + 1, change)
+    this.lives.push(life)
+    return life
+  }
+
+  drive<T>(work: Promise<T>): Promise<T> {
+    return drive(this.clock, work)
+  }
+
+  async head(): Promise<StateHead | undefined> {
+    return await this.disk.read()
+  }
+
+  /** Right values, whatever has happened before. */
+  async checkValues(map: PirouetteMap, indices: readonly number[] = [0, 6, 6, 999, 62, 63]): Promise<void> {
+    for (const index of indices) expect(await this.drive(map.at(index))).toEqual(this.database.byIndex[index])
+  }
+}
+
+/** What browsers do: a lock for each name, first come, first served, until somebody steals it. */
+export class FakeLocks {
+  readonly #holders = new Map<string, object | undefined>()
+  readonly #waiting = new Map<string, (() => void)[]>()
+  stolen = 0
+
+  constructor(private readonly clock: ManualClock) {}
+
+  /** One life's view of them. */
+  of(life: Life): Locks {
+    return {
+      hold: async (name, patienceMs, task) => {
+        const me = {}
+        const take = () => void this.#holders.set(name, me)
+        const release = () => {
+          if (this.#holders.get(name) !== me) return
+          this.#holders.delete(name)
+          this.#queue(name).shift()?.()
+        }
+        life.onKilled.push(release)
+        if (this.#holders.has(name)) await this.#turn(name, patienceMs, take)
+        else take()
+        if (life.killed) release()
+        return await task().finally(release)
+      },
+    }
+  }
+
+  #queue(name: string): (() => void)[] {
+    const queue = this.#waiting.get(name) ?? []
+    this.#waiting.set(name, queue)
+    return queue
+  }
+
+  #turn(name: string, patienceMs: number, take: () => void): Promise<void> {
+    return new Promise(resolve => {
+      const queue = this.#queue(name)
+      const granted = () => {
+        this.clock.clearTimeout(timer)
+        take()
+        resolve()
+      }
+      const timer = this.clock.setTimeout(() => {
+        queue.splice(queue.indexOf(granted), 1)
+        this.stolen++
+        granted()
+      }, patienceMs)
+      queue.push(granted)
+    })
+  }
+}
+
+const NEVER = new Promise<void>(() => {})
+
+export class Life {
+  readonly environment: Environment
+  readonly events: MapEvent[] = []
+  readonly onKilled: (() => void)[] = []
+  /** calls of the store that have been carried out */
+  readonly writes: Method[] = []
+  interfere: Interfere = () => {}
+  #gate: Promise<void> | undefined
+  #thaw = () => {}
+  killed = false
+
+  constructor(
+    readonly world: World,
+    readonly number: number,
+    change: Partial<Environment>,
+  ) {
+    const { clock, network, auditor, locks, disk } = world
+    this.environment = {
+      clock: {
+        now: clock.now,
+        setTimeout: (callback, ms) =>
+          clock.setTimeout(async () => {
+            while (this.#stopped) await this.#stopped
+            callback()
+          }, ms),
+        clearTimeout: clock.clearTimeout,
+      },
+      fetch: async (url, init) => {
+        while (this.#stopped) await this.#stopped
+        if (url.endsWith('/v1/answer')) auditor.sent(url, new Uint8Array(init.body as Uint8Array))
+        const response = await network.fetch(url, init)
+        while (this.#stopped) await this.#stopped
+        return response
+      },
+      random: seededRandom(1000 + number),
+      openStore: async (_identity, preference) =>
+        preference === 'memory'
+          ? { store: new MemoryStore(), storage: 'memory' }
+          : { store: this.#mount(disk), storage: 'best-effort' },
+      locks: locks.of(this),
+      loadCore: async () => core,
+      pause: async () => {},
+      ...change,
+    }
+  }
+
+  openIdle(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
+    const onEvent = (event: MapEvent) => void this.events.push(event)
+    return openWith(this.environment, { servers: [A, B], onEvent, ...options })
+  }
+
+  open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
+    return this.world.drive(this.openIdle(options))
+  }
+
+  async failure(work: Promise<unknown>): Promise<Failure> {
+    return await this.world.drive(
+      work.then(
+        value => {
+          throw new Error(`expected a failure, got ${String(value)}`)
+        },
+        (error: unknown) => error as Failure,
+      ),
+    )
+  }
+
+  /** The process is gone: nothing it has under way comes to an end, and nothing of it happens any more. */
+  kill(): void {
+    this.killed = true
+    for (const release of this.onKilled) release()
+  }
+
+  /** Stands still at its next contact with the outside. It keeps its locks. */
+  freeze(): void {
+    this.#gate = new Promise(resolve => {
+      this.#thaw = resolve
+    })
+  }
+
+  async thaw(): Promise<void> {
+    this.#thaw()
+    this.#gate = undefined
+    await settle()
+  }
+
+  /** Set while nothing of this life may happen. Looked at right before anything does, with no turn between. */
+  get #stopped(): Promise<void> | undefined {
+    return this.killed ? NEVER : this.#gate
+  }
+
+  /** The disk, at some distance: every call takes a while before and after it is carried out. */
+  #mount(disk: MemoryStore): StateStore {
+    return new Proxy<StateStore>(disk, {
+      get: (_target, name) => {
+        const member: unknown = Reflect.get(disk, name, disk)
+        if (typeof member !== 'function') return member
+        const method = name as Method
+        if (method === 'close') return async () => {} // the disk outlives its users
+        return async (...parameters: unknown[]) => {
+          await this.interfere(method, 'before')
+          while (this.#stopped) await this.#stopped
+          const result: unknown = await member.apply(disk, parameters)
+          this.writes.push(method)
+          await this.interfere(method, 'after')
+          while (this.#stopped) await this.#stopped
+          return result
+        }
+      },
+    })
+  }
+}
+
+/** Watches what is sent, and checks it against what was stored and what was sent before. */
+export class Auditor {
+  readonly bodies = new Map<string, string[]>([
+    [A, []],
+    [B, []],
+  ])
+  readonly faults: string[] = []
+  #checks: Promise<void> = Promise.resolve()
+
+  constructor(private readonly disk: MemoryStore) {}
+
+  sent(url: string, body: Uint8Array): void {
+    const server = url.startsWith(A) ? A : B
+    const sent = this.bodies.get(server)!
+    const before = [...sent]
+    sent.push(hex(body))
+    // Asked at once, answered as of now.
+    const head = this.disk.read()
+    this.#checks = this.#checks.then(async () => this.#check(server, body, before, await head))
+  }
+
+  /** Distinct queries that each server has seen. */
+  distinct(server: string): number {
+    return new Set(this.bodies.get(server)).size
+  }
+
+  /** All that must hold of everything sent so far. */
+  async assertSound(): Promise<void> {
+    await this.#checks
+    expect(this.faults).toEqual([])
+  }
+
+  #check(server: string, body: Uint8Array, before: readonly string[], head: StateHead | undefined): void {
+    if (before.includes(hex(body))) return // the very same bytes again
+    const vectors = body.subarray(40)
+    // S1: what is sent for the first time is in the batch that the disk holds at that moment.
+    if (!hex(head?.pending ?? new Uint8Array()).includes(hex(vectors))) {
+      this.faults.push(`${server} was sent something that is not pending on the disk`)
+    }
+    // A column shown again with other contents: two different vectors that agree almost everywhere. Of 16 offsets below
+    // 63, half agree by chance in one pair of 10^10 (C(16,8)·63⁻⁸); the seeds are fixed.
+    for (const earlier of before) {
+      const other = Buffer.from(earlier, 'hex').subarray(40)
+      let equal = 0
+      for (let i = 0; i + 1 < vectors.length; i += 2) {
+        if (vectors[i] === other[i] && vectors[i + 1] === other[i + 1]) equal++
+      }
+      if (equal >= 8) this.faults.push(`${server} saw a column twice with different contents`)
+    }
+  }
+}

@@ -1,0 +1,287 @@
+// Several tabs on one state (S4): with locks, without, with a holder that stands still. Whoever is first, every answer is
+// right, every call makes one query of its own, and no column is shown twice with different contents.
+
+import { describe, expect, test } from 'vitest'
+import type { Environment } from '../src/injection.js'
+import { settle } from './support/clock.js'
+import { A, B, flip, on, problem } from './support/network.js'
+import { type Method, World } from './support/world.js'
+
+const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
+
+/** Small numbers that follow from a seed. */
+function dice(seed: number): (sides: number) => number {
+  let state = seed * 2654435761
+  return sides => {
+    state = (Math.imul(state, 1103515245) + 12345) >>> 0
+    return (state >>> 8) % sides
+  }
+}
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await Promise.resolve()
+}
+
+describe.each([
+  ['with locks', {}],
+  ['without locks', noLocks],
+] as const)('%s', (_what, environment) => {
+  test.each(Array.from({ length: 12 }, (_, i) => i + 1))('tabs side by side (schedule %i)', async seed => {
+    const world = new World()
+    const roll = dice(seed)
+    for (const server of [A, B]) {
+      world.network.misbehave[server] = async (_seen, genuine) => {
+        await turns(roll(40))
+        return genuine
+      }
+    }
+    const lives = Array.from({ length: 2 + (seed % 3) }, () => world.life(environment))
+    for (const life of lives) life.interfere = () => turns(roll(12))
+    const maps = await world.drive(Promise.all(lives.map(life => life.openIdle())))
+    const lookups = 15
+    const each = maps.map(async map => {
+      for (let i = 0; i < lookups; i++) {
+        const index = roll(3) === 0 ? 6 : roll(1000)
+        expect(await map.at(index)).toEqual(world.database.byIndex[index])
+        if (roll(4) === 0) await turns(roll(200))
+      }
+    })
+    await world.drive(Promise.all(each))
+    const total = lookups * lives.length
+    expect(await world.head()).toMatchObject({ version: total, pending: undefined })
+    for (const server of [A, B]) expect(world.auditor.distinct(server)).toBe(total)
+    await world.auditor.assertSound()
+    if (environment === noLocks) return
+    // Locks save work: nobody downloads what another is downloading, and nothing is sent twice.
+    expect(world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toHaveLength(16)
+    expect(world.network.queries()).toHaveLength(2 * total)
+  })
+
+  test('a tab that has been away follows by the journal, without reading the hint again', async () => {
+    const world = new World()
+    const [one, two] = [world.life(environment), world.life(environment)]
+    const [first, second] = [await one.open(), await two.open()]
+    await world.checkValues(second, [1, 2, 3, 4, 5])
+    const reads: Method[] = []
+    one.interfere = (method, when) => {
+      if (when === 'before') reads.push(method)
+    }
+    await world.checkValues(first, [6])
+    expect(reads).toEqual(['putPending', 'read', 'readEffects', 'putPending', 'commit'])
+    await world.auditor.assertSound()
+  })
+
+  test('and reads the hint again where a checkpoint has replaced the journal', async () => {
+    const world = new World()
+    const [one, two] = [world.life(environment), world.life(environment)]
+    const [first, second] = [await one.open(), await two.open()]
+    await world.checkValues(second, [1, 2, 3])
+    const { record, version } = (await world.head())!
+    const { checkpoint, effects } = await world.disk.readHint(record.hintId)
+    expect(effects).toHaveLength(version)
+    const third = world.life(environment)
+    // A checkpoint as the second tab would write one: after three effects.
+    await world.disk.putCheckpoint(record.hintId, version, await replayed(world, checkpoint, effects))
+    await world.checkValues(first)
+    await world.checkValues(await third.open())
+    await world.auditor.assertSound()
+  })
+
+  test.each([A, B])('a batch that another tab could not finish is finished first; %s was silent', async silent => {
+    const world = new World()
+    const [one, two] = [world.life(environment), world.life(environment)]
+    const [first, second] = [await one.open(), await two.open()]
+    await world.checkValues(second, [1])
+    world.network.misbehave[silent] = busy
+    expect((await one.failure(first.at(6))).code).toBe('network')
+    expect((await two.failure(second.at(6))).code).toBe('network') // the first tab's batch, and no query of its own
+    expect(world.auditor.distinct(A)).toBe(2)
+    world.network.misbehave[silent] = undefined
+    await world.checkValues(second, [6])
+    expect(world.auditor.distinct(A)).toBe(3)
+    await world.checkValues(first)
+    expect(world.auditor.distinct(A)).toBe(3 + 6)
+    await world.auditor.assertSound()
+  })
+
+  test('condemned in one tab is condemned in all, at their next operation; reset() in one is a new life for all', async () => {
+    const world = new World()
+    const [one, two, three] = [world.life(environment), world.life(environment), world.life(environment)]
+    const maps = [await one.open(), await two.open(), await three.open()] as const
+    world.network.misbehave[A] = flip(50)
+    expect(await one.failure(maps[0].at(6))).toMatchObject({ name: 'TamperedError', server: A })
+    const sent = world.network.queries().length
+    for (let i = 0; i < 2; i++) {
+      expect(await two.failure(maps[1].at(6))).toMatchObject({ name: 'CondemnedError', server: A })
+      expect(await one.failure(maps[0].at(6))).toMatchObject({ name: 'CondemnedError', server: A })
+    }
+    expect(world.network.queries()).toHaveLength(sent)
+    expect(two.events).toEqual([
+      { type: 'resumed', what: 'hint', pending: false },
+      { type: 'condemned', server: A },
+    ])
+    world.network.misbehave[A] = undefined
+    await world.drive(maps[1].reset())
+    const { hintId } = (await world.head())!.record
+    for (const map of maps) await world.checkValues(map)
+    expect((await world.head())!.record.hintId).toEqual(hintId)
+    await world.auditor.assertSound()
+  })
+
+  test('reset() in one tab while another has a lookup under way: its answer is right, and it goes on in the new life', async () => {
+    for (let moment = 0; moment < 60; moment += 3) {
+      const world = new World()
+      const [one, two] = [world.life(environment), world.life(noLocks)]
+      const [first, second] = [await one.open(), await two.open()]
+      const found = first.at(6)
+      await turns(moment)
+      await world.drive(second.reset())
+      expect(await world.drive(found)).toEqual(world.database.byIndex[6])
+      const { hintId } = (await world.head())!.record
+      await world.checkValues(first)
+      await world.checkValues(second)
+      expect((await world.head())!.record.hintId).toEqual(hintId)
+      await world.auditor.assertSound()
+    }
+  })
+
+  test('two resets at once: one new life, and both go on in it', async () => {
+    const world = new World()
+    const [one, two] = [world.life(environment), world.life(environment)]
+    const [first, second] = [await one.open(), await two.open()]
+    await world.drive(Promise.all([first.reset(), second.reset()]))
+    await world.checkValues(first)
+    await world.checkValues(second)
+    await world.auditor.assertSound()
+  })
+})
+
+describe('a tab that stands still while it holds the lock', () => {
+  const moments: [Method, 'before' | 'after'][] = [
+    ['putPending', 'before'],
+    ['putPending', 'after'],
+    ['commit', 'before'],
+    ['commit', 'after'],
+  ]
+
+  test.each(moments)('%s (%s): another takes over after a while, and both are right', async (method, when) => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    const [first, second] = [await one.open(), await two.open()]
+    await world.checkValues(first, [1, 2])
+    one.interfere = (what, moment) => {
+      if (what === method && moment === when) one.freeze()
+    }
+    const found = first.at(6)
+    await settle()
+    const start = world.clock.now()
+    await world.checkValues(second, [6, 7])
+    expect(world.locks.stolen).toBe(1)
+    expect(world.clock.now() - start).toBe(45_000)
+    one.interfere = () => {}
+    await one.thaw()
+    expect(await world.drive(found)).toEqual(world.database.byIndex[6])
+    await world.checkValues(first)
+    await world.checkValues(second)
+    await world.auditor.assertSound()
+    // Every call one query: two before, the frozen one, two after, and twice six.
+    expect(world.auditor.distinct(A)).toBe(2 + 1 + 2 + 12)
+  })
+
+  test('between its requests and their answers', async () => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    const [first, second] = [await one.open(), await two.open()]
+    world.network.misbehave[A] = (_seen, genuine) => {
+      one.freeze()
+      return genuine
+    }
+    const found = first.at(6)
+    await settle()
+    world.network.misbehave[A] = undefined
+    await world.checkValues(second, [6, 7])
+    await one.thaw()
+    expect(await world.drive(found)).toEqual(world.database.byIndex[6])
+    await world.checkValues(first)
+    await world.auditor.assertSound()
+  })
+
+  test('closed instead: the next goes on at once', async () => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    const [first, second] = [await one.open(), await two.open()]
+    one.interfere = method => {
+      if (method === 'commit') one.kill()
+    }
+    first.at(6).catch(() => {})
+    await settle()
+    const start = world.clock.now()
+    await world.checkValues(second)
+    expect(world.clock.now()).toBe(start)
+    await world.auditor.assertSound()
+  })
+
+  test('while it downloads: the other goes on with what it has stored', async () => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    let saved = 0
+    one.interfere = (method, when) => {
+      if (method === 'putPartial' && when === 'after' && ++saved === 4) one.freeze()
+    }
+    const opening = one.openIdle()
+    await settle()
+    const second = await two.open()
+    expect(two.events).toEqual([{ type: 'resumed', what: 'download', pending: false }])
+    await world.checkValues(second)
+    await one.thaw()
+    const first = await world.drive(opening)
+    await world.checkValues(first)
+    await world.checkValues(second)
+    await world.auditor.assertSound()
+  })
+
+  test('does not keep close() waiting in another', async () => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    const [first, second] = [await one.open(), await two.open()]
+    one.interfere = () => one.freeze()
+    first.at(6).catch(() => {})
+    await settle()
+    const waiting = expect(second.at(1)).rejects.toMatchObject({ name: 'ClosedError' })
+    await settle()
+    const start = world.clock.now()
+    await world.drive(second.close())
+    await waiting
+    expect(world.clock.now()).toBe(start)
+  })
+})
+
+test('giving up while another tab holds the lock is immediate, and nothing is sent', async () => {
+  const world = new World()
+  const [one, two] = [world.life(), world.life()]
+  const [first, second] = [await one.open(), await two.open()]
+  one.interfere = () => one.freeze()
+  first.at(6).catch(() => {})
+  await settle()
+  const controller = new AbortController()
+  const call = second.at(1, { signal: controller.signal })
+  await settle()
+  controller.abort()
+  await expect(call).rejects.toMatchObject({ name: 'AbortError' })
+  one.interfere = () => {}
+  await one.thaw()
+  await world.checkValues(second, [2])
+  expect(world.auditor.distinct(A)).toBe(2)
+})
+
+/** The checkpoint after some effects, made by the core itself. */
+async function replayed(world: World, checkpoint: Uint8Array, effects: readonly Uint8Array[]): Promise<Uint8Array> {
+  const { core } = await import('./support/harness.js')
+  const { records, recordBytes, partitions, partitionRecords, commitments } = world.database.manifest
+  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+  const binding = core.blake3(world.database.manifestBytes)
+  const client = core.reopenClient(checkpoint, layout, commitments, binding)
+  for (const effect of effects) client.replay(effect)
+  return client.checkpoint(binding)
+}
