@@ -90,7 +90,8 @@ export function condemned(
   culprit: string | undefined,
 ): StoredHead | undefined {
   if (head === undefined || !equalBytes(head.record.hintId, hintId) || head.condemned !== undefined) return undefined
-  return { ...head, journalBytes: 0, pending: undefined, condemned: { culprit } }
+  // Its effects go with its checkpoint.
+  return { ...head, checkpointVersion: head.version, journalBytes: 0, pending: undefined, condemned: { culprit } }
 }
 
 /** A condemned state stays until another is begun in its place: discarding it would forget the condemnation (S7). */

@@ -1,0 +1,495 @@
+// The file store on disks that lose power, fill up and rot, and on a real one.
+
+import { spawn } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Disk, OpenFile, Processes } from '../../src/store/disk.js'
+import { FileStore } from '../../src/store/file.js'
+import { Folder, openFileStore } from '../../src/store/folder.js'
+import { MemoryStore } from '../../src/store/memory.js'
+import { type StateStore, StateUnreadableError, StoreFullError, StoreUnavailableError } from '../../src/store/store.js'
+import { testConformance } from './conform.js'
+import { show } from './expect.js'
+import { bytes, observe, recordOf } from './fixtures.js'
+import { KEEPS_ALL, LOSES_ALL, type Loss, losesSome, SimulatedDisk, ZEROS } from './power.js'
+
+/** Each time another process, all others dead. */
+let pid = 0
+const newProcess = (alive: readonly string[] = []): Processes => ({
+  self: `${++pid}.start.host`,
+  isAlive: async name => alive.includes(name),
+})
+
+testConformance('file, losing whatever is not synced,', async () => {
+  let disk = new SimulatedDisk()
+  const open = async () => {
+    bench.store = await FileStore.open(disk, newProcess())
+    bench.other = bench.store // there can be no second
+  }
+  const bench = {
+    store: undefined as unknown as StateStore,
+    other: undefined as unknown as StateStore,
+    async crash() {
+      disk = disk.after(LOSES_ALL)
+      await open()
+    },
+    async remove() {},
+  }
+  await open()
+  return bench
+})
+
+testConformance(
+  'file, on a real disk,',
+  async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'pirouette-store-'))
+    let killed: () => Promise<void>
+    const open = async () => {
+      const disk = killable(new Folder(folder))
+      killed = disk.kill
+      bench.store = await FileStore.open(disk.disk, newProcess())
+      bench.other = bench.store
+    }
+    const bench = {
+      store: undefined as unknown as StateStore,
+      other: undefined as unknown as StateStore,
+      async crash() {
+        await killed()
+        await open()
+      },
+      async remove() {
+        await killed()
+        await rm(folder, { recursive: true })
+      },
+    }
+    await open()
+    return bench
+  },
+  20,
+)
+
+/** A disk whose user can be killed: its files are closed, and nothing it does has an effect any more. */
+function killable(disk: Disk): { disk: Disk; kill(): Promise<void> } {
+  const files: OpenFile[] = []
+  let dead = false
+  const handler = {
+    get: (target: Disk, method: keyof Disk) => async (name: string, to: string) => {
+      if (dead) throw new Error('this process is dead')
+      const result = await target[method](name, to)
+      if (method !== 'create' && method !== 'append') return result
+      const file = closedOnce(result as OpenFile)
+      files.push(file)
+      return file
+    },
+  }
+  const kill = async () => {
+    dead = true
+    for (const file of files) await file.close()
+  }
+  return { disk: new Proxy(disk, handler), kill }
+}
+
+function closedOnce(file: OpenFile): OpenFile {
+  let closed: Promise<void> | undefined
+  return { ...file, close: () => (closed ??= file.close()) }
+}
+
+// A life, through every method that writes.
+const A = recordOf(1)
+const B = recordOf(2)
+const life: readonly ((store: StateStore) => Promise<unknown>)[] = [
+  store => store.begin(A, bytes('partial', 40), bytes('directory', 30), undefined),
+  store => store.putPartial(A.hintId, bytes('more', 50)),
+  store => store.putPartial(A.hintId, bytes('still more', 60)),
+  store => store.complete(A.hintId, bytes('checkpoint', 70)),
+  ...[0, 1, 2].flatMap(lookUp),
+  store => store.putPending(A.hintId, 3, bytes('pending 3', 50)),
+  store => store.putCheckpoint(A.hintId, 2, bytes('at 2', 70)),
+  store => store.putCheckpoint(A.hintId, 2, bytes('again at 2', 70)),
+  store => store.commit(A.hintId, 3, bytes('effect 3', 20)),
+  store => store.putCheckpoint(A.hintId, 4, bytes('at 4', 70)),
+  ...lookUp(4),
+  store => store.putPending(A.hintId, 5, bytes('pending 5', 50)),
+  store => store.condemn(A.hintId, 'https://a.example'),
+  store => store.begin(B, bytes('partial', 40), bytes('directory', 30), A.hintId),
+  store => store.discard(B.hintId),
+]
+
+function lookUp(version: number): ((store: StateStore) => Promise<unknown>)[] {
+  return [
+    store => store.putPending(A.hintId, version, bytes(`pending ${version}`, 50)),
+    store => store.commit(A.hintId, version, bytes(`effect ${version}`, 20)),
+  ]
+}
+
+/** What is seen after so many steps of that life. */
+const seenAfter: string[] = []
+{
+  const store = new MemoryStore({ durable: true })
+  seenAfter.push(show(await observe(store)))
+  for (const step of life) {
+    await step(store)
+    seenAfter.push(show(await observe(store)))
+  }
+}
+
+/** Lives on until the power is cut; resolves to the number of steps that were acknowledged. */
+async function live(disk: Disk, from: number): Promise<number> {
+  let steps = from
+  try {
+    const store = await FileStore.open(disk, newProcess())
+    for (; steps < life.length; steps++) await life[steps]!(store)
+  } catch (error) {
+    expect(error).toBeInstanceOf(StoreUnavailableError)
+  }
+  return steps
+}
+
+/** How many steps of the life a disk remembers, which is `acknowledged` or one more. */
+async function remembered(disk: Disk, acknowledged: number): Promise<number> {
+  const seen = show(await observe(await FileStore.open(disk, newProcess())))
+  for (const steps of [acknowledged, acknowledged + 1]) if (seen === seenAfter[steps]) return steps
+  throw new Error(`after ${acknowledged} acknowledged steps, found ${seen}`)
+}
+
+function seeded(seed: number): (below: number) => number {
+  let state = seed
+  return below => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}
+
+describe('the power cut before every call to the disk', () => {
+  const some = Array.from({ length: 8 }, (_, seed): [string, Loss] => [
+    `what is not synced is lost or kept at random, seed ${seed}`,
+    losesSome(seeded(seed)),
+  ])
+  test.each<[string, Loss]>([['all that is not synced is lost', LOSES_ALL], ['all of it is kept', KEEPS_ALL], ...some])(
+    '%s: the state is that before the call, or that after it',
+    async (_, loss) => {
+      for (let calls = 0; ; calls++) {
+        const disk = new SimulatedDisk(undefined, calls)
+        const acknowledged = await live(disk, 0)
+        if (acknowledged === life.length) {
+          expect(calls).toBeGreaterThan(100)
+          break
+        }
+        const found = disk.after(loss)
+        const steps = await remembered(found, acknowledged)
+        expect(await live(found.after(loss), steps)).toBe(life.length)
+      }
+    },
+  )
+
+  test('again while the state is opened: still the same', async () => {
+    const random = seeded(99)
+    for (let calls = 0; ; calls += 3) {
+      let disk = new SimulatedDisk(undefined, calls)
+      const acknowledged = await live(disk, 0)
+      if (acknowledged === life.length) break
+      for (let again = 0; again < 25; again++) {
+        disk = disk.after(losesSome(random), again)
+        await FileStore.open(disk, newProcess()).catch(() => {})
+      }
+      await remembered(disk.after(losesSome(random)), acknowledged)
+    }
+  })
+
+  test('zeros where bytes were not synced: the state before, or unreadable, never an older one', async () => {
+    for (let calls = 0; ; calls++) {
+      const disk = new SimulatedDisk(undefined, calls)
+      const acknowledged = await live(disk, 0)
+      if (acknowledged === life.length) break
+      await remembered(disk.after(ZEROS), acknowledged).catch((error: unknown) => {
+        expect(error).toBeInstanceOf(StateUnreadableError)
+      })
+    }
+  })
+})
+
+describe('a journal that is not as it was written', () => {
+  let disk: SimulatedDisk
+  let journal: Uint8Array
+  /** where each of the frames after the head ends, and what the state was there */
+  const ends: { end: number; seen: string }[] = []
+
+  beforeEach(async () => {
+    disk = new SimulatedDisk()
+    const store = await FileStore.open(disk, newProcess())
+    ends.length = 0
+    for (const [i, step] of life.slice(0, 11).entries()) {
+      await step(store)
+      ends.push({ end: disk.peek('journal')!.length, seen: seenAfter[i + 1]! })
+    }
+    journal = disk.peek('journal')!
+  })
+
+  const seen = async (name: string, changed: Uint8Array | undefined) =>
+    await observe(await FileStore.open(disk.with(name, changed), newProcess())).then(show, (error: Error) => error.name)
+
+  test('cut off anywhere: the last frame that is whole counts, and without a head none does', async () => {
+    for (let length = 0; length <= journal.length; length++) {
+      const last = ends.filter(({ end }) => end <= length && end >= ends[3]!.end).at(-1)
+      expect(await seen('journal', journal.subarray(0, length))).toBe(last?.seen ?? 'StateUnreadableError')
+    }
+  })
+
+  test('any bit flipped, in the last frame too: unreadable', async () => {
+    for (let bit = 0; bit < journal.length * 8; bit++) {
+      const changed = journal.slice()
+      changed[bit >> 3]! ^= 1 << (bit & 7)
+      expect(await seen('journal', changed)).toBe('StateUnreadableError')
+    }
+  })
+
+  test('something behind it: unreadable', async () => {
+    const tails = [new Uint8Array(64), bytes('foreign', 64), journal, journal.subarray(ends[3]!.end)]
+    for (const tail of tails) expect(await seen('journal', Buffer.concat([journal, tail]))).toBe('StateUnreadableError')
+  })
+
+  test('a frame left out: unreadable', async () => {
+    for (let i = 4; i < ends.length - 1; i++) {
+      const without = Buffer.concat([journal.subarray(0, ends[i - 1]!.end), journal.subarray(ends[i]!.end)])
+      expect(await seen('journal', without)).toBe('StateUnreadableError')
+    }
+  })
+
+  test('of a newer format, of another kind, or empty: unreadable', async () => {
+    for (const file of [new Uint8Array(), bytes('foreign', 300), new TextEncoder().encode('{"format":2}')]) {
+      expect(await seen('journal', file)).toBe('StateUnreadableError')
+    }
+  })
+
+  test('values that are missing, cut off, changed, or of another kind: unreadable', async () => {
+    for (const name of (await disk.list()).filter(name => !/^(journal|lock)/.test(name))) {
+      const value = disk.peek(name)!
+      const flipped = value.slice()
+      flipped[value.length >> 1]! ^= 1
+      const others = (await disk.list()).filter(other => other !== name).map(other => disk.peek(other)!)
+      for (const changed of [undefined, value.subarray(1), value.subarray(0, -1), flipped, ...others]) {
+        expect(await seen(name, changed)).toBe('StateUnreadableError')
+      }
+    }
+  })
+
+  test('an unreadable state is refused whatever is asked of it, until it is discarded or replaced', async () => {
+    const rotten = disk.with('journal', journal.subarray(5))
+    const store = await FileStore.open(rotten, newProcess())
+    for (const call of [
+      () => store.read(),
+      () => store.readHint(A.hintId),
+      () => store.putPending(A.hintId, 3, bytes('pending', 5)),
+      () => store.begin(B, bytes('', 0), bytes('', 0), A.hintId),
+      () => store.discard(A.hintId),
+      () => store.condemn(A.hintId, undefined),
+    ]) {
+      await expect(call()).rejects.toThrow(StateUnreadableError)
+    }
+    await store.discard(undefined)
+    expect(await store.read()).toBeUndefined()
+    expect((await rotten.list()).filter(name => !name.startsWith('lock'))).toEqual([])
+
+    const again = await FileStore.open(disk.with('journal', journal.subarray(5)), newProcess())
+    await again.begin(B, bytes('partial', 4), bytes('', 0), undefined)
+    expect((await again.read())?.record.hintId).toEqual(B.hintId)
+  })
+})
+
+test('nothing of a condemned or replaced hint is left on the disk', async () => {
+  const disk = new SimulatedDisk()
+  const store = await FileStore.open(disk, newProcess())
+  for (const step of life.slice(0, 4)) await step(store)
+  await store.condemn(A.hintId, undefined)
+  expect((await disk.list()).filter(name => !name.startsWith('lock'))).toEqual(['journal'])
+  await store.begin(B, bytes('partial', 4), bytes('', 0), A.hintId)
+  for (const name of await disk.list()) expect(name).not.toContain(Buffer.from(A.hintId).toString('hex'))
+})
+
+describe('a full disk', () => {
+  test('refuses a new checkpoint, and the old one stays in use', async () => {
+    const disk = new SimulatedDisk()
+    const store = await FileStore.open(disk, newProcess())
+    for (const step of life.slice(0, 11)) await step(store)
+    const before = show(await observe(store))
+    disk.fill()
+    await expect(store.putCheckpoint(A.hintId, 3, bytes('new', 70))).rejects.toThrow(StoreFullError)
+    expect(show(await observe(store))).toBe(before)
+    disk.fill(false)
+    await store.putCheckpoint(A.hintId, 3, bytes('new', 70))
+    expect((await store.readHint(A.hintId)).checkpoint).toEqual(bytes('new', 70))
+  })
+
+  test('refuses a frame; the store does no more, and opens anew as it was', async () => {
+    const disk = new SimulatedDisk()
+    const store = await FileStore.open(disk, newProcess())
+    for (const step of life.slice(0, 10)) await step(store)
+    const before = show(await observe(store))
+    disk.fill()
+    await expect(life[10]!(store)).rejects.toThrow(StoreFullError)
+    disk.fill(false)
+    await expect(life[10]!(store)).rejects.toThrow(StoreUnavailableError)
+    await store.close()
+    expect(show(await observe(await FileStore.open(disk, newProcess())))).toBe(before)
+  })
+})
+
+describe('one process at a time', () => {
+  test('a second one is refused, and told which process holds the folder', async () => {
+    const disk = new SimulatedDisk()
+    const first = newProcess()
+    const store = await FileStore.open(disk, first)
+    const second = newProcess([first.self])
+    await expect(FileStore.open(disk, second)).rejects.toThrow(`process ${first.self.split('.')[0]}`)
+    await expect(FileStore.open(disk, first)).rejects.toThrow('this very process')
+    await store.close()
+    await (await FileStore.open(disk, second)).close()
+    expect(await disk.list()).toEqual([])
+  })
+
+  test('a dead one is no obstacle', async () => {
+    const disk = new SimulatedDisk()
+    await FileStore.open(disk, newProcess())
+    await (await FileStore.open(disk, newProcess())).close()
+    expect(await disk.list()).toEqual([])
+  })
+
+  test('of two at the same moment at most one gets in', async () => {
+    for (let seed = 0; seed < 200; seed++) {
+      const disk = interleaved(new SimulatedDisk(), seeded(seed))
+      const names = ['1.start.host', '2.start.host']
+      const openings = names.map(self => FileStore.open(disk, { self, isAlive: async name => names.includes(name) }))
+      const outcomes = await Promise.allSettled(openings)
+      expect(outcomes.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1)
+    }
+  })
+
+  /** Calls take turns of random length. */
+  function interleaved(disk: Disk, random: (below: number) => number): Disk {
+    const pause = async () => {
+      for (let i = random(8); i > 0; i--) await Promise.resolve()
+    }
+    return new Proxy(disk, {
+      get: (target, method: keyof Disk) => async (name: string, to: string) => {
+        await pause()
+        return await target[method](name, to)
+      },
+    })
+  }
+})
+
+describe('in a real folder', () => {
+  const servers = ['https://b.example', 'https://a.example'] as const
+  let parent: string
+
+  beforeEach(async () => {
+    parent = await mkdtemp(join(tmpdir(), 'pirouette-store-'))
+  })
+  afterEach(() => rm(parent, { recursive: true }))
+
+  test('a state outlives its store, and belongs to its pair of servers, in whichever order', async () => {
+    const { store, durability, sealed } = await openFileStore(join(parent, 'made', 'for it'), servers)
+    expect([durability, sealed]).toEqual([process.platform === 'win32' ? 'unconfirmed' : 'strict', false])
+    for (const step of life.slice(0, 6)) await step(store)
+    await store.close()
+    await expect(store.read()).rejects.toThrow('closed')
+
+    const again = await openFileStore(join(parent, 'made', 'for it'), [servers[1], servers[0]])
+    expect(show(await observe(again.store))).toBe(seenAfter[6])
+    await again.store.close()
+    const other = await openFileStore(join(parent, 'made', 'for it'), [servers[0], 'https://c.example'])
+    expect(await other.store.read()).toBeUndefined()
+    await other.store.close()
+  })
+
+  test.skipIf(process.platform === 'win32')('nobody else may read it', async () => {
+    const { store } = await openFileStore(parent, servers)
+    for (const step of life.slice(0, 6)) await step(store)
+    const [name] = await readdir(parent)
+    const folder = join(parent, name!)
+    expect((await stat(folder)).mode & 0o777).toBe(0o700)
+    const files = await readdir(folder)
+    expect(files.length).toBe(4)
+    for (const file of files) expect((await stat(join(folder, file))).mode & 0o777).toBe(0o600)
+    await store.close()
+  })
+
+  test('a folder that cannot be used is said to be', async () => {
+    await writeFile(join(parent, 'file'), '')
+    await expect(openFileStore(join(parent, 'file'), servers)).rejects.toThrow(StoreUnavailableError)
+  })
+
+  test('a server set that has changed: what is stored for the old one goes, unless it is condemned', async () => {
+    const pairs = [
+      ['https://a.example', 'https://c.example'],
+      ['https://c.example', 'https://b.example'],
+      ['https://c.example', 'https://d.example'],
+    ] as const
+    for (const pair of pairs) {
+      const { store } = await openFileStore(parent, pair)
+      await store.begin(A, bytes('partial', 4), bytes('', 0), undefined)
+      if (pair === pairs[1]) await store.condemn(A.hintId, undefined)
+      await store.close()
+    }
+    const { store, discardOthers } = await openFileStore(parent, servers)
+    expect([await discardOthers(), await discardOthers()]).toEqual([true, false])
+    const left = pairs.map(async pair => {
+      const { store } = await openFileStore(parent, pair)
+      const head = await store.read()
+      await store.close()
+      return head && (head.condemned ? 'condemned' : 'there')
+    })
+    expect(await Promise.all(left)).toEqual([undefined, 'condemned', 'there'])
+    await store.close()
+  })
+
+  test('a lock of another machine is respected; it says which file to remove', async () => {
+    const { store } = await openFileStore(parent, servers)
+    await store.close()
+    const [name] = await readdir(parent)
+    await mkdir(join(parent, name!), { recursive: true })
+    const lock = join(parent, name!, `lock.1.x.not-${encodeURIComponent(hostname())}`)
+    await writeFile(lock, '')
+    await expect(openFileStore(parent, servers)).rejects.toThrow(`remove the file lock.1.x.not-`)
+    await rm(lock)
+    await (await openFileStore(parent, servers)).store.close()
+  })
+
+  test('a process that is killed: what it was told is stored is there, and its lock is no obstacle', async () => {
+    const program = `
+      import { openFileStore } from '@pirouette/client/node'
+      const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
+      const hintId = new Uint8Array(16)
+      const [retrieveServer, refreshServer] = ${JSON.stringify(servers)}
+      await store.begin({ hintId, retrieveServer, refreshServer, manifest: hintId }, hintId, hintId, undefined)
+      await store.complete(hintId, hintId)
+      for (let version = 0; ; version++) {
+        await store.putPending(hintId, version, new Uint8Array(500))
+        console.log(version)
+        await store.commit(hintId, version, new Uint8Array(500))
+      }`
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+      cwd: import.meta.dirname,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const ended = new Promise(resolve => void child.once('exit', resolve))
+    let told = -1
+    for await (const line of createInterface(child.stdout)) {
+      told = Number(line)
+      if (told === 3) await expect(openFileStore(parent, servers)).rejects.toThrow(`process ${child.pid},`)
+      if (told === 20) child.kill('SIGKILL')
+    }
+    await ended
+    const { store } = await openFileStore(parent, servers)
+    const head = (await store.read())!
+    expect(head.version + (head.pending === undefined ? 0 : 1)).toBeGreaterThanOrEqual(told + 1)
+    expect((await store.readHint(head.record.hintId)).effects.length).toBe(head.version)
+    await store.close()
+    const [name] = await readdir(parent)
+    expect((await readdir(join(parent, name!))).filter(file => file.startsWith('lock'))).toEqual([])
+    expect((await readFile(join(parent, name!, 'journal'))).length).toBeGreaterThan(1000)
+  })
+})
