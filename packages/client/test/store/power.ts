@@ -36,7 +36,7 @@ export class SimulatedDisk implements Disk {
   /** calls made so far */
   calls = 0
   readonly #names: Names
-  readonly #syncedNames: Names
+  #syncedNames: Names
   /** changes of names since the last sync */
   #renaming: ((names: Names) => void)[] = []
   #callsLeft: number
@@ -56,6 +56,15 @@ export class SimulatedDisk implements Disk {
   /** No byte more fits. */
   fill(full = true): void {
     this.#full = full
+  }
+
+  /** The same disk, as the next process finds it when this one is killed: nothing is lost, or any more synced than before. */
+  killed(): SimulatedDisk {
+    this.cut()
+    const disk = new SimulatedDisk(this.#names)
+    disk.#syncedNames = this.#syncedNames
+    disk.#renaming = this.#renaming
+    return disk
   }
 
   /** The disk that is found when the power is back, which it stays for that many calls. */
