@@ -4,10 +4,9 @@
 import { type Core, loadCore } from '@pirouette/wasm'
 import { UnsupportedError } from './errors.js'
 import { type Locks, platformLocks } from './locks.js'
-import type { OpenStore } from './storage.js'
+import { confirmed, type OpenDurableStore, type OpenedStore, type OpenStore } from './storage.js'
 import { openIndexedDbStore } from './store/indexeddb.js'
 import { MemoryStore } from './store/memory.js'
-import { StoreUnavailableError } from './store/store.js'
 
 export interface Clock {
   /** milliseconds; only differences are used */
@@ -33,8 +32,9 @@ export interface Environment {
   readonly pause: () => Promise<void>
 }
 
-/** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `openStore` the storage. */
-export function platformEnvironment(fetch: Fetch = platformFetch, openStore: OpenStore = platformStore): Environment {
+/** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
+export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
+  const openStore = store === undefined ? platformStore : appStore(store)
   return { clock: platformClock, fetch, random, openStore, locks: platformLocks, loadCore, pause }
 }
 
@@ -57,18 +57,33 @@ function random(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
 
-/** IndexedDB. Where a browser does not confirm that what must be durable is (S1), it is as good as none. */
+async function openInMemory(): Promise<OpenedStore> {
+  return { store: new MemoryStore(), storage: 'memory' }
+}
+
+/** IndexedDB, which there is none of in Node. */
 const platformStore: OpenStore = async (identity, preference) => {
-  if (preference === 'memory') return { store: new MemoryStore(), storage: 'memory' }
-  const { store, durability, discardOthers } = await openIndexedDbStore(identity)
-  if (durability !== 'strict') {
-    await store.close()
-    throw new StoreUnavailableError('this browser does not say when a write has reached the disk')
-  }
+  if (preference === 'memory') return await openInMemory()
+  const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity))
   const manager = globalThis.navigator?.storage as Partial<StorageManager> | undefined
   const persistent = await manager?.persisted?.().catch(() => false)
   const persist = async () => (await manager?.persist?.()) === true
   return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
+}
+
+const appStores = new WeakMap<OpenDurableStore, OpenStore>()
+
+/** An app's own storage. The same for the same function, so that two maps of one identity can share a session. */
+function appStore(open: OpenDurableStore): OpenStore {
+  const known = appStores.get(open)
+  if (known !== undefined) return known
+  const openStore: OpenStore = async (identity, preference) => {
+    if (preference === 'memory') return await openInMemory()
+    const { store, discardOthers } = await confirmed(await open(identity))
+    return { store, storage: 'persistent', discardOthers }
+  }
+  appStores.set(open, openStore)
+  return openStore
 }
 
 /** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */

@@ -22,4 +22,4 @@ export type { CallOptions, ManyOptions, PirouetteMap, ResetOptions } from './map
 export { type OpenOptions, open } from './open.js'
 export type { OnProgress, Progress } from './progress.js'
 export type { Incident, Stats, Traffic } from './stats.js'
-export type { Identity, OpenedStore, OpenStore, StoragePreference } from './storage.js'
+export type { Identity, OpenDurableStore, StoragePreference } from './storage.js'

@@ -10,7 +10,7 @@ import { PirouetteMap } from './map.js'
 import type { OnProgress, Progress } from './progress.js'
 import { parseServers, type ServerPair } from './servers.js'
 import { Session } from './session.js'
-import type { OpenStore, StoragePreference } from './storage.js'
+import type { OpenDurableStore, StoragePreference } from './storage.js'
 
 export interface OpenWithOptions {
   /** Base URLs of exactly two servers, of different origins, run by operators who do not collude. Order is immaterial. */
@@ -29,8 +29,11 @@ export interface OpenWithOptions {
 export interface OpenOptions extends OpenWithOptions {
   /** Replaces the platform's fetch: every request of the map goes through it. */
   readonly fetch?: Fetch | undefined
-  /** Replaces the platform's storage: where there is no IndexedDB, as in Node. */
-  readonly store?: OpenStore | undefined
+  /**
+   * Replaces the platform's durable storage; for Node, which has none:
+   * `servers => openFileStore('a/folder', servers)`, from `@pirouette/client/node`.
+   */
+  readonly store?: OpenDurableStore | undefined
 }
 
 /** Takes up the state of an earlier visit, or downloads a hint, and opens a map on it. */

@@ -198,14 +198,18 @@ export class Session {
     return await abortable(held, waiting.signal).finally(waited)
   }
 
-  /** In a turn of its own, so that no lookup waits for it that was asked for before. */
+  /** In a turn of its own, so that no lookup waits for it that was asked for before, and no answer. */
   #checkpointIfDue(): void {
     if (this.#checkpointing || this.#closed !== undefined || this.dead || !this.#keeper.checkpointDue) return
     this.#checkpointing = true
     const done = () => {
       this.#checkpointing = false
     }
-    this.#turns.take(() => this.#locked(() => this.#keeper.writeCheckpoint())).then(done, done)
+    const write = async () => {
+      await this.#parts.environment.pause()
+      await this.#locked(() => this.#keeper.writeCheckpoint())
+    }
+    this.#turns.take(write).then(done, done)
   }
 
   /**

@@ -3,7 +3,13 @@
 import type { Environment } from './environment.js'
 import { StorageError } from './errors.js'
 import type { OnEvent, StorageKind } from './events.js'
-import { StateMovedError, type StateStore, StateUnreadableError } from './store/store.js'
+import {
+  type DurableStore,
+  StateMovedError,
+  type StateStore,
+  StateUnreadableError,
+  StoreUnavailableError,
+} from './store/store.js'
 
 /**
  * `required`: durable, or `open()` fails. `preferred`: durable where that works, else in memory, with an event.
@@ -25,6 +31,16 @@ export interface OpenedStore {
 
 /** Opens the state of an identity: a durable store, or a rejection; in memory if `preference` is `memory`. */
 export type OpenStore = (identity: Identity, preference: StoragePreference) => Promise<OpenedStore>
+
+/** An app's own durable storage, such as `openFileStore` of `@pirouette/client/node` in a folder of its choice. */
+export type OpenDurableStore = (servers: Identity) => Promise<DurableStore>
+
+/** Refuses a platform that does not say when a write has reached the disk: what was sent might be forgotten (S1). */
+export async function confirmed(opened: DurableStore): Promise<DurableStore> {
+  if (opened.durability === 'strict') return opened
+  await opened.store.close()
+  throw new StoreUnavailableError('this platform does not say when a write has reached the disk')
+}
 
 /** A store as good as `preference` asks for. Throws StorageError. */
 export async function openStorage(

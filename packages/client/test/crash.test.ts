@@ -116,9 +116,10 @@ test('killed during the download', { timeout: 120_000 }, async () => {
   for (let turns = 0, over = false; !over; turns += 5) {
     const world = new World()
     const life = world.life()
-    life.openIdle().then(() => {
+    const end = () => {
       over = true
-    })
+    }
+    life.openIdle().then(end, end)
     for (let i = 0; i < turns; i++) await Promise.resolve()
     life.kill()
     const next = world.life()

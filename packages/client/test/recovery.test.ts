@@ -13,6 +13,10 @@ import { type Life, records, World } from './support/world.js'
 const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 const blobs = (world: World) => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 
+/** Whatever a store gives out, for tests that garble it. */
+// biome-ignore lint/suspicious/noExplicitAny: each test knows what it is
+type Stored = any
+
 /** A disk on which an earlier life has left a hint, after `lookups`. */
 async function lived({ lookups = 3, world = new World() } = {}): Promise<World> {
   const life = world.life()
@@ -200,9 +204,12 @@ describe('a condemned hint', () => {
       const life = world.life()
       const map = await life.open()
       let done = false
-      map.reset().then(() => {
-        done = true
-      })
+      map.reset().then(
+        () => {
+          done = true
+        },
+        () => {},
+      )
       for (let i = 0; i < turns; i++) await Promise.resolve()
       life.kill()
       ended = done
@@ -273,22 +280,26 @@ describe('state that cannot be used', () => {
         throw new StateUnreadableError('torn')
       },
     ],
-    ['a checkpoint with a flipped bit', 'readHint', (hint: any) => ({ ...hint, checkpoint: flipped(hint.checkpoint) })],
-    ['a checkpoint cut short', 'readHint', (hint: any) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
-    ['no checkpoint', 'readHint', (hint: any) => ({ ...hint, checkpoint: new Uint8Array() })],
-    ['an effect with a flipped bit', 'readHint', (hint: any) => ({ ...hint, effects: hint.effects.map(flipped) })],
-    ['an effect missing at the end', 'readHint', (hint: any) => ({ ...hint, effects: hint.effects.slice(0, -1) })],
-    ['an effect missing in between', 'readHint', (hint: any) => ({ ...hint, effects: hint.effects.slice(1) })],
-    ['effects in another order', 'readHint', (hint: any) => ({ ...hint, effects: [...hint.effects].reverse() })],
+    [
+      'a checkpoint with a flipped bit',
+      'readHint',
+      (hint: Stored) => ({ ...hint, checkpoint: flipped(hint.checkpoint) }),
+    ],
+    ['a checkpoint cut short', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
+    ['no checkpoint', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: new Uint8Array() })],
+    ['an effect with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, effects: hint.effects.map(flipped) })],
+    ['an effect missing at the end', 'readHint', (hint: Stored) => ({ ...hint, effects: hint.effects.slice(0, -1) })],
+    ['an effect missing in between', 'readHint', (hint: Stored) => ({ ...hint, effects: hint.effects.slice(1) })],
+    ['effects in another order', 'readHint', (hint: Stored) => ({ ...hint, effects: [...hint.effects].reverse() })],
     [
       'a pending batch with a flipped bit',
       'read',
-      (head: any) => ({ ...head, pending: head.pending && flipped(head.pending) }),
+      (head: Stored) => ({ ...head, pending: head.pending && flipped(head.pending) }),
     ],
     [
       'a pending batch of another moment',
       'read',
-      (head: any) => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
+      (head: Stored) => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
     ],
   ]
   test.each(torn)('%s: discarded with an event, and a new hint downloaded', async (_what, method, change) => {
@@ -342,7 +353,7 @@ describe('state that cannot be used', () => {
     await first.open()
     first.kill()
     const life = world.life()
-    reading(life, 'readHint', (hint: any) => ({ ...hint, directory: flipped(hint.directory) }))
+    reading(life, 'readHint', (hint: Stored) => ({ ...hint, directory: flipped(hint.directory) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(await world.drive(map.get(NAMES[7]!))).toEqual(database.contents.values[7])
@@ -356,7 +367,7 @@ describe('state that cannot be used', () => {
     const world = new World()
     await halfDownloaded(world, 5)
     const life = world.life()
-    reading(life, 'readPartial', (value: any) => ({ ...value, partial: change(value.partial) }))
+    reading(life, 'readPartial', (value: Stored) => ({ ...value, partial: change(value.partial) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await world.checkValues(map)
@@ -476,9 +487,12 @@ describe('an interrupted download', () => {
       for (;;) {
         const life = world.life()
         let opened = false
-        life.openIdle().then(() => {
-          opened = true
-        })
+        life.openIdle().then(
+          () => {
+            opened = true
+          },
+          () => {},
+        )
         state = (state * 1103515245 + 12345) & 0x7fffffff
         for (let turns = 40 + (state % 100); turns > 0 && !opened; turns--) await Promise.resolve()
         life.kill()

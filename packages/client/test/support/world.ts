@@ -140,23 +140,24 @@ export class Life {
       clock: {
         now: clock.now,
         setTimeout: (callback, ms) =>
-          clock.setTimeout(async () => {
-            while (this.#stopped) await this.#stopped
-            callback()
+          clock.setTimeout(() => {
+            const stop = this.#stopped
+            if (stop === undefined) callback()
+            else stop.over.then(callback, callback)
           }, ms),
         clearTimeout: clock.clearTimeout,
       },
       fetch: async (url, init) => {
-        while (this.#stopped) await this.#stopped
+        for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
         if (url.endsWith('/v1/answer')) auditor.sent(url, new Uint8Array(init.body as Uint8Array))
         const response = await network.fetch(url, init)
-        while (this.#stopped) await this.#stopped
+        for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
         return response
       },
       random: seededRandom(1000 + number),
       openStore: async (_identity, preference) =>
         preference === 'memory'
-          ? { store: new MemoryStore(), storage: 'memory' }
+          ? { store: this.#memory(), storage: 'memory' }
           : { store: this.#mount(disk), storage: 'best-effort' },
       locks: locks.of(this),
       loadCore: async () => core,
@@ -205,8 +206,14 @@ export class Life {
   }
 
   /** Set while nothing of this life may happen. Looked at right before anything does, with no turn between. */
-  get #stopped(): Promise<void> | undefined {
-    return this.killed ? NEVER : this.#gate
+  get #stopped(): { readonly over: Promise<void> } | undefined {
+    return this.killed ? { over: NEVER } : this.#gate && { over: this.#gate }
+  }
+
+  #memory(): MemoryStore {
+    const store = new MemoryStore()
+    this.world.auditor.stores.push(store)
+    return store
   }
 
   /** The disk, at some distance: every call takes a while before and after it is carried out. */
@@ -219,11 +226,11 @@ export class Life {
         if (method === 'close') return async () => {} // the disk outlives its users
         return async (...parameters: unknown[]) => {
           await this.interfere(method, 'before')
-          while (this.#stopped) await this.#stopped
+          for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
           const result: unknown = await member.apply(disk, parameters)
           this.writes.push(method)
           await this.interfere(method, 'after')
-          while (this.#stopped) await this.#stopped
+          for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
           return result
         }
       },
@@ -238,9 +245,13 @@ export class Auditor {
     [B, []],
   ])
   readonly faults: string[] = []
+  /** all places in which an intent may be */
+  readonly stores: MemoryStore[]
   #checks: Promise<void> = Promise.resolve()
 
-  constructor(private readonly disk: MemoryStore) {}
+  constructor(disk: MemoryStore) {
+    this.stores = [disk]
+  }
 
   sent(url: string, body: Uint8Array): void {
     const server = url.startsWith(A) ? A : B
@@ -248,8 +259,8 @@ export class Auditor {
     const before = [...sent]
     sent.push(hex(body))
     // Asked at once, answered as of now.
-    const head = this.disk.read()
-    this.#checks = this.#checks.then(async () => this.#check(server, body, before, await head))
+    const heads = Promise.all(this.stores.map(store => store.read()))
+    this.#checks = this.#checks.then(async () => this.#check(server, body, before, await heads))
   }
 
   /** Distinct queries that each server has seen. */
@@ -263,11 +274,11 @@ export class Auditor {
     expect(this.faults).toEqual([])
   }
 
-  #check(server: string, body: Uint8Array, before: readonly string[], head: StateHead | undefined): void {
+  #check(server: string, body: Uint8Array, before: readonly string[], heads: readonly (StateHead | undefined)[]): void {
     if (before.includes(hex(body))) return // the very same bytes again
     const vectors = body.subarray(40)
     // S1: what is sent for the first time is in the batch that the disk holds at that moment.
-    if (!hex(head?.pending ?? new Uint8Array()).includes(hex(vectors))) {
+    if (!heads.some(head => head?.pending && hex(head.pending).includes(hex(vectors)))) {
       this.faults.push(`${server} was sent something that is not pending on the disk`)
     }
     // A column shown again with other contents: two different vectors that agree almost everywhere. Of 16 offsets below
