@@ -17,8 +17,8 @@ interface Scene {
 }
 
 /** A disk with a hint that has been used, and an open map on it. */
-async function opened(): Promise<{ world: World; life: Life; map: PirouetteMap }> {
-  const world = new World()
+async function opened(seed = 1): Promise<{ world: World; life: Life; map: PirouetteMap }> {
+  const world = new World({ seed })
   const life = world.life()
   const map = await life.open()
   await world.checkValues(map, LOOKUPS)
@@ -26,9 +26,9 @@ async function opened(): Promise<{ world: World; life: Life; map: PirouetteMap }
 }
 
 /** Runs a scene again and again, killed one turn later each time, until it ends before it is killed. */
-async function killedAtEveryTurn(prepare: () => Promise<Scene>, most = 1000): Promise<number> {
+async function killedAtEveryTurn(prepare: (seed: number) => Promise<Scene>, most = 1000): Promise<number> {
   for (let turns = 0; ; turns++) {
-    const { world, life, act } = await prepare()
+    const { world, life, act } = await prepare(turns + 1)
     let over = false
     const end = () => {
       over = true
@@ -71,8 +71,8 @@ describe('killed during a lookup', () => {
     ['both are silent', { [A]: hang('/v1/answer'), [B]: hang('/v1/answer') }],
   ])('%s', { timeout: 120_000 }, async (_what, misbehave) => {
     const turns = await killedAtEveryTurn(
-      async () => {
-        const { world, life, map } = await opened()
+      async seed => {
+        const { world, life, map } = await opened(seed)
         Object.assign(world.network.misbehave, misbehave)
         return { world, life, act: () => map.at(6) }
       },
@@ -82,16 +82,16 @@ describe('killed during a lookup', () => {
   })
 
   test('while others wait for their turn', { timeout: 120_000 }, async () => {
-    await killedAtEveryTurn(async () => {
-      const { world, life, map } = await opened()
+    await killedAtEveryTurn(async seed => {
+      const { world, life, map } = await opened(seed)
       return { world, life, act: () => Promise.all([map.at(5), map.at(5), map.at(700)]) }
     })
   })
 })
 
 test('killed while a lookup left pending is finished', { timeout: 120_000 }, async () => {
-  const turns = await killedAtEveryTurn(async () => {
-    const { world, life, map } = await opened()
+  const turns = await killedAtEveryTurn(async seed => {
+    const { world, life, map } = await opened(seed)
     world.network.misbehave[B] = busy
     expect((await life.failure(map.at(9))).code).toBe('network')
     life.kill()
@@ -103,8 +103,8 @@ test('killed while a lookup left pending is finished', { timeout: 120_000 }, asy
 })
 
 test('killed while another tab is followed', { timeout: 120_000 }, async () => {
-  const turns = await killedAtEveryTurn(async () => {
-    const { world, life, map } = await opened()
+  const turns = await killedAtEveryTurn(async seed => {
+    const { world, life, map } = await opened(seed)
     const other = world.life()
     await world.checkValues(await other.open(), [3, 4])
     return { world, life, act: () => map.at(6) }

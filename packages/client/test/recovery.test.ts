@@ -71,7 +71,7 @@ describe('a whole hint', () => {
 
   test('of a keyed database: directory and all', async () => {
     const { database, network } = keyed()
-    const world = new World(network, database)
+    const world = new World({ network, database })
     const first = world.life()
     await world.drive((await first.open()).get(NAMES[3]!))
     first.kill()
@@ -228,7 +228,7 @@ describe('a condemned hint', () => {
 
   test('a record that turned out wrong condemns with nobody to blame', async () => {
     const { database, network } = keyed()
-    const world = new World(network, database)
+    const world = new World({ network, database })
     const rotten: Core['newHintBuilder'] = (...parameters) => {
       const builder = core.newHintBuilder(...parameters)
       const finish = builder.finish.bind(builder)
@@ -348,7 +348,7 @@ describe('state that cannot be used', () => {
 
   test('a directory that is not the one of its manifest: discarded', async () => {
     const { database, network } = keyed()
-    const world = new World(network, database)
+    const world = new World({ network, database })
     const first = world.life()
     await first.open()
     first.kill()
@@ -409,7 +409,7 @@ describe('what it belongs to', () => {
     const world = new World()
     if (half) await halfDownloaded(world, 5)
     else await lived({ world })
-    const later = new World(sameOnBoth(records, next), records, world)
+    const later = new World({ network: sameOnBoth(records, next), before: world })
     const life = later.life()
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'manifest' }])
@@ -425,7 +425,7 @@ describe('what it belongs to', () => {
     const world = await lived()
     const old = (await world.head())!.record.hintId
     const network = new Network({ [A]: [records], [B]: [records] })
-    const moved = new World(network, records, world)
+    const moved = new World({ network, before: world })
     const life = moved.life({
       fetch: (url, init) => network.fetch(url.startsWith(A) ? url : url.replace(servers[1], B), init),
     })

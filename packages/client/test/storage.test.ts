@@ -88,7 +88,7 @@ describe('storage', () => {
 
   test("'required', where all there is is memory: StorageError", async () => {
     const { network } = keyless()
-    const world = new World(network)
+    const world = new World({ network })
     const life = world.life({ openStore: async () => ({ store: world.disk, storage: 'memory' }) })
     expect((await life.failure(life.openIdle({ storage: 'required' }))).code).toBe('storage')
     expect(network.seen).toEqual([])
@@ -311,7 +311,7 @@ describe('navigator.storage.persist()', () => {
   })
 
   test.each([
-    ['refused', async () => false],
+    ['refused', async (): Promise<boolean> => false],
     ['failing', async (): Promise<boolean> => Promise.reject(new TypeError('not in this context'))],
   ] as const)('%s: nothing changes, and it is not asked again', async (_what, answer) => {
     const world = new World()

@@ -28,7 +28,7 @@ describe.each([
   ['without locks', noLocks],
 ] as const)('%s', (_what, environment) => {
   test.each(Array.from({ length: 12 }, (_, i) => i + 1))('tabs side by side (schedule %i)', async seed => {
-    const world = new World()
+    const world = new World({ seed })
     const roll = dice(seed)
     for (const server of [A, B]) {
       world.network.misbehave[server] = async (_seen, genuine) => {

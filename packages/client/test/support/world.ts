@@ -26,6 +26,13 @@ export type Method = Exclude<keyof StateStore, 'durable'>
 /** `before` or `after` the disk has done it. May throw instead of the store, or wait. */
 export type Interfere = (method: Method, when: 'before' | 'after') => void | Promise<void>
 
+export interface Setting {
+  readonly network?: Network
+  readonly database?: Database
+  readonly before?: World
+  readonly seed?: number
+}
+
 export class World {
   readonly clock = new ManualClock()
   readonly locks = new FakeLocks(this.clock)
@@ -33,15 +40,18 @@ export class World {
   readonly auditor: Auditor
   readonly lives: Life[]
 
+  readonly network: Network
+  readonly database: Database
+  readonly seed: number
+
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
-  constructor(
-    readonly network: Network = sameOnBoth(records),
-    readonly database: Database = records,
-    before?: World,
-  ) {
+  constructor({ network = sameOnBoth(records), database = records, before, seed = 1 }: Setting = {}) {
+    this.network = network
+    this.database = database
     this.disk = before?.disk ?? new MemoryStore({ durable: true })
     this.lives = before?.lives ?? []
     this.auditor = new Auditor(this.disk)
+    this.seed = before?.seed ?? seed
   }
 
   /** A new tab, or the next life of one. Its randomness is its own. */
@@ -154,7 +164,7 @@ export class Life {
         for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
         return response
       },
-      random: seededRandom(1000 + number),
+      random: seededRandom(1000 * world.seed + number),
       openStore: async (_identity, preference) =>
         preference === 'memory'
           ? { store: this.#memory(), storage: 'memory' }
@@ -277,9 +287,9 @@ export class Auditor {
   #check(server: string, body: Uint8Array, before: readonly string[], heads: readonly (StateHead | undefined)[]): void {
     if (before.includes(hex(body))) return // the very same bytes again
     const vectors = body.subarray(40)
-    // S1: what is sent for the first time is in the batch that the disk holds at that moment.
-    if (!heads.some(head => head?.pending && hex(head.pending).includes(hex(vectors)))) {
-      this.faults.push(`${server} was sent something that is not pending on the disk`)
+    // S1: what is sent for the first time is in the batch that the disk holds at that moment, and for this server (S5).
+    if (!heads.some(head => head && hex(intended(head, server, vectors.length)) === hex(vectors))) {
+      this.faults.push(`${server} was sent something that is not pending for it on the disk`)
     }
     // A column shown again with other contents: two different vectors that agree almost everywhere. Of 16 offsets below
     // 63, half agree by chance in one pair of 10^10 (C(16,8)·63⁻⁸); the seeds are fixed.
@@ -292,4 +302,12 @@ export class Auditor {
       if (equal >= 8) this.faults.push(`${server} saw a column twice with different contents`)
     }
   }
+}
+
+/** The vectors that a head's pending batch has for a server: they stand last in it, refresh after retrieve. */
+function intended({ pending, record }: StateHead, server: string, bytes: number): Uint8Array {
+  if (pending === undefined) return new Uint8Array()
+  const checksum = pending.length - 16
+  const end = server === record.retrieveServer ? checksum - bytes : checksum
+  return pending.slice(end - bytes, end)
 }
