@@ -18,7 +18,7 @@ import { type Agreed, agree, readManifest } from './manifest.js'
 import { begin, reopen, replace, resume, type Surroundings, type Watch } from './recovery.js'
 import { identityOf, type ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
-import { type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from './storage.js'
+import { isMoved, type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from './storage.js'
 import { type StateHead, StateMovedError, type StateStore, StateUnreadableError } from './store/store.js'
 import { type Link, linksOf } from './transport.js'
 
@@ -99,7 +99,6 @@ export class Keeper {
    * pending is pending in it. Throws CondemnedError, StorageError, and whatever the offline phase throws.
    */
   async current(watch: Watch): Promise<Hint> {
-    this.#freeRetired()
     for (let round = 1; round <= ROUNDS; round++) {
       watch.signal.throwIfAborted()
       try {
@@ -107,7 +106,7 @@ export class Keeper {
         await this.#assertNotCondemned()
         return this.live ?? (await this.#follow(watch))
       } catch (error) {
-        if (error instanceof StateMovedError) continue
+        if (isMoved(error)) continue
         if (!(error instanceof StoreFailure)) throw error
         this.#failures++
         this.#retire()
@@ -146,7 +145,6 @@ export class Keeper {
 
   /** A new hint in place of whatever there is; if it fails, everything is as it was. */
   async replace(watch: Watch): Promise<void> {
-    this.#freeRetired()
     await this.#fallBackIfFailing()
     const agreed = await this.#newest(watch)
     // Whatever happens from here on, the store is asked before the old hint is used again.
@@ -162,7 +160,7 @@ export class Keeper {
     } catch (error) {
       if (error instanceof StoreFailure) this.#failures++
       // Another tab has begun anew even later: its hint is as new as ours would have been.
-      if (!(error instanceof StateMovedError)) throw error
+      if (!isMoved(error)) throw error
       await this.current(watch)
     }
   }
@@ -186,10 +184,15 @@ export class Keeper {
     this.#parts.announce({ type: 'storage', storage: 'persistent', reason: 'granted' })
   }
 
+  /** To be called when an operation is over: until then it may still read what a hint has answered. */
+  freeRetired(): void {
+    for (const hint of this.#retired.splice(0)) hint.free()
+  }
+
   /** Overwrites and frees secrets, and lets go of the store. */
   async close(): Promise<void> {
     this.#retire()
-    this.#freeRetired()
+    this.freeRetired()
     await this.#store.close()
   }
 
@@ -402,10 +405,6 @@ export class Keeper {
     if (this.#hint !== undefined) this.#retired.push(this.#hint)
     this.#hint = undefined
     this.#stale = false
-  }
-
-  #freeRetired(): void {
-    for (const hint of this.#retired.splice(0)) hint.free()
   }
 }
 

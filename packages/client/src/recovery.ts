@@ -12,6 +12,7 @@ import { Download, isDirectoryOf } from './offline.js'
 import type { ProgressMeter } from './progress.js'
 import type { ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
+import { isMoved } from './storage.js'
 import {
   type HintRecord,
   type StateHead,
@@ -77,7 +78,7 @@ export async function replace(
         await draft.begin(await replaced())
         return await draft.complete()
       } catch (error) {
-        if (draft.finished || !(error instanceof StateMovedError) || round === ROUNDS) throw error
+        if (draft.finished || !isMoved(error) || round === ROUNDS) throw error
       }
     }
   } finally {

@@ -176,7 +176,7 @@ export class Session {
 
   /** Runs `work` in its turn and under the lock of this identity; then does what has become due. */
   #operate<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turns.take(() => this.#locked(work))
+    const done = this.#turns.take(() => this.#locked(work).finally(() => this.#keeper.freeRetired()))
     const tidy = () => this.#checkpointIfDue()
     done.then(tidy, tidy)
     return done

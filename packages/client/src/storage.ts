@@ -56,7 +56,7 @@ export async function openStorage(
     opened = await environment.openStore(identity, preference)
     discarded = (await opened.discardOthers?.()) === true
   } catch (cause) {
-    await opened?.store.close()
+    await opened?.store.close().catch(() => {})
     if (preference === 'required') throw new StorageError('durable storage is required and cannot be had', { cause })
     opened = await openInMemory(environment, identity)
   }
@@ -83,6 +83,11 @@ export async function openInMemory(
 /** The store itself did not work: no space, a lost connection, a failing disk. What it wrote, if anything, is unknown. */
 export class StoreFailure extends StorageError {}
 
+/** The store holds something else than was thought, and nothing has been written: it has to be read anew. */
+export function isMoved(error: unknown): boolean {
+  return error instanceof StateMovedError || error instanceof StateUnreadableError
+}
+
 /** A store whose failures are StoreFailures. What it says about the state is passed on as it is. */
 export function watched(store: StateStore): StateStore {
   return new Proxy(store, {
@@ -93,7 +98,7 @@ export function watched(store: StateStore): StateStore {
         try {
           return await member.apply(store, parameters)
         } catch (cause) {
-          if (cause instanceof StateMovedError || cause instanceof StateUnreadableError) throw cause
+          if (isMoved(cause)) throw cause
           throw new StoreFailure('the state could not be read or written; see `cause`', { cause })
         }
       }
