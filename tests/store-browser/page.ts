@@ -1,0 +1,454 @@
+// What runs inside the page: the conformance suite on IndexedDB, and what only a browser can do to a store.
+
+import { IndexedDbStore, openIndexedDbStore } from '../../packages/client/src/store/indexeddb.js'
+import type { DurableStore, StateStore } from '../../packages/client/src/store/store.js'
+import { type Bench, conformance, type Setup } from '../../packages/client/test/store/conformance.js'
+import { expectEqual, expectRejection } from '../../packages/client/test/store/expect.js'
+import { bytes, observe, recordOf } from '../../packages/client/test/store/fixtures.js'
+import { runSchedules } from '../../packages/client/test/store/schedules.js'
+
+type Servers = readonly [string, string]
+type Kind = 'sealed' | 'unsealed'
+
+const DATABASE = 'pirouette'
+const A = recordOf(1)
+const [PARTIAL, CHECKPOINT, DIRECTORY] = [bytes('partial', 40), bytes('checkpoint', 60), bytes('directory', 30)]
+
+let pairs = 0
+/** A pair of servers that nothing is stored for. */
+function newPair(): Servers {
+  pairs++
+  return [`https://a${pairs}.example`, `https://b${pairs}.example`]
+}
+
+const identityOf = (servers: Servers) => servers.join(' ')
+
+const setups: Record<Kind, Setup> = {
+  sealed: () => newBench(async servers => (await openIndexedDbStore(servers)).store),
+  unsealed: () => newBench(async servers => new IndexedDbStore(identityOf(servers))),
+}
+
+async function newBench(open: (servers: Servers) => Promise<StateStore>): Promise<Bench> {
+  const servers = newPair()
+  const opened: StateStore[] = []
+  const openBoth = async () => {
+    const [store, other] = [await open(servers), await open(servers)]
+    opened.push(store, other)
+    return { store, other }
+  }
+  const bench = {
+    ...(await openBoth()),
+    async crash() {
+      Object.assign(bench, await openBoth()) // the old ones are never closed
+    },
+    async remove() {
+      for (const store of opened) await store.close()
+    },
+  }
+  return bench
+}
+
+/** Runs one case of the conformance suite. */
+async function conform(kind: Kind, name: string): Promise<void> {
+  const bench = await setups[kind]()
+  await conformance.find(found => found.name === name)!.run(bench)
+  await bench.remove()
+}
+
+async function schedules(kind: Kind, options: { readonly runs: number; readonly seed: number }): Promise<void> {
+  await runSchedules(setups[kind], options)
+}
+
+/** Hint A with three effects and a pending batch. */
+async function fill(store: StateStore): Promise<void> {
+  await store.begin(A, PARTIAL, DIRECTORY, undefined)
+  await store.complete(A.hintId, CHECKPOINT)
+  for (let version = 0; version < 3; version++) await lookUp(store, version)
+  await store.putPending(A.hintId, 3, bytes('pending 3', 50))
+}
+
+async function lookUp(store: StateStore, version: number): Promise<void> {
+  await store.putPending(A.hintId, version, bytes(`pending ${version}`, 50))
+  await store.commit(A.hintId, version, bytes(`effect ${version}`, 20))
+}
+
+/** The database without our code: what a foreign script, a newer version or an accident does to it. */
+async function raw<T>(storeName: string, work: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
+  const database = await settled(indexedDB.open(DATABASE))
+  try {
+    return await settled(work(database.transaction(storeName, 'readwrite').objectStore(storeName)))
+  } finally {
+    database.close()
+  }
+}
+
+function settled<T>(request: IDBRequest<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result)
+    request.onerror = () => reject(request.error)
+  })
+}
+
+const UNREADABLE = 'StateUnreadableError'
+const UNAVAILABLE = 'StoreUnavailableError'
+
+/** Each by its name; a test that fails rejects. */
+const specials: Record<string, () => Promise<void>> = {
+  async 'it is sealed, and durability is confirmed'() {
+    const { store, sealed, durability } = await openIndexedDbStore(newPair())
+    expectEqual({ sealed, durability, durable: store.durable }, { sealed: true, durability: 'strict', durable: true })
+    await store.close()
+    await expectRejection(store.read(), UNAVAILABLE)
+  },
+
+  async 'the key is kept, cannot be exported, and nothing secret is stored unsealed'() {
+    const servers = newPair()
+    const { store } = await openIndexedDbStore(servers)
+    await fill(store)
+    const key = await raw('keys', keys => keys.get(identityOf(servers)))
+    expectEqual([key instanceof CryptoKey, key.extractable], [true, false])
+    const stored: Uint8Array[] = [
+      ...(await raw('journal', journal => journal.getAll(within(servers)))),
+      ...(await raw('values', values => values.getAll(within(servers)))),
+      (await raw('heads', heads => heads.get(identityOf(servers)))).pending,
+    ]
+    const secrets = [CHECKPOINT, bytes('effect 0', 20), bytes('pending 3', 50)]
+    for (const value of stored) for (const secret of secrets) expectEqual(includes(value, secret), false, 'a secret')
+    expectEqual(
+      stored.some(value => includes(value, DIRECTORY)),
+      true,
+      'the directory, unsealed',
+    )
+    await store.close()
+  },
+
+  async 'rows that are torn, foreign, missing or of a newer format are unreadable, and can be replaced'() {
+    type Row = Record<string, unknown>
+    const change = (servers: Servers, changed: (row: Row) => unknown) => async () => {
+      const row = await raw('heads', heads => heads.get(identityOf(servers)))
+      await raw('heads', heads => heads.put(changed(row), identityOf(servers)))
+    }
+    const drop =
+      (servers: Servers, name: string, ...key: unknown[]) =>
+      async () => {
+        const all = await raw(name, store => store.getAllKeys(within(servers)))
+        const found = all.find(candidate => key.every(part => (candidate as unknown[]).includes(part)))!
+        await raw(name, store => store.delete(found))
+      }
+    const planted = (servers: Servers): Record<string, () => Promise<unknown>> => ({
+      'a newer format': change(servers, row => ({ ...row, format: 2 })),
+      'no format': change(servers, ({ format: _, ...row }) => row),
+      'a foreign value': change(servers, () => 'something else'),
+      'no record': change(servers, ({ record: _, ...row }) => row),
+      'a short hint id': change(servers, row => ({
+        ...row,
+        record: { ...(row['record'] as object), hintId: new Uint8Array(3) },
+      })),
+      'a negative version': change(servers, row => ({ ...row, version: -1 })),
+      'a version that is no number': change(servers, row => ({ ...row, version: '3' })),
+      'a pending batch that is no bytes': change(servers, row => ({ ...row, pending: [1, 2, 3] })),
+      'a version moved on': change(servers, row => ({ ...row, version: 4, pending: undefined })),
+      'a version taken back': change(servers, row => ({ ...row, version: 2, pending: undefined })),
+      'an effect missing in the middle': drop(servers, 'journal', 1),
+      'an effect missing at the end': drop(servers, 'journal', 2),
+      'no checkpoint': drop(servers, 'values', 'checkpoint'),
+      'no directory': drop(servers, 'values', 'directory'),
+    })
+    for (const what of Object.keys(planted(newPair()))) {
+      const servers = newPair()
+      const { store } = await openIndexedDbStore(servers)
+      await fill(store)
+      await planted(servers)[what]!()
+      for (const handle of [store, (await openIndexedDbStore(servers)).store]) {
+        await expectRejection(observe(handle), UNREADABLE, what)
+      }
+      const head = await store.read().catch(() => undefined)
+      await store.begin(recordOf(2), PARTIAL, DIRECTORY, head?.record.hintId)
+      expectEqual(await store.readPartial(recordOf(2).hintId), { partial: PARTIAL, directory: DIRECTORY }, what)
+      await store.close()
+    }
+  },
+
+  async 'a lost or foreign key makes the state unreadable; a new state can be begun'() {
+    for (const planted of [undefined, 'not a key']) {
+      const servers = newPair()
+      const first = await openIndexedDbStore(servers)
+      await fill(first.store)
+      await first.store.close()
+      if (planted === undefined) await raw('keys', keys => keys.delete(identityOf(servers)))
+      else await raw('keys', keys => keys.put(planted, identityOf(servers)))
+      const { store } = await openIndexedDbStore(servers)
+      await expectRejection(store.read(), UNREADABLE)
+      await store.begin(recordOf(2), PARTIAL, DIRECTORY, undefined)
+      await store.close()
+      const again = await openIndexedDbStore(servers)
+      expectEqual((await again.store.readPartial(recordOf(2).hintId)).partial, PARTIAL)
+      await again.store.close()
+    }
+  },
+
+  async 'a database deleted under us: no state, late writes are refused, a new state can be begun and reopened'() {
+    const servers = newPair()
+    const { store } = await openIndexedDbStore(servers)
+    await fill(store)
+    await settled(indexedDB.deleteDatabase(DATABASE)) // does not wait for the store to be closed
+    await expectRejection(store.commit(A.hintId, 3, bytes('effect 3', 20)), 'StateMovedError')
+    await expectRejection(store.putPending(A.hintId, 3, bytes('pending 3', 50)), 'StateMovedError')
+    await expectRejection(store.readHint(A.hintId), 'StateMovedError')
+    expectEqual(await store.read(), undefined)
+    await store.begin(recordOf(2), PARTIAL, DIRECTORY, undefined)
+    await store.close()
+    const again = await openIndexedDbStore(servers)
+    expectEqual((await again.store.readPartial(recordOf(2).hintId)).partial, PARTIAL)
+    await again.store.close()
+  },
+
+  async 'a newer version of the database in another tab is not held up, and is left alone'() {
+    const { store } = await openIndexedDbStore(newPair())
+    await fill(store)
+    const upgrading = indexedDB.open(DATABASE, 2)
+    const newer = await new Promise<IDBDatabase>((resolve, reject) => {
+      upgrading.onblocked = () => reject(new Error('the upgrade was blocked'))
+      upgrading.onsuccess = () => resolve(upgrading.result)
+    })
+    await expectRejection(store.read(), UNAVAILABLE)
+    await expectRejection(openIndexedDbStore(newPair()), UNAVAILABLE)
+    newer.close()
+    await settled(indexedDB.deleteDatabase(DATABASE))
+    expectEqual(await store.read(), undefined)
+    await store.close()
+  },
+
+  async 'a database that is refused is said to be unavailable'() {
+    const refuse = () => {
+      throw new DOMException('blocked', 'SecurityError')
+    }
+    const factory = indexedDB
+    const open = () => {
+      const opening = factory.open('refused')
+      opening.onupgradeneeded = () => opening.transaction!.abort() // as a private window may: an error, later
+      return opening
+    }
+    const refusals: PropertyDescriptor[] = [
+      { value: undefined },
+      { get: refuse },
+      { value: { open: refuse } },
+      { value: { open } },
+    ]
+    for (const refusal of refusals) {
+      await replaced(globalThis, 'indexedDB', refusal, () =>
+        expectRejection(openIndexedDbStore(newPair()), UNAVAILABLE),
+      )
+    }
+  },
+
+  async 'without WebCrypto, or where keys cannot be kept, it works unsealed and says so'() {
+    const unsealed = async () => {
+      const { store, sealed } = await openIndexedDbStore(newPair())
+      expectEqual(sealed, false)
+      await fill(store)
+      expectEqual((await store.readHint(A.hintId)).checkpoint, CHECKPOINT)
+      await store.close()
+    }
+    await replaced(crypto, 'subtle', { value: undefined }, unsealed)
+    const { put } = IDBObjectStore.prototype
+    const refusing = function (this: IDBObjectStore, value: unknown, key?: IDBValidKey) {
+      if (value instanceof CryptoKey) throw new DOMException('no keys here', 'DataCloneError')
+      return put.call(this, value, key)
+    }
+    await replaced(IDBObjectStore.prototype, 'put', { value: refusing }, unsealed)
+  },
+
+  async 'an engine that ignores the wish for durability is found out'() {
+    const { get } = Object.getOwnPropertyDescriptor(IDBTransaction.prototype, 'durability')!
+    for (const found of [undefined, 'default', 'relaxed']) {
+      const { durability, store } = await replaced(IDBTransaction.prototype, 'durability', { get: () => found }, () =>
+        openIndexedDbStore(newPair()),
+      )
+      expectEqual(durability, 'unconfirmed')
+      await store.close()
+    }
+    expectEqual(typeof get, 'function')
+  },
+
+  async 'what must be durable asks for it'() {
+    const asked: unknown[] = []
+    const { transaction } = IDBDatabase.prototype
+    const spy = function (this: IDBDatabase, ...parameters: Parameters<IDBDatabase['transaction']>) {
+      if (parameters[1] === 'readwrite') asked.push(parameters[2]?.durability)
+      return transaction.apply(this, parameters)
+    }
+    await replaced(IDBDatabase.prototype, 'transaction', { value: spy }, async () => {
+      const { store } = await openIndexedDbStore(newPair())
+      const calls: Record<string, () => Promise<unknown>> = {
+        begin: () => store.begin(A, PARTIAL, DIRECTORY, undefined),
+        putPartial: () => store.putPartial(A.hintId, PARTIAL),
+        complete: () => store.complete(A.hintId, CHECKPOINT),
+        putPending: () => store.putPending(A.hintId, 0, bytes('pending', 50)),
+        commit: () => store.commit(A.hintId, 0, bytes('effect', 20)),
+        putCheckpoint: () => store.putCheckpoint(A.hintId, 1, CHECKPOINT),
+        condemn: () => store.condemn(A.hintId, undefined),
+      }
+      const found: Record<string, unknown> = {}
+      for (const [name, call] of Object.entries(calls)) {
+        asked.length = 0
+        await call()
+        found[name] = [...asked]
+      }
+      const [strict, relaxed] = [['strict'], ['relaxed']]
+      expectEqual(found, {
+        begin: strict,
+        putPartial: relaxed,
+        complete: strict,
+        putPending: strict,
+        commit: relaxed,
+        putCheckpoint: relaxed,
+        condemn: strict,
+      })
+      await store.close()
+    })
+  },
+
+  async 'a server set that has changed: what is stored for the old one goes, unless it is condemned'() {
+    const pairs: Servers[] = [
+      ['https://s.example', 'https://u.example'],
+      ['https://t.example', 'https://u.example'],
+      ['https://u.example', 'https://v.example'],
+      ['https://s.example', 'https://w.example'],
+    ]
+    const opened: DurableStore[] = []
+    for (const pair of pairs) opened.push(await openIndexedDbStore(pair))
+    for (const { store } of opened) await fill(store)
+    await opened[1]!.store.condemn(A.hintId, undefined)
+    await raw('heads', heads => heads.put('torn', identityOf(pairs[3]!)))
+    const { store, discardOthers } = await openIndexedDbStore(['https://t.example', 'https://s.example'])
+    expectEqual([await discardOthers(), await discardOthers()], [true, false])
+    const left = opened.map(async ({ store }) => {
+      const head = await store.read()
+      return head && (head.condemned ? 'condemned' : 'there')
+    })
+    expectEqual(await Promise.all(left), [undefined, 'condemned', 'there', undefined])
+    const rows = [
+      ...(await raw('values', values => values.getAllKeys())),
+      ...(await raw('journal', rows => rows.getAllKeys())),
+    ]
+    expectEqual(
+      rows.filter(key => /s\.example/.test(String(key))),
+      [],
+      'rows of the old set',
+    )
+    for (const each of [...opened.map(({ store }) => store), store]) await each.close()
+  },
+
+  async 'nothing of a condemned, discarded or replaced hint is left'() {
+    const servers = newPair()
+    const { store } = await openIndexedDbStore(servers)
+    const rows = async () => {
+      const counts = ['values', 'journal'].map(name => raw(name, store => store.count(within(servers))))
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count)
+    }
+    await fill(store)
+    expectEqual(await rows(), 5)
+    await store.putCheckpoint(A.hintId, 3, CHECKPOINT)
+    expectEqual(await rows(), 2)
+    await store.condemn(A.hintId, undefined)
+    expectEqual(await rows(), 0)
+    await store.begin(recordOf(2), PARTIAL, DIRECTORY, A.hintId)
+    expectEqual(await rows(), 2)
+    await store.begin(recordOf(3), PARTIAL, DIRECTORY, recordOf(2).hintId)
+    expectEqual(await rows(), 2)
+    await store.discard(recordOf(3).hintId)
+    expectEqual(await rows(), 0)
+    await store.close()
+  },
+}
+
+/** All rows of a pair of servers. */
+function within(servers: Servers): IDBKeyRange {
+  return IDBKeyRange.bound([identityOf(servers)], [identityOf(servers), []])
+}
+
+function includes(value: Uint8Array, part: Uint8Array): boolean {
+  return value.some((_, start) => part.every((byte, i) => value[start + i] === byte))
+}
+
+/** Runs `work` with one property of the platform replaced. */
+async function replaced<T>(owner: object, name: string, by: PropertyDescriptor, work: () => Promise<T>): Promise<T> {
+  const own = Object.getOwnPropertyDescriptor(owner, name)
+  Object.defineProperty(owner, name, { ...by, configurable: true })
+  try {
+    return await work()
+  } finally {
+    if (own === undefined) Reflect.deleteProperty(owner, name)
+    else Object.defineProperty(owner, name, own)
+  }
+}
+
+/** Fills what the browser grants. Resolves once a checkpoint has been refused, and lookups have gone on. */
+async function overflow(): Promise<void> {
+  const { store } = await openIndexedDbStore(newPair())
+  await fill(store)
+  const before = await observe(store)
+  await expectRejection(store.putCheckpoint(A.hintId, 3, new Uint8Array(20 * 2 ** 20)), 'StoreFullError')
+  expectEqual(await observe(store), before)
+  await store.commit(A.hintId, 3, bytes('effect 3', 20))
+  expectEqual((await store.read())?.version, 4)
+  await store.close()
+}
+
+/**
+ * One of several tabs at work on one state: does `lookups` lookups of its own, whichever versions they get. Resolves to
+ * the versions it got.
+ */
+async function contend(servers: Servers, name: string, lookups: number): Promise<number[]> {
+  const { store } = await openIndexedDbStore(servers)
+  const got: number[] = []
+  while (got.length < lookups) {
+    const { version, pending } = (await store.read())!
+    try {
+      // Somebody's pending batch is finished first, as it is.
+      const batch = pending ?? bytes(`${name} ${version}`, 30)
+      await store.putPending(A.hintId, version, batch)
+      await store.commit(A.hintId, version, batch)
+      if (pending === undefined) got.push(version)
+    } catch (error) {
+      if ((error as Error).name !== 'StateMovedError') throw error
+    }
+  }
+  await store.close()
+  return got
+}
+
+const contested: Servers = ['https://a.contested', 'https://b.contested']
+
+async function beginContest(): Promise<void> {
+  const { store } = await openIndexedDbStore(contested)
+  await store.begin(A, PARTIAL, DIRECTORY, undefined)
+  await store.complete(A.hintId, CHECKPOINT)
+  await store.close()
+}
+
+/** The version reached, and who made each effect. */
+async function endContest(names: readonly string[]): Promise<(string | undefined)[]> {
+  const { store } = await openIndexedDbStore(contested)
+  const { effects } = await store.readHint(A.hintId)
+  await store.close()
+  const madeBy = (effect: Uint8Array, version: number) =>
+    names.find(name => String(bytes(`${name} ${version}`, 30)) === String(effect))
+  return effects.map(madeBy)
+}
+
+export const storeTests = {
+  conform,
+  schedules,
+  specials,
+  overflow,
+  beginContest,
+  contend: (name: string, lookups: number) => contend(contested, name, lookups),
+  endContest,
+}
+
+declare global {
+  /** what this module offers, on the page */
+  var page: { readonly storeTests: typeof storeTests }
+}
