@@ -5,6 +5,7 @@ import type { DurableStore, StateStore } from '../../packages/client/src/store/s
 import { type Bench, conformance, type Setup } from '../../packages/client/test/store/conformance.js'
 import { expectEqual, expectRejection } from '../../packages/client/test/store/expect.js'
 import { bytes, observe, recordOf } from '../../packages/client/test/store/fixtures.js'
+import { format1 } from '../../packages/client/test/store/format-1.js'
 import { runSchedules } from '../../packages/client/test/store/schedules.js'
 
 type Servers = readonly [string, string]
@@ -167,6 +168,28 @@ const specials: Record<string, () => Promise<void>> = {
       expectEqual(await store.readPartial(recordOf(2).hintId), { partial: PARTIAL, directory: DIRECTORY }, what)
       await store.close()
     }
+  },
+
+  async 'rows of format 1 are read as they were meant'() {
+    const servers = newPair()
+    const identity = identityOf(servers)
+    const hint = Array.from(A.hintId, byte => byte.toString(16).padStart(2, '0')).join('')
+    const record = { ...format1.row.record, hintId: A.hintId, manifest: A.manifest }
+    const row = { ...format1.row, record, pending: bytes('pending 3', 50), condemned: undefined }
+    const fresh = new IndexedDbStore(identity)
+    expectEqual(await fresh.read(), undefined)
+    await raw('heads', heads => heads.put(row, identity))
+    await raw('values', values => values.put(bytes('at 1', 60), [identity, hint, 'checkpoint', 1]))
+    await raw('values', values => values.put(DIRECTORY, [identity, hint, 'directory', 0]))
+    for (const version of [1, 2]) {
+      await raw('journal', journal => journal.put(bytes(`effect ${version}`, 20), [identity, hint, version]))
+    }
+    const made = new IndexedDbStore(identityOf(newPair()))
+    await fill(made)
+    await made.putCheckpoint(A.hintId, 1, bytes('at 1', 60))
+    expectEqual(await observe(fresh), await observe(made))
+    await fresh.close()
+    await made.close()
   },
 
   async 'a lost or foreign key makes the state unreadable; a new state can be begun'() {

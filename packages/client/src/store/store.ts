@@ -88,7 +88,7 @@ export interface StateStore {
 
   /**
    * The effects from version `from` up to the newest, in order; undefined if a newer checkpoint has replaced some of
-   * them. Throws StateMovedError, StateUnreadableError.
+   * them. Throws StateUnreadableError; StateMovedError, too, if `from` is beyond the newest: the store has gone back.
    */
   readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined>
 
@@ -115,8 +115,8 @@ export interface StateStore {
   commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ readonly journalBytes: number }>
 
   /**
-   * A checkpoint of `version`, at most the newest. It is written whole and then swapped in by one row, last; effects
-   * before it go.
+   * A checkpoint of `version`, from the stored checkpoint's to the newest. It is written whole and then swapped in by one
+   * row, last; effects before it go.
    */
   putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void>
 
