@@ -1,4 +1,4 @@
-// Journals do not grow for ever: a checkpoint replaces them when they have become half as long as the hint, and never
+// Journals do not grow for ever: a checkpoint replaces them when they have become an eighth as long as the hint, and never
 // while a batch is pending, never two at once, and not while somebody waits for an answer.
 
 import { expect, test } from 'vitest'
