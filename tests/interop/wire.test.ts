@@ -83,6 +83,43 @@ describe.each([
   })
 })
 
+describe('both accept and refuse the same bytes: every byte changed in three ways, one too few, one too many', () => {
+  /** What a decoder makes of bytes; undefined: it refuses them. */
+  const attempt = <T>(decode: () => T): T | undefined => {
+    try {
+      return decode()
+    } catch {
+      return undefined
+    }
+  }
+  const mutations = (valid: string) => [
+    valid.slice(0, -2),
+    `${valid}00`,
+    ...[0x01, 0x80, 0xff].flatMap(flip =>
+      Array.from(
+        unhex(valid),
+        (byte, at) => valid.slice(0, 2 * at) + hex(Uint8Array.of(byte ^ flip)) + valid.slice(2 * at + 2),
+      ),
+    ),
+  ]
+
+  test.each(vectors.manifests.filter(({ bytes }) => bytes.length < 10_000))('manifest: $name', ({ bytes }) => {
+    for (const mutated of mutations(bytes)) {
+      const [a, b] = [reference, shipped].map(codecs => attempt(() => codecs.decodeManifest(mutated)))
+      expect(b, mutated).toEqual(a)
+    }
+  })
+
+  test.each(vectors.answers)('answer: $manifest', ({ manifest, count, bytes }) => {
+    for (const mutated of mutations(bytes)) {
+      const [a, b] = [reference, shipped].map(codecs =>
+        attempt(() => codecs.decodeAnswer(manifestOf(manifest), count, mutated)),
+      )
+      expect(b, mutated).toEqual(a)
+    }
+  })
+})
+
 // ---- how the vectors are made ---------------------------------------------------------------------
 
 function makeVectors(): WireVectors & { readonly comment: string } {
@@ -203,6 +240,8 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'neither keyed nor keyless': overwritten(keyed, 52, '02'),
     'neither variable nor fixed': overwritten(keyed, 53, '02'),
     'a reserved byte': overwritten(keyed, 55, '01'),
+    'an expiry of 2^53 seconds': overwritten(keyed, 62, '20'),
+    'a manifest before the first': overwritten(keyed, 136, '01'),
     'a directory without keys': overwritten(keyless, 64, u32(1)),
     "a directory's hash without keys": overwritten(keyless, 72, '01'),
     'keys without a directory': overwritten(keyed, 64, u32(0)),
