@@ -18,7 +18,7 @@ const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
 const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
 const wasmBindgen = `.tools/bin/wasm-bindgen${process.platform === 'win32' ? '.exe' : ''}`
-const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tests', 'tsconfig.json']
+const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
 const commands = { start, test, build, bench, lint, format }
 const [command = '', ...args] = process.argv.slice(2)
@@ -32,8 +32,7 @@ await main(async () => {
 // ---- commands -------------------------------------------------------------------------------------
 
 async function start() {
-  await buildProduct()
-  await buildPage()
+  await build()
   const { dataIsReady, prepareData, startDemo } = await import(
     pathToFileURL(join(root, 'demo/build/node/start.js')).href
   )
@@ -49,9 +48,14 @@ async function start() {
 }
 
 async function test() {
-  await buildAll()
-  await buildPage()
-  const runs = [await lintAll(), await testRust(), await testTypeScript()]
+  const runs = []
+  try {
+    await build()
+    runs.push(await lintAll(), await testRust(), await testTypeScript())
+  } catch (error) {
+    console.error(error.message)
+    runs.push({ passed: 0, failed: 1 })
+  }
   const passed = runs.reduce((sum, one) => sum + one.passed, 0)
   const failed = runs.reduce((sum, one) => sum + one.failed, 0)
   console.log(`${passed} passed, ${failed} failed`)
@@ -59,7 +63,7 @@ async function test() {
 }
 
 async function build() {
-  await buildAll()
+  await buildProduct()
   await buildPage()
 }
 
@@ -72,7 +76,7 @@ async function bench() {
 }
 
 async function lint() {
-  await buildAll()
+  await buildProduct()
   return (await lintAll()).failed === 0 ? 0 : 1
 }
 
@@ -177,17 +181,6 @@ async function buildProduct() {
   )
 }
 
-/** The product and the types of its tests. */
-async function buildAll() {
-  await buildProduct()
-  await cachedStep(
-    'typescript-all',
-    'Checking the types of the tests',
-    { inputs: [...typescriptSources, 'package-lock.json'], outputs: [] },
-    () => runPackage(tsc, ['-b']),
-  )
-}
-
 async function buildPage() {
   await cachedStep(
     'page',
@@ -206,6 +199,7 @@ async function buildPage() {
 async function lintAll() {
   const rustCore = { cwd: join(root, 'rust-core') }
   const checks = {
+    'Checking the types of the tests': () => runPackage(tsc, ['-b']),
     'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
     'Checking the format of Rust': () => run('cargo', ['fmt', '--all', '--check'], rustCore),
     'Linting Rust': () => run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], rustCore),
@@ -235,6 +229,10 @@ async function testRust() {
 }
 
 async function testTypeScript() {
+  // Now, so that no test waits for an installation. If one is missing, the tests that need it say so.
+  await step('Finding Chromium and Firefox', () =>
+    run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
+  )
   console.log('Testing TypeScript')
   const report = join(root, '.cache/vitest.json')
   rmSync(report, { force: true })
