@@ -32,14 +32,14 @@ await main(async () => {
 // ---- commands -------------------------------------------------------------------------------------
 
 async function start() {
+  const port = portWanted()
   await build()
   const { dataIsReady, prepareData, startDemo } = await import(
     pathToFileURL(join(root, 'demo/build/node/start.js')).href
   )
   if (!(await dataIsReady())) await step('Building the two databases', prepareData)
-  const demo = await step('Starting two servers, a watcher in front of each, and the page', () =>
-    startDemo({ port: portWanted() }),
-  )
+  console.log('Starting two servers, a watcher in front of each, and the page')
+  const demo = await startDemo({ port })
   whenStopped(() => demo.close())
   const seconds = (performance.now() / 1000).toFixed(1) // since this process began
   console.log(`\nPirouette is up after ${seconds} s.\n\n  page      ${demo.url}`)
