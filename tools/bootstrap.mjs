@@ -2,7 +2,7 @@
 //
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
 //                            test [vitest args]   build, lint, Rust tests, TypeScript tests; last line: the sum
-//                            build                npm packages, Rust, WebAssembly, TypeScript, the page
+//                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench/run.mjs
 //                            lint | format        check or rewrite the sources
 //
@@ -34,10 +34,7 @@ await main(async () => {
 async function start() {
   const port = portWanted()
   await build()
-  const { dataIsReady, prepareData, startDemo } = await import(
-    pathToFileURL(join(root, 'demo/build/node/start.js')).href
-  )
-  if (!(await dataIsReady())) await step('Building the two databases', prepareData)
+  const { startDemo } = await importDemo()
   console.log('Starting two servers, a watcher in front of each, and the page')
   const demo = await startDemo({ port })
   whenStopped(() => demo.close())
@@ -65,6 +62,8 @@ async function test() {
 async function build() {
   await buildProduct()
   await buildPage()
+  const { dataIsReady, prepareData } = await importDemo()
+  if (!(await dataIsReady())) await step('Building the two databases of the demo', prepareData)
 }
 
 async function bench() {
@@ -192,6 +191,8 @@ async function buildPage() {
     () => runPackage('vite/bin/vite.js', ['build', 'demo', '--logLevel', 'warn']),
   )
 }
+
+const importDemo = () => import(pathToFileURL(join(root, 'demo/build/node/start.js')).href)
 
 // ---- test and lint --------------------------------------------------------------------------------
 
