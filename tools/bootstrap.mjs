@@ -50,7 +50,7 @@ async function test() {
     await build()
     runs.push(await lintAll(), await testRust(), await testTypeScript())
   } catch (error) {
-    console.error(error.message)
+    console.error(error instanceof Failure ? error.message : error)
     runs.push({ passed: 0, failed: 1 })
   }
   const passed = runs.reduce((sum, one) => sum + one.passed, 0)
@@ -192,7 +192,9 @@ async function buildPage() {
   )
 }
 
-const importDemo = () => import(pathToFileURL(join(root, 'demo/build/node/start.js')).href)
+function importDemo() {
+  return import(pathToFileURL(join(root, 'demo/build/node/start.js')).href)
+}
 
 // ---- test and lint --------------------------------------------------------------------------------
 
