@@ -129,6 +129,15 @@ describe('keys', () => {
     expect(await shapes(keyed, 'equal', batch(['name-1', 'name-1', 'name-1', 'name-1']))).toEqual(expected)
   })
 
+  test('equal ones in a batch without padding are asked for as often as they stand there', async () => {
+    const batch =
+      (keys: readonly string[]): Use =>
+      async map =>
+        expect(await map.getMany(keys)).toHaveLength(3)
+    const expected = await shapes(keyed, 'different', batch(['name-1', 'name-2', 'nobody']))
+    expect(await shapes(keyed, 'equal', batch(['name-1', 'name-1', 'name-1']))).toEqual(expected)
+  })
+
   test('several calls at once look like as many calls in turn', async () => {
     const expected = await shapes(keyed, 'in turn', lookUp(['name-1', 'name-2', 'name-3']))
     const atOnce: Use = map => Promise.all(['name-9', 'name-9', 'nobody'].map(key => map.get(key)))
