@@ -30,9 +30,9 @@ interface Manifest {
 }
 
 interface Refused {
-  readonly kind: 'manifest' | 'query' | 'answer'
+  readonly kind: 'manifest' | 'query' | 'answer' | 'record'
   readonly because: string
-  /** what a query or an answer (to one query) is read against */
+  /** what a query, an answer (to one query) or a record is read against */
   readonly manifest?: string
   readonly bytes: string
 }
@@ -78,6 +78,7 @@ describe.each([
       manifest: () => codecs.decodeManifest(bytes),
       query: () => codecs.decodeQuery(manifestOf(manifest!), bytes),
       answer: () => codecs.decodeAnswer(manifestOf(manifest!), 1, bytes),
+      record: () => codecs.decodeRecord(manifestOf(manifest!), bytes),
     }
     expect(read[kind]).toThrow()
   })
@@ -276,11 +277,22 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'another count': overwritten(answer, 36, '02'),
     'a reserved byte': overwritten(answer, 38, '01'),
   }
+  const fields = { fingerprint: bytes('fingerprint', 16), value: bytes('value', 5) }
+  const record = reference.encodeRecord(bytesOf('variable'), fields)
+  const badRecords = {
+    'no bytes': '',
+    'a byte too few': record.slice(0, -2),
+    'a byte too many': `${record}00`,
+    'a value longer than any': overwritten(record, 16, '2d01'),
+    'something after the value': `${record.slice(0, -2)}01`,
+    'something in an empty slot': `${'00'.repeat(317)}01`,
+  }
   const refused = (kind: Refused['kind'], cases: Record<string, string>, manifest?: string) =>
     Object.entries(cases).map(([because, bytes]) => ({ kind, because, ...(manifest && { manifest }), bytes }))
   return [
     ...refused('manifest', badManifests),
     ...refused('query', badQueries, 'keyed'),
     ...refused('answer', badAnswers, 'keyed'),
+    ...refused('record', badRecords, 'variable'),
   ]
 }
