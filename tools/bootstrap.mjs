@@ -2,7 +2,7 @@
 //
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
 //                            test [vitest args]   build, lint, Rust tests, TypeScript tests; last line: the sum
-//                            build                npm packages, Rust, WebAssembly, TypeScript, the page
+//                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench/run.mjs
 //                            lint | format        check or rewrite the sources
 //
@@ -18,7 +18,7 @@ const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
 const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
 const wasmBindgen = `.tools/bin/wasm-bindgen${process.platform === 'win32' ? '.exe' : ''}`
-const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tests', 'tsconfig.json']
+const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
 const commands = { start, test, build, bench, lint, format }
 const [command = '', ...args] = process.argv.slice(2)
@@ -32,15 +32,11 @@ await main(async () => {
 // ---- commands -------------------------------------------------------------------------------------
 
 async function start() {
-  await buildProduct()
-  await buildPage()
-  const { dataIsReady, prepareData, startDemo } = await import(
-    pathToFileURL(join(root, 'demo/build/node/start.js')).href
-  )
-  if (!(await dataIsReady())) await step('Building the two databases', prepareData)
-  const demo = await step('Starting two servers, a watcher in front of each, and the page', () =>
-    startDemo({ port: portWanted() }),
-  )
+  const port = portWanted()
+  await build()
+  const { startDemo } = await importDemo()
+  console.log('Starting two servers, a watcher in front of each, and the page')
+  const demo = await startDemo({ port })
   whenStopped(() => demo.close())
   const seconds = (performance.now() / 1000).toFixed(1) // since this process began
   console.log(`\nPirouette is up after ${seconds} s.\n\n  page      ${demo.url}`)
@@ -49,9 +45,14 @@ async function start() {
 }
 
 async function test() {
-  await buildAll()
-  await buildPage()
-  const runs = [await lintAll(), await testRust(), await testTypeScript()]
+  const runs = []
+  try {
+    await build()
+    runs.push(await lintAll(), await testRust(), await testTypeScript())
+  } catch (error) {
+    console.error(error instanceof Failure ? error.message : error)
+    runs.push({ passed: 0, failed: 1 })
+  }
   const passed = runs.reduce((sum, one) => sum + one.passed, 0)
   const failed = runs.reduce((sum, one) => sum + one.failed, 0)
   console.log(`${passed} passed, ${failed} failed`)
@@ -59,8 +60,10 @@ async function test() {
 }
 
 async function build() {
-  await buildAll()
+  await buildProduct()
   await buildPage()
+  const { dataIsReady, prepareData } = await importDemo()
+  if (!(await dataIsReady())) await step('Building the two databases of the demo', prepareData)
 }
 
 async function bench() {
@@ -72,7 +75,7 @@ async function bench() {
 }
 
 async function lint() {
-  await buildAll()
+  await buildProduct()
   return (await lintAll()).failed === 0 ? 0 : 1
 }
 
@@ -177,17 +180,6 @@ async function buildProduct() {
   )
 }
 
-/** The product and the types of its tests. */
-async function buildAll() {
-  await buildProduct()
-  await cachedStep(
-    'typescript-all',
-    'Checking the types of the tests',
-    { inputs: [...typescriptSources, 'package-lock.json'], outputs: [] },
-    () => runPackage(tsc, ['-b']),
-  )
-}
-
 async function buildPage() {
   await cachedStep(
     'page',
@@ -200,12 +192,17 @@ async function buildPage() {
   )
 }
 
+function importDemo() {
+  return import(pathToFileURL(join(root, 'demo/build/node/start.js')).href)
+}
+
 // ---- test and lint --------------------------------------------------------------------------------
 
 /** Runs every check, also after one has failed; what fails is shown. */
 async function lintAll() {
   const rustCore = { cwd: join(root, 'rust-core') }
   const checks = {
+    'Checking the types of the tests': () => runPackage(tsc, ['-b']),
     'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
     'Checking the format of Rust': () => run('cargo', ['fmt', '--all', '--check'], rustCore),
     'Linting Rust': () => run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], rustCore),
@@ -235,6 +232,10 @@ async function testRust() {
 }
 
 async function testTypeScript() {
+  // Now, so that no test waits for an installation. If one is missing, the tests that need it say so.
+  await step('Finding Chromium and Firefox', () =>
+    run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
+  )
   console.log('Testing TypeScript')
   const report = join(root, '.cache/vitest.json')
   rmSync(report, { force: true })

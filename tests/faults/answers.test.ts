@@ -24,7 +24,7 @@ function tell(server: 0 | 1, lie: Lie): void {
   rig.proxies[server].lie = lies.about('/v1/answer', lie)
 }
 
-const opened = async (seed: string) => {
+async function opened(seed: string) {
   const client = rig.client(seed)
   return { client, map: await client.open() }
 }
@@ -44,10 +44,10 @@ async function outcomeOf(index: number, server: 0 | 1, lie: Lie) {
 }
 
 /** The outcome for every index, which is one and the same. */
-async function outcomeForAll(server: 0 | 1, lie: () => Lie) {
-  const outcome = await outcomeOf(0, server, lie())
+async function outcomeForAll(server: 0 | 1, lie: Lie) {
+  const outcome = await outcomeOf(0, server, lie)
   for (let index = 1; index < values.length; index++) {
-    expect(await outcomeOf(index, server, lie())).toEqual(outcome)
+    expect(await outcomeOf(index, server, lie)).toEqual(outcome)
   }
   expect(outcome.error.culprit).toBe(rig.proxies[server].url)
   const attempts = (s: number) => outcome.requests[s]!.length
@@ -100,7 +100,7 @@ const malformed: Record<string, [code: 'protocol' | 'version', lie: Lie]> = {
 }
 
 const unreachable: Record<string, Lie> = {
-  'a redirect to the other server (307)': lies.redirected(307, () => rig.proxies[0].url),
+  'a redirect to server 0 (307)': lies.redirected(307, () => rig.proxies[0].url),
   'a redirect to itself (302)': lies.redirected(302, () => ''),
   'a broken connection': lies.hungUp,
   'a broken connection, half way': lies.hungUpHalfWay,
@@ -111,17 +111,17 @@ const unreachable: Record<string, Lie> = {
 
 describe.each([0, 1] as const)('server %d', server => {
   test.each(Object.entries(forged))('forges: %s', async (_, change) => {
-    const outcome = await outcomeForAll(server, () => lies.changed(change))
+    const outcome = await outcomeForAll(server, lies.changed(change))
     expect(outcome).toMatchObject({ name: 'TamperedError', code: 'tampered', attempts: 1, attemptsAtTheOther: 1 })
   })
 
   test.each(Object.entries(malformed))('sends %s', async (_, [code, lie]) => {
-    const outcome = await outcomeForAll(server, () => lie)
+    const outcome = await outcomeForAll(server, lie)
     expect(outcome).toMatchObject({ code, attempts: 3, attemptsAtTheOther: 1 })
   })
 
   test.each(Object.entries(unreachable))('sends %s', async (_, lie) => {
-    const outcome = await outcomeForAll(server, () => lie)
+    const outcome = await outcomeForAll(server, lie)
     expect(outcome).toMatchObject({ code: 'network', timedOut: false, attempts: 3, attemptsAtTheOther: 1 })
   })
 
@@ -129,12 +129,12 @@ describe.each([0, 1] as const)('server %d', server => {
     ['from the start', lies.silent],
     ['half way', lies.silentHalfWay],
   ])('is silent %s', async (_, lie) => {
-    const outcome = await outcomeForAll(server, () => lie)
+    const outcome = await outcomeForAll(server, lie)
     expect(outcome).toMatchObject({ code: 'network', timedOut: true, attempts: 3, attemptsAtTheOther: 1 })
   })
 
   test('is asked too often', async () => {
-    const outcome = await outcomeForAll(server, () => lies.refused(429, 'rate_limited', { 'retry-after': '17' }))
+    const outcome = await outcomeForAll(server, lies.refused(429, 'rate_limited', { 'retry-after': '17' }))
     expect(outcome).toMatchObject({ name: 'RateLimitedError', code: 'rate_limited', attemptsAtTheOther: 1 })
   })
 
@@ -188,10 +188,8 @@ describe.each([0, 1] as const)('server %d', server => {
 
 test('a redirect brings the server it points to no query of the other', async () => {
   const { client, map } = await opened('redirect')
-  tell(
-    1,
-    lies.redirected(307, () => rig.proxies[0].url),
-  )
+  const elsewhere = lies.redirected(307, () => rig.proxies[0].url)
+  tell(1, elsewhere)
   await client.failure(map.at(3))
   expect(answers(rig.proxies[0].seen)).toHaveLength(1)
   await client.run(map.close())

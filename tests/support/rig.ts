@@ -27,8 +27,11 @@ export class Rig {
     await this.servers.close()
   }
 
-  /** A client whose randomness follows from `seed`. The proxies are honest again and have seen nothing. */
-  client(seed: string): RigClient {
+  /**
+   * A client whose randomness follows from `seed`; without one it has the platform's. The proxies are honest again and
+   * have seen nothing.
+   */
+  client(seed?: string): RigClient {
     for (const proxy of this.proxies) {
       proxy.lie = undefined
       proxy.seen.length = 0
@@ -55,14 +58,13 @@ export class RigClient {
   readonly #underWay = new Set<string>()
   #requests = 0
 
-  constructor(proxies: readonly [LyingProxy, LyingProxy], seed: string) {
+  constructor(proxies: readonly [LyingProxy, LyingProxy], seed: string | undefined) {
     this.#proxies = proxies
-    const words = new Words(stream(seed, 32), 0)
     this.#environment = {
       ...platformEnvironment((url, init) => this.#fetch(url, init)),
       clock: this.#clock,
       openStore: async () => ({ store: this.store, storage: 'memory' }),
-      random: bytes => Uint8Array.from({ length: bytes }, () => words.next() & 0xff),
+      ...(seed !== undefined && { random: seededRandom(seed) }),
     }
   }
 
@@ -169,6 +171,11 @@ function watched(
   )
   // A new Response would lose `redirected` and the URL.
   return Object.defineProperty(response, 'body', { value: body })
+}
+
+function seededRandom(seed: string): Environment['random'] {
+  const words = new Words(stream(seed, 32), 0)
+  return bytes => Uint8Array.from({ length: bytes }, () => words.next() & 0xff)
 }
 
 /** Time that goes on only by `advance`. */

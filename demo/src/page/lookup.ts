@@ -99,7 +99,7 @@ export class Lookup {
       this.#show('error', 'Nothing to ask', [this.#database.unreadable])
       return
     }
-    this.#busy = true
+    this.#setBusy(true)
     this.#show('none', 'Asking both servers…', [])
     find(this.#panel, '.costs', HTMLElement).hidden = true
     try {
@@ -112,7 +112,13 @@ export class Lookup {
     await this.#sightings.draw(this.#database.name, key).catch(() => {
       // The demo's own server has gone; the lookup itself was not its business.
     })
-    this.#busy = false
+    this.#setBusy(false)
+  }
+
+  /** One lookup at a time, until what the servers saw of it is drawn. */
+  #setBusy(busy: boolean): void {
+    this.#busy = busy
+    this.#panel.setAttribute('aria-busy', String(busy))
   }
 
   #showFailure(map: PirouetteMap, error: unknown): void {

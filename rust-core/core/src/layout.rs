@@ -69,8 +69,8 @@ impl Layout {
             )));
         }
         let most = (HINT_BYTES_TARGET / record_bytes).clamp(1, MAX_PARTITION_RECORDS as u64);
-        let partitions = partitions.unwrap_or_else(|| records.div_ceil(most).max(MIN_PLANNED_PARTITIONS)).max(1);
-        Self::new(records, record_bytes, partitions, records.div_ceil(partitions))
+        let partitions = partitions.unwrap_or_else(|| records.div_ceil(most).max(MIN_PLANNED_PARTITIONS));
+        Self::new(records, record_bytes, partitions, records.div_ceil(partitions.max(1)))
     }
 
     /// N, the number of records.
@@ -186,7 +186,9 @@ mod tests {
         ] {
             assert!(matches!(Layout::new(n, l, q, m), Err(Error::Layout(_))), "{n} {l} {q} {m}");
         }
-        assert!(Layout::plan(0, 1, None).is_err() && Layout::plan(1 << 20, 1, Some(1)).is_err());
+        for (n, q) in [(0, None), (1 << 20, Some(1)), (1, Some(0)), (1, Some(65_537))] {
+            assert!(Layout::plan(n, 1, q).is_err(), "{n} {q:?}");
+        }
         assert_eq!(Layout::new(1, 1, 1, 1).unwrap().depth(), 0);
         assert!(Layout::plan(10, 1, None).unwrap().locate(10).is_err());
     }
