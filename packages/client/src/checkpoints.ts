@@ -1,6 +1,6 @@
 // When to write a checkpoint. It costs writing the whole hint, once in some hundreds of lookups; a journal costs reading,
 // unsealing and replaying effect by effect at the next open(), about 0.1 ms each in a browser. At an eighth of the hint's
-// length there are at most about a thousand of them, whatever the database: effects grow with Q as hints do.
+// length there are some hundreds of them, two thousand at most (records of a byte): effects grow with Q as hints do.
 
 import { LEAST_JOURNAL_BYTES } from './constants.js'
 import { inCore } from './core.js'
