@@ -6,7 +6,13 @@ import type {} from '../support/web.js'
 export interface Measured {
   readonly offlineMs: number
   readonly longestTaskMs: number
+  /** of a map whose state is in memory, and of one whose state is durable, in turn */
   readonly lookupMs: readonly number[]
+  readonly durableLookupMs: readonly number[]
+  /** the offline phase of a map whose state is durable */
+  readonly durableOfflineMs: number
+  /** from `open()` of a stored map to its first vector, without the round trip for the manifests */
+  readonly reopenMs: number
   /** permutations and parities */
   readonly stateBytes: number
   /** bodies of one lookup, both ways, both servers */
@@ -42,7 +48,7 @@ export async function measureInPage(
   port2.postMessage(undefined)
 
   const start = performance.now()
-  const map = await pirouette.open({ servers })
+  const map = await pirouette.open({ servers, storage: 'memory' })
   const offlineMs = performance.now() - start
 
   port1.close()
@@ -50,21 +56,55 @@ export async function measureInPage(
   for (const { duration } of observer.takeRecords()) longTasks.push(duration)
   observer.disconnect()
 
-  const lookupMs: number[] = []
+  const gone = indexedDB.deleteDatabase('pirouette')
+  await new Promise(resolve => {
+    gone.onsuccess = resolve
+  })
+  const durableStart = performance.now()
+  const durable = await pirouette.open({ servers, storage: 'required' })
+  const durableOfflineMs = performance.now() - durableStart
+
   const samples: { index: number; value: number[] }[] = []
-  for (let i = 0; i < warmUpLookups + lookups; i++) {
+  const timed = async (map: typeof durable, times: number[], count: boolean) => {
     const index = Math.floor(Math.random() * map.size)
     const start = performance.now()
     const value = await map.at(index)
-    if (i >= warmUpLookups) lookupMs.push(performance.now() - start)
+    if (count) times.push(performance.now() - start)
     samples.push({ index, value: Array.from(value ?? []) })
   }
+  const lookupMs: number[] = []
+  const durableLookupMs: number[] = []
+  for (let i = 0; i < warmUpLookups + lookups; i++) {
+    await timed(map, lookupMs, i >= warmUpLookups)
+    await timed(durable, durableLookupMs, i >= warmUpLookups)
+  }
+
+  await durable.close()
+  let manifestsBegun = Number.POSITIVE_INFINITY
+  let manifestsDone = 0
+  let firstVector: number | undefined
+  const watched = async (url: string, init: RequestInit) => {
+    if (init.method === 'POST') firstVector ??= performance.now()
+    else manifestsBegun = Math.min(manifestsBegun, performance.now())
+    const response = await fetch(url, init)
+    if (init.method !== 'POST') manifestsDone = performance.now()
+    return response
+  }
+  const reopenStart = performance.now()
+  const reopened = await pirouette.open({ servers, storage: 'required', fetch: watched })
+  await timed(reopened, [], false)
+  const reopenMs = firstVector! - reopenStart - (manifestsDone - manifestsBegun)
+  await reopened.close()
+
   const { hintBytes, permutationBytes, lastLookup, servers: traffic } = map.stats
   await map.close()
   return {
     offlineMs,
     longestTaskMs: longTasks.length > 0 ? Math.max(...longTasks) : longestSilence,
     lookupMs,
+    durableLookupMs,
+    durableOfflineMs,
+    reopenMs,
     stateBytes: hintBytes + permutationBytes,
     lookupBytes: lastLookup!.bytesUp + lastLookup!.bytesDown,
     offlineBytes: traffic.reduce((sum, { offline }) => sum + offline.bytesDown + offline.bytesUp, 0),
