@@ -45,3 +45,6 @@ export const STORE_FAILURES = 2
 
 /** Bytes of effects below which no checkpoint is written, however small the hint: they are read in milliseconds. */
 export const LEAST_JOURNAL_BYTES = 256 * 1024
+
+/** How long a busy tab may keep the lock over several operations. Others wait no longer than for a slow lookup. */
+export const LOCK_LEASE_MS = 500

@@ -55,6 +55,8 @@ export class Keeper {
   /** what both servers last agreed on */
   #agreed: Agreed | undefined
   #manifest: Manifest | undefined
+  /** the storing of the last effect */
+  #settling: Promise<void> = Promise.resolve()
   /** of the store, in a row */
   #failures = 0
   #storage: StorageKind
@@ -145,6 +147,7 @@ export class Keeper {
 
   /** A new hint in place of whatever there is; if it fails, everything is as it was. */
   async replace(watch: Watch): Promise<void> {
+    await this.#settling
     await this.#fallBackIfFailing()
     const agreed = await this.#newest(watch)
     // Whatever happens from here on, the store is asked before the old hint is used again.
@@ -189,8 +192,14 @@ export class Keeper {
     for (const hint of this.#retired.splice(0)) hint.free()
   }
 
+  /** Resolves once the effect of the last batch is stored, or is known not to be. */
+  settled(): Promise<void> {
+    return this.#settling
+  }
+
   /** Overwrites and frees secrets, and lets go of the store. */
   async close(): Promise<void> {
+    await this.#settling
     this.#retire()
     this.freeRetired()
     await this.#store.close()
@@ -204,6 +213,7 @@ export class Keeper {
   // ---- from the store to memory ------------------------------------------------------------------
 
   async #follow(watch: Watch): Promise<Hint> {
+    await this.#settling
     const head = await this.#readHead(true)
     const hint = this.#hint
     if (hint !== undefined) {
@@ -335,15 +345,26 @@ export class Keeper {
     }
   }
 
-  /** The answers are verified, so this call's records are right, even if another tab has finished the batch. */
+  /**
+   * The answers are verified, so this call's records are right, whatever becomes of the effect; the caller does not
+   * wait for it. Until it is stored, the batch is pending in the store, and whoever finds it sends the same bytes. An
+   * intent that follows at once is refused unless the effect was stored before it: its version tells.
+   */
   async #apply(hint: Hint, version: number, effect: Uint8Array): Promise<void> {
+    const storing = this.#storeEffect(hint, version, effect)
+    if (!this.durable) return await storing
+    this.#settling = storing
+  }
+
+  async #storeEffect(hint: Hint, version: number, effect: Uint8Array): Promise<void> {
     try {
       const { journalBytes } = await this.#store.commit(hint.record.hintId, version, effect)
       this.#checkpoints.note(journalBytes)
       this.#failures = 0
     } catch (error) {
       if (error instanceof StoreFailure) this.#failures++
-      this.#lose(hint)
+      // Only of this hint: another may have taken its place meanwhile.
+      if (this.#hint === hint) this.#lose(hint)
       if (!this.durable && error instanceof StoreFailure) throw error
     }
   }

@@ -1,10 +1,13 @@
 // The instance behind one or more PirouetteMaps of one identity: a hint and the state it is kept in, and a queue. At
 // most one operation is under way at any time, in this session by its queue, in others by a lock, and where a lock was
 // missing or taken away, by the store's refusal (keeper.ts).
+//
+// A caller has its answer as soon as it is verified. Its effect is stored meanwhile, and the lock is kept until it is:
+// whoever asks again at once waits for neither.
 
 import { type Manifest, toHex } from '@pirouette/protocol'
 import { abortable, scoped } from './abort.js'
-import { LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
+import { LOCK_LEASE_MS, LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
 import { assertAlive, isDead } from './core.js'
 import { ClosedError, CondemnedError, StorageError, UnsupportedError } from './errors.js'
 import type { StorageKind } from './events.js'
@@ -17,16 +20,16 @@ import { identityOf } from './servers.js'
 import { type Stats, StatsKeeper } from './stats.js'
 import { openStorage } from './storage.js'
 import { StateMovedError } from './store/store.js'
-import { Turns } from './turns.js'
 
 export class Session {
   readonly #parts: Parts
   readonly #keeper: Keeper
-  readonly #turns = new Turns()
   readonly #closing = new AbortController()
+  /** operations in the order they were asked for */
+  readonly #queue: Operation[] = []
+  #working: Promise<void> | undefined
   #closed: Promise<void> | undefined
   #askedToPersist = false
-  #checkpointing = false
 
   private constructor(parts: Parts, keeper: Keeper) {
     this.#parts = parts
@@ -54,7 +57,7 @@ export class Session {
       await session.#operate(() => session.#begin(new ProgressMeter(onProgress), signal))
       return session
     } catch (error) {
-      await keeper.close()
+      await session.close()
       throw error
     }
   }
@@ -107,8 +110,8 @@ export class Session {
    * bound: calling it off would show (P5). Then secrets are overwritten and memory is freed.
    */
   close(): Promise<void> {
-    this.#closed ??= this.#turns.take(() => this.#keeper.close())
     this.#closing.abort(new ClosedError())
+    this.#closed ??= Promise.resolve(this.#working).then(() => this.#keeper.close())
     return this.#closed
   }
 
@@ -174,20 +177,49 @@ export class Session {
     }
   }
 
-  /** Runs `work` in its turn and under the lock of this identity; then does what has become due. */
+  /** Runs `work` in its turn and under the lock of this identity. */
   #operate<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turns.take(() => this.#locked(work).finally(() => this.#keeper.freeRetired()))
-    const tidy = () => this.#checkpointIfDue()
-    done.then(tidy, tidy)
-    return done
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ run: () => work().then(resolve, reject), refuse: reject })
+      this.#working ??= this.#work()
+    })
   }
 
-  async #locked<T>(work: () => Promise<T>): Promise<T> {
+  async #work(): Promise<void> {
+    await undefined // what is called off in the same breath has not begun
+    while (this.#queue.length > 0) {
+      try {
+        await this.#locked(() => this.#workWhileLocked())
+      } catch (error) {
+        this.#queue.shift()?.refuse(error) // the lock was not to be had
+      }
+    }
+    this.#working = undefined // in one step with finding the queue empty
+  }
+
+  /** Works the queue off, for as long as other tabs may be kept waiting; then does what has become due. */
+  async #workWhileLocked(): Promise<void> {
+    const { clock, pause } = this.#parts.environment
+    const keeper = this.#keeper
+    const until = clock.now() + LOCK_LEASE_MS
+    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+      await next.run()
+      keeper.freeRetired()
+      if (!keeper.durable) continue
+      if (this.#queue.length === 0) await pause() // the caller may ask again
+      if (clock.now() >= until) break
+    }
+    await keeper.settled()
+    if (this.#closed === undefined && !this.dead && keeper.checkpointDue) await keeper.writeCheckpoint()
+  }
+
+  async #locked(work: () => Promise<void>): Promise<void> {
     if (!this.#keeper.durable) return await work()
     const { environment, servers } = this.#parts
     // close() need not wait for a lock that somebody else holds.
     const waiting = new AbortController()
     const giveUp = () => waiting.abort(this.#closing.signal.reason)
+    if (this.#closing.signal.aborted) giveUp()
     this.#closing.signal.addEventListener('abort', giveUp)
     const waited = () => this.#closing.signal.removeEventListener('abort', giveUp)
     const held = environment.locks.hold(`pirouette ${identityOf(servers).join(' ')}`, LOCK_PATIENCE_MS, async () => {
@@ -196,20 +228,6 @@ export class Session {
       return await work()
     })
     return await abortable(held, waiting.signal).finally(waited)
-  }
-
-  /** In a turn of its own, so that no lookup waits for it that was asked for before, and no answer. */
-  #checkpointIfDue(): void {
-    if (this.#checkpointing || this.#closed !== undefined || this.dead || !this.#keeper.checkpointDue) return
-    this.#checkpointing = true
-    const done = () => {
-      this.#checkpointing = false
-    }
-    const write = async () => {
-      await this.#parts.environment.pause()
-      await this.#locked(() => this.#keeper.writeCheckpoint())
-    }
-    this.#turns.take(write).then(done, done)
   }
 
   /**
@@ -231,6 +249,12 @@ export class Session {
     signal?.throwIfAborted()
     assertAlive(this.#parts.core)
   }
+}
+
+interface Operation {
+  /** settles when it is over; never rejects */
+  run(): Promise<void>
+  refuse(error: unknown): void
 }
 
 /** An operation starts over as often as another tab gets ahead of it, but not for ever while nothing has moved. */

@@ -25,6 +25,12 @@ async function opened(seed = 1): Promise<{ world: World; life: Life; map: Piroue
   return { world, life, map }
 }
 
+/** Until the answer is there, and its effect is stored, for which the answer does not wait. */
+async function wholly(map: PirouetteMap, answer: Promise<unknown>): Promise<void> {
+  await answer
+  await map.close()
+}
+
 /** Runs a scene again and again, killed one turn later each time, until it ends before it is killed. */
 async function killedAtEveryTurn(prepare: (seed: number) => Promise<Scene>, most = 1000): Promise<number> {
   for (let turns = 0; ; turns++) {
@@ -74,7 +80,7 @@ describe('killed during a lookup', () => {
       async seed => {
         const { world, life, map } = await opened(seed)
         Object.assign(world.network.misbehave, misbehave)
-        return { world, life, act: () => map.at(6) }
+        return { world, life, act: () => wholly(map, map.at(6)) }
       },
       Object.keys(misbehave).length > 0 ? 70 : 1000, // until the clock would have to move on
     )
@@ -84,7 +90,7 @@ describe('killed during a lookup', () => {
   test('while others wait for their turn', { timeout: 120_000 }, async () => {
     await killedAtEveryTurn(async seed => {
       const { world, life, map } = await opened(seed)
-      return { world, life, act: () => Promise.all([map.at(5), map.at(5), map.at(700)]) }
+      return { world, life, act: () => wholly(map, Promise.all([map.at(5), map.at(5), map.at(700)])) }
     })
   })
 })
@@ -97,7 +103,7 @@ test('killed while a lookup left pending is finished', { timeout: 120_000 }, asy
     life.kill()
     world.network.misbehave[B] = undefined
     const next = world.life()
-    return { world, life: next, act: () => next.openIdle() }
+    return { world, life: next, act: () => next.openIdle().then(map => map && wholly(map, Promise.resolve())) }
   })
   expect(turns).toBeGreaterThan(60)
 })
@@ -107,7 +113,7 @@ test('killed while another tab is followed', { timeout: 120_000 }, async () => {
     const { world, life, map } = await opened(seed)
     const other = world.life()
     await world.checkValues(await other.open(), [3, 4])
-    return { world, life, act: () => map.at(6) }
+    return { world, life, act: () => wholly(map, map.at(6)) }
   })
   expect(turns).toBeGreaterThan(40)
 })

@@ -41,6 +41,8 @@ export class SealedStore implements StateStore {
   readonly #key: () => Promise<CryptoKey>
   /** of the hint last seen: all its values are bound to it, and it never changes */
   #record: HintRecord | undefined
+  /** the last effect or intent has been handed to the store below */
+  #begun: Promise<void> = Promise.resolve()
 
   /** `key` is asked at every use: it may change with the store under it. */
   constructor(inner: StateStore, key: () => Promise<CryptoKey>) {
@@ -103,7 +105,9 @@ export class SealedStore implements StateStore {
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
     const record = await this.#recordOf(hintId)
     try {
-      await this.#inner.putPending(hintId, version, await this.#seal(record, 'pending', version, pending))
+      await this.#inOrder(this.#seal(record, 'pending', version, pending), sealed =>
+        this.#inner.putPending(hintId, version, sealed),
+      )
     } catch (error) {
       if (!(error instanceof StateMovedError)) throw error
       // Sealed twice, the same bytes look different. If they are what is pending, they are stored again as they are
@@ -118,7 +122,27 @@ export class SealedStore implements StateStore {
 
   async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
     const record = await this.#recordOf(hintId)
-    return await this.#inner.commit(hintId, version, await this.#seal(record, 'effect', version, effect))
+    return await this.#inOrder(this.#seal(record, 'effect', version, effect), sealed =>
+      this.#inner.commit(hintId, version, sealed),
+    )
+  }
+
+  /** Effects and intents reach the store below in the order they were made, however long sealing takes. */
+  async #inOrder<T>(sealing: Promise<Uint8Array>, write: (sealed: Uint8Array) => Promise<T>): Promise<T> {
+    const before = this.#begun
+    let begun = () => {}
+    this.#begun = new Promise(resolve => {
+      begun = resolve
+    })
+    try {
+      const sealed = await sealing
+      await before
+      const written = write(sealed)
+      begun()
+      return await written
+    } finally {
+      begun()
+    }
   }
 
   async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
