@@ -128,6 +128,12 @@ impl UpdateList {
         &self.bytes
     }
 
+    /// The layout it starts from.
+    #[must_use]
+    pub fn before(&self) -> &Layout {
+        &self.before
+    }
+
     /// The layout it leads to.
     #[must_use]
     pub fn after(&self) -> &Layout {

@@ -30,6 +30,11 @@ fn record(key: u16, value: u32) -> Vec<u8> {
     [print_of(key).as_slice(), &value.to_le_bytes()].concat()
 }
 
+/// What a recovered record says about a key.
+fn read(key: u16, record: &[u8]) -> Option<u32> {
+    record.starts_with(&print_of(key)).then(|| u32::from_le_bytes(record[16..].try_into().unwrap()))
+}
+
 fn commitments(database: &Database<Merkle>) -> Vec<u8> {
     (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
 }
@@ -102,15 +107,9 @@ impl World {
         builder.finish().map_err(|(error, _)| error).unwrap()
     }
 
-    /// What a recovered record says about a key.
-    fn read(&self, key: u16, record: &[u8]) -> Option<u32> {
-        let print = print_of(key);
-        record.starts_with(&print).then(|| u32::from_le_bytes(record[16..].try_into().unwrap()))
-    }
-
     /// Everything recomputed from the records alone: nothing is stale.
     fn assert_consistent(&mut self) {
-        let fresh = database::<Merkle>(*self.database.layout(), &self.database.records_mut().to_vec());
+        let fresh = database::<Merkle>(*self.database.layout(), self.database.records_mut());
         assert_eq!(commitments(&fresh), commitments(&self.database));
         assert_eq!(content_hashes(&fresh), content_hashes(&self.database));
         for (&key, &value) in &self.model {
@@ -135,8 +134,12 @@ fn received(list: &UpdateList, before: Layout) -> UpdateList {
 }
 
 fn follow(hint: &mut Hint, pending: Option<&mut Pending>, world: &World, list: &UpdateList, entropy: u8) {
-    let update = HintUpdate::new(hint, received(list, *hint.layout()), [entropy; 32]);
+    // As a journal replays it, in another tab or after a crash.
+    let stored = HintUpdate::new(hint, received(list, *hint.layout()), [entropy; 32]).encode();
+    let update = HintUpdate::decode(&stored, hint.layout()).unwrap();
+    assert!((0..stored.len()).step_by(7).all(|cut| HintUpdate::decode(&stored[..cut], hint.layout()).is_err()));
     update_hint(hint, pending, &update).unwrap();
+    assert!(update_hint(hint, None, &update).is_err(), "applied once");
     hint.rebind(&commitments(&world.database)).unwrap();
 }
 
@@ -145,7 +148,7 @@ fn lookups(world: &World, hint: &mut Hint, keys: &[u16], entropy: u64) {
     let pending = query(hint, &indices, &mut ChaCha::new(&[9; 32], entropy)).unwrap();
     let records = finish(&world.database, hint, pending);
     for (record, key) in records.chunks_exact(RECORD_BYTES).zip(keys) {
-        assert_eq!(world.read(*key, record), world.model.get(key).copied(), "key {key}");
+        assert_eq!(read(*key, record), world.model.get(key).copied(), "key {key}");
     }
 }
 
@@ -254,7 +257,7 @@ proptest! {
     fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, first in choices(), second in choices()) {
         let mut world = World::new(keys, partitions);
         world.step(&first);
-        let old = database::<Merkle>(*world.database.layout(), &world.database.records_mut().to_vec());
+        let old = database::<Merkle>(*world.database.layout(), world.database.records_mut());
         world.step(&second);
         let layout = *old.layout();
         let mut source = ChaCha::new(&[6; 32], 0);
