@@ -328,7 +328,7 @@ pub fn update_builder(
         return Err(Error::Update("it starts from another layout"));
     }
     let after = list.after;
-    expect_length("commitments", commitments, after.partitions() * COMMITMENT_BYTES)?;
+    Hint::check_commitments(&after, commitments)?;
     expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
     builder.hint.permutations.extend_with_identities(&after)?;
     builder.folded.resize(after.partitions(), false);
@@ -349,10 +349,17 @@ impl Hint {
     /// # Errors
     /// [`Error::Length`] if they are not Q.
     pub fn rebind(&mut self, commitments: &[u8]) -> Result<(), Error> {
-        let expected = self.layout.partitions() * COMMITMENT_BYTES;
-        expect_length("commitments", commitments, expected)?;
+        Self::check_commitments(&self.layout, commitments)?;
         self.commitments = commitments.to_vec();
         Ok(())
+    }
+
+    /// Whether these are as many commitments as a layout has partitions.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if not.
+    pub fn check_commitments(layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
+        expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES)
     }
 }
 

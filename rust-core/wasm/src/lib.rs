@@ -9,12 +9,15 @@ use js_sys::{Error as JsError, Reflect};
 use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, VectorCommitment};
 use pirouette_core::directory::Directory;
+use pirouette_core::epoch::{self, Operation, Reason};
 use pirouette_core::error::Error;
 use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{Effect, recon, replay, verify};
+use pirouette_core::recon::{Effect, recon, verify};
+use pirouette_core::state::journal::replay;
+use pirouette_core::update::{HintUpdate, UpdateList, update_builder, update_hint};
 use pirouette_core::{key, permutation};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
@@ -177,6 +180,17 @@ impl DirectoryHandle {
         self.0.encode()
     }
 
+    /// The directory of the next epoch.
+    ///
+    /// # Errors
+    /// `update`.
+    pub fn updated(&self, list: &[u8], before: &LayoutHandle, after: &LayoutHandle) -> Outcome<DirectoryHandle> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| self.0.updated(&list))
+            .map(DirectoryHandle)
+            .map_err(thrown)
+    }
+
     /// Keys in the perfect hash.
     #[wasm_bindgen(getter)]
     pub fn keys(&self) -> u32 {
@@ -255,6 +269,23 @@ impl HintBuilderHandle {
     /// `index`, `phase`, `length`.
     pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
         self.0.fold(lane).map_err(thrown)
+    }
+
+    /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up.
+    ///
+    /// # Errors
+    /// `update`, `layout`, `length`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        before: &LayoutHandle,
+        after: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+    ) -> Outcome<()> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| update_builder(&mut self.0, &list, commitments, content_hashes))
+            .map_err(thrown)
     }
 
     /// Gives the lane up.
@@ -444,14 +475,41 @@ impl ClientHandle {
         Ok(effect.encode(self.hint.layout()))
     }
 
-    /// Applies an effect from a journal.
+    /// Applies the next entry of a journal, an effect or an update.
     ///
     /// # Errors
-    /// `phase` while a batch is pending; `state`.
+    /// `phase` while a batch is pending; `state`; `update`.
     pub fn replay(&mut self, effect: &[u8]) -> Outcome<()> {
         self.none_pending()?;
-        let effect = Effect::decode(effect, self.hint.layout()).map_err(thrown)?;
-        replay(&mut self.hint, &effect).map_err(thrown)
+        replay(&mut self.hint, effect).map_err(thrown)
+    }
+
+    /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
+    /// entry that does the same elsewhere.
+    ///
+    /// # Errors
+    /// `update`, `state`, `layout`, `length`, `condemned`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        after: &LayoutHandle,
+        commitments: &[u8],
+        entropy: &[u8],
+    ) -> Outcome<Vec<u8>> {
+        let list = UpdateList::decode(list, *self.hint.layout(), after.0).map_err(thrown)?;
+        let update = HintUpdate::new(&self.hint, list, exactly("entropy", entropy).map_err(thrown)?);
+        Hint::check_commitments(&after.0, commitments).map_err(thrown)?;
+        update_hint(&mut self.hint, self.pending.as_mut(), &update).map_err(thrown)?;
+        self.hint.rebind(commitments).map_err(thrown)?;
+        Ok(update.encode())
+    }
+
+    /// After `replay` went through an update: the commitments of the epoch it led to.
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn rebind(&mut self, commitments: &[u8]) -> Outcome<()> {
+        self.hint.rebind(commitments).map_err(thrown)
     }
 
     /// The stored form of the whole hint, bound to the hash of its manifest (32 bytes).
@@ -569,5 +627,125 @@ impl DatabaseHandle {
     /// `length`, `index`, `phase`.
     pub fn answer(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
         self.0.answer(vectors).map_err(thrown)
+    }
+
+    /// Answers at the epoch before the last batch.
+    ///
+    /// # Errors
+    /// `length`, `index`, `phase`.
+    #[wasm_bindgen(js_name = answerPrevious)]
+    pub fn answer_previous(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
+        self.0.answer_previous(vectors).map_err(thrown)
+    }
+
+    /// Its layout, at the newest epoch.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.layout())
+    }
+
+    /// Applies a batch to a keyed database: kinds (1 add, 2 edit, 3 delete), 16 bytes of fingerprint and ℓ bytes of
+    /// stored record for each operation (the record of a delete is not looked at).
+    ///
+    /// # Errors
+    /// `refused`, with the `operation`'s number and a `reason`; `length`. Nothing has changed then.
+    #[wasm_bindgen(js_name = applyKeyed)]
+    pub fn apply_keyed(
+        &mut self,
+        directory: &DirectoryHandle,
+        kinds: &[u8],
+        fingerprints: &[u8],
+        records: &[u8],
+    ) -> Outcome<EpochHandle> {
+        let record_bytes = self.0.layout().record_bytes();
+        let prints = fingerprints.as_chunks().0;
+        let expected = (kinds.len() * record_bytes) as u64;
+        if prints.len() != kinds.len() || fingerprints.len() != kinds.len() * 16 || records.len() as u64 != expected {
+            return Err(thrown(Error::Length { what: "records", expected, actual: records.len() as u64 }));
+        }
+        let batch: Vec<_> = kinds
+            .iter()
+            .zip(prints)
+            .zip(records.chunks_exact(record_bytes))
+            .map(|((kind, print), record)| match kind {
+                1 => Operation::Add(record),
+                2 => Operation::EditKey(record),
+                _ => Operation::DeleteKey(print),
+            })
+            .collect();
+        EpochHandle::new(epoch::apply(&mut self.0, Some(&directory.0), &batch))
+    }
+
+    /// Applies a batch to a keyless database: kinds, an index and ℓ bytes for each operation (an add's index and a
+    /// delete's record are not looked at).
+    ///
+    /// # Errors
+    /// As `applyKeyed`.
+    #[wasm_bindgen(js_name = applyKeyless)]
+    pub fn apply_keyless(&mut self, kinds: &[u8], indices: &[u32], records: &[u8]) -> Outcome<EpochHandle> {
+        let record_bytes = self.0.layout().record_bytes();
+        let expected = (kinds.len() * record_bytes) as u64;
+        if indices.len() != kinds.len() || records.len() as u64 != expected {
+            return Err(thrown(Error::Length { what: "records", expected, actual: records.len() as u64 }));
+        }
+        let batch: Vec<_> = kinds
+            .iter()
+            .zip(indices)
+            .zip(records.chunks_exact(record_bytes))
+            .map(|((kind, index), record)| match kind {
+                1 => Operation::Add(record),
+                2 => Operation::EditIndex(*index, record),
+                _ => Operation::DeleteIndex(*index),
+            })
+            .collect();
+        EpochHandle::new(epoch::apply(&mut self.0, None, &batch))
+    }
+}
+
+/// What a batch brought.
+#[wasm_bindgen]
+pub struct EpochHandle(epoch::Epoch);
+
+impl EpochHandle {
+    fn new(applied: Result<epoch::Epoch, epoch::Refused>) -> Outcome<EpochHandle> {
+        applied.map(EpochHandle).map_err(|refused| {
+            let reason = match &refused.reason {
+                Reason::Exists => "the key exists already",
+                Reason::Missing => "there is no such record",
+                Reason::Malformed => "the record is malformed",
+                Reason::Full => "the database is full",
+                Reason::Failed(error) => return thrown(error.clone()),
+            };
+            let thrown = JsError::new(&format!("operation {} of the batch: {reason}", refused.operation));
+            let _ = Reflect::set(&thrown, &"code".into(), &"refused".into());
+            let _ = Reflect::set(&thrown, &"operation".into(), &(refused.operation as u32).into());
+            let _ = Reflect::set(&thrown, &"reason".into(), &reason.into());
+            thrown.into()
+        })
+    }
+}
+
+#[wasm_bindgen]
+impl EpochHandle {
+    /// The update list's bytes.
+    pub fn list(&self) -> Vec<u8> {
+        self.0.list.bytes().to_vec()
+    }
+
+    /// Records it changed.
+    #[wasm_bindgen(getter)]
+    pub fn changes(&self) -> usize {
+        self.0.list.entries().count()
+    }
+
+    /// Records whose slots it touched, ascending: what a server stores.
+    pub fn indices(&self) -> Vec<u32> {
+        self.0.list.entries().map(|entry| entry.index).collect()
+    }
+
+    /// The new directory of a keyed database; once.
+    #[wasm_bindgen(js_name = takeDirectory)]
+    pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
+        self.0.directory.take().map(DirectoryHandle)
     }
 }

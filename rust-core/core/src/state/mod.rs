@@ -14,6 +14,7 @@
 pub mod checkpoint;
 pub mod effect;
 mod frame;
+pub mod journal;
 pub mod partial;
 pub mod pending;
 pub mod update;

@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::update::{HintUpdate, UpdateList};
 
-const KIND: [u8; 4] = *b"PIRu";
+pub(super) const KIND: [u8; 4] = *b"PIRu";
 
 impl HintUpdate {
     /// Bytes for the journal. Secret: permutations follow from them.
