@@ -22,10 +22,13 @@ export interface PirouetteOptions {
   readonly rateLimit?: number | undefined
   /**
    * The core has trapped: its memory cannot be trusted, and every database in this process shares it. Nothing is
-   * answered from here on; the process is to be replaced. Default: an exit with code 1 after a second.
+   * answered from here on; the process is to be replaced. Default: it exits with code 1, for a supervisor to restart.
    */
   readonly onTrap?: ((error: Error) => void) | undefined
 }
+
+const OCTET_STREAM = 'application/octet-stream'
+const FAREWELL_MILLISECONDS = 250
 
 /** `await app.register(pirouettePlugin, { prefix: '/phishing', dataset })` */
 export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app, options) => {
@@ -33,9 +36,12 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const readiness = options.readiness ?? new Readiness()
 
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-  // A query is bytes, whatever its Content-Type says, and it need not have one.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', async request => {
+    // A body is bytes, whatever its Content-Type says, and it need not have one.
+    request.headers['content-type'] = OCTET_STREAM
+  })
 
   const routes = app as unknown as Routes
   const rateLimit = options.rateLimit ? await limitRate(app, options.rateLimit) : undefined
@@ -46,6 +52,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   healthRoutes(app, readiness)
 }
 
+/** Once the reply to the query that broke the core has had time to get out. */
 function exitSoon(): void {
-  setTimeout(() => process.exit(1), 1000)
+  setTimeout(() => process.exit(1), FAREWELL_MILLISECONDS)
 }

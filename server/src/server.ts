@@ -57,7 +57,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
   })
   app.decorate('readiness', readiness)
-  app.addHook('preClose', async () => readiness.stop('this server is shutting down'))
+  app.addHook('preClose', async () => {
+    readiness.stop('this server is shutting down')
+    hangUpWhenIdle(app)
+  })
 
   await app.register(logging)
   await app.register(errors)
@@ -80,6 +83,12 @@ const timeouts = {
   keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
   pluginTimeout: 30 * SECOND,
 } satisfies FastifyServerOptions
+
+/** Node closes connections that are idle when the server closes, but leaves open those that become so later. */
+function hangUpWhenIdle(app: FastifyInstance): void {
+  const sweep = setInterval(() => app.server.closeIdleConnections(), SECOND / 10)
+  app.server.once('close', () => clearInterval(sweep))
+}
 
 /** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
 function answerBrokenRequest(_error: Error, socket: import('node:net').Socket): void {

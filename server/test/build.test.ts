@@ -1,7 +1,7 @@
 // A built dataset: deterministic, whole or absent, and exactly what its manifest says.
 
 import { execFile } from 'node:child_process'
-import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -88,11 +88,10 @@ describe('the directory it writes to', () => {
     expect(await readdir(parent)).toEqual([])
   })
 
-  test.skipIf(process.getuid?.() === 0)('may refuse to be written to, and nothing is left', async () => {
-    const parent = await temporaryDirectory()
-    await chmod(parent, 0o500)
-    await expect(buildDataset({ data: await dataFile('a.txt', 'a\n'), out: join(parent, 'out') })).rejects.toThrow()
-    expect(await readdir(parent)).toEqual([])
+  test('may be impossible to make; nothing is left then either', async () => {
+    const data = await dataFile('a.txt', 'alpha\n')
+    await expect(buildDataset({ data, out: join(data, 'out') })).rejects.toThrow(/not a directory/i)
+    expect(await readdir(dirname(data))).toEqual(['a.txt'])
   })
 
   test('may exist if it is empty, and its parents are made', async () => {
@@ -171,14 +170,21 @@ describe('every size answers with its records and proofs that verify', () => {
     [40, 65_536, 1],
     [65_536, 1, 65_536],
   ]
-  test.each(sizes)('%d records of %d bytes (%s partitions)', async (records, recordBytes, partitions) => {
-    const contents = pseudoRandom(records * recordBytes)
-    const dataset = await builtDataset('a.bin', contents, { recordBytes, partitions })
-    expect(dataset.manifest).toMatchObject({ records, recordBytes, partitions: partitions ?? 16 })
-    expectAnswers(dataset, index =>
-      index < records ? contents.subarray(index * recordBytes, (index + 1) * recordBytes) : new Uint8Array(recordBytes),
-    )
-  })
+  const patience = 120_000 // 65 536 partitions are as many files
+  test.each(sizes)(
+    '%d records of %d bytes (%s partitions)',
+    { timeout: patience },
+    async (records, recordBytes, partitions) => {
+      const contents = pseudoRandom(records * recordBytes)
+      const dataset = await builtDataset('a.bin', contents, { recordBytes, partitions })
+      expect(dataset.manifest).toMatchObject({ records, recordBytes, partitions: partitions ?? 16 })
+      expectAnswers(dataset, index =>
+        index < records
+          ? contents.subarray(index * recordBytes, (index + 1) * recordBytes)
+          : new Uint8Array(recordBytes),
+      )
+    },
+  )
 
   test.each([1, 2, 15, 16, 17, 1000])('%d keys', async count => {
     const dataset = await builtDataset('a.txt', words(count).join('\n'))

@@ -77,7 +77,7 @@ export function vectors(offsets: readonly number[]): Uint8Array {
 }
 
 /** A query for the same offset in every partition. */
-export function queryAt(manifest: Manifest, offset: number, count = 1): Buffer {
+export function queryAt(manifest: Manifest, offset: number, count = 1): Buffer<ArrayBuffer> {
   return Buffer.from(encodeQuery(manifest, count, vectors(Array(count * manifest.partitions).fill(offset))))
 }
 

@@ -2,7 +2,7 @@
 
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
-import { reference, wasm } from './implementations.js'
+import { type Implementation, reference, wasm } from './implementations.js'
 import { hash } from './reference/hash.js'
 import { type CoreVectors, readVectors, stream } from './vectors.js'
 
@@ -67,5 +67,24 @@ test('both derive the same sizes from layouts at and around every bound', async 
         expect({ layout, entryBytes, maxBatch }).toEqual({ layout, ...reference.sizes(layout) })
       }
     }
+  }
+})
+
+test('both accept and refuse the same directories: every byte changed in three ways, one too few, one too many', async () => {
+  const core = await wasm()
+  const prints = Array.from({ length: 17 }, (_, i) => reference.fingerprint(utf8ToBytes(`key ${i}`)))
+  const valid = reference.buildDirectory(prints)
+  const mutations = [0x01, 0x80, 0xff].flatMap(flip =>
+    Array.from(valid, (byte, at) => Uint8Array.of(...valid.subarray(0, at), byte ^ flip, ...valid.subarray(at + 1))),
+  )
+  const outcomeOf = (implementation: Implementation, directory: Uint8Array) => {
+    try {
+      return implementation.indicesOf(directory, prints, prints.length)
+    } catch {
+      return 'refused'
+    }
+  }
+  for (const mutated of [valid.subarray(0, -1), Uint8Array.of(...valid, 0), ...mutations]) {
+    expect(outcomeOf(core, mutated), bytesToHex(mutated)).toEqual(outcomeOf(reference, mutated))
   }
 })

@@ -50,7 +50,7 @@ export const reference: Implementation = {
   permutations: ({ partitions, partitionRecords }, entropy) => permutations(partitions, partitionRecords, entropy),
   buildDirectory: prints => encodeDirectory(buildDirectory(prints)),
   indicesOf(bytes, prints, records) {
-    const directory = decodeDirectory(bytes)
+    const directory = decodeDirectory(bytes, records)
     return prints.map(print => indexOf(directory, print, records))
   },
   sizes: layout => ({ entryBytes: entryBytes(layout), maxBatch: maxBatch(layout) }),

@@ -30,9 +30,9 @@ interface Manifest {
 }
 
 interface Refused {
-  readonly kind: 'manifest' | 'query' | 'answer'
+  readonly kind: 'manifest' | 'query' | 'answer' | 'record'
   readonly because: string
-  /** what a query or an answer (to one query) is read against */
+  /** what a query, an answer (to one query) or a record is read against */
   readonly manifest?: string
   readonly bytes: string
 }
@@ -78,8 +78,46 @@ describe.each([
       manifest: () => codecs.decodeManifest(bytes),
       query: () => codecs.decodeQuery(manifestOf(manifest!), bytes),
       answer: () => codecs.decodeAnswer(manifestOf(manifest!), 1, bytes),
+      record: () => codecs.decodeRecord(manifestOf(manifest!), bytes),
     }
     expect(read[kind]).toThrow()
+  })
+})
+
+describe('both accept and refuse the same bytes: every byte changed in three ways, one too few, one too many', () => {
+  /** What a decoder makes of bytes; undefined: it refuses them. */
+  const attempt = <T>(decode: () => T): T | undefined => {
+    try {
+      return decode()
+    } catch {
+      return undefined
+    }
+  }
+  const mutations = (valid: string) => [
+    valid.slice(0, -2),
+    `${valid}00`,
+    ...[0x01, 0x80, 0xff].flatMap(flip =>
+      Array.from(
+        unhex(valid),
+        (byte, at) => valid.slice(0, 2 * at) + hex(Uint8Array.of(byte ^ flip)) + valid.slice(2 * at + 2),
+      ),
+    ),
+  ]
+
+  test.each(vectors.manifests.filter(({ bytes }) => bytes.length < 10_000))('manifest: $name', ({ bytes }) => {
+    for (const mutated of mutations(bytes)) {
+      const [a, b] = [reference, shipped].map(codecs => attempt(() => codecs.decodeManifest(mutated)))
+      expect(b, mutated).toEqual(a)
+    }
+  })
+
+  test.each(vectors.answers)('answer: $manifest', ({ manifest, count, bytes }) => {
+    for (const mutated of mutations(bytes)) {
+      const [a, b] = [reference, shipped].map(codecs =>
+        attempt(() => codecs.decodeAnswer(manifestOf(manifest), count, mutated)),
+      )
+      expect(b, mutated).toEqual(a)
+    }
   })
 })
 
@@ -203,6 +241,8 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'neither keyed nor keyless': overwritten(keyed, 52, '02'),
     'neither variable nor fixed': overwritten(keyed, 53, '02'),
     'a reserved byte': overwritten(keyed, 55, '01'),
+    'an expiry of 2^53 seconds': overwritten(keyed, 62, '20'),
+    'a manifest before the first': overwritten(keyed, 136, '01'),
     'a directory without keys': overwritten(keyless, 64, u32(1)),
     "a directory's hash without keys": overwritten(keyless, 72, '01'),
     'keys without a directory': overwritten(keyed, 64, u32(0)),
@@ -237,11 +277,22 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'another count': overwritten(answer, 36, '02'),
     'a reserved byte': overwritten(answer, 38, '01'),
   }
+  const fields = { fingerprint: bytes('fingerprint', 16), value: bytes('value', 5) }
+  const record = reference.encodeRecord(bytesOf('variable'), fields)
+  const badRecords = {
+    'no bytes': '',
+    'a byte too few': record.slice(0, -2),
+    'a byte too many': `${record}00`,
+    'a value longer than any': overwritten(record, 16, '2d01'),
+    'something after the value': `${record.slice(0, -2)}01`,
+    'something in an empty slot': `${'00'.repeat(317)}01`,
+  }
   const refused = (kind: Refused['kind'], cases: Record<string, string>, manifest?: string) =>
     Object.entries(cases).map(([because, bytes]) => ({ kind, because, ...(manifest && { manifest }), bytes }))
   return [
     ...refused('manifest', badManifests),
     ...refused('query', badQueries, 'keyed'),
     ...refused('answer', badAnswers, 'keyed'),
+    ...refused('record', badRecords, 'variable'),
   ]
 }

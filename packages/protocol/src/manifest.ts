@@ -46,7 +46,7 @@ export interface Manifest {
   readonly updateListBytes: number
   readonly directoryHash: Uint8Array
   readonly updateListHash: Uint8Array
-  /** zero in the first epoch of a generation */
+  /** zero in epoch 1 */
   readonly previousManifest: Uint8Array
   readonly commitments: Uint8Array
   readonly contentHashes: Uint8Array

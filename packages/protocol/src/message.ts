@@ -43,7 +43,7 @@ const AT = {
 } as const
 
 /** A query of `count` vectors (count·Q offsets, u16 little-endian). Throws WireError on a wrong length or count. */
-export function encodeQuery(manifest: Manifest, count: number, vectors: Uint8Array): Uint8Array {
+export function encodeQuery(manifest: Manifest, count: number, vectors: Uint8Array): Uint8Array<ArrayBuffer> {
   checkInteger('count', count, 1, maxBatch(manifest))
   checkLength('vectors', vectors, vectorBytes(manifest, count))
   return encodeMessage(QUERY_MAGIC, manifest, count, vectors)
@@ -63,7 +63,7 @@ export function decodeQuery(bytes: Uint8Array): Query {
 }
 
 /** An answer of count·Q entries. Throws WireError on a wrong length or count. */
-export function encodeAnswer(manifest: Manifest, count: number, entries: Uint8Array): Uint8Array {
+export function encodeAnswer(manifest: Manifest, count: number, entries: Uint8Array): Uint8Array<ArrayBuffer> {
   checkInteger('count', count, 1, maxBatch(manifest))
   checkLength('entries', entries, answerBytes(manifest, count) - HEADER_BYTES)
   return encodeMessage(ANSWER_MAGIC, manifest, count, entries)
@@ -86,7 +86,7 @@ export function decodeAnswer(manifest: Manifest, count: number, bytes: Uint8Arra
   return bytes.subarray(HEADER_BYTES)
 }
 
-function encodeMessage(magic: string, manifest: Manifest, count: number, body: Uint8Array): Uint8Array {
+function encodeMessage(magic: string, manifest: Manifest, count: number, body: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(HEADER_BYTES + body.length)
   const view = viewOf(bytes)
   writeMagic(bytes, magic)

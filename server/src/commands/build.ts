@@ -1,5 +1,6 @@
 // `pirouette build`: the summary on stdout is what two operators compare.
 
+import { constants } from 'node:os'
 import { proofBytes } from '@pirouette/protocol'
 import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
 import { withProgress } from './progress.js'
@@ -8,6 +9,9 @@ import { withProgress } from './progress.js'
 export type BuildArguments = Omit<BuildOptions, 'onProgress'> & { readonly out: string; readonly force?: boolean }
 
 export async function build(options: BuildArguments): Promise<void> {
+  // Through process.exit, so that what was begun is removed.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.on(signal, () => process.exit(128 + constants.signals[signal]))
   const summary = await withProgress(onProgress => buildDataset({ ...options, onProgress }))
   process.stdout.write(describeSummary(summary))
 }

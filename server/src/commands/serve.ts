@@ -1,7 +1,6 @@
 // `pirouette serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
-import { rmSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,11 +14,8 @@ import { createServer, type MountedDataset } from '../server.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 
-/** How long requests that are under way may take after SIGTERM or SIGINT. */
+/** How long what is under way may take after SIGTERM or SIGINT; a slow download is then cut off, to be resumed. */
 const DRAIN_MILLISECONDS = 10_000
-
-/** How long the reply to the query that broke the core has to get out. */
-const FAREWELL_MILLISECONDS = 250
 
 /** What `--trust-proxy` without a value trusts. */
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
@@ -36,16 +32,16 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force'>> & {
 }
 
 export async function serve(options: ServeArguments): Promise<void> {
+  let app: FastifyInstance | undefined
+  closeWhenAsked(() => app)
   const datasets = await mountAll(options)
-  const app = await createServer({
+  app = await createServer({
     datasets,
     allowOrigins: options.allowOrigin,
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
     rateLimit: options.rateLimit,
     log: { level: options.logLevel, stream: process.stderr },
-    onTrap: () => setTimeout(() => process.exit(1), FAREWELL_MILLISECONDS),
   })
-  closeWhenAsked(app)
   await app.listen({ host: options.host, port: options.port })
   process.stdout.write(`listening on ${addressOf(app)}\n`)
 }
@@ -70,7 +66,7 @@ function parseMount(argument: string): { name: string | undefined; dir: string }
 
 /** Builds `--data` into a directory that goes when the process does. */
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
-  const parent = await mkdtemp(join(tmpdir(), 'pirouette-'))
+  const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
   const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, name } = options
   const out = join(parent, 'dataset')
@@ -79,12 +75,20 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
   return out
 }
 
-/** SIGTERM and SIGINT: nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1. */
-function closeWhenAsked(app: FastifyInstance): void {
-  closeWithGrace({ delay: DRAIN_MILLISECONDS, logger: false }, async ({ err, signal }) => {
+/**
+ * SIGTERM and SIGINT: nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1.
+ * Installed before there is a server, for loading one takes a while and no signal may be lost.
+ */
+function closeWhenAsked(running: () => FastifyInstance | undefined): void {
+  closeWithGrace({ delay: 2 * DRAIN_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
+    const app = running()
+    if (app === undefined) {
+      if (err !== undefined) process.stderr.write(`pirouette: ${err.stack ?? err}\n`)
+      return
+    }
     if (err !== undefined) app.log.error(describeError(err), 'an error nobody caught')
     else app.log.info(`closing: ${signal}`)
-    app.readiness.stop('this server is shutting down')
+    setTimeout(() => app.server.closeAllConnections(), DRAIN_MILLISECONDS)
     await app.close()
   })
 }

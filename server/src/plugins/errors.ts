@@ -10,9 +10,13 @@ export const errors = fp(async (app: FastifyInstance) => {
   app.setNotFoundHandler((_request, reply) => sendRefusal(reply, new Refusal('not_found', 'there is nothing here')))
 })
 
-/** For errors that Fastify meets before it has found a route: a malformed URL or parameter. */
-export function frameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
-  void sendRefusal(reply, new Refusal('bad_request', 'the URL is malformed'))
+/** For errors that Fastify meets before it has found a route. */
+export function frameworkError(error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  const refusal =
+    error.code === 'FST_ERR_MAX_PARAM_LENGTH'
+      ? new Refusal('not_found', 'there is nothing here')
+      : new Refusal('bad_request', 'the URL is malformed')
+  void sendRefusal(reply, refusal)
 }
 
 /** A route of its own encapsulated context uses this as its error handler. */
@@ -25,11 +29,12 @@ export function sendError(app: FastifyInstance, error: unknown, reply: FastifyRe
 /** What an error may tell the log: its kind and where it arose. */
 export function describeError(error: unknown): { error: string; at: string[] } {
   if (!(error instanceof Error)) return { error: typeof error, at: [] }
-  const code = (error as { code?: unknown }).code
-  const frames = (error.stack ?? '').split('\n').filter(line => /^\s+at /.test(line))
+  const { name, message, code, stack = '' } = error as Error & { code?: unknown }
+  const end = stack.indexOf(message) + message.length // a message can have lines that look like frames
+  const frames = stack.includes(message) ? stack.slice(end).split('\n') : []
   return {
-    error: typeof code === 'string' ? `${error.name} ${code}` : error.name,
-    at: frames.map(line => line.trim()),
+    error: typeof code === 'string' ? `${name} ${code}` : name,
+    at: frames.map(line => line.trim()).filter(line => line.startsWith('at ')),
   }
 }
 

@@ -2,7 +2,8 @@
 // may be cached for ever, and the hash is its strong ETag. One range a request (RFC 9110 §14); a request for several
 // gets the whole.
 
-import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Blob } from '../dataset/load.js'
 import type { Epochs } from '../epochs.js'
@@ -18,7 +19,7 @@ export function blobRoute(app: Routes, epochs: Epochs): void {
   })
 }
 
-function sendBlob(request: FastifyRequest, reply: FastifyReply, blob: Blob, etag: string): FastifyReply {
+async function sendBlob(request: FastifyRequest, reply: FastifyReply, blob: Blob, etag: string): Promise<FastifyReply> {
   reply
     .header('etag', etag)
     .header('cache-control', 'public, max-age=31536000, immutable')
@@ -36,7 +37,11 @@ function sendBlob(request: FastifyRequest, reply: FastifyReply, blob: Blob, etag
   const { first, last } = wanted ?? { first: 0, last: blob.bytes - 1 }
   if (wanted !== undefined) reply.code(206).header('content-range', `bytes ${first}-${last}/${blob.bytes}`)
   reply.header('content-length', last - first + 1).type('application/octet-stream')
-  return reply.send(createReadStream(blob.path, { start: first, end: last }))
+  // For no payload at all, Fastify's HEAD would say that the length is 0.
+  if (request.method === 'HEAD') return reply.send(Readable.from([]))
+  // Opened before the reply begins, so that a file that is gone becomes an error reply. The stream closes it.
+  const file = await open(blob.path)
+  return reply.send(file.createReadStream({ start: first, end: last }))
 }
 
 /** Whether an If-None-Match names this blob. Weak tags match too (RFC 9110 §13.1.2). */

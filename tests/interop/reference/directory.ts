@@ -21,14 +21,15 @@ export interface Directory {
   readonly overlay: ReadonlyMap<string, number>
 }
 
-export function decodeDirectory(bytes: Uint8Array): Directory {
+/** Of a database of N records, beyond which it must not lead. */
+export function decodeDirectory(bytes: Uint8Array, records: number): Directory {
   const reader = new Reader(bytes)
   reader.expect('magic', 'PIRD')
   if (reader.u16() !== 1) throw new Error('unknown directory format')
   const levelCount = reader.u16()
   if (levelCount < 1 || levelCount > 32) throw new Error(`${levelCount} levels`)
   const keys = reader.u32()
-  if (keys < 1) throw new Error('a directory of no keys')
+  if (keys < 1 || keys > records) throw new Error(`a directory of ${keys} keys`)
   const overlayCount = reader.u32()
   const seed = reader.take(16)
   const sizes = Array.from({ length: levelCount }, () => reader.u32())
@@ -43,6 +44,7 @@ export function decodeDirectory(bytes: Uint8Array): Directory {
   if (levels.reduce((sum, level) => sum + onesBefore(level, level.bits), 0) !== keys) throw new Error('wrong n')
   const overlay = Array.from({ length: overlayCount }, () => [bytesToHex(reader.take(16)), reader.u32()] as const)
   if (overlay.some(([print], i) => i > 0 && print <= overlay[i - 1]![0])) throw new Error('overlay out of order')
+  if (overlay.some(([, index]) => index >= records)) throw new Error('overlay beyond the database')
   reader.end()
   return { keys, seed, levels, overlay: new Map(overlay) }
 }

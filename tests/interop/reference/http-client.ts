@@ -34,7 +34,9 @@ export class ReferenceClient {
         return partition
       }),
     )
-    const directory = parameters.keyed ? decodeDirectory(await getBlob(a, parameters.directoryHash)) : undefined
+    const directory = parameters.keyed
+      ? decodeDirectory(await getBlob(a, parameters.directoryHash), parameters.records)
+      : undefined
     const hint = new Hint(parameters, parameters.commitments, partitions, randomBytes(32))
     // 3
     const [retrieve, refresh] = randomBytes(1)[0]! < 128 ? [a, b] : [b, a]

@@ -75,6 +75,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (recordBytes !== 16 * Number(keyed) + 2 * Number(variable) + valueBytes) throw new Error('wrong ℓ')
   if (!keyed && !(directoryBytes === 0 && isZero(directoryHash))) throw new Error('a directory without keys')
   if (keyed && directoryBytes === 0) throw new Error('keys without a directory')
+  if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
+  if (epoch === 1 && !isZero(previousManifest)) throw new Error('a manifest before the first')
   if (updateListBytes === 0 && !isZero(updateListHash)) throw new Error('the hash of no update list')
   return {
     databaseId,

@@ -28,7 +28,14 @@ export function encodeRecord(shape: RecordShape, { fingerprint, value }: StoredR
 export function decodeRecord(shape: RecordShape, record: Uint8Array): StoredRecord | undefined {
   const reader = new Reader(record)
   const fingerprint = reader.take(shape.keyed ? 16 : 0)
-  if (shape.keyed && isZero(fingerprint)) return undefined
-  const value = reader.take(shape.variable ? reader.u16() : shape.valueBytes)
+  if (shape.keyed && isZero(fingerprint)) {
+    if (!isZero(record)) throw new Error('an empty slot with something in it')
+    return undefined
+  }
+  const length = shape.variable ? reader.u16() : shape.valueBytes
+  if (length > shape.valueBytes) throw new Error(`a value of ${length} bytes`)
+  const value = reader.take(length)
+  reader.expect('zeros after the value', new Uint8Array(shape.valueBytes - length))
+  reader.end()
   return { fingerprint, value }
 }

@@ -1,0 +1,554 @@
+// Every route, status and error code of docs/protocol.md, through a server without a socket.
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { decodeAnswer, ERROR_CODES, encodeQuery, parseErrorReply, parseInfo, toHex } from '@pirouette/protocol'
+import fc from 'fast-check'
+import type { FastifyInstance } from 'fastify'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { buildDataset, createServer, type Dataset, loadDataset, type ServerOptions } from '../dist/index.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt, vectors } from './helpers.js'
+
+async function serverFor(dataset: Dataset, options: Partial<ServerOptions> = {}): Promise<FastifyInstance> {
+  const app = await createServer({ datasets: [{ dataset }], ...options })
+  onTestFinished(() => app.close())
+  return app
+}
+
+/** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
+const small = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+
+const post = (app: FastifyInstance, payload: Uint8Array, headers: Record<string, string> = {}) =>
+  app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload), headers })
+
+type Reply = Awaited<ReturnType<typeof post>>
+
+/** An error in the protocol's form, with its code's status, and not to be cached. */
+function expectError(reply: Reply, code: keyof typeof ERROR_CODES, status: number = ERROR_CODES[code]): void {
+  expect(parseErrorReply(reply.body).code).toBe(code)
+  expect(Object.keys(reply.json()).sort()).toEqual(['code', 'message'])
+  expect(reply.statusCode).toBe(status)
+  expect(reply.headers['content-type']).toMatch(/^application\/json/)
+  expect(reply.headers['cache-control']).toBe('no-store')
+}
+
+describe('GET /v1/manifest', () => {
+  test('gives the newest manifest, or the one asked for', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    for (const url of ['/v1/manifest', '/v1/manifest?generation=1&epoch=1', '/v1/manifest?epoch=1&generation=1']) {
+      const reply = await app.inject(url)
+      expect(reply.statusCode).toBe(200)
+      expect(reply.headers['content-type']).toBe('application/octet-stream')
+      expect(reply.headers['cache-control']).toBe('no-store')
+      expect(reply.rawPayload.equals(dataset.manifestBytes)).toBe(true)
+    }
+  })
+
+  test.each([
+    ['generation=1&epoch=2', 'epoch_unknown'],
+    ['generation=2&epoch=1', 'epoch_unknown'],
+    ['generation=4294967295&epoch=4294967295', 'epoch_unknown'],
+    ['generation=1', 'bad_request'],
+    ['epoch=1', 'bad_request'],
+    ['generation=0&epoch=1', 'bad_request'],
+    ['generation=4294967296&epoch=1', 'bad_request'],
+    ['generation=one&epoch=1', 'bad_request'],
+    ['generation=1&epoch=1&epoch=2', 'bad_request'],
+    ['generation=1.5&epoch=1', 'bad_request'],
+    ['generation=&epoch=', 'bad_request'],
+  ] as const)('?%s is %s', async (query, code) => {
+    const app = await serverFor(await small())
+    expectError(await app.inject(`/v1/manifest?${query}`), code)
+  })
+})
+
+test('GET /v1/info says what is offered', async () => {
+  const dataset = await small()
+  const app = await serverFor(dataset)
+  const reply = await app.inject('/v1/info')
+  expect(reply.statusCode).toBe(200)
+  const info = parseInfo(reply.json())
+  expect(info.epochs).toEqual([{ generation: 1, epoch: 1, manifest: toHex(blake3(dataset.manifestBytes)) }])
+  expect(info.offers).toEqual({ proofs: ['merkle'], updates: [], push: false })
+  expect(info.software).toMatch(/^pirouette\/\d/)
+  expect(info.signatures).toEqual([])
+})
+
+describe('GET /v1/blobs/<hash>', () => {
+  let app: FastifyInstance
+  let dataset: Dataset
+  let hash: string
+  let bytes: Buffer
+
+  beforeAll(async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const data = join(dir, 'a.csv')
+    await writeFile(data, `key,value\n${Array.from({ length: 300 }, (_, i) => `k${i},v${i}\n`).join('')}`)
+    await buildDataset({ data, out: join(dir, 'out') })
+    dataset = await loadDataset(join(dir, 'out'))
+    app = await createServer({ datasets: [{ dataset }] })
+    hash = toHex(dataset.manifest.contentHashes.subarray(32, 64))
+    bytes = (await app.inject(`/v1/blobs/${hash}`)).rawPayload
+    return async () => {
+      await app.close()
+      dataset.close()
+      await rm(dir, { recursive: true })
+    }
+  })
+
+  const get = (headers: Record<string, string>, method: 'GET' | 'HEAD' = 'GET') =>
+    app.inject({ method, url: `/v1/blobs/${hash}`, headers })
+
+  test('gives every partition and the directory under its BLAKE3, cacheable for ever', async () => {
+    const { contentHashes, directoryHash, partitions } = dataset.manifest
+    const hashes = Array.from({ length: partitions }, (_, q) => contentHashes.subarray(32 * q, 32 * (q + 1)))
+    for (const each of [...hashes, directoryHash]) {
+      const reply = await app.inject(`/v1/blobs/${toHex(each)}`)
+      expect(reply.statusCode).toBe(200)
+      expect(toHex(blake3(reply.rawPayload))).toBe(toHex(each))
+      expect(reply.headers).toMatchObject({
+        etag: `"${toHex(each)}"`,
+        'cache-control': 'public, max-age=31536000, immutable',
+        'accept-ranges': 'bytes',
+        'content-length': String(reply.rawPayload.length),
+        'content-type': 'application/octet-stream',
+      })
+    }
+  })
+
+  test('answers HEAD with the same headers and no body', async () => {
+    const reply = await get({}, 'HEAD')
+    expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, 0])
+    expect(reply.headers['content-length']).toBe(String(bytes.length))
+    expect(reply.headers.etag).toBe(`"${hash}"`)
+  })
+
+  test('gives the range asked for', async () => {
+    const last = bytes.length - 1
+    const ranges: [string, number, number][] = [
+      ['bytes=0-0', 0, 0],
+      ['bytes=10-19', 10, 19],
+      [`bytes=10-${last}`, 10, last],
+      ['bytes=10-', 10, last],
+      ['bytes=10-999999999', 10, last],
+      ['bytes=-1', last, last],
+      ['bytes=-999999999', 0, last],
+      [`bytes=${last}-`, last, last],
+    ]
+    for (const [range, first, end] of ranges) {
+      const reply = await get({ range })
+      expect(reply.statusCode).toBe(206)
+      expect(reply.headers['content-range']).toBe(`bytes ${first}-${end}/${bytes.length}`)
+      expect(reply.headers['content-length']).toBe(String(end - first + 1))
+      expect(reply.rawPayload.equals(bytes.subarray(first, end + 1))).toBe(true)
+    }
+  })
+
+  test('gives the whole for a range it does not understand, for several, and for one of other bytes', async () => {
+    const others: Record<string, string>[] = [
+      { range: 'bytes=-' },
+      { range: 'bytes=a-b' },
+      { range: 'bytes=5-2' },
+      { range: 'bytes=0-1,3-4' },
+      { range: 'records=0-1' },
+      { range: 'bytes=0-1', 'if-range': '"another"' },
+      { range: 'bytes=0-1', 'if-range': `W/"${hash}"` },
+    ]
+    for (const headers of others) {
+      const reply = await get(headers)
+      expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, bytes.length])
+    }
+    expect((await get({ range: 'bytes=0-1', 'if-range': `"${hash}"` })).statusCode).toBe(206)
+  })
+
+  test('refuses a range beyond the end', async () => {
+    for (const range of [`bytes=${bytes.length}-`, 'bytes=999999999-', 'bytes=-0']) {
+      const reply = await get({ range })
+      expectError(reply, 'bad_request', 416)
+      expect(reply.headers['content-range']).toBe(`bytes */${bytes.length}`)
+    }
+  })
+
+  test('any Range header gives 200, 206 or 416, and the bytes it says', async () => {
+    const number = fc.oneof(
+      fc.constant(''),
+      fc.nat({ max: 2 * bytes.length }).map(String),
+      fc.bigInt({ min: 0n }).map(String),
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof(
+          fc.tuple(number, number).map(ends => `bytes=${ends.join('-')}`),
+          fc.string(),
+        ),
+        async text => {
+          const reply = await get({ range: text.replace(/[^\x20-\x7e]/g, '') })
+          expect([200, 206, 416]).toContain(reply.statusCode)
+          const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(String(reply.headers['content-range'])) ?? []
+          if (reply.statusCode === 206) {
+            expect(reply.rawPayload.equals(bytes.subarray(Number(first), Number(last) + 1))).toBe(true)
+          }
+        },
+      ),
+      { numRuns: 200 },
+    )
+  })
+
+  test('is 304 without a body where the client has it', async () => {
+    for (const tag of [`"${hash}"`, `W/"${hash}"`, `"x", "${hash}"`, '*']) {
+      const reply = await get({ 'if-none-match': tag })
+      expect([reply.statusCode, reply.rawPayload.length]).toEqual([304, 0])
+      expect(reply.headers.etag).toBe(`"${hash}"`)
+    }
+    expect((await get({ 'if-none-match': '"another"' })).statusCode).toBe(200)
+    expect((await get({ 'if-none-match': hash })).statusCode).toBe(200)
+  })
+
+  test.each([
+    'ab'.repeat(32),
+    'AB'.repeat(32),
+    'ab',
+    '..%2fmanifest.bin',
+    '%2e%2e/manifest.bin',
+    'manifest.bin',
+    '',
+    'x'.repeat(5000),
+  ])('%.70s is not found', async name => {
+    expectError(await app.inject(`/v1/blobs/${name}`), 'not_found')
+  })
+})
+
+describe('POST /v1/answer', () => {
+  test('gives an answer of exactly the length that the manifest implies', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    for (const count of [1, 2, 64]) {
+      const reply = await post(app, queryAt(dataset.manifest, 3, count), { 'accept-encoding': 'gzip, br' })
+      expect(reply.statusCode).toBe(200)
+      expect(reply.headers['content-type']).toBe('application/octet-stream')
+      expect(reply.headers['content-encoding']).toBeUndefined()
+      expect(reply.headers['transfer-encoding']).toBeUndefined()
+      expect(reply.headers['content-length']).toBe(String(40 + count * 16 * (8 + 3 * 32)))
+      expect(reply.headers['cache-control']).toBe('no-store, no-transform')
+      expect(decodeAnswer(dataset.manifest, count, reply.rawPayload).length).toBe(reply.rawPayload.length - 40)
+    }
+  })
+
+  test('is the same for the same query, and takes it with any Content-Type or none', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    const query = queryAt(dataset.manifest, 2)
+    const first = await post(app, query)
+    for (const type of ['application/octet-stream', 'application/json', 'text/plain', 'multipart/form-data', 'junk']) {
+      const reply = await post(app, query, { 'content-type': type })
+      expect([reply.statusCode, reply.rawPayload.equals(first.rawPayload)]).toEqual([200, true])
+    }
+  })
+
+  test('refuses each wrong field by its own code', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    const { manifest } = dataset
+    const query = queryAt(manifest, 0)
+    const changed = (at: number, value: number) => {
+      const bytes = Buffer.from(query)
+      bytes[at] = value
+      return bytes
+    }
+    expectError(await post(app, changed(0, 0x51)), 'bad_request') // magic
+    expectError(await post(app, changed(4, 2)), 'bad_request') // format
+    expectError(await post(app, changed(6, 2)), 'bad_request') // suite
+    expectError(await post(app, changed(8, query[8]! ^ 1)), 'wrong_database')
+    expectError(await post(app, changed(24, 2)), 'epoch_unknown') // generation
+    expectError(await post(app, changed(28, 0)), 'epoch_unknown') // epoch
+    expectError(await post(app, changed(32, 15)), 'bad_request') // Q, and so the length
+    expectError(await post(app, changed(36, 0)), 'bad_request') // count 0
+    expectError(await post(app, changed(36, 2)), 'bad_request') // count, and so the length
+    expectError(await post(app, changed(38, 1)), 'bad_request') // reserved
+
+    const half = Buffer.concat([query.subarray(0, 40), query.subarray(40, 56)])
+    half.writeUInt32LE(8, 32)
+    const reply = await post(app, half) // consistent in itself, but for another Q
+    expectError(reply, 'bad_request')
+    expect(reply.json().message).toMatch(/partitions: expected 16, got 8/)
+  })
+
+  test('refuses an offset of M and beyond, in any place, and says nothing of it', async () => {
+    const { manifest } = await small()
+    const app = await serverFor(await small())
+    for (let place = 0; place < 16; place++) {
+      for (const offset of [7, 8, 0x100, 0xffff]) {
+        const offsets = Array(16).fill(6)
+        offsets[place] = offset
+        const reply = await post(app, encodeQuery(manifest, 1, vectors(offsets)))
+        expectError(reply, 'bad_request')
+        expect(reply.json().message).not.toMatch(/\d/)
+      }
+    }
+  })
+
+  test('refuses lists that are empty, short, long, or of more queries than a batch holds', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    const query = queryAt(dataset.manifest, 0)
+    expectError(await post(app, new Uint8Array()), 'bad_request')
+    expectError(await post(app, query.subarray(0, 39)), 'bad_request')
+    expectError(await post(app, query.subarray(0, 40)), 'bad_request')
+    expectError(await post(app, query.subarray(0, query.length - 1)), 'bad_request')
+    expectError(await post(app, query.subarray(0, query.length - 2)), 'bad_request')
+    expectError(await post(app, Buffer.concat([query, Buffer.alloc(1)])), 'bad_request')
+    expectError(await post(app, Buffer.concat([query, Buffer.alloc(2)])), 'bad_request')
+    // 65 queries are longer than any that is allowed, so the length says it first.
+    const many = Buffer.concat([query.subarray(0, 40), Buffer.alloc(65 * 32)])
+    many.writeUInt16LE(65, 36)
+    expectError(await post(app, many), 'too_large')
+    expectError(await post(app, Buffer.alloc(1_000_000)), 'too_large')
+    expectError(await app.inject({ method: 'POST', url: '/v1/answer' }), 'bad_request')
+  })
+
+  test('refuses a batch beyond the limit where the body limit does not', async () => {
+    // 8 partitions of records of 64 KiB: at most 16 queries fit 8 MiB.
+    const dataset = await builtDataset('a.bin', new Uint8Array(8 * 65_536), { recordBytes: 65_536, partitions: 8 })
+    const app = await serverFor(dataset)
+    const query = Buffer.alloc(40 + 2 * 17 * 7)
+    queryAt(dataset.manifest, 0).copy(query)
+    query.writeUInt32LE(7, 32)
+    query.writeUInt16LE(17, 36)
+    expectError(await post(app, query), 'bad_request')
+  })
+
+  test.each(['gzip', 'br', 'identity', ''])('refuses a Content-Encoding of %j', async encoding => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    expectError(await post(app, queryAt(dataset.manifest, 0), { 'content-encoding': encoding }), 'unsupported_encoding')
+  })
+
+  test('any bytes are answered or refused, never with a 5xx', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    const query = queryAt(dataset.manifest, 0, 2)
+    const damaged = fc
+      .array(fc.tuple(fc.nat({ max: query.length - 1 }), fc.nat({ max: 255 })), { maxLength: 4 })
+      .map(changes => {
+        const bytes = Buffer.from(query)
+        for (const [at, value] of changes) bytes[at] = value
+        return bytes
+      })
+    const bodies = fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      damaged,
+      damaged.chain(bytes => fc.nat({ max: bytes.length }).map(length => bytes.subarray(0, length))),
+    )
+    await fc.assert(
+      fc.asyncProperty(bodies, async body => {
+        const reply = await post(app, body)
+        expect([200, 400, 404]).toContain(reply.statusCode)
+        if (reply.statusCode !== 200) parseErrorReply(reply.body)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
+
+describe('every reply', () => {
+  test('to an unknown path or method is an error in the protocol’s form', async () => {
+    const app = await serverFor(await small())
+    for (const url of ['/', '/v1', '/v1/', '/v2/manifest', '/v1/answer', '/v1/manifest/', '/favicon.ico', '/V1/info']) {
+      expectError(await app.inject(url), 'not_found')
+    }
+    for (const method of ['PUT', 'DELETE', 'PATCH', 'POST'] as const) {
+      expectError(await app.inject({ method, url: '/v1/manifest', payload: 'x' }), 'not_found')
+    }
+    expectError(await app.inject('/%zz'), 'bad_request')
+    expectError(await app.inject('/v1/blobs/%ff'), 'bad_request')
+  })
+
+  test('may be read by pages of any origin, and exposes what a client must check', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    const origin = 'https://app.example'
+    const replies = [
+      await app.inject({ url: '/v1/manifest', headers: { origin } }),
+      await app.inject({ url: '/v1/info', headers: { origin } }),
+      await app.inject({ url: '/nowhere', headers: { origin } }),
+      await post(app, queryAt(dataset.manifest, 0), { origin }),
+      await post(app, new Uint8Array(), { origin }),
+      await post(app, Buffer.alloc(1_000_000), { origin }),
+    ]
+    for (const { headers } of replies) {
+      expect(headers['access-control-allow-origin']).toBe('*')
+      expect(headers['access-control-allow-credentials']).toBeUndefined()
+      for (const name of ['Content-Encoding', 'Content-Length', 'ETag', 'Retry-After']) {
+        expect(headers['access-control-expose-headers']).toContain(name)
+      }
+      expect(headers['cross-origin-resource-policy']).toBe('cross-origin')
+      expect(headers['x-content-type-options']).toBe('nosniff')
+      for (const name of ['set-cookie', 'x-request-id', 'server', 'x-powered-by', 'strict-transport-security']) {
+        expect(headers[name]).toBeUndefined()
+      }
+    }
+  })
+
+  test('can be limited to some origins', async () => {
+    const app = await serverFor(await small(), { allowOrigins: ['https://a.example', 'https://b.example'] })
+    const allowed = async (origin: string) =>
+      (await app.inject({ url: '/v1/info', headers: { origin } })).headers['access-control-allow-origin']
+    expect(await allowed('https://b.example')).toBe('https://b.example')
+    expect(await allowed('https://c.example')).toBeUndefined()
+    expect((await app.inject('/v1/info')).headers.vary).toMatch(/Origin/)
+  })
+
+  test('to a preflight is remembered for a day', async () => {
+    const app = await serverFor(await small())
+    const headers = { origin: 'https://app.example', 'access-control-request-method': 'POST' }
+    const reply = await app.inject({ method: 'OPTIONS', url: '/v1/answer', headers })
+    expect(reply.statusCode).toBe(204)
+    expect(reply.headers['access-control-max-age']).toBe('86400')
+    expect(reply.headers['access-control-allow-methods']).toContain('POST')
+    expect(reply.headers['access-control-allow-headers']).toMatch(/content-type/i)
+    expect((await app.inject({ method: 'OPTIONS', url: '/v1/answer' })).statusCode).toBe(204)
+  })
+})
+
+describe('several databases in one process', () => {
+  test('answer each under its own name', async () => {
+    const first = await builtDataset('a.txt', 'alpha\n')
+    const second = await builtDataset('a.txt', 'beta\ngamma\n')
+    const app = await createServer({
+      datasets: [{ dataset: first }, { name: 'other', dataset: second }, { name: 'third', dataset: first }],
+    })
+    onTestFinished(() => app.close())
+    for (const [prefix, dataset] of [
+      ['', first],
+      ['/other', second],
+      ['/third', first],
+    ] as const) {
+      expect((await app.inject(`${prefix}/v1/manifest`)).rawPayload.equals(dataset.manifestBytes)).toBe(true)
+      const payload = queryAt(dataset.manifest, 0)
+      expect((await app.inject({ method: 'POST', url: `${prefix}/v1/answer`, payload })).statusCode).toBe(200)
+      expect((await app.inject(`${prefix}/healthz`)).statusCode).toBe(200)
+      expect((await app.inject(`${prefix}/readyz`)).statusCode).toBe(200)
+    }
+    const reply = await app.inject({ method: 'POST', url: '/other/v1/answer', payload: queryAt(first.manifest, 0) })
+    expectError(reply, 'wrong_database')
+    expectError(await app.inject('/other/v2'), 'not_found')
+  })
+
+  test('have health checks at the root even if all have names', async () => {
+    const app = await createServer({ datasets: [{ name: 'one', dataset: await small() }] })
+    onTestFinished(() => app.close())
+    expect((await app.inject('/healthz')).statusCode).toBe(200)
+    expect((await app.inject('/readyz')).statusCode).toBe(200)
+    expectError(await app.inject('/v1/manifest'), 'not_found')
+  })
+
+  test('cannot share a name, take a route’s, or be none', async () => {
+    const dataset = await small()
+    const names = (...list: (string | undefined)[]) => createServer({ datasets: list.map(name => ({ name, dataset })) })
+    await expect(names()).rejects.toThrow(/no dataset/)
+    await expect(names('a', 'a')).rejects.toThrow(/two datasets/)
+    await expect(names(undefined, undefined)).rejects.toThrow(/two datasets/)
+    for (const name of ['v1', 'healthz', 'a/b', '', '..', '-a', ':hash', '*']) {
+      await expect(names(name)).rejects.toThrow(/cannot be served/)
+    }
+  })
+})
+
+describe('the rate limit', () => {
+  test('holds for queries of one client, says when to come again, and leaves the rest alone', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset, { rateLimit: 2 })
+    const query = queryAt(dataset.manifest, 0)
+    const ask = (remoteAddress: string) =>
+      app.inject({ method: 'POST', url: '/v1/answer', payload: query, remoteAddress })
+    expect((await ask('192.0.2.1')).statusCode).toBe(200)
+    expect((await ask('192.0.2.1')).statusCode).toBe(200)
+    const refused = await ask('192.0.2.1')
+    expectError(refused, 'rate_limited')
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
+    expect(refused.headers['x-ratelimit-remaining']).toBeUndefined()
+    expect((await ask('192.0.2.2')).statusCode).toBe(200)
+    expect((await app.inject({ url: '/v1/manifest', remoteAddress: '192.0.2.1' })).statusCode).toBe(200)
+  })
+
+  test('follows X-Forwarded-For of trusted proxies only', async () => {
+    const dataset = await small()
+    const payload = queryAt(dataset.manifest, 0)
+    const statuses = async (trustProxy: string | undefined, remoteAddress: string) => {
+      const app = await serverFor(dataset, { rateLimit: 1, trustProxy })
+      const ask = (client: string) =>
+        app.inject({
+          method: 'POST',
+          url: '/v1/answer',
+          payload,
+          remoteAddress,
+          headers: { 'x-forwarded-for': client },
+        })
+      return [(await ask('192.0.2.1')).statusCode, (await ask('192.0.2.2')).statusCode]
+    }
+    expect(await statuses('loopback', '127.0.0.1')).toEqual([200, 200])
+    expect(await statuses(undefined, '127.0.0.1')).toEqual([200, 429])
+    expect(await statuses('loopback', '198.51.100.1')).toEqual([200, 429])
+  })
+})
+
+describe('readiness', () => {
+  test('ends for good: readyz and answers are 503, the process still healthy', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset)
+    expect((await app.inject('/readyz')).statusCode).toBe(200)
+    app.readiness.stop('over')
+    expectError(await app.inject('/readyz'), 'not_ready')
+    expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
+    expect((await app.inject('/healthz')).statusCode).toBe(200)
+    expect((await app.inject('/v1/manifest')).statusCode).toBe(200)
+  })
+
+  test('ends when the core traps: one 500, then 503, and the owner is told once', async () => {
+    const dataset = await small()
+    const told: Error[] = []
+    let calls = 0
+    const database = Object.create(dataset.database, {
+      answer: {
+        value: () => {
+          calls++
+          throw new WebAssembly.RuntimeError('unreachable')
+        },
+      },
+    })
+    const app = await serverFor({ ...dataset, database }, { onTrap: error => told.push(error) })
+    expectError(await post(app, queryAt(dataset.manifest, 0)), 'internal')
+    expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
+    expectError(await app.inject('/readyz'), 'not_ready')
+    expect([told.length, calls]).toEqual([1, 1])
+  })
+
+  test('survives any other fault, which stays ours: 500 without a word of it', async () => {
+    const dataset = await small()
+    const database = Object.create(dataset.database, {
+      answer: {
+        value: () => {
+          throw new Error('secret detail')
+        },
+      },
+    })
+    const app = await serverFor({ ...dataset, database })
+    const reply = await post(app, queryAt(dataset.manifest, 0))
+    expectError(reply, 'internal')
+    expect(reply.body).not.toMatch(/secret|Error|at /)
+    expect((await app.inject('/readyz')).statusCode).toBe(200)
+  })
+})
+
+test('a blob whose file is gone is the server’s fault, not the client’s', async () => {
+  const dir = await builtDirectory('a.txt', 'alpha\n')
+  const dataset = await loadDataset(dir)
+  onTestFinished(() => dataset.close())
+  const app = await serverFor(dataset)
+  const hash = toHex(dataset.manifest.directoryHash)
+  await rm(`${dir}/blobs/${hash}`)
+  expectError(await app.inject(`/v1/blobs/${hash}`), 'internal')
+})

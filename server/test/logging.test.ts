@@ -1,0 +1,157 @@
+// P7: a server logs route, status, size and duration, and nothing else that a request says or is.
+
+import { connect } from 'node:net'
+import { encodeQuery } from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
+import type { FastifyInstance } from 'fastify'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createServer, type Dataset } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt, vectors } from './helpers.js'
+
+const CANARY = 'canary7f3a'
+
+/** A server that logs all it can, the lines it wrote, and its address. */
+async function loggedServer(dataset: Dataset, rateLimit = 0) {
+  const lines: string[] = []
+  const app = await createServer({
+    datasets: [{ dataset }, { name: 'named', dataset }],
+    rateLimit,
+    log: { level: 'trace', stream: { write: line => lines.push(line) } },
+    onTrap: () => undefined,
+  })
+  onTestFinished(() => app.close())
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  return { app, lines, url }
+}
+
+/** Sends raw bytes on a socket of its own and waits for the other side to hang up. */
+function sendRaw(app: FastifyInstance, text: string): Promise<string> {
+  const { port } = app.server.address() as { port: number }
+  return new Promise((resolve, reject) => {
+    let reply = ''
+    const socket = connect(port, '127.0.0.1', () => socket.end(text))
+    socket.on('data', chunk => {
+      reply += chunk
+    })
+    socket.on('error', reject)
+    socket.on('close', () => resolve(reply))
+  })
+}
+
+const requestLines = (lines: string[]) =>
+  lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => 'route' in line)
+
+describe('the log', () => {
+  test('has one line a request, with route pattern, status, size and duration and no other field', async () => {
+    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+    const { lines, url } = await loggedServer(dataset)
+    const answer = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(dataset.manifest, 0) })
+    const size = (await answer.arrayBuffer()).byteLength
+    await (await fetch(`${url}/v1/blobs/${'ab'.repeat(32)}`)).text()
+    await (await fetch(`${url}/nowhere`)).text()
+    await expect.poll(() => requestLines(lines).length).toBe(3)
+    const [first, second, third] = requestLines(lines)
+    expect(Object.keys(first!).sort()).toEqual(['bytes', 'level', 'milliseconds', 'route', 'status', 'time'])
+    expect(first).toMatchObject({ route: 'POST /v1/answer', status: 200, bytes: size })
+    expect(second).toMatchObject({ route: 'GET /v1/blobs/:hash', status: 404 })
+    expect(third).toMatchObject({ route: 'none', status: 404 })
+  })
+
+  test('holds no part of any request, at any level, whatever goes wrong', async () => {
+    const dataset = await builtDataset('a.csv', `key,value\n${CANARY},${CANARY}\n`, { partitions: 4 })
+    const { app, lines, url } = await loggedServer(dataset, 20)
+    const headers = { 'x-canary': CANARY, 'user-agent': CANARY, referer: `https://${CANARY}/`, cookie: `a=${CANARY}` }
+    const ask = (path: string, init: RequestInit = {}) =>
+      fetch(url + path, { ...init, headers: { ...headers, ...(init.headers as object) } }).then(reply => reply.text())
+    const query = queryAt(dataset.manifest, 0)
+    // A body whose offsets spell the canary: out of range, so that errors quoting them would show.
+    const spelled = encodeQuery(dataset.manifest, 1, vectors([...Buffer.from(CANARY)].slice(0, 4)))
+
+    await ask('/v1/answer', { method: 'POST', body: query })
+    await ask('/v1/answer', { method: 'POST', body: spelled })
+    await ask('/v1/answer', { method: 'POST', body: CANARY.repeat(10) })
+    await ask('/v1/answer', { method: 'POST', body: CANARY.repeat(10_000) })
+    await ask('/v1/answer', { method: 'POST', body: CANARY, headers: { 'content-encoding': CANARY } })
+    await ask('/v1/answer', { method: 'POST', body: CANARY, headers: { 'content-type': CANARY } })
+    await ask(`/v1/answer?key=${CANARY}`, { method: 'POST', body: query })
+    await ask(`/${CANARY}`)
+    await ask(`/named/v1/blobs/${CANARY}`)
+    await ask(`/v1/blobs/${CANARY.repeat(100)}`)
+    await ask(`/v1/manifest?generation=${CANARY}&epoch=1`)
+    await ask(`/v1/manifest?${CANARY}`)
+    await ask(`/%zz${CANARY}`)
+    await ask('/v1/info', { method: 'OPTIONS' })
+    await sendRaw(app, `${CANARY}\r\n\r\n`)
+    await sendRaw(app, `GET /${CANARY} HTTP/1.1\r\n${CANARY}\r\n\r\n`)
+    await sendRaw(app, `POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n${CANARY}`)
+    await sendRaw(app, `POST /v1/answer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${CANARY}`)
+    for (let i = 0; i < 20; i++) await ask('/v1/answer', { method: 'POST', body: spelled }) // into the rate limit
+
+    await expect.poll(() => requestLines(lines).length).toBeGreaterThan(25)
+    expect(requestLines(lines).map(line => line['status'])).toEqual(
+      expect.arrayContaining([200, 400, 404, 413, 415, 429]),
+    )
+    await expectNoTrace(lines)
+  })
+
+  test('of a fault of ours names the kind and the place, not the message', async () => {
+    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+    const faults = [
+      new Error(CANARY),
+      new TypeError(`\n    at ${CANARY}:1:1`),
+      CANARY,
+      new WebAssembly.RuntimeError(CANARY),
+    ]
+    for (const fault of faults) {
+      const database = Object.create(dataset.database, {
+        answer: {
+          value: () => {
+            throw fault
+          },
+        },
+      })
+      const { lines, url } = await loggedServer({ ...dataset, database })
+      const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(dataset.manifest, 0) })
+      expect([reply.status, await reply.text()]).toEqual([500, expect.not.stringContaining(CANARY)])
+      await expect.poll(() => requestLines(lines).length).toBe(1)
+      const failures = lines.map(line => JSON.parse(line)).filter(line => line.msg === 'a request failed')
+      expect(failures.length).toBe(1)
+      if (fault instanceof Error) {
+        expect(failures[0].error).toBe(fault.name)
+        expect(failures[0].at.join()).toMatch(/logging\.test\.ts/)
+      }
+      await expectNoTrace(lines)
+    }
+  })
+
+  test('never sees what Fastify or a plugin would log through a request', async () => {
+    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+    const lines: string[] = []
+    const app = await createServer({
+      datasets: [{ dataset }],
+      log: { level: 'trace', stream: { write: line => lines.push(line) } },
+    })
+    onTestFinished(() => app.close())
+    // The loggers of requests, and the serializers should someone use the server's own.
+    app.log.error({ req: { url: CANARY }, res: { body: CANARY }, err: new Error(CANARY) }, 'planted')
+    expect(lines.length).toBe(1)
+    await expectNoTrace(lines)
+  })
+})
+
+/** Neither the text nor its hex, base64 or fingerprint, nor an address. */
+async function expectNoTrace(lines: string[]): Promise<void> {
+  const core = await loadCore()
+  const traces = [
+    CANARY,
+    Buffer.from(CANARY).toString('hex'),
+    Buffer.from(CANARY).toString('base64').slice(0, 12),
+    Buffer.from(core.fingerprint(Buffer.from(CANARY))).toString('hex'),
+    '"127.0.0.1"',
+    'x-canary',
+  ]
+  for (const line of lines) {
+    for (const trace of traces) expect(line).not.toContain(trace)
+    expect(line).not.toContain([...Buffer.from(CANARY)].slice(0, 4).join(','))
+  }
+}

@@ -1,0 +1,248 @@
+// The `pirouette` command as a process: what it prints, how it stops, what it leaves behind.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readdir, writeFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { decodeAnswer, decodeManifest, parseErrorReply } from '@pirouette/protocol'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+
+const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+
+interface Finished {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+function start(args: string[], env: Record<string, string> = {}): { child: ChildProcess; finished: Promise<Finished> } {
+  const child = spawn(process.execPath, [command, ...args], { env: { ...process.env, ...env } })
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]!.setEncoding('utf8').on('data', text => {
+      output[name] += text
+    })
+  }
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  return { child, finished: new Promise(resolve => child.on('close', code => resolve({ code, ...output }))) }
+}
+
+const run = (...args: string[]) => start(args).finished
+
+/** A running server and the address it printed. */
+async function serve(args: string[], env: Record<string, string> = {}) {
+  const { child, finished } = start(['serve', '--port', '0', ...args], env)
+  const line = await new Promise<string>((resolve, reject) => {
+    child.stdout!.once('data', text => resolve(String(text)))
+    finished.then(({ stderr }) => reject(new Error(stderr)), reject)
+  })
+  expect(line).toMatch(/^listening on http:\/\/127\.0\.0\.1:\d+\n$/)
+  return { child, finished, url: line.trim().replace('listening on ', '') }
+}
+
+async function post(url: string, body: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  return new Uint8Array(await (await fetch(`${url}/v1/answer`, { method: 'POST', body })).arrayBuffer())
+}
+
+async function manifestOf(url: string) {
+  return decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
+}
+
+/** A raw connection; `received` is all that came until the other side hung up. */
+async function openSocket(url: string): Promise<{ socket: Socket; received: Promise<string> }> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  await new Promise(resolve => socket.once('connect', resolve))
+  let text = ''
+  socket.on('data', chunk => {
+    text += chunk.toString('latin1')
+  })
+  return { socket, received: new Promise(resolve => socket.on('close', () => resolve(text))) }
+}
+
+describe('pirouette serve', () => {
+  test('serves datasets, prints its address as one line, logs to stderr, and stops on SIGTERM and SIGINT with 0', async () => {
+    const one = await builtDirectory('a.txt', 'alpha\n')
+    const two = await builtDirectory('b.bin', pseudoRandom(64), { recordBytes: 4 })
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      const { child, finished, url } = await serve(['--dataset', one, '--dataset', `numbers=${two}`])
+      for (const base of [url, `${url}/numbers`]) {
+        const manifest = await manifestOf(base)
+        expect(decodeAnswer(manifest, 1, await post(base, queryAt(manifest, 0))).length).toBeGreaterThan(0)
+      }
+      child.kill(signal)
+      const { code, stdout, stderr } = await finished
+      expect([code, stdout]).toEqual([0, `listening on ${url}\n`])
+      const log = stderr
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line))
+      expect(log.filter(line => line.route === 'POST /numbers/v1/answer').length).toBe(1)
+    }
+  })
+
+  test('after SIGTERM finishes what is under way, answers nothing new, and is not ready', async () => {
+    const { child, finished, url } = await serve(['--dataset', await builtDirectory('a.txt', 'alpha\n')])
+    const manifest = await manifestOf(url)
+    const query = queryAt(manifest, 0)
+    const head = `POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Length: ${query.length}\r\n\r\n`
+    const underWay = await openSocket(url)
+    const fresh = await openSocket(url)
+    const probe = await openSocket(url)
+    underWay.socket.write(Buffer.concat([Buffer.from(head), query.subarray(0, 50)]))
+    fresh.socket.write(head.slice(0, 20)) // a connection that is busy, with a request that has not begun
+    probe.socket.write('GET /readyz HTTP/1.1\r\n')
+    await fetch(`${url}/healthz`) // everything sent before has arrived
+
+    child.kill('SIGTERM')
+    await expect
+      .poll(() =>
+        fetch(`${url}/healthz`).then(
+          () => 'open',
+          () => 'closed',
+        ),
+      )
+      .toBe('closed')
+    probe.socket.write('Host: a\r\n\r\n')
+    fresh.socket.write(Buffer.concat([Buffer.from(head.slice(20)), query]))
+    underWay.socket.write(query.subarray(50))
+
+    expect(await underWay.received).toMatch(/^HTTP\/1\.1 200 [\s\S]*PIRA/)
+    for (const { received } of [fresh, probe]) {
+      const reply = await received
+      expect(reply).toMatch(/^HTTP\/1\.1 503 /)
+      expect(parseErrorReply(reply.slice(reply.indexOf('\r\n\r\n') + 4)).code).toBe('not_ready')
+    }
+    expect((await finished).code).toBe(0)
+  })
+
+  test('stops when told so while it is still loading, whenever that is', async () => {
+    const scratch = await temporaryDirectory()
+    const data = await dataFile('a.txt', Array.from({ length: 50_000 }, (_, i) => `${i}\n`).join(''))
+    for (const delay of [100, 300, 500, 700, 900]) {
+      const { child, finished } = start(['serve', '--port', '0', '--data', data], { TMPDIR: scratch })
+      await new Promise(resolve => setTimeout(resolve, delay))
+      child.kill('SIGTERM')
+      const { code } = await finished // null: before there was anything to stop
+      expect([0, null]).toContain(code)
+      expect(await readdir(scratch)).toEqual([])
+    }
+  })
+
+  test('builds --data into a temporary directory and removes it', async () => {
+    const scratch = await temporaryDirectory()
+    const data = await dataFile('a.bin', pseudoRandom(320))
+    const args = ['--data', data, '--record-bytes', '32']
+    const { child, finished, url } = await serve(args, { TMPDIR: scratch })
+    expect((await manifestOf(url)).records).toBe(10)
+    expect((await readdir(scratch)).length).toBe(1)
+    child.kill('SIGTERM')
+    expect((await finished).code).toBe(0)
+    expect(await readdir(scratch)).toEqual([])
+  })
+
+  test('answers what is not HTTP in the protocol’s form, and goes on', async () => {
+    const { url } = await serve(['--dataset', await builtDirectory('a.txt', 'alpha\n')])
+    const { socket, received } = await openSocket(url)
+    socket.write('\x16\x03\x01 not http\r\n\r\n')
+    const reply = await received
+    expect(reply).toMatch(/^HTTP\/1\.1 400 /)
+    expect(parseErrorReply(reply.slice(reply.indexOf('\r\n\r\n') + 4)).code).toBe('bad_request')
+    expect((await fetch(`${url}/readyz`)).status).toBe(200)
+  })
+
+  test('refuses a damaged dataset, naming the file, and a port in use, in one line', async () => {
+    const dir = await builtDirectory('a.txt', 'alpha\n')
+    const { url } = await serve(['--dataset', dir])
+    const busy = await run('serve', '--dataset', dir, '--port', new URL(url).port)
+    expect([busy.code, busy.stderr]).toEqual([1, expect.stringMatching(/^pirouette: .*EADDRINUSE.*\n$/)])
+
+    const [blob] = await readdir(join(dir, 'blobs'))
+    await writeFile(join(dir, 'blobs', blob!), 'x')
+    const damaged = await run('serve', '--dataset', dir, '--port', '0')
+    expect([damaged.code, damaged.stdout]).toEqual([1, ''])
+    expect(damaged.stderr).toMatch(new RegExp(`^pirouette: .*${blob}: .*\n$`))
+  })
+})
+
+test('a process whose core traps replies 500 and exits with 1, for a supervisor to restart it', async () => {
+  const dir = await builtDirectory('a.txt', 'alpha\n')
+  const script = `
+    import { createServer, loadDataset } from ${JSON.stringify(new URL('../dist/index.js', import.meta.url).href)}
+    const dataset = await loadDataset(${JSON.stringify(dir)})
+    const answer = () => { throw new WebAssembly.RuntimeError('unreachable') }
+    const app = await createServer({ datasets: [{ dataset: { ...dataset, database: { answer } } }] })
+    console.log(await app.listen({ port: 0, host: '127.0.0.1' }))`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  const exited = new Promise(resolve => child.on('close', resolve))
+  const url = String(await new Promise(resolve => child.stdout.once('data', resolve))).trim()
+  const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(await manifestOf(url), 0) })
+  expect([reply.status, parseErrorReply(await reply.text()).code]).toEqual([500, 'internal'])
+  expect(await exited).toBe(1)
+})
+
+describe('pirouette build', () => {
+  test('prints a summary that two operators can compare, and exits 0', async () => {
+    const out = join(await temporaryDirectory(), 'out')
+    const data = await dataFile('a.csv', 'key,value\nalpha,1\nbeta,22\n')
+    const { code, stdout, stderr } = await run('build', '--data', data, '--out', out, '--name', 'test')
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toMatch(/^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 1 records of 20 bytes\n/)
+    expect(stdout).toMatch(/^database id: [0-9a-f]{32}\nmanifest hash: [0-9a-f]{64}\n$/m)
+  })
+
+  test('says in one line what is wrong with a file, exits 1, and leaves nothing', async () => {
+    const parent = await temporaryDirectory()
+    const data = await dataFile('a.csv', 'key,value\nalpha,1\nalpha,2\n')
+    const { code, stdout, stderr } = await run('build', '--data', data, '--out', join(parent, 'out'))
+    expect([code, stdout, stderr]).toEqual([1, '', `pirouette: ${data}:3: the same key as on line 2\n`])
+    expect(await readdir(parent)).toEqual([])
+  })
+
+  test('refuses options it does not understand', async () => {
+    for (const args of [
+      ['build'],
+      ['build', '--data', 'a.csv'],
+      ['build', '--data', 'a.csv', '--out', 'b', '--partitions', '-1'],
+      ['build', '--data', 'a.csv', '--out', 'b', '--format', 'xml'],
+      ['serve', '--port', '99999'],
+      ['serve', '--port', '0'],
+      ['serve', '--port', '0', '--dataset', 'v1=.'],
+      ['juggle'],
+    ]) {
+      const { code, stderr } = await run(...args)
+      expect(code).toBe(1)
+      expect(stderr).toMatch(/^(error|pirouette): /)
+      expect(stderr).not.toMatch(/\n\s+at /)
+    }
+  })
+
+  test('killed while it writes, leaves no part of a dataset', async () => {
+    const parent = await temporaryDirectory()
+    const data = await dataFile('a.bin', pseudoRandom(8_000_000))
+    const args = [
+      'build',
+      '--data',
+      data,
+      '--record-bytes',
+      '100',
+      '--partitions',
+      '2000',
+      '--out',
+      join(parent, 'out'),
+    ]
+    const { child, finished } = start(args)
+    await expect.poll(() => readdir(parent), { interval: 5, timeout: 20_000 }).not.toEqual([])
+    child.kill('SIGINT')
+    const { code } = await finished
+    // It may have been quicker than the signal; then it is whole.
+    expect([130, 0]).toContain(code)
+    expect(await readdir(parent)).toEqual(code === 0 ? ['out'] : [])
+  })
+})
