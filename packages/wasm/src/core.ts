@@ -185,8 +185,8 @@ export interface DatabaseHandle {
   free(): void
 }
 
-/** One instance of the WASM module. */
-export interface Core {
+/** One instance of the WASM module, as a client needs it. */
+export interface ClientCore {
   readonly memory: { readonly buffer: ArrayBuffer }
   planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
   layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
@@ -194,11 +194,6 @@ export interface Core {
   blake3(bytes: Uint8Array): Uint8Array
   /** 16-byte key fingerprint (docs/protocol.md, Keys) */
   fingerprint(key: Uint8Array): Uint8Array
-  /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
-  fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
-  /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
-  databaseId(seed: Uint8Array): Uint8Array
-  buildDirectory(fingerprints: Uint8Array): DirectoryHandle
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   newHintBuilder(
@@ -217,6 +212,15 @@ export interface Core {
   ): HintBuilderHandle
   /** brings a stored hint back under the manifest it was made under */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
+}
+
+/** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore. */
+export interface Core extends ClientCore {
+  /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
+  fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
+  /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
+  databaseId(seed: Uint8Array): Uint8Array
+  buildDirectory(fingerprints: Uint8Array): DirectoryHandle
   newDatabase(layout: LayoutHandle): DatabaseHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
