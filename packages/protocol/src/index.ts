@@ -9,7 +9,7 @@ export {
   decodeBatch,
   encodeBatch,
 } from './batch.js'
-export { equalBytes, fromHex, toHex } from './bytes.js'
+export { equalBytes, fromHex, isZero, toHex } from './bytes.js'
 export * from './constants.js'
 export { ERROR_CODES, type ErrorCode, type ErrorReply, parseErrorReply } from './error-reply.js'
 export { WireError, type WireErrorCode } from './errors.js'

@@ -26,6 +26,9 @@ import type { KeyedRecords } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
 import { readRecords, recordBytesView } from './memory.js'
 
+/** More records than this no layout has. */
+const MAX_HEADROOM = 2 ** 32 - 1
+
 export interface BuildOptions {
   /** the data file */
   readonly data: string
@@ -39,6 +42,10 @@ export interface BuildOptions {
   readonly partitions?: number | undefined
   /** keyed formats only: gives every record room for a value of this length, and a length of its own */
   readonly maxValueBytes?: number | undefined
+  /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
+  readonly headroom?: number | undefined
+  /** the manifest's expiry, seconds since 1970; default 0: none */
+  readonly expires?: number | undefined
   /** what the database id is derived from; default: the manifest */
   readonly name?: string | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
@@ -118,6 +125,8 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 /** Options that would be without effect are refused: whoever gave them expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
   if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
+  if (options.headroom !== undefined) checkRange('headroom', options.headroom, 0, MAX_HEADROOM)
+  if (options.expires !== undefined) checkRange('expires', options.expires, 0, Number.MAX_SAFE_INTEGER)
   const pointless = (option: string) => new BuildError(`--${option} means nothing for ${format}`)
   if (format === 'bin') {
     if (options.valueEncoding !== undefined) throw pointless('value-encoding')
@@ -228,7 +237,9 @@ function allocate(
   recordBytes: number,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
-    const layout = core.planLayout(records, recordBytes, options.partitions)
+    const plan = core.planLayout(records + (options.headroom ?? 0), recordBytes, options.partitions)
+    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords)
+    plan.free()
     return { layout, database: core.newDatabase(layout) }
   } catch (error) {
     if ((error as CoreError).code !== 'layout') throw error
@@ -261,11 +272,12 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     ...shape,
     partitions,
     partitionRecords: layout.partitionRecords,
-    expires: 0,
+    expires: options.expires ?? 0,
     directoryBytes: directory.length,
     updateListBytes: 0,
     directoryHash: shape.keyed ? core.blake3(directory) : new Uint8Array(HASH_BYTES),
     updateListHash: new Uint8Array(HASH_BYTES),
+    updateRecordsHash: new Uint8Array(HASH_BYTES),
     previousManifest: new Uint8Array(HASH_BYTES),
     commitments,
     contentHashes,
