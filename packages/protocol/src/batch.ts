@@ -1,7 +1,7 @@
 // A publisher's batch (docs/protocol.md, Publishing): a header that says what it is made on and makes, then operations
 // as text.
 
-import { checkInteger, checkLength, checkMagic, isZero, viewOf, writeMagic } from './bytes.js'
+import { checkInteger, checkLength, checkMagic, copyOf, isZero, viewOf, writeMagic } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES } from './constants.js'
 import { malformed, WireError } from './errors.js'
 
@@ -66,11 +66,11 @@ export function decodeBatch(bytes: Uint8Array): Batch {
   if (!isZero(bytes, AT.reserved, AT.databaseId)) malformed('reserved bytes', 'zero', 'others')
   const batch = {
     encoding: BATCH_ENCODINGS[bytes[AT.encoding]!] ?? malformed('value encoding', '0, 1 or 2', bytes[AT.encoding]!),
-    databaseId: bytes.slice(AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
+    databaseId: copyOf(bytes, AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
     generation: view.getUint32(AT.generation, true),
     epoch: view.getUint32(AT.epoch, true),
     expires: Number(view.getBigUint64(AT.expires, true)),
-    previousManifest: bytes.slice(AT.previousManifest, AT.previousManifest + HASH_BYTES),
+    previousManifest: copyOf(bytes, AT.previousManifest, AT.previousManifest + HASH_BYTES),
     operations: bytes.subarray(BATCH_HEADER_BYTES),
   }
   checkBatch(batch)

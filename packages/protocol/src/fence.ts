@@ -1,6 +1,6 @@
 // The rollback fence (docs/protocol.md, Rollback fence): 80 bytes to the refresh server, 8 bytes back.
 
-import { checkInteger, checkLength, checkMagic, isZero, viewOf, writeMagic } from './bytes.js'
+import { checkInteger, checkLength, checkMagic, copyOf, isZero, viewOf, writeMagic } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES, HINT_ID_BYTES } from './constants.js'
 import { malformed, WireError } from './errors.js'
 
@@ -50,10 +50,10 @@ export function decodeFenceRequest(bytes: Uint8Array): FenceRequest {
   checkLength('fence request', bytes, FENCE_REQUEST_BYTES)
   const request = {
     kind: decodeHead(bytes, KINDS),
-    databaseId: bytes.slice(AT.databaseId, AT.hintId),
-    hintId: bytes.slice(AT.hintId, AT.version),
+    databaseId: copyOf(bytes, AT.databaseId, AT.hintId),
+    hintId: copyOf(bytes, AT.hintId, AT.version),
     version: Number(viewOf(bytes).getBigUint64(AT.version, true)),
-    requestHash: bytes.slice(AT.requestHash),
+    requestHash: copyOf(bytes, AT.requestHash),
   }
   checkRequest(request)
   return request

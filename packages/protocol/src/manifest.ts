@@ -1,7 +1,7 @@
 // The manifest: the public parameters of one epoch in canonical bytes (docs/protocol.md, Manifest). Clients compare
 // the bytes of two servers, so equal parameters must give equal bytes and every byte must be accounted for.
 
-import { checkInteger, checkLength, checkMagic, equalBytes, isZero, viewOf, writeMagic } from './bytes.js'
+import { checkInteger, checkLength, checkMagic, copyOf, equalBytes, isZero, viewOf, writeMagic } from './bytes.js'
 import {
   DATABASE_ID_BYTES,
   FINGERPRINT_BYTES,
@@ -143,7 +143,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   }
   const manifest: Manifest = {
     suite: view.getUint16(AT.suite, true),
-    databaseId: bytes.slice(AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
+    databaseId: copyOf(bytes, AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
     generation: view.getUint32(AT.generation, true),
     epoch: view.getUint32(AT.epoch, true),
     records: view.getUint32(AT.records, true),
@@ -156,10 +156,10 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     expires: Number(expires),
     directoryBytes: view.getUint32(AT.directoryBytes, true),
     updateListBytes: view.getUint32(AT.updateListBytes, true),
-    directoryHash: bytes.slice(AT.directoryHash, AT.directoryHash + HASH_BYTES),
-    updateListHash: bytes.slice(AT.updateListHash, AT.updateListHash + HASH_BYTES),
-    updateRecordsHash: bytes.slice(AT.updateRecordsHash, AT.updateRecordsHash + HASH_BYTES),
-    previousManifest: bytes.slice(AT.previousManifest, AT.previousManifest + HASH_BYTES),
+    directoryHash: copyOf(bytes, AT.directoryHash, AT.directoryHash + HASH_BYTES),
+    updateListHash: copyOf(bytes, AT.updateListHash, AT.updateListHash + HASH_BYTES),
+    updateRecordsHash: copyOf(bytes, AT.updateRecordsHash, AT.updateRecordsHash + HASH_BYTES),
+    previousManifest: copyOf(bytes, AT.previousManifest, AT.previousManifest + HASH_BYTES),
     commitments,
     contentHashes,
   }
@@ -181,7 +181,7 @@ export function decodeManifests(bytes: Uint8Array): { readonly manifest: Manifes
     const manifest = decodeManifest(bytes.subarray(at, end))
     const previous = chain.at(-1)
     if (previous !== undefined) checkFollows(previous.manifest, manifest)
-    chain.push({ manifest, bytes: bytes.slice(at, end) })
+    chain.push({ manifest, bytes: copyOf(bytes, at, end) })
     at = end
   }
   return chain

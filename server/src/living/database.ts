@@ -420,9 +420,14 @@ export class LivingDatabase implements Epochs {
   /** Applies the stored batch to the stored epoch, and holds the result to the stored manifest. */
   #replay(body: Uint8Array, manifestBytes: Uint8Array): void {
     const { location } = this.#store
-    const batch = reading(this.#storage, () => decodeBatch(body))
-    const operations = readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
-    const turn = this.#turn(batch, this.#applyInCore(operations))
+    const { manifest } = this.#newest
+    const hash = reading(this.#storage, () => this.#store.batch(manifest.epoch + 1)?.batch)
+    if (hash !== toHex(this.#core.blake3(body))) throw new DatasetError(location, 'its last batch is damaged')
+    const { batch, turn } = reading(this.#storage, () => {
+      const batch = decodeBatch(body)
+      const operations = readOperations(this.#core, manifest, batch.encoding, batch.operations)
+      return { batch, turn: this.#turn(batch, this.#applyInCore(operations)) }
+    })
     if (!equalBytes(turn.epoch.manifestBytes, manifestBytes)) {
       throw new DatasetError(location, `the last batch does not lead to the manifest of epoch ${batch.epoch}`)
     }
@@ -432,7 +437,12 @@ export class LivingDatabase implements Epochs {
   #indexLists(): void {
     for (const epoch of this.#store.epochs()) {
       const manifest = reading(this.#storage, () => decodeManifest(this.#store.manifest(epoch)!))
-      if (manifest.updateListBytes > 0) this.#lists.set(toHex(manifest.updateListHash), epoch)
+      if (manifest.updateListBytes === 0) continue
+      const list = this.#store.list(epoch)
+      if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
+        throw new DatasetError(this.#store.location, `the update list of epoch ${epoch} is missing or damaged`)
+      }
+      this.#lists.set(toHex(manifest.updateListHash), epoch)
     }
   }
 
@@ -488,6 +498,7 @@ function reading<T>(storage: Storage, work: () => T): T {
   try {
     return work()
   } catch (error) {
+    if ((error as Error).name === 'RuntimeError') throw error // a trap of the core
     throw new DatasetError(storage.location, (error as Error).message)
   }
 }

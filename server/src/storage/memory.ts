@@ -7,12 +7,13 @@ export class MemoryStorage implements Storage {
   readonly #values = new Map<string, Uint8Array>()
 
   get(key: string): Uint8Array | undefined {
-    return this.#values.get(key)?.slice()
+    const value = this.#values.get(key)
+    return value === undefined ? undefined : new Uint8Array(value)
   }
 
   *entries(prefix: string): Iterable<readonly [string, Uint8Array]> {
     for (const key of [...this.#values.keys()].filter(key => key.startsWith(prefix)).sort()) {
-      yield [key, this.#values.get(key)!.slice()]
+      yield [key, this.get(key)!]
     }
   }
 
@@ -27,7 +28,7 @@ export class MemoryStorage implements Storage {
     const result = work(draft)
     for (const [key, value] of draft.writes) {
       if (value === undefined) this.#values.delete(key)
-      else this.#values.set(key, value.slice())
+      else this.#values.set(key, new Uint8Array(value))
     }
     return result
   }
