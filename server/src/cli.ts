@@ -30,6 +30,7 @@ const buildOptions = () => [
   new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
     wholeNumber,
   ),
+  new Option('--succeeds <file>', 'begin a new generation after this manifest (as /v1/manifest gives it)'),
   new Option('--name <name>', 'what the database id is derived from (default: the data)'),
 ]
 

@@ -24,7 +24,7 @@ import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, LivingDatabase, type LivingOptions, loadDataset, MemoryStorage } from '../dist/index.js'
 import { Refusal } from '../dist/refusal.js'
-import { builtDirectory, type Choices, pseudoRandom, vectors, verifiedRecord } from './helpers.js'
+import { builtDirectory, type Choices, dataFile, pseudoRandom, vectors, verifiedRecord } from './helpers.js'
 
 const TOKEN = 'a token of sixteen or more characters'
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
@@ -243,6 +243,28 @@ describe('an epoch', () => {
       ]),
     )
     await living.publish(batchOn(living, [{ op: 'edit', key: highest, value: 'found' }]))
+  })
+
+  test('may begin a new generation, which goes on counting', async () => {
+    const old = await keyed()
+    await old.publish(batchOn(old, [{ op: 'delete', key: 'one' }]))
+    const succeeds = await dataFile('manifest.bin', old.newest.manifestBytes)
+    const living = await opened(await storageOf('a.csv', KEYED, { succeeds, partitions: 2 }))
+    const { manifest, manifestBytes } = living.newest
+    expect([manifest.generation, manifest.epoch, manifest.updateListBytes]).toEqual([2, 3, 0])
+    expect(toHex(manifest.previousManifest)).toBe(old.newest.manifestHash)
+    const chain = Buffer.concat([old.newest.manifestBytes, manifestBytes])
+    expect(decodeManifests(chain).map(({ manifest: { epoch } }) => epoch)).toEqual([2, 3])
+    expect([living.since(1), living.since(2), living.since(3)?.length]).toEqual([
+      undefined,
+      Buffer.from(manifestBytes),
+      0,
+    ])
+    await living.publish(batchOn(living, [{ op: 'add', key: 'four', value: 'x' }]))
+    expect(living.list().map(({ generation, epoch }) => [generation, epoch])).toEqual([
+      [2, 3],
+      [2, 4],
+    ])
   })
 
   test('carries the expiry of its batch', async () => {

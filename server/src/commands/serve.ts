@@ -133,9 +133,22 @@ function parseMount(argument: string): { name: string | undefined; dir: string }
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
-  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, expires, name } = options
+  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, expires, succeeds, name } =
+    options
   const out = join(parent, 'dataset')
-  const choices = { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, expires, name, out }
+  const choices = {
+    data,
+    format,
+    recordBytes,
+    valueEncoding,
+    partitions,
+    maxValueBytes,
+    headroom,
+    expires,
+    succeeds,
+    name,
+    out,
+  }
   await withProgress(onProgress => buildDataset({ ...choices, onProgress }))
   return out
 }

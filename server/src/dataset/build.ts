@@ -3,10 +3,11 @@
 // partitions give the event loop a turn each, for signals and for whatever else the process does.
 
 import { closeSync, openSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   DATABASE_ID_BYTES,
+  decodeManifest,
   encodeManifest,
   FINGERPRINT_BYTES,
   HASH_BYTES,
@@ -16,6 +17,7 @@ import {
   type RecordShape,
   SUITE_MERKLE_BLAKE3,
   toHex,
+  WireError,
   writeRecord,
 } from '@pirouette/protocol'
 import { type Core, type CoreError, type DatabaseHandle, type LayoutHandle, loadCore } from '@pirouette/wasm'
@@ -46,6 +48,8 @@ export interface BuildOptions {
   readonly headroom?: number | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
+  /** file with the manifest this begins a new generation after: the same database, the next epoch */
+  readonly succeeds?: string | undefined
   /** what the database id is derived from; default: the manifest */
   readonly name?: string | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
@@ -125,6 +129,9 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 /** Options that would be without effect are refused: whoever gave them expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
   if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
+  if (options.succeeds !== undefined && options.name !== undefined) {
+    throw new BuildError('--name and --succeeds contradict each other: a successor keeps its database id')
+  }
   if (options.headroom !== undefined) checkRange('headroom', options.headroom, 0, MAX_HEADROOM)
   if (options.expires !== undefined) checkRange('expires', options.expires, 0, Number.MAX_SAFE_INTEGER)
   const pointless = (option: string) => new BuildError(`--${option} means nothing for ${format}`)
@@ -282,6 +289,23 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     commitments,
     contentHashes,
   }
+  if (options.succeeds !== undefined) {
+    const bytes = await readFile(options.succeeds)
+    const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds)
+    return {
+      ...unnamed,
+      ...{ databaseId, generation: generation + 1, epoch: epoch + 1, previousManifest: core.blake3(bytes) },
+    }
+  }
   const seed = options.name === undefined ? encodeManifest(unnamed) : new TextEncoder().encode(options.name)
   return { ...unnamed, databaseId: core.databaseId(seed) }
+}
+
+function readSucceeded(bytes: Uint8Array, file: string): Manifest {
+  try {
+    return decodeManifest(bytes)
+  } catch (error) {
+    if (error instanceof WireError) throw new BuildError(`it is not a manifest: ${error.message}`, file)
+    throw error
+  }
 }
