@@ -371,14 +371,12 @@ impl Directory {
     /// [`Error::Update`] if records have no room for a fingerprint.
     pub fn updated(&self, list: &UpdateList) -> Result<Self, Error> {
         let mut changes = Vec::new();
-        for entry in list.entries() {
-            // An added slot was empty and a deleted one is: the delta is the record, and begins with its fingerprint.
-            let fingerprint =
-                entry.delta.first_chunk().ok_or(Error::Update("a record has no room for a fingerprint"))?;
-            match entry.kind {
-                Kind::Add => changes.push((*fingerprint, Some(entry.index))),
-                Kind::Delete => changes.push((*fingerprint, None)),
-                Kind::Edit => {}
+        // Deletes before adds: one batch may delete a key and add it again, in a slot below the old one.
+        for wanted in [Kind::Delete, Kind::Add] {
+            for entry in list.entries().filter(|entry| entry.kind == wanted) {
+                // An added slot was empty and a deleted one is: the delta is the record, fingerprint first.
+                let print = entry.delta.first_chunk().ok_or(Error::Update("a record has no room for a fingerprint"))?;
+                changes.push((*print, (wanted == Kind::Add).then_some(entry.index)));
             }
         }
         Ok(self.with_overlay(&changes))

@@ -330,6 +330,23 @@ fn deleted_slots_are_reused_from_the_next_epoch_on() {
     assert_eq!(world.index(80), slot);
 }
 
+/// One batch may delete a key and add it again, and its new slot may lie below the old one.
+#[test]
+fn a_key_deleted_and_added_again_in_one_batch_is_found() {
+    for key in 0..10 {
+        for freed in (0..10).filter(|&freed| freed != key) {
+            let mut world = World::new(10, 2);
+            world.step(&[(freed, 3)]); // 3: deleted
+            let (print, again) = (print_of(key), record(key, 5));
+            let batch = [Operation::DeleteKey(&print), Operation::Add(&again)];
+            let epoch = apply(&mut world.database, Some(&world.directory), &batch).unwrap();
+            let directory = epoch.directory.unwrap();
+            let index = directory.index(&print, world.database.layout().records() as u32).unwrap();
+            assert_eq!(world.database.record(index as usize).unwrap(), again, "{key} into the slot of {freed}");
+        }
+    }
+}
+
 #[test]
 fn keyless_databases_are_updated_by_index() {
     let layout = Layout::new(5, 4, 2, 3).unwrap();
