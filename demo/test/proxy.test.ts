@@ -23,6 +23,7 @@ const manifest: Manifest = {
   updateListBytes: 0,
   directoryHash: new Uint8Array(32),
   updateListHash: new Uint8Array(32),
+  updateRecordsHash: new Uint8Array(32),
   previousManifest: new Uint8Array(32),
   commitments: new Uint8Array(4 * 32),
   contentHashes: new Uint8Array(4 * 32),

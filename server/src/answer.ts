@@ -3,21 +3,21 @@
 
 import { decodeQuery, encodeAnswer, equalBytes, maxBatch, type Query, WireError } from '@pirouette/protocol'
 import type { CoreError } from '@pirouette/wasm'
-import type { Dataset } from './dataset/load.js'
-import type { Epochs } from './epochs.js'
-import { Refusal } from './refusal.js'
+import type { Epoch, Epochs } from './epochs.js'
+import { epochUnknown, Refusal } from './refusal.js'
 
 /** Answers a query. Throws a Refusal for any bytes that are not one, and lets a trap of the core through. */
 export function answerQuery(epochs: Epochs, body: Uint8Array): Uint8Array {
   const query = readQuery(body)
-  const { manifest, database } = findEpoch(epochs, query)
+  const epoch = findEpoch(epochs, query)
+  const { manifest } = epoch
   if (query.partitions !== manifest.partitions) {
     throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${query.partitions}`)
   }
   if (query.count > maxBatch(manifest)) {
     throw new Refusal('bad_request', `count: expected at most ${maxBatch(manifest)}, got ${query.count}`)
   }
-  return encodeAnswer(manifest, query.count, entriesFor(database, query.vectors))
+  return encodeAnswer(manifest, query.count, entriesFor(epoch, query.vectors))
 }
 
 function readQuery(body: Uint8Array): Query {
@@ -29,19 +29,18 @@ function readQuery(body: Uint8Array): Query {
   }
 }
 
-function findEpoch(epochs: Epochs, query: Query): Dataset {
+function findEpoch(epochs: Epochs, query: Query): Epoch {
   if (!equalBytes(query.databaseId, epochs.databaseId)) {
     throw new Refusal('wrong_database', 'the query is for another database than the one served here')
   }
-  const dataset = epochs.find(query.generation, query.epoch)
-  if (dataset === undefined)
-    throw new Refusal('epoch_unknown', 'this server cannot answer at that generation and epoch')
-  return dataset
+  const epoch = epochs.find(query.generation, query.epoch)
+  if (epoch === undefined) throw epochUnknown(epochs.newest.manifest)
+  return epoch
 }
 
-function entriesFor(database: Dataset['database'], vectors: Uint8Array): Uint8Array {
+function entriesFor(epoch: Epoch, vectors: Uint8Array): Uint8Array {
   try {
-    return database.answer(vectors)
+    return epoch.answer(vectors)
   } catch (error) {
     // The core names the offset; the reply does not, for it is part of a query.
     if ((error as CoreError).code === 'index') {

@@ -2,10 +2,12 @@
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { build } from './commands/build.js'
+import { keygen, publish } from './commands/publish.js'
 import { serve } from './commands/serve.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
+import { PublishError } from './publisher/errors.js'
 import { VERSION } from './version.js'
 
 const program = new Command('pirouette')
@@ -22,6 +24,13 @@ const buildOptions = () => [
   new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
     wholeNumber,
   ),
+  new Option('--headroom <n>', 'plan for this many records more, for updates to fill (default: 0)').argParser(
+    wholeNumber,
+  ),
+  new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
+    wholeNumber,
+  ),
+  new Option('--succeeds <file>', 'begin a new generation after this manifest (as /v1/manifest gives it)'),
   new Option('--name <name>', 'what the database id is derived from (default: the data)'),
 ]
 
@@ -38,6 +47,7 @@ const serveCommand = program
   .command('serve')
   .description('Answer queries for one or more datasets.')
   .option('--dataset <[name=]dir...>', 'a dataset; with a name it is served under /name/v1, otherwise under /v1')
+  .option('--store <[name=]dir...>', 'a database that changes: its store, begun from the dataset of that name')
   .option('--data <file>', 'build this file first, into a temporary directory')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
@@ -47,6 +57,10 @@ const serveCommand = program
     'believe X-Forwarded-For of these proxies (without a value: of private addresses)',
   )
   .option('--rate-limit <n>', 'queries a minute for one client address; 0: any number', wholeNumber, 0)
+  .option('--token-file <file>', 'let whoever has this token publish into the stores')
+  .option('--history <n>', 'stores: epochs before the newest that clients can catch up from', wholeNumber, 64)
+  .option('--fence-days <n>', 'stores: forget a hint that made no request for so long', wholeNumber, 400)
+  .option('--fence-entries <n>', 'stores: most hints to remember', wholeNumber, 1_000_000)
   .addOption(
     new Option('--log-level <level>', 'what to log, on stderr')
       .choices(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
@@ -55,11 +69,38 @@ const serveCommand = program
 for (const option of buildOptions()) serveCommand.addOption(option)
 serveCommand.action(serve)
 
+program
+  .command('publish [batch]')
+  .description('Make the next epoch of a batch (jsonl), the same at both servers. Running it again is safe.')
+  .requiredOption('--servers <a,b>', 'base URLs of the two servers')
+  .requiredOption('--token-file <file>', "the publisher's token, as both servers have it")
+  .option('--key <file>', 'sign the manifest with this key; without a batch, that of the newest epoch')
+  .addOption(
+    new Option('--value-encoding <encoding>', 'how values are written (default: utf8)').choices(VALUE_ENCODINGS),
+  )
+  .addOption(
+    new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
+      wholeNumber,
+    ),
+  )
+  .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
+  .action(publish)
+
+program
+  .command('keygen')
+  .description('Make a key for signing manifests.')
+  .requiredOption('--out <file>', 'a new file; keep it secret')
+  .action(keygen)
+
 try {
   await program.parseAsync()
 } catch (error) {
   // What an operator did wrong is said in a sentence; for anything else the stack is what helps.
-  const expected = error instanceof BuildError || error instanceof DatasetError || isSystemError(error)
+  const expected =
+    error instanceof BuildError ||
+    error instanceof DatasetError ||
+    error instanceof PublishError ||
+    isSystemError(error)
   process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
   process.exitCode = 1
 }

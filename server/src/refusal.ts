@@ -3,20 +3,34 @@
 
 import { ERROR_CODES, type ErrorCode, type ErrorReply } from '@pirouette/protocol'
 
-/** `message` goes to the client: it says what is wrong and never repeats what was sent. */
+/** Numbers that some codes' replies have (docs/protocol.md, HTTP). */
+export type RefusalDetails = Pick<ErrorReply, 'generation' | 'epoch' | 'line'>
+
+/** `message` goes to the client: it says what is wrong and never repeats what a query sent. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: ErrorCode
   /** HTTP status; what the code's is, unless the table has none for the case */
   readonly statusCode: number
+  readonly #details: RefusalDetails
 
-  constructor(code: ErrorCode, message: string, statusCode: number = ERROR_CODES[code]) {
+  constructor(code: ErrorCode, message: string, statusCode: number = ERROR_CODES[code], details: RefusalDetails = {}) {
     super(message)
     this.code = code
     this.statusCode = statusCode
+    this.#details = details
   }
 
   get reply(): ErrorReply {
-    return { code: this.code, message: this.message }
+    return { code: this.code, message: this.message, ...this.#details }
   }
+}
+
+/** For an epoch that cannot be answered: names the newest that can. */
+export function epochUnknown(newest: { readonly generation: number; readonly epoch: number }): Refusal {
+  const { generation, epoch } = newest
+  return new Refusal('epoch_unknown', 'this server cannot answer at that generation and epoch', undefined, {
+    generation,
+    epoch,
+  })
 }

@@ -2,6 +2,7 @@
 
 import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
 import type { Dataset } from './dataset/load.js'
+import type { LivingDatabase } from './living/database.js'
 import { pirouettePlugin } from './plugin.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { headers } from './plugins/headers.js'
@@ -24,6 +25,8 @@ export interface ServerOptions {
   readonly rateLimit?: number | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
+  /** what publishers authenticate with, for every living database; default: nobody may publish */
+  readonly publisherToken?: string | undefined
   /** see PirouetteOptions */
   readonly onTrap?: ((error: Error) => void) | undefined
 }
@@ -31,7 +34,10 @@ export interface ServerOptions {
 export interface MountedDataset {
   /** letters, digits, `-`, `_`, `.`; not `v1` */
   readonly name?: string | undefined
-  readonly dataset: Dataset
+  /** a database that does not change, or … */
+  readonly dataset?: Dataset | undefined
+  /** … one that does */
+  readonly living?: LivingDatabase | undefined
 }
 
 declare module 'fastify' {
@@ -65,10 +71,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   await app.register(logging)
   await app.register(errors)
   await app.register(headers, { allowOrigins: options.allowOrigins ?? ['*'] })
-  for (const { name, dataset } of options.datasets) {
-    const { rateLimit, onTrap } = options
+  for (const { name, dataset, living } of options.datasets) {
+    const { rateLimit, onTrap, publisherToken: token } = options
     const prefix = name === undefined ? '' : `/${name}`
-    await app.register(pirouettePlugin, { prefix, dataset, readiness, rateLimit, onTrap })
+    await app.register(pirouettePlugin, { prefix, dataset, living, token, readiness, rateLimit, onTrap })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.
   if (options.datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)

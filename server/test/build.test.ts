@@ -10,7 +10,7 @@ import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toH
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { answerQuery } from '../dist/answer.js'
-import { Epochs } from '../dist/epochs.js'
+import { FixedEpochs } from '../dist/epochs.js'
 import { buildDataset, type Dataset, loadDataset } from '../dist/index.js'
 import {
   builtDataset,
@@ -138,7 +138,7 @@ function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array):
   const { manifest } = dataset
   const offsets = new Set([0, 1, 2, manifest.partitionRecords >>> 1, manifest.partitionRecords - 1])
   for (const offset of [...offsets].filter(offset => offset < manifest.partitionRecords)) {
-    const answer = answerQuery(new Epochs(dataset), queryAt(manifest, offset))
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset))
     expect(answer.length).toBe(answerBytes(manifest, 1))
     const entries = decodeAnswer(manifest, 1, answer)
     for (let q = 0; q < manifest.partitions; q++) {
@@ -189,7 +189,7 @@ describe('every size answers with its records and proofs that verify', () => {
   test.each([1, 2, 15, 16, 17, 1000])('%d keys', async count => {
     const dataset = await builtDataset('a.txt', words(count).join('\n'))
     expect(dataset.manifest.records).toBe(count)
-    const answer = answerQuery(new Epochs(dataset), queryAt(dataset.manifest, 0))
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(dataset.manifest, 0))
     expect(answer.length).toBe(answerBytes(dataset.manifest, 1))
   })
 

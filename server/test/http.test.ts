@@ -28,7 +28,8 @@ type Reply = Awaited<ReturnType<typeof post>>
 /** An error in the protocol's form, with its code's status, and not to be cached. */
 function expectError(reply: Reply, code: keyof typeof ERROR_CODES, status: number = ERROR_CODES[code]): void {
   expect(parseErrorReply(reply.body).code).toBe(code)
-  expect(Object.keys(reply.json()).sort()).toEqual(['code', 'message'])
+  const members = code === 'epoch_unknown' ? ['code', 'epoch', 'generation', 'message'] : ['code', 'message']
+  expect(Object.keys(reply.json()).sort()).toEqual(members)
   expect(reply.statusCode).toBe(status)
   expect(reply.headers['content-type']).toMatch(/^application\/json/)
   expect(reply.headers['cache-control']).toBe('no-store')
@@ -72,7 +73,7 @@ test('GET /v1/info says what is offered', async () => {
   expect(reply.statusCode).toBe(200)
   const info = parseInfo(reply.json())
   expect(info.epochs).toEqual([{ generation: 1, epoch: 1, manifest: toHex(blake3(dataset.manifestBytes)) }])
-  expect(info.offers).toEqual({ proofs: ['merkle'], updates: [], push: false })
+  expect(info.offers).toEqual({ proofs: ['merkle'], updates: [], push: false, fence: false, history: 0 })
   expect(info.software).toMatch(/^pirouette\/\d/)
   expect(info.signatures).toEqual([])
 })

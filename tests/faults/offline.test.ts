@@ -33,13 +33,21 @@ const rewritten = (change: (manifest: Manifest) => Partial<Manifest>) =>
     const manifest = decodeManifest(body)
     return encodeManifest({ ...manifest, ...change(manifest) })
   })
+/** Names a predecessor, and within a generation the list that leads on from it. */
+const secondGeneration = { generation: 2, epoch: 2, previousManifest: new Uint8Array(32).fill(1) }
+const secondEpoch = {
+  ...secondGeneration,
+  generation: 1,
+  updateListBytes: 40,
+  updateListHash: new Uint8Array(32).fill(2),
+}
 const reversed = (bytes: Uint8Array) => bytes.slice().reverse()
 
 describe.each([0, 1] as const)('server %d', server => {
   test.each<[string, Lie]>([
     ['another database', rewritten(({ databaseId }) => ({ databaseId: reversed(databaseId) }))],
-    ['a later epoch without an earlier', rewritten(() => ({ epoch: 2 }))],
-    ['a later generation without an earlier', rewritten(() => ({ generation: 2 }))],
+    ['a later epoch without an earlier', rewritten(() => secondEpoch)],
+    ['a later generation without an earlier', rewritten(() => secondGeneration)],
     ['fewer records', rewritten(({ records }) => ({ records: records - 1 }))],
     ['longer partitions', rewritten(({ partitionRecords }) => ({ partitionRecords: partitionRecords + 1 }))],
     ['another directory', rewritten(({ directoryHash }) => ({ directoryHash: reversed(directoryHash) }))],
@@ -61,7 +69,7 @@ describe.each([0, 1] as const)('server %d', server => {
   })
 
   test('publishes a later epoch and keeps the earlier: the earlier is taken', async () => {
-    const later = rewritten(() => ({ epoch: 2 }))
+    const later = rewritten(() => secondEpoch)
     const { client, map } = opening([server], '/v1/manifest', (genuine, exchange, connection) =>
       exchange.path === '/v1/manifest' ? later(genuine, exchange, connection) : genuine,
     )

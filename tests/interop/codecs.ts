@@ -25,6 +25,7 @@ export interface ManifestFields {
   readonly updateListBytes: number
   readonly directoryHash: string
   readonly updateListHash: string
+  readonly updateRecordsHash: string
   readonly previousManifest: string
   readonly commitments: readonly string[]
   readonly contentHashes: readonly string[]
@@ -61,6 +62,7 @@ export const reference: Codecs = {
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
+        updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
         commitments: fields.commitments.map(unhex),
         contentHashes: fields.contentHashes.map(unhex),
@@ -75,6 +77,7 @@ export const reference: Codecs = {
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
+      updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
       commitments: manifest.commitments.map(hex),
       contentHashes: manifest.contentHashes.map(hex),
@@ -106,6 +109,7 @@ export const shipped: Codecs = {
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
+        updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
         commitments: unhex(fields.commitments.join('')),
         contentHashes: unhex(fields.contentHashes.join('')),
@@ -119,6 +123,7 @@ export const shipped: Codecs = {
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
+      updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
       commitments: split(manifest.commitments, 32).map(hex),
       contentHashes: split(manifest.contentHashes, 32).map(hex),

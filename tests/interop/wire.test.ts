@@ -185,6 +185,7 @@ function makeManifests(): Manifest[] {
     updateListBytes: 0,
     directoryHash: zero,
     updateListHash: zero,
+    updateRecordsHash: zero,
     previousManifest: zero,
   }
   const keyed = { ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) }
@@ -194,6 +195,7 @@ function makeManifests(): Manifest[] {
     expires: 0x1_0000_0001,
     updateListBytes: 0xa0b0c0d0,
     updateListHash: bytes('update list', 32),
+    updateRecordsHash: bytes('update records', 32),
     previousManifest: bytes('previous manifest', 32),
   }
   const sized = (records: number, valueBytes: number, partitions: number, partitionRecords: number) => ({
@@ -207,6 +209,10 @@ function makeManifests(): Manifest[] {
     'keys alone': { ...keyed, ...sized(16, 0, 16, 1), recordBytes: 16 },
     variable: { ...keyed, ...changed, ...sized(50, 300, 17, 3), variable: true, recordBytes: 318 },
     'keyless and variable': { ...keyless, ...sized(3, 1, 1, 4), variable: true, recordBytes: 3 },
+    'first of a generation': {
+      ...{ ...keyless, generation: 2, epoch: 2, previousManifest: changed.previousManifest },
+      ...{ ...sized(1, 1, 1, 1), recordBytes: 1 },
+    },
     'largest partitions': { ...keyless, ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
@@ -219,6 +225,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
 
   const keyless = bytesOf('smallest')
   const keyed = bytesOf('keyed')
+  const changed = bytesOf('variable')
   const badManifests = {
     'no bytes': '',
     'a byte too few': keyed.slice(0, -2),
@@ -242,7 +249,14 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'neither variable nor fixed': overwritten(keyed, 53, '02'),
     'a reserved byte': overwritten(keyed, 55, '01'),
     'an expiry of 2^53 seconds': overwritten(keyed, 62, '20'),
-    'a manifest before the first': overwritten(keyed, 136, '01'),
+    'a manifest before the first': overwritten(keyed, 168, '01'),
+    'fewer epochs than generations': overwritten(keyed, 24, u32(2)),
+    'a later epoch without a list': overwritten(bytesOf('first of a generation'), 24, u32(1)),
+    'a later epoch without a manifest before it': overwritten(changed, 168, '00'.repeat(32)),
+    'an update list without its hash': overwritten(changed, 104, '00'.repeat(32)),
+    'an update list shorter than its header': overwritten(changed, 68, u32(39)),
+    'an update list in the first epoch': overwritten(overwritten(keyed, 68, u32(40)), 104, '01'),
+    'the hash of no update records': overwritten(keyed, 136, '01'),
     'a directory without keys': overwritten(keyless, 64, u32(1)),
     "a directory's hash without keys": overwritten(keyless, 72, '01'),
     'keys without a directory': overwritten(keyed, 64, u32(0)),

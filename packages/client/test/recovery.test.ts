@@ -5,7 +5,7 @@ import type { Core } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/injection.js'
 import { settle } from './support/clock.js'
-import { buildDatabase, someValues } from './support/database.js'
+import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, flip, Network, on, problem } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
@@ -405,7 +405,7 @@ describe('state that cannot be used', () => {
 describe('what it belongs to', () => {
   test.each([false, true])('another epoch: discarded, and downloaded anew (half-made: %s)', async half => {
     const values = someValues(1000, 8)
-    const next = buildDatabase(core, { values, partitions: 16, manifest: { epoch: 2 } })
+    const next = buildDatabase(core, { values, partitions: 16, manifest: laterEpoch(2) })
     const world = new World()
     if (half) await halfDownloaded(world, 5)
     else await lived({ world })

@@ -36,6 +36,11 @@ export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
+/** A copy of bytes `from` to `to`. (`slice` of Node's Buffer is a view.) */
+export function copyOf(bytes: Uint8Array, from: number, to = bytes.length): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(bytes.subarray(from, to))
+}
+
 /** The four ASCII letters at the head of a message. */
 export function writeMagic(bytes: Uint8Array, magic: string): void {
   for (let i = 0; i < 4; i++) bytes[i] = magic.charCodeAt(i)

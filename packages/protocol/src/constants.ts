@@ -22,7 +22,13 @@ export const DATABASE_ID_BYTES = 16
 export const HEADER_BYTES = 40
 
 /** The fixed part of a manifest; 64 bytes for each partition follow. */
-export const MANIFEST_HEADER_BYTES = 168
+export const MANIFEST_HEADER_BYTES = 200
+
+/** The head of an update list; its entries follow. */
+export const UPDATE_LIST_HEADER_BYTES = 40
+
+/** A hint's id, as the rollback fence knows it. */
+export const HINT_ID_BYTES = 16
 
 /** One offset of a query vector: a u16. */
 export const OFFSET_BYTES = 2

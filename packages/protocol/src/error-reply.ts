@@ -5,13 +5,18 @@ import { WireError } from './errors.js'
 /** Every code a server sends, and its HTTP status. */
 export const ERROR_CODES = {
   bad_request: 400,
+  unauthorized: 401,
   wrong_database: 404,
   epoch_unknown: 404,
   not_found: 404,
+  batch_conflict: 409,
+  epoch_gap: 409,
   too_large: 413,
   unsupported_encoding: 415,
+  batch_refused: 422,
   rate_limited: 429,
   internal: 500,
+  fence_full: 503,
   not_ready: 503,
 } as const
 
@@ -21,9 +26,24 @@ export interface ErrorReply {
   readonly code: ErrorCode
   /** for people; never shown to depend on what was asked */
   readonly message: string
+  /** with `epoch_unknown`: the newest epoch this server answers */
+  readonly generation?: number
+  readonly epoch?: number
+  /** with `batch_refused`: the operation's line, from 1 */
+  readonly line?: number
 }
 
 const LONGEST_MESSAGE = 1024
+
+/** Which numbers come with a code; all of them or none. */
+const MEMBERS: Partial<Record<ErrorCode, readonly ('generation' | 'epoch' | 'line')[]>> = {
+  epoch_unknown: ['generation', 'epoch'],
+  batch_refused: ['line'],
+}
+
+function isPositive(value: unknown): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 0xffff_ffff
+}
 
 /** Reads an error reply's body. Throws WireError for anything but a known code with a message of sane length. */
 export function parseErrorReply(text: string): ErrorReply {
@@ -41,5 +61,11 @@ export function parseErrorReply(text: string): ErrorReply {
   if (typeof message !== 'string' || message.length > LONGEST_MESSAGE) {
     throw new WireError('malformed', `error reply: expected a message of at most ${LONGEST_MESSAGE} characters`)
   }
-  return { code: code as ErrorCode, message }
+  const names = MEMBERS[code as ErrorCode] ?? []
+  const members = names.map(name => [name, (json as Record<string, unknown>)[name]] as const)
+  const given = members.filter(([, value]) => value !== undefined)
+  if (given.length > 0 && !members.every(([, value]) => isPositive(value))) {
+    throw new WireError('malformed', `error reply: expected ${names.join(' and ')} from 1 to 2^32 - 1`)
+  }
+  return { code: code as ErrorCode, message, ...Object.fromEntries(given) }
 }

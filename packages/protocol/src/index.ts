@@ -1,13 +1,49 @@
 // The wire of Pirouette (docs/protocol.md): what a client and a server must agree on, and nothing either does with it.
 // No platform types, no dependencies; the TypeBox schemas are a separate entry.
 
-export { equalBytes, fromHex, toHex } from './bytes.js'
+export {
+  BATCH_ENCODINGS,
+  BATCH_HEADER_BYTES,
+  type Batch,
+  type BatchEncoding,
+  decodeBatch,
+  encodeBatch,
+} from './batch.js'
+export { equalBytes, fromHex, isZero, toHex } from './bytes.js'
 export * from './constants.js'
 export { ERROR_CODES, type ErrorCode, type ErrorReply, parseErrorReply } from './error-reply.js'
 export { WireError, type WireErrorCode } from './errors.js'
+export { type EpochEvent, EVENT_BYTES, encodeEvent, parseEvent } from './event.js'
+export {
+  decodeFenceReply,
+  decodeFenceRequest,
+  encodeFenceReply,
+  encodeFenceRequest,
+  FENCE_REPLY_BYTES,
+  FENCE_REQUEST_BYTES,
+  type FenceKind,
+  type FenceRequest,
+  type FenceVerdict,
+} from './fence.js'
 export * from './geometry.js'
-export { type EpochInfo, type Info, parseInfo } from './info.js'
-export { contentHash, decodeManifest, encodeManifest, type Manifest } from './manifest.js'
+export {
+  type EpochInfo,
+  type EpochStatus,
+  type Info,
+  parseEpochStatus,
+  parseInfo,
+  parseSignature,
+  type SignatureInfo,
+  signedBytes,
+} from './info.js'
+export {
+  checkFollows,
+  contentHash,
+  decodeManifest,
+  decodeManifests,
+  encodeManifest,
+  type Manifest,
+} from './manifest.js'
 export {
   decodeAnswer,
   decodeQuery,

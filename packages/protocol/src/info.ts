@@ -21,12 +21,67 @@ export interface Info {
     readonly proofs: readonly string[]
     readonly updates: readonly string[]
     readonly push: boolean
+    /** a rollback fence; missing: false */
+    readonly fence: boolean
+    /** epochs before the newest whose manifests and update lists are kept; missing: 0 */
+    readonly history: number
   }
-  /** uninterpreted in format 1 */
-  readonly signatures: readonly unknown[]
+  readonly signatures: readonly SignatureInfo[]
 }
 
-const HASH_DIGITS = new RegExp(`^[0-9a-f]{${2 * HASH_BYTES}}$`)
+/** A publisher's signature over the manifest of an epoch, as a server hands it on. */
+export interface SignatureInfo {
+  /** 32 bytes in hex */
+  readonly publicKey: string
+  readonly generation: number
+  readonly epoch: number
+  /** 64 bytes in hex */
+  readonly signature: string
+}
+
+/** What is signed begins with these bytes; the manifest follows (docs/protocol.md, Signatures). */
+const SIGNATURE_CONTEXT = 'pirouette 2026-11 manifest signature v1'
+
+/** The bytes that a publisher signs for a manifest. */
+export function signedBytes(manifest: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(SIGNATURE_CONTEXT.length + manifest.length)
+  for (let i = 0; i < SIGNATURE_CONTEXT.length; i++) bytes[i] = SIGNATURE_CONTEXT.charCodeAt(i)
+  bytes.set(manifest, SIGNATURE_CONTEXT.length)
+  return bytes
+}
+
+/** Checks parsed JSON. Throws WireError. Whether it verifies is the caller's to find out. */
+export function parseSignature(json: unknown): SignatureInfo {
+  const signature = object('signature', json)
+  return {
+    publicKey: hex('signature publicKey', signature['publicKey'], PUBLIC_KEY_BYTES),
+    generation: positive('signature generation', signature['generation']),
+    epoch: positive('signature epoch', signature['epoch']),
+    signature: hex('signature', signature['signature'], SIGNATURE_BYTES),
+  }
+}
+
+/** What became of an epoch: the reply to a batch, and `/v1/epochs/<E>`. */
+export interface EpochStatus extends EpochInfo {
+  /** the batch's hash in hex; empty if no batch made this epoch */
+  readonly batch: string
+  /** records that changed */
+  readonly changes: number
+}
+
+/** Checks parsed JSON. Throws WireError. */
+export function parseEpochStatus(json: unknown): EpochStatus {
+  const status = object('epoch status', json)
+  const batch = string('epoch status batch', status['batch'])
+  return {
+    ...parseEpoch(json),
+    batch: batch === '' ? '' : hex('epoch status batch', batch, HASH_BYTES),
+    changes: count('epoch status changes', status['changes']),
+  }
+}
+
+const PUBLIC_KEY_BYTES = 32
+const SIGNATURE_BYTES = 64
 
 /** Checks parsed JSON. Unknown members are ignored, so that servers may offer more. Throws WireError. */
 export function parseInfo(json: unknown): Info {
@@ -41,19 +96,19 @@ export function parseInfo(json: unknown): Info {
       proofs: array('info offers.proofs', offers['proofs']).map(value => string('info offers.proofs', value)),
       updates: array('info offers.updates', offers['updates']).map(value => string('info offers.updates', value)),
       push: offers['push'] === true,
+      fence: offers['fence'] === true,
+      history: offers['history'] === undefined ? 0 : count('info offers.history', offers['history']),
     },
-    signatures: array('info signatures', info['signatures']),
+    signatures: array('info signatures', info['signatures']).map(parseSignature),
   }
 }
 
 function parseEpoch(json: unknown): EpochInfo {
   const epoch = object('info epoch', json)
-  const manifest = string('info epoch manifest', epoch['manifest'])
-  if (!HASH_DIGITS.test(manifest)) wrong('info epoch manifest', '64 lower-case hex digits')
   return {
     generation: positive('info epoch generation', epoch['generation']),
     epoch: positive('info epoch number', epoch['epoch']),
-    manifest,
+    manifest: hex('info epoch manifest', epoch['manifest'], HASH_BYTES),
   }
 }
 
@@ -81,4 +136,17 @@ function positive(field: string, json: unknown): number {
     wrong(field, 'an integer from 1 to 2^32 - 1')
   }
   return json
+}
+
+function count(field: string, json: unknown): number {
+  if (typeof json !== 'number' || !Number.isInteger(json) || json < 0 || json > 0xffff_ffff) {
+    wrong(field, 'an integer from 0 to 2^32 - 1')
+  }
+  return json
+}
+
+function hex(field: string, json: unknown, bytes: number): string {
+  const digits = string(field, json)
+  if (digits.length !== 2 * bytes || !/^[0-9a-f]*$/.test(digits)) wrong(field, `${2 * bytes} lower-case hex digits`)
+  return digits
 }

@@ -1,7 +1,7 @@
 // The manifest: the public parameters of one epoch in canonical bytes (docs/protocol.md, Manifest). Clients compare
 // the bytes of two servers, so equal parameters must give equal bytes and every byte must be accounted for.
 
-import { checkInteger, checkLength, checkMagic, isZero, viewOf, writeMagic } from './bytes.js'
+import { checkInteger, checkLength, checkMagic, copyOf, equalBytes, isZero, viewOf, writeMagic } from './bytes.js'
 import {
   DATABASE_ID_BYTES,
   FINGERPRINT_BYTES,
@@ -12,6 +12,7 @@ import {
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   SUITE_MERKLE_BLAKE3,
+  UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
 import { malformed, WireError } from './errors.js'
 
@@ -22,7 +23,7 @@ export interface Manifest {
   readonly databaseId: Uint8Array
   /** from 1; another generation has another layout or directory */
   readonly generation: number
-  /** from 1, consecutive */
+  /** from 1, consecutive, counting on through generations */
   readonly epoch: number
   /** N */
   readonly records: number
@@ -46,6 +47,8 @@ export interface Manifest {
   readonly updateListBytes: number
   readonly directoryHash: Uint8Array
   readonly updateListHash: Uint8Array
+  /** of the list in record form; zero in this release */
+  readonly updateRecordsHash: Uint8Array
   /** zero in epoch 1 */
   readonly previousManifest: Uint8Array
   readonly commitments: Uint8Array
@@ -76,7 +79,8 @@ const AT = {
   updateListBytes: 68,
   directoryHash: 72,
   updateListHash: 104,
-  previousManifest: 136,
+  updateRecordsHash: 136,
+  previousManifest: 168,
 } as const
 
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
@@ -102,6 +106,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   view.setUint32(AT.updateListBytes, manifest.updateListBytes, true)
   bytes.set(manifest.directoryHash, AT.directoryHash)
   bytes.set(manifest.updateListHash, AT.updateListHash)
+  bytes.set(manifest.updateRecordsHash, AT.updateRecordsHash)
   bytes.set(manifest.previousManifest, AT.previousManifest)
   for (let q = 0; q < manifest.partitions; q++) {
     const at = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * q
@@ -138,7 +143,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   }
   const manifest: Manifest = {
     suite: view.getUint16(AT.suite, true),
-    databaseId: bytes.slice(AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
+    databaseId: copyOf(bytes, AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
     generation: view.getUint32(AT.generation, true),
     epoch: view.getUint32(AT.epoch, true),
     records: view.getUint32(AT.records, true),
@@ -151,14 +156,53 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     expires: Number(expires),
     directoryBytes: view.getUint32(AT.directoryBytes, true),
     updateListBytes: view.getUint32(AT.updateListBytes, true),
-    directoryHash: bytes.slice(AT.directoryHash, AT.directoryHash + HASH_BYTES),
-    updateListHash: bytes.slice(AT.updateListHash, AT.updateListHash + HASH_BYTES),
-    previousManifest: bytes.slice(AT.previousManifest, AT.previousManifest + HASH_BYTES),
+    directoryHash: copyOf(bytes, AT.directoryHash, AT.directoryHash + HASH_BYTES),
+    updateListHash: copyOf(bytes, AT.updateListHash, AT.updateListHash + HASH_BYTES),
+    updateRecordsHash: copyOf(bytes, AT.updateRecordsHash, AT.updateRecordsHash + HASH_BYTES),
+    previousManifest: copyOf(bytes, AT.previousManifest, AT.previousManifest + HASH_BYTES),
     commitments,
     contentHashes,
   }
   checkManifest(manifest)
   return manifest
+}
+
+/**
+ * The manifests of a chain, one after the other as `/v1/manifests` gives them. Throws WireError if one is malformed or
+ * does not continue the one before it: consecutive epochs, and within a generation everything that never changes. The
+ * previous manifests' hashes are the caller's to check.
+ */
+export function decodeManifests(bytes: Uint8Array): { readonly manifest: Manifest; readonly bytes: Uint8Array }[] {
+  const chain: { readonly manifest: Manifest; readonly bytes: Uint8Array }[] = []
+  for (let at = 0; at < bytes.length; ) {
+    if (bytes.length - at < MANIFEST_HEADER_BYTES) malformed('chain of manifests', 'whole manifests', bytes.length)
+    const partitions = viewOf(bytes).getUint32(at + AT.partitions, true)
+    const end = at + MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions
+    const manifest = decodeManifest(bytes.subarray(at, end))
+    const previous = chain.at(-1)
+    if (previous !== undefined) checkFollows(previous.manifest, manifest)
+    chain.push({ manifest, bytes: copyOf(bytes, at, end) })
+    at = end
+  }
+  return chain
+}
+
+/** Refuses a manifest that cannot be the next one after `previous` (docs/protocol.md, Manifest). */
+export function checkFollows(previous: Manifest, next: Manifest): void {
+  checkInteger('epoch', next.epoch, ...exactly(previous.epoch + 1))
+  if (!equalBytes(previous.databaseId, next.databaseId)) malformed('database id', 'that of the epoch before', 'another')
+  if (next.generation !== previous.generation) {
+    checkInteger('generation', next.generation, ...exactly(previous.generation + 1))
+    checkInteger('update list length', next.updateListBytes, ...exactly(0))
+    return
+  }
+  for (const field of ['recordBytes', 'partitionRecords', 'valueBytes', 'keyed', 'variable'] as const) {
+    if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
+  }
+  for (const field of ['records', 'partitions'] as const) {
+    if (next[field] < previous[field]) malformed(field, `at least ${previous[field]}`, next[field])
+  }
+  if (next.updateListBytes === 0) malformed('update list length', 'a list within a generation', 0)
 }
 
 /** The plain BLAKE3 of partition `q`, a view into the manifest. */
@@ -179,8 +223,8 @@ function checkManifest(manifest: Manifest): void {
   const { records, recordBytes, partitions, partitionRecords, valueBytes, keyed, variable } = manifest
   checkVersion('manifest', FORMAT, manifest.suite)
   checkLength('database id', manifest.databaseId, DATABASE_ID_BYTES)
-  checkInteger('generation', manifest.generation, 1, MAX_U32)
   checkInteger('epoch', manifest.epoch, 1, MAX_U32)
+  checkInteger('generation', manifest.generation, 1, manifest.epoch)
   checkInteger('record bytes', recordBytes, 1, MAX_RECORD_BYTES)
   checkInteger('partitions', partitions, 1, MAX_PARTITIONS)
   checkInteger('partition records', partitionRecords, 1, MAX_PARTITION_RECORDS)
@@ -196,17 +240,28 @@ function checkManifest(manifest: Manifest): void {
   checkInteger('directory length', manifest.directoryBytes, ...(keyed ? ([1, MAX_U32] as const) : exactly(0)))
   checkLength('directory hash', manifest.directoryHash, HASH_BYTES)
   if (!keyed && !isZero(manifest.directoryHash)) malformed('directory hash', 'zero without keys', 'others')
-  checkInteger('update list length', manifest.updateListBytes, 0, MAX_U32)
-  checkLength('update list hash', manifest.updateListHash, HASH_BYTES)
-  if (manifest.updateListBytes === 0 && !isZero(manifest.updateListHash)) {
-    malformed('update list hash', 'zero without an update list', 'others')
-  }
-  checkLength('previous manifest', manifest.previousManifest, HASH_BYTES)
-  if (manifest.epoch === 1 && !isZero(manifest.previousManifest)) {
-    malformed('previous manifest', 'zero in the first epoch', 'others')
-  }
+  checkSuccession(manifest)
   checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
   checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
+}
+
+/** What leads here from the epoch before: nothing in the first, a list within a generation, a hash always after that. */
+function checkSuccession(manifest: Manifest): void {
+  const { generation, epoch, updateListBytes, updateListHash, updateRecordsHash, previousManifest } = manifest
+  checkLength('update list hash', updateListHash, HASH_BYTES)
+  checkLength('update records hash', updateRecordsHash, HASH_BYTES)
+  checkLength('previous manifest', previousManifest, HASH_BYTES)
+  if (updateListBytes !== 0 || (epoch > 1 && generation === 1)) {
+    if (epoch === 1) malformed('update list length', 'zero in epoch 1', updateListBytes)
+    checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, MAX_U32)
+    if (isZero(updateListHash)) malformed('update list hash', 'that of a list', 'zero')
+  } else {
+    if (!isZero(updateListHash)) malformed('update list hash', 'zero without an update list', 'others')
+    if (!isZero(updateRecordsHash)) malformed('update records hash', 'zero without an update list', 'others')
+  }
+  if ((epoch === 1) !== isZero(previousManifest)) {
+    malformed('previous manifest', epoch === 1 ? 'zero in epoch 1' : 'a hash', epoch === 1 ? 'others' : 'zero')
+  }
 }
 
 function exactly(value: number): readonly [number, number] {

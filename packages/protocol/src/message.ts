@@ -1,7 +1,17 @@
 // Queries and answers: the same 40 bytes of header, then vectors one way and entries the other (docs/protocol.md,
 // HTTP). Their lengths depend on the manifest and the batch's count alone.
 
-import { checkInteger, checkLength, checkMagic, equalBytes, isZero, toHex, viewOf, writeMagic } from './bytes.js'
+import {
+  checkInteger,
+  checkLength,
+  checkMagic,
+  copyOf,
+  equalBytes,
+  isZero,
+  toHex,
+  viewOf,
+  writeMagic,
+} from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES } from './constants.js'
 import { malformed } from './errors.js'
 import { answerBytes, maxBatch, vectorBytes } from './geometry.js'
@@ -110,7 +120,7 @@ function decodeHeader(what: string, magic: string, bytes: Uint8Array): MessageHe
   if (!isZero(bytes, AT.reserved, HEADER_BYTES)) malformed('reserved bytes', 'zero', 'others')
   return {
     suite,
-    databaseId: bytes.slice(AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
+    databaseId: copyOf(bytes, AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
     generation: view.getUint32(AT.generation, true),
     epoch: view.getUint32(AT.epoch, true),
     partitions: view.getUint32(AT.partitions, true),

@@ -11,6 +11,24 @@ const hashDigits = () => Type.String({ pattern: '^[0-9a-f]{64}$' })
 export const ErrorReplySchema = Type.Object({
   code: Type.Enum(Object.keys(ERROR_CODES) as ErrorCode[]),
   message: Type.String(),
+  generation: Type.Optional(positiveU32()),
+  epoch: Type.Optional(positiveU32()),
+  line: Type.Optional(positiveU32()),
+})
+
+export const EpochStatusSchema = Type.Object({
+  generation: positiveU32(),
+  epoch: positiveU32(),
+  manifest: hashDigits(),
+  batch: Type.String({ pattern: '^([0-9a-f]{64})?$' }),
+  changes: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
+})
+
+export const SignatureSchema = Type.Object({
+  publicKey: hashDigits(),
+  generation: positiveU32(),
+  epoch: positiveU32(),
+  signature: Type.String({ pattern: '^[0-9a-f]{128}$' }),
 })
 
 export const InfoSchema = Type.Object({
@@ -21,8 +39,10 @@ export const InfoSchema = Type.Object({
     proofs: Type.Array(Type.String()),
     updates: Type.Array(Type.String()),
     push: Type.Boolean(),
+    fence: Type.Boolean(),
+    history: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
   }),
-  signatures: Type.Array(Type.Unknown()),
+  signatures: Type.Array(SignatureSchema),
 })
 
 /** `?generation=G&epoch=E`; both or neither, which Fastify's validator cannot say and the route checks. */
@@ -30,3 +50,9 @@ export const ManifestQuerySchema = Type.Object({
   generation: Type.Optional(positiveU32()),
   epoch: Type.Optional(positiveU32()),
 })
+
+/** `?since=E` */
+export const ManifestsQuerySchema = Type.Object({ since: positiveU32() })
+
+/** `/v1/epochs/<E>` */
+export const EpochParamsSchema = Type.Object({ epoch: positiveU32() })

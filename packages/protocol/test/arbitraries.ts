@@ -16,16 +16,19 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     variable: fc.boolean(),
     partitions: fc.integer({ min: 1, max: 5 }),
     partitionRecords: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(255, 256, 257, 65_535, 65_536)),
-    updateListBytes: fc.constantFrom(0, 1, 0xffff_ffff),
+    updateListBytes: fc.constantFrom(40, 41, 0xffff_ffff),
     epoch: fc.constantFrom(1, 2, 0xffff_ffff),
+    laterGeneration: fc.boolean(),
   })
   .chain(choice => {
     const overhead = (choice.keyed ? 16 : 0) + (choice.variable ? 2 : 0)
     const zero = fc.constant(new Uint8Array(32))
+    const generation = choice.epoch > 1 && choice.laterGeneration ? 2 : 1
+    const listed = choice.epoch > 1 && (generation === 1 || choice.partitions % 2 === 0)
     return fc.record({
       suite: fc.constant(1),
       databaseId: bytesOf(16),
-      generation: fc.integer({ min: 1, max: 0xffff_ffff }),
+      generation: fc.constant(generation),
       epoch: fc.constant(choice.epoch),
       records: fc.integer({ min: 1, max: choice.partitions * choice.partitionRecords }),
       valueBytes: fc.oneof(fc.integer({ min: overhead === 0 ? 1 : 0, max: 64 }), fc.constant(65_536 - overhead)),
@@ -35,9 +38,10 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       variable: fc.constant(choice.variable),
       expires: fc.oneof(fc.constant(0), fc.maxSafeNat()),
       directoryBytes: choice.keyed ? fc.integer({ min: 1, max: 0xffff_ffff }) : fc.constant(0),
-      updateListBytes: fc.constant(choice.updateListBytes),
+      updateListBytes: fc.constant(listed ? choice.updateListBytes : 0),
       directoryHash: choice.keyed ? markedBytes(32) : zero,
-      updateListHash: choice.updateListBytes > 0 ? markedBytes(32) : zero,
+      updateListHash: listed ? markedBytes(32) : zero,
+      updateRecordsHash: listed ? bytesOf(32) : zero,
       previousManifest: choice.epoch > 1 ? markedBytes(32) : zero,
       commitments: bytesOf(32 * choice.partitions),
       contentHashes: bytesOf(32 * choice.partitions),

@@ -8,8 +8,8 @@ const info: Info = {
   format: 1,
   software: 'pirouette/0.1.0',
   epochs: [{ generation: 1, epoch: 1, manifest: 'ab'.repeat(32) }],
-  offers: { proofs: ['merkle'], updates: [], push: false },
-  signatures: [],
+  offers: { proofs: ['merkle'], updates: ['delta'], push: true, fence: true, history: 64 },
+  signatures: [{ publicKey: '01'.repeat(32), generation: 1, epoch: 1, signature: '23'.repeat(64) }],
 }
 
 /** Calls `parse` and lets only WireError pass. */
@@ -49,6 +49,18 @@ describe('/v1/info', () => {
 })
 
 describe('an error reply', () => {
+  test('names the newest epoch, or the line, where its code has them', () => {
+    const behind = { code: 'epoch_unknown', message: 'why', generation: 1, epoch: 7 }
+    expect(parseErrorReply(JSON.stringify(behind))).toEqual(behind)
+    const refused = { code: 'batch_refused', message: 'why', line: 3 }
+    expect(parseErrorReply(JSON.stringify(refused))).toEqual(refused)
+    expect(parseErrorReply(JSON.stringify({ ...refused, epoch: 2 }))).toEqual(refused)
+    for (const epoch of [0, -1, 1.5, '7', null, 2 ** 32]) {
+      expect(() => parseErrorReply(JSON.stringify({ ...behind, epoch }))).toThrow(WireError)
+    }
+    expect(() => parseErrorReply('{"code":"epoch_unknown","message":"why","generation":1}')).toThrow(WireError)
+  })
+
   test('of every code is read as it was written', () => {
     for (const code of Object.keys(ERROR_CODES)) {
       const reply = { code, message: 'why' }

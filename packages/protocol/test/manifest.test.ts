@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { contentHash, decodeManifest, encodeManifest, type Manifest, WireError } from '../src/index.js'
+import { contentHash, decodeManifest, decodeManifests, encodeManifest, type Manifest, WireError } from '../src/index.js'
 import { expectExactOrRefused, holdToLaw, manifests } from './arbitraries.js'
 
 const keyless: Manifest = {
@@ -20,9 +20,19 @@ const keyless: Manifest = {
   updateListBytes: 0,
   directoryHash: new Uint8Array(32),
   updateListHash: new Uint8Array(32),
+  updateRecordsHash: new Uint8Array(32),
   previousManifest: new Uint8Array(32),
   commitments: new Uint8Array(512).fill(1),
   contentHashes: new Uint8Array(512).fill(2),
+}
+
+/** What an epoch after the first has more. */
+const later: Manifest = {
+  ...keyless,
+  epoch: 2,
+  updateListBytes: 40,
+  updateListHash: new Uint8Array(32).fill(3),
+  previousManifest: new Uint8Array(32).fill(4),
 }
 
 describe('a manifest', () => {
@@ -35,15 +45,15 @@ describe('a manifest', () => {
   })
 
   test('stands in its bytes where docs/protocol.md says', () => {
-    const bytes = encodeManifest({ ...keyless, expires: 0x1_0000_0002, epoch: 3 })
+    const bytes = encodeManifest({ ...later, expires: 0x1_0000_0002, epoch: 3 })
     const view = new DataView(bytes.buffer)
-    expect(bytes.length).toBe(168 + 64 * 16)
+    expect(bytes.length).toBe(200 + 64 * 16)
     expect(new TextDecoder().decode(bytes.subarray(0, 4))).toBe('PIRM')
     expect([view.getUint16(4, true), view.getUint16(6, true)]).toEqual([1, 1])
     expect(bytes.subarray(8, 24)).toEqual(keyless.databaseId)
     expect([24, 28, 32, 36, 40, 44, 48].map(at => view.getUint32(at, true))).toEqual([1, 3, 1000, 32, 16, 63, 32])
     expect([56, 60].map(at => view.getUint32(at, true))).toEqual([2, 1])
-    expect(bytes.subarray(168, 232)).toEqual(Uint8Array.from({ length: 64 }, (_, i) => (i < 32 ? 1 : 2)))
+    expect(bytes.subarray(200, 264)).toEqual(Uint8Array.from({ length: 64 }, (_, i) => (i < 32 ? 1 : 2)))
   })
 
   test('bytes are refused, or are the canonical bytes of what they decode to', () => {
@@ -61,16 +71,17 @@ describe('a manifest', () => {
   })
 
   test('owns its memory: changing the input afterwards changes nothing', () => {
-    const bytes = encodeManifest(keyless)
-    const manifest = decodeManifest(bytes)
-    bytes.fill(0)
-    expect(manifest).toEqual(keyless)
+    for (const bytes of [encodeManifest(keyless), Buffer.from(encodeManifest(keyless))]) {
+      const manifest = decodeManifest(bytes)
+      bytes.fill(0)
+      expect(manifest).toEqual(keyless)
+    }
   })
 
   test('decodes from a view into a larger buffer', () => {
     const larger = new Uint8Array(3000)
     larger.set(encodeManifest(keyless), 13)
-    expect(decodeManifest(larger.subarray(13, 13 + 168 + 1024))).toEqual(keyless)
+    expect(decodeManifest(larger.subarray(13, 13 + 200 + 1024))).toEqual(keyless)
   })
 
   test.each<[string, Partial<Manifest>, RegExp]>([
@@ -85,6 +96,21 @@ describe('a manifest', () => {
     ['a directory hash without keys', { directoryHash: new Uint8Array(32).fill(1) }, /directory hash/],
     ['an update list hash without a list', { updateListHash: new Uint8Array(32).fill(1) }, /update list hash/],
     ['a previous manifest in epoch 1', { previousManifest: new Uint8Array(32).fill(1) }, /previous manifest/],
+    ['a list in epoch 1', { ...later, epoch: 1, previousManifest: new Uint8Array(32) }, /update list length/],
+    [
+      'a later epoch without a list',
+      { ...later, updateListBytes: 0, updateListHash: new Uint8Array(32) },
+      /update list/,
+    ],
+    ['a list shorter than its header', { ...later, updateListBytes: 39 }, /update list length: .*40.*39/],
+    ['a later epoch without its list hash', { ...later, updateListHash: new Uint8Array(32) }, /update list hash/],
+    [
+      'a later epoch that names none before it',
+      { ...later, previousManifest: new Uint8Array(32) },
+      /previous manifest/,
+    ],
+    ['update records without a list', { updateRecordsHash: new Uint8Array(32).fill(1) }, /update records hash/],
+    ['more generations than epochs', { ...later, generation: 3 }, /generation: .*2.*3/],
     ['keys without a directory', { keyed: true, valueBytes: 16 }, /directory length/],
     ['too few commitments', { commitments: new Uint8Array(480) }, /commitments: .*512.*480/],
     ['a short database id', { databaseId: new Uint8Array(15) }, /database id: .*16.*15/],
@@ -112,4 +138,52 @@ describe('a manifest', () => {
     const contentHashes = Uint8Array.from({ length: 512 }, (_, i) => i >>> 5)
     expect(contentHash({ contentHashes }, 15)).toEqual(new Uint8Array(32).fill(15))
   })
+})
+
+describe('a chain of manifests', () => {
+  const third = { ...later, epoch: 3, records: 1001 }
+  const reborn = {
+    ...later,
+    ...{ generation: 2, epoch: 4, records: 10, partitionRecords: 10, updateListBytes: 0 },
+    updateListHash: new Uint8Array(32),
+  }
+  const joined = (...chain: Manifest[]) => Uint8Array.from(chain.flatMap(manifest => [...encodeManifest(manifest)]))
+
+  test('is read one by one, into another generation too', () => {
+    const chain = [later, third, reborn]
+    expect(decodeManifests(joined(...chain)).map(({ manifest }) => manifest)).toEqual(chain)
+    expect(decodeManifests(joined(...chain)).map(({ bytes }) => bytes)).toEqual(chain.map(encodeManifest))
+    expect(decodeManifests(new Uint8Array())).toEqual([])
+  })
+
+  test('torn anywhere is refused', () => {
+    const bytes = joined(later, third)
+    for (let length = 1; length < bytes.length; length++) {
+      if (2 * length === bytes.length) continue
+      expect(() => decodeManifests(bytes.subarray(0, length))).toThrow(WireError)
+    }
+  })
+
+  test.each<[string, Manifest]>([
+    ['skips an epoch', { ...third, epoch: 4 }],
+    ['repeats an epoch', later],
+    ['is another database', { ...third, databaseId: new Uint8Array(16) }],
+    ['has fewer records', { ...third, records: 999 }],
+    ['has fewer partitions', { ...third, ...shrunk(third) }],
+    ['has partitions of another size', { ...third, partitionRecords: 64 }],
+    ['has records of another size', { ...third, recordBytes: 33, valueBytes: 33 }],
+    ['skips a generation', { ...reborn, generation: 3, epoch: 3 }],
+    ['begins a generation with a list', { ...third, generation: 2 }],
+  ])('whose next one %s is refused', (_, next) => {
+    expect(() => decodeManifests(joined(later, next))).toThrow(WireError)
+  })
+
+  function shrunk({ commitments, contentHashes }: Manifest): Partial<Manifest> {
+    return {
+      partitions: 15,
+      records: 15 * 63,
+      commitments: commitments.slice(32),
+      contentHashes: contentHashes.slice(32),
+    }
+  }
 })

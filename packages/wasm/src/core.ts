@@ -11,12 +11,22 @@ export type CoreErrorCode =
   | 'length' // a buffer has the wrong length
   | 'index' // a record index, partition or offset out of range
   | 'directory' // directory bytes that are malformed, or keys that cannot be placed
+  | 'update' // update list bytes that are malformed, or do not fit what they are to be applied to
+  | 'refused' // a batch with an operation that cannot be; see RefusedError
   | 'state' // state bytes that are torn, foreign or of another version
   | 'phase' // a call out of order, e.g. a query while another is pending
   | 'condemned' // the hint must never be used again
 
 export interface CoreError extends Error {
   readonly code: CoreErrorCode
+}
+
+/** A publisher's batch was refused at one of its operations; nothing has changed. */
+export interface RefusedError extends CoreError {
+  readonly code: 'refused'
+  /** its place in the batch, from 0 */
+  readonly operation: number
+  readonly reason: string
 }
 
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
@@ -45,6 +55,8 @@ export interface DirectoryHandle {
   encode(): Uint8Array
   /** index of a fingerprint (16 bytes) in a database of `records`; absent keys get a deterministic one */
   index(fingerprint: Uint8Array, records: number): number
+  /** the directory of the next epoch */
+  updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
   /** indices of many fingerprints, 16 bytes each, in order */
   indices(fingerprints: Uint8Array, records: number): Uint32Array
   free(): void
@@ -60,6 +72,14 @@ export interface HintBuilderHandle {
   absorb(lane: number, bytes: number): void
   /** checks the content hash, then folds. false: the bytes were wrong, nothing changed, the lane is free */
   fold(lane: number): boolean
+  /** brings what is folded to the next epoch; gives up downloads under way of partitions that changed */
+  update(
+    list: Uint8Array,
+    before: LayoutHandle,
+    after: LayoutHandle,
+    commitments: Uint8Array,
+    contentHashes: Uint8Array,
+  ): void
   /** gives the lane up without folding */
   abandon(lane: number): void
   readonly folded: number
@@ -101,8 +121,16 @@ export interface ClientHandle {
   recon(): Uint8Array
   /** stored form of what the last `recon` changed, for a journal; once */
   takeEffect(): Uint8Array
-  /** applies the next effect of a journal */
-  replay(effect: Uint8Array): void
+  /** applies the next entry of a journal, an effect or an update; after an update call `rebind` before the next query */
+  replay(entry: Uint8Array): void
+  /**
+   * Brings the hint and its pending batch to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy.
+   * Returns the journal entry that does the same elsewhere. `retrieveVectors` and `refreshVectors` have grown if
+   * partitions have: store `pendingBytes` anew, together with the entry, before anything is sent.
+   */
+  update(list: Uint8Array, after: LayoutHandle, commitments: Uint8Array, entropy: Uint8Array): Uint8Array
+  /** the commitments of the epoch that replayed updates led to */
+  rebind(commitments: Uint8Array): void
   /** stored form of the whole hint, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
   checkpoint(binding: Uint8Array): Uint8Array
   /** the hint's random id, 16 bytes */
@@ -119,8 +147,23 @@ export interface ClientHandle {
   free(): void
 }
 
+/** What a batch brought (Fig. 6, UpdateDB). */
+export interface EpochHandle {
+  /** the update list's canonical bytes */
+  list(): Uint8Array
+  /** records it changed */
+  readonly changes: number
+  /** their indices, ascending */
+  indices(): Uint32Array
+  /** the new directory of a keyed database; once, undefined for keyless ones */
+  takeDirectory(): DirectoryHandle | undefined
+  free(): void
+}
+
 /** The server half: flat records, trees, answers. */
 export interface DatabaseHandle {
+  /** at the newest epoch */
+  readonly layout: LayoutHandle
   /** address in WASM memory of the Q·M·ℓ bytes of records, zeroed at first */
   recordsPointer(): number
   /** hashes partition `q` as it stands in memory and builds its tree */
@@ -130,11 +173,20 @@ export interface DatabaseHandle {
   contentHash(partition: number): Uint8Array
   /** answers count·Q offsets (u16 little-endian) with count·Q entries; refuses offsets ≥ M */
   answer(vectors: Uint8Array): Uint8Array
+  /** the same at the epoch before the last batch; throws `phase` if there was none */
+  answerPrevious(vectors: Uint8Array): Uint8Array
+  /**
+   * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
+   * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
+   */
+  applyKeyed(directory: DirectoryHandle, kinds: Uint8Array, fingerprints: Uint8Array, records: Uint8Array): EpochHandle
+  /** The same for a keyless database, by index; an add goes behind the last record whatever its index says. */
+  applyKeyless(kinds: Uint8Array, indices: Uint32Array, records: Uint8Array): EpochHandle
   free(): void
 }
 
-/** One instance of the WASM module. */
-export interface Core {
+/** One instance of the WASM module, as a client needs it. */
+export interface ClientCore {
   readonly memory: { readonly buffer: ArrayBuffer }
   planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
   layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
@@ -142,11 +194,6 @@ export interface Core {
   blake3(bytes: Uint8Array): Uint8Array
   /** 16-byte key fingerprint (docs/protocol.md, Keys) */
   fingerprint(key: Uint8Array): Uint8Array
-  /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
-  fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
-  /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
-  databaseId(seed: Uint8Array): Uint8Array
-  buildDirectory(fingerprints: Uint8Array): DirectoryHandle
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   newHintBuilder(
@@ -165,6 +212,15 @@ export interface Core {
   ): HintBuilderHandle
   /** brings a stored hint back under the manifest it was made under */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
+}
+
+/** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore. */
+export interface Core extends ClientCore {
+  /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
+  fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
+  /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
+  databaseId(seed: Uint8Array): Uint8Array
+  buildDirectory(fingerprints: Uint8Array): DirectoryHandle
   newDatabase(layout: LayoutHandle): DatabaseHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array

@@ -1,55 +1,46 @@
-// One WebAssembly instance at a time, shared by everything in this realm, behind the `Core` interface.
+// One WebAssembly instance at a time, shared by everything in this realm.
 //
 // wasm-bindgen's glue keeps the instance in a module variable; handles remember which instance they belong to and
 // refuse to run on another. After a trap the instance's memory cannot be trusted, so it is replaced, never reused.
 
-import * as glue from '../generated/pirouette.js'
-import type { Core, LayoutHandle } from './core.js'
+import type { ClientCore } from './core.js'
 
-/** Supplies the compiled module, once. */
-export type ModuleSource = () => Promise<WebAssembly.Module>
+/** What both builds' glue has to start an instance and to replace it. */
+export interface Glue {
+  initSync(source: { module: WebAssembly.Module }): { readonly memory: WebAssembly.Memory }
+  __wbg_reset_state(): void
+}
 
-let loading: Promise<WebAssembly.Module> | undefined
-let current: Core | undefined
+/** The running core of one build, and its replacement. */
+export class Instance<C extends ClientCore> {
+  readonly #glue: Glue
+  readonly #core: (memory: WebAssembly.Memory) => C
+  #loading: Promise<WebAssembly.Module> | undefined
+  #current: C | undefined
 
-/** The running core, started from `source` if none is. */
-export async function loadCoreFrom(source: ModuleSource): Promise<Core> {
-  loading ??= source()
-  try {
-    const module = await loading
-    current ??= started(module)
-    return current
-  } catch (error) {
-    loading = undefined // a failed download or compilation may succeed next time
-    throw error
+  /** `core` makes the interface of an instance out of its memory and the glue's functions. */
+  constructor(glue: Glue, core: (memory: WebAssembly.Memory) => C) {
+    this.#glue = glue
+    this.#core = core
   }
-}
 
-/** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
-export function discardCore(core: Core): void {
-  if (core !== current) return
-  glue.__wbg_reset_state()
-  current = undefined
-}
+  /** The running core, started from `source` (asked once) if none is. */
+  async load(source: () => Promise<WebAssembly.Module>): Promise<C> {
+    this.#loading ??= source()
+    try {
+      const module = await this.#loading
+      this.#current ??= this.#core(this.#glue.initSync({ module }).memory)
+      return this.#current
+    } catch (error) {
+      this.#loading = undefined // a failed download or compilation may succeed next time
+      throw error
+    }
+  }
 
-function started(module: WebAssembly.Module): Core {
-  const { memory } = glue.initSync({ module }) // no more than this instance's exports if one runs already
-  // The glue declares its parameters as its own classes; our interface declares what those classes have in public.
-  const own = (layout: LayoutHandle) => layout as glue.LayoutHandle
-  return {
-    memory,
-    planLayout: glue.LayoutHandle.plan,
-    layout: (...numbers) => new glue.LayoutHandle(...numbers),
-    blake3: glue.blake3,
-    fingerprint: glue.fingerprint,
-    fingerprints: glue.fingerprints,
-    databaseId: glue.databaseId,
-    buildDirectory: glue.DirectoryHandle.build,
-    decodeDirectory: glue.DirectoryHandle.decode,
-    newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
-    resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
-    reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),
-    newDatabase: layout => new glue.DatabaseHandle(own(layout)),
-    hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(own(layout), entropy),
+  /** After a trap: abandons `core`'s instance and starts another for the next `load`. */
+  discard(core: ClientCore): void {
+    if (core !== this.#current) return
+    this.#glue.__wbg_reset_state()
+    this.#current = undefined
   }
 }

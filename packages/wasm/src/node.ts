@@ -1,15 +1,32 @@
-// The loader for Node: reads the module from this package's own file.
+// The loader for Node: the whole core, server half included, from this package's own file.
 
 import { readFile } from 'node:fs/promises'
-import type { Core } from './core.js'
-import { loadCoreFrom } from './instance.js'
+import * as glue from '../generated/core.js'
+import { clientCore, own } from './client-core.js'
+import type { ClientCore, Core } from './core.js'
+import { Instance } from './instance.js'
 
 export type * from './core.js'
-export { discardCore } from './instance.js'
+
+const instance = new Instance<Core>(glue, memory => ({
+  // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
+  ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
+  fingerprints: glue.fingerprints,
+  databaseId: glue.databaseId,
+  buildDirectory: glue.DirectoryHandle.build,
+  newDatabase: layout => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle),
+  hazmatPermutations: (layout, entropy) =>
+    glue.hazmatPermutations(own(layout) as unknown as glue.LayoutHandle, entropy),
+}))
 
 /** Instantiates the core, or returns the running one. */
 export function loadCore(): Promise<Core> {
-  return loadCoreFrom(async () =>
-    WebAssembly.compile(await readFile(new URL('../generated/pirouette_bg.wasm', import.meta.url))),
+  return instance.load(async () =>
+    WebAssembly.compile(await readFile(new URL('../generated/core_bg.wasm', import.meta.url))),
   )
+}
+
+/** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
+export function discardCore(core: ClientCore): void {
+  instance.discard(core)
 }

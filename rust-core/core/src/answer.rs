@@ -1,9 +1,14 @@
 //! The server half (Fig. 4, `Setup`; Fig. 5, `Answer`): flat records, what opens their commitments, and answers copied
-//! out of both.
+//! out of both. Answers can be had at the newest epoch and at the one before it, so that clients may move on in their
+//! own time: what the last update overwrote is kept, cell by cell.
 
-use crate::commitment::{COMMITMENT_BYTES, VectorCommitment};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
+use crate::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::error::{Error, expect_below};
-use crate::hint::{CONTENT_HASH_BYTES, zeroed};
+use crate::hint::zeroed;
 use crate::layout::Layout;
 
 /// A database as a server holds it. Records are zero at first; write them, then commit every partition.
@@ -11,8 +16,18 @@ pub struct Database<C> {
     layout: Layout,
     records: Vec<u8>,
     auxiliary: Vec<u8>,
-    content_hashes: Vec<Option<[u8; CONTENT_HASH_BYTES]>>,
-    scheme: std::marker::PhantomData<C>,
+    content: Vec<Option<ContentTree>>,
+    previous: Option<Overwritten>,
+    scheme: PhantomData<C>,
+}
+
+/// The epoch before the newest, as what the update overwrote.
+struct Overwritten {
+    layout: Layout,
+    /// by record index
+    records: HashMap<usize, Box<[u8]>>,
+    /// by partition and cell
+    cells: HashMap<(usize, usize), [u8; CELL_BYTES]>,
 }
 
 impl<C: VectorCommitment> Database<C> {
@@ -21,19 +36,17 @@ impl<C: VectorCommitment> Database<C> {
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn new(layout: Layout) -> Result<Self, Error> {
-        let auxiliary_bytes = (layout.partitions() as u64 * C::auxiliary_bytes(&layout) as u64)
-            .try_into()
-            .map_err(|_| Error::Layout("the proofs cannot be addressed on this machine".into()))?;
         Ok(Database {
             layout,
             records: zeroed(layout.database_bytes())?,
-            auxiliary: zeroed(auxiliary_bytes)?,
-            content_hashes: vec![None; layout.partitions()],
-            scheme: std::marker::PhantomData,
+            auxiliary: zeroed(auxiliary_bytes::<C>(&layout)?)?,
+            content: vec![None; layout.partitions()],
+            previous: None,
+            scheme: PhantomData,
         })
     }
 
-    /// Its layout.
+    /// Its layout, at the newest epoch.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -44,6 +57,24 @@ impl<C: VectorCommitment> Database<C> {
         &mut self.records
     }
 
+    /// The stored record at an index, padding included.
+    ///
+    /// # Errors
+    /// [`Error::Index`] beyond the last slot.
+    pub fn record(&self, index: usize) -> Result<&[u8], Error> {
+        expect_below("record index", index, self.layout.slots())?;
+        Ok(&self.records[index * self.layout.record_bytes()..][..self.layout.record_bytes()])
+    }
+
+    /// The M·ℓ bytes of a partition, at the newest epoch.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition.
+    pub fn partition(&self, q: usize) -> Result<&[u8], Error> {
+        expect_below("partition", q, self.layout.partitions())?;
+        Ok(&self.records[q * self.layout.partition_bytes()..][..self.layout.partition_bytes()])
+    }
+
     /// Hashes a partition as it stands and makes it answerable (Fig. 4, Setup 4–8).
     ///
     /// # Errors
@@ -51,9 +82,9 @@ impl<C: VectorCommitment> Database<C> {
     pub fn commit(&mut self, q: usize) -> Result<(), Error> {
         expect_below("partition", q, self.layout.partitions())?;
         let partition = &self.records[q * self.layout.partition_bytes()..][..self.layout.partition_bytes()];
-        let auxiliary_bytes = C::auxiliary_bytes(&self.layout);
-        C::build(&self.layout, partition, &mut self.auxiliary[q * auxiliary_bytes..][..auxiliary_bytes]);
-        self.content_hashes[q] = Some(*blake3::hash(partition).as_bytes());
+        let bytes = C::auxiliary_bytes(&self.layout);
+        C::build(&self.layout, partition, &mut self.auxiliary[q * bytes..][..bytes]);
+        self.content[q] = Some(ContentTree::new(partition));
         Ok(())
     }
 
@@ -68,7 +99,7 @@ impl<C: VectorCommitment> Database<C> {
     /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`].
     pub fn content_hash(&self, q: usize) -> Result<[u8; CONTENT_HASH_BYTES], Error> {
         expect_below("partition", q, self.layout.partitions())?;
-        self.content_hashes[q].ok_or(Error::Phase("commit the partition first"))
+        self.content[q].as_ref().map(ContentTree::hash).ok_or(Error::Phase("commit the partition first"))
     }
 
     /// The vector commitment to a committed partition.
@@ -80,6 +111,56 @@ impl<C: VectorCommitment> Database<C> {
         Ok(C::commitment(self.auxiliary(q)))
     }
 
+    /// Whether every partition was committed.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.content.iter().all(Option::is_some)
+    }
+
+    /// Writes records (ascending by index) and grows to `after`, touching only what changed: tree paths, content
+    /// groups. What is overwritten becomes the previous epoch. (Fig. 6, UpdateDB 9–24.)
+    ///
+    /// # Errors
+    /// [`Error::Phase`] before every partition was committed; [`Error::Layout`] if memory does not suffice. Nothing
+    /// has changed then.
+    pub(crate) fn write(&mut self, after: Layout, writes: &[(u32, Vec<u8>)]) -> Result<(), Error> {
+        if !self.is_committed() {
+            return Err(Error::Phase("commit every partition first"));
+        }
+        let before = self.layout;
+        grow(&mut self.records, after.database_bytes())?;
+        grow(&mut self.auxiliary, auxiliary_bytes::<C>(&after)?)?;
+        let mut overwritten = Overwritten { layout: before, records: HashMap::new(), cells: HashMap::new() };
+
+        let (m, record_bytes, bytes) = (after.partition_records(), after.record_bytes(), C::auxiliary_bytes(&after));
+        for group in writes.chunk_by(|(a, _), (b, _)| *a as usize / m == *b as usize / m) {
+            let q = group[0].0 as usize / m;
+            for (index, record) in group {
+                let stored = &mut self.records[*index as usize * record_bytes..][..record_bytes];
+                if q < before.partitions() {
+                    overwritten.records.insert(*index as usize, Box::from(&*stored));
+                    let auxiliary = &mut self.auxiliary[q * bytes..][..bytes];
+                    C::update(&after, auxiliary, *index as usize % m, record, &mut |cell, old| {
+                        overwritten.cells.entry((q, cell)).or_insert(*old);
+                    });
+                }
+                stored.copy_from_slice(record);
+            }
+            if let Some(Some(content)) = self.content.get_mut(q) {
+                let partition = &self.records[q * after.partition_bytes()..][..after.partition_bytes()];
+                let offsets = group.iter().map(|(index, _)| *index as usize % m * record_bytes);
+                content.update(partition, offsets.map(|start| start..start + record_bytes));
+            }
+        }
+        self.layout = after;
+        self.content.resize(after.partitions(), None);
+        for q in before.partitions()..after.partitions() {
+            self.commit(q)?;
+        }
+        self.previous = Some(overwritten);
+        Ok(())
+    }
+
     /// Answers count·Q offsets (u16, little-endian, the batch's vectors one after the other) with count·Q entries in
     /// the same order, each a record and its proof (Fig. 5, Answer). Checked whole before a byte is copied.
     ///
@@ -87,7 +168,38 @@ impl<C: VectorCommitment> Database<C> {
     /// [`Error::Length`] if these are not 1 to `max_batch` vectors of Q; [`Error::Index`] if an offset is not below
     /// M; [`Error::Phase`] if a partition was never committed.
     pub fn answer(&self, vectors: &[u8]) -> Result<Vec<u8>, Error> {
-        let layout = &self.layout;
+        if !self.is_committed() {
+            return Err(Error::Phase("commit every partition first"));
+        }
+        self.answer_with(vectors, &self.layout, |_, _| {})
+    }
+
+    /// [`Database::answer`] at the epoch before the last update.
+    ///
+    /// # Errors
+    /// As there; [`Error::Phase`] if there was none.
+    pub fn answer_previous(&self, vectors: &[u8]) -> Result<Vec<u8>, Error> {
+        let previous = self.previous.as_ref().ok_or(Error::Phase("there is no previous epoch"))?;
+        let layout = &previous.layout;
+        self.answer_with(vectors, layout, |(q, offset), entry| {
+            let (record, proof) = entry.split_at_mut(layout.record_bytes());
+            if let Some(old) = previous.records.get(&(q * layout.partition_records() + offset)) {
+                record.copy_from_slice(old);
+            }
+            for (cell, into) in C::proof_cells(layout, offset).zip(proof.chunks_exact_mut(CELL_BYTES)) {
+                if let Some(old) = cell.and_then(|cell| previous.cells.get(&(q, cell))) {
+                    into.copy_from_slice(old);
+                }
+            }
+        })
+    }
+
+    fn answer_with(
+        &self,
+        vectors: &[u8],
+        layout: &Layout,
+        mut patch: impl FnMut((usize, usize), &mut [u8]),
+    ) -> Result<Vec<u8>, Error> {
         let (record_bytes, proof_bytes) = (layout.record_bytes(), C::proof_bytes(layout));
         let vector_bytes = layout.partitions() * size_of::<u16>();
         let most = layout.max_batch(record_bytes + proof_bytes) * vector_bytes;
@@ -95,9 +207,6 @@ impl<C: VectorCommitment> Database<C> {
             let actual = vectors.len() as u64;
             let expected = (vectors.len().div_ceil(vector_bytes) * vector_bytes).clamp(vector_bytes, most) as u64;
             return Err(Error::Length { what: "query vectors", expected, actual });
-        }
-        if self.content_hashes.iter().any(Option::is_none) {
-            return Err(Error::Phase("commit every partition first"));
         }
         let offsets = vectors.as_chunks().0.iter().map(|&bytes| usize::from(u16::from_le_bytes(bytes)));
         for offset in offsets.clone() {
@@ -108,11 +217,27 @@ impl<C: VectorCommitment> Database<C> {
         for (number, (offset, entry)) in offsets.zip(answer.chunks_exact_mut(record_bytes + proof_bytes)).enumerate() {
             let q = number % layout.partitions();
             let (record, proof) = entry.split_at_mut(record_bytes);
-            record.copy_from_slice(
-                &self.records[(q * layout.partition_records() + offset) * record_bytes..][..record_bytes],
-            );
+            let at = (q * layout.partition_records() + offset) * record_bytes;
+            record.copy_from_slice(&self.records[at..at + record_bytes]);
             C::open(layout, self.auxiliary(q), offset, proof);
+            patch((q, offset), entry);
         }
         Ok(answer)
     }
+}
+
+fn auxiliary_bytes<C: VectorCommitment>(layout: &Layout) -> Result<usize, Error> {
+    (layout.partitions() as u64 * C::auxiliary_bytes(layout) as u64)
+        .try_into()
+        .map_err(|_| Error::Layout("the proofs cannot be addressed on this machine".into()))
+}
+
+/// Appends zeros up to `bytes`, or a typed error where they cannot be had.
+fn grow(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), Error> {
+    let more = bytes.saturating_sub(buffer.len());
+    buffer
+        .try_reserve_exact(more)
+        .map_err(|_| Error::Layout(format!("{more} more bytes of memory could not be had; plan a smaller database")))?;
+    buffer.resize(bytes.max(buffer.len()), 0);
+    Ok(())
 }

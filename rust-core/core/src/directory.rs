@@ -2,6 +2,8 @@
 //! precedence (docs/protocol.md, Directory). Its stored form is our own, so that any implementation can read it;
 //! boomphf builds the perfect hash, from 128-bit integers (hashing byte slices differs between native and wasm32).
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::error::{Error, expect_below, expect_length};
@@ -27,7 +29,7 @@ pub struct Directory {
     overlay: Vec<u8>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Level {
     bits: u32,
     words: Vec<u64>,
@@ -186,6 +188,25 @@ impl Directory {
         let (whole, rest) = fingerprints.as_chunks();
         expect_length("rest of a fingerprint", rest, 0)?;
         whole.iter().map(|fingerprint| self.index(fingerprint, records)).collect()
+    }
+
+    /// This directory with overlay entries for these fingerprints set to an index, or removed. An entry that says what
+    /// the perfect hash says already is left out, so that equal contents have equal bytes.
+    pub(crate) fn with_overlay(&self, changes: &[([u8; FINGERPRINT_BYTES], Option<u32>)]) -> Self {
+        let (entries, _) = self.overlay.as_chunks::<OVERLAY_ENTRY_BYTES>();
+        let mut overlay: BTreeMap<[u8; FINGERPRINT_BYTES], u32> = entries
+            .iter()
+            .map(|entry| (entry.first_chunk().copied().unwrap_or_default(), overlay_entry_index(entry)))
+            .collect();
+        for (fingerprint, index) in changes {
+            match index {
+                Some(index) if self.perfect_index(fingerprint) != Some(*index) => overlay.insert(*fingerprint, *index),
+                _ => overlay.remove(fingerprint),
+            };
+        }
+        let overlay =
+            overlay.iter().flat_map(|(print, index)| print.iter().copied().chain(index.to_le_bytes())).collect();
+        Directory { keys: self.keys, seed: self.seed, levels: self.levels.clone(), overlay }
     }
 
     fn overlay_index(&self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> Option<u32> {

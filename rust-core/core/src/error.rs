@@ -30,6 +30,9 @@ pub enum Error {
     /// Directory bytes that are malformed, or fingerprints that cannot be placed.
     #[error("directory: {0}")]
     Directory(String),
+    /// Update list bytes that are malformed, or do not fit what they are to be applied to.
+    #[error("update list: {0}")]
+    Update(&'static str),
     /// State bytes that are torn, foreign or of another version.
     #[error("stored state: {0}")]
     State(&'static str),
@@ -50,6 +53,7 @@ impl Error {
             Error::Length { .. } => "length",
             Error::Index { .. } => "index",
             Error::Directory(_) => "directory",
+            Error::Update(_) => "update",
             Error::State(_) => "state",
             Error::Phase(_) => "phase",
             Error::Condemned => "condemned",

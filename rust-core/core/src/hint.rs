@@ -5,13 +5,12 @@
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use crate::commitment::COMMITMENT_BYTES;
+use crate::content::CONTENT_HASH_BYTES;
 use crate::error::{Error, expect_below, expect_length};
 use crate::layout::Layout;
 use crate::permutation::Permutations;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 
-/// Bytes of a content hash.
-pub const CONTENT_HASH_BYTES: usize = 32;
 /// Downloads that may run side by side, one from each server.
 pub const LANES: usize = 2;
 
@@ -103,7 +102,7 @@ struct Lane {
 /// A hint in the making.
 pub struct HintBuilder {
     pub(crate) hint: Hint,
-    content_hashes: Vec<u8>,
+    pub(crate) content_hashes: Vec<u8>,
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
     pub(crate) folded: Vec<bool>,
     lanes: [Lane; LANES],
@@ -245,6 +244,15 @@ impl HintBuilder {
         expect_below("lane", lane, LANES)?;
         self.lanes[lane].partition = None;
         Ok(())
+    }
+
+    /// Gives up the lanes that receive one of these partitions.
+    pub(crate) fn abandon_partitions(&mut self, mut which: impl FnMut(usize) -> bool) {
+        for lane in &mut self.lanes {
+            if lane.partition.is_some_and(&mut which) {
+                lane.partition = None;
+            }
+        }
     }
 
     /// Whether a partition is part of the parities already.

@@ -3,6 +3,7 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 
@@ -31,6 +32,16 @@ impl Permutations {
             permutations.draw(q, &mut ChaCha::new(entropy, q as u64));
         }
         permutations
+    }
+
+    /// Adds identities for the new partitions of a larger layout with the same M, to be drawn before use.
+    pub(crate) fn extend_with_identities(&mut self, after: &Layout) -> Result<(), Error> {
+        let new = after.slots().saturating_sub(self.entries.len());
+        self.entries
+            .try_reserve_exact(new)
+            .map_err(|_| Error::Layout("memory for new permutations could not be had".into()))?;
+        self.entries.extend((0..new).map(|i| (i % self.partition_records) as u16));
+        Ok(())
     }
 
     /// Makes the identity σ_q a uniform permutation (Fisher–Yates; papers: TAPIR, Lemma 2.2.1).

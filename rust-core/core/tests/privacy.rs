@@ -7,10 +7,12 @@ mod common;
 use std::collections::HashMap;
 
 use common::{database, finish, hint_from};
-use pirouette_core::commitment::{COMMITMENT_BYTES, VectorCommitment};
+use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
+use pirouette_core::epoch::{Operation, apply};
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Role, query};
 use pirouette_core::random::Uniform;
+use pirouette_core::update::{UpdateList, hazmat_update_hint_from};
 
 /// Replays one sequence of draws and steps through all of them like an odometer.
 #[derive(Default)]
@@ -61,11 +63,13 @@ impl VectorCommitment for Unproved {
     fn commitment(_: &[u8]) -> [u8; COMMITMENT_BYTES] {
         [0; COMMITMENT_BYTES]
     }
-    fn open(_: &Layout, _: &[u8], _: usize, _: &mut [u8]) {}
+    fn proof_cells(_: &Layout, _: usize) -> impl Iterator<Item = Option<usize>> {
+        std::iter::empty()
+    }
     fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
         true
     }
-    fn update(_: &Layout, _: &mut [u8], _: usize, _: &[u8]) {}
+    fn update(_: &Layout, _: &mut [u8], _: usize, _: &[u8], _: &mut impl FnMut(usize, &[u8; CELL_BYTES])) {}
 }
 
 /// What each server saw in one run: retrieve vectors, refresh vectors.
@@ -141,6 +145,40 @@ fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
             let uniform =
                 jointly_uniform(layout, queries, |source| real_client(layout, &sequence, &vec![1; queries], source));
             assert!(uniform, "{layout:?}, {sequence:?}");
+        }
+    }
+}
+
+/// Point 7: batches that were pending, whole or in part sent, when an update opened a partition. The extended vectors
+/// contain what was sent before, so they are all a server saw.
+#[test]
+fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
+    let (before, after) = (tiny(1, 2), Layout::new(3, 1, 2, 2).unwrap());
+    for batch in [1, 2] {
+        for first in sequences(before.records(), batch) {
+            for next in 0..3 {
+                let uniform = jointly_uniform(after, batch + 1, |source| {
+                    let mut database = database::<Unproved>(before, &[0, 1]);
+                    let mut hint = hint_from(&mut database, source);
+                    let mut pending = query(&mut hint, &first, source).unwrap();
+                    let sent = pending.vectors(Role::Retrieve);
+                    let list = apply(&mut database, None, &[Operation::Add(&[2])]).unwrap().list;
+                    let list = UpdateList::decode(list.bytes(), before, after).unwrap();
+                    hazmat_update_hint_from(&mut hint, Some(&mut pending), &list, source).unwrap();
+                    hint.rebind(&[0; 2 * COMMITMENT_BYTES]).unwrap();
+                    let mut views = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
+                    assert!(sent.chunks(2).zip(views[0].chunks(4)).all(|(sent, extended)| extended.starts_with(sent)));
+                    let records: Vec<u32> = finish(&database, &mut hint, pending).into_iter().map(u32::from).collect();
+                    assert_eq!(records, first);
+                    let pending = query(&mut hint, &[next], source).unwrap();
+                    for (view, role) in views.iter_mut().zip([Role::Retrieve, Role::Refresh]) {
+                        view.extend(pending.vectors(role));
+                    }
+                    assert_eq!(finish(&database, &mut hint, pending), [next as u8]);
+                    views
+                });
+                assert!(uniform, "{first:?} pending, then {next}");
+            }
         }
     }
 }

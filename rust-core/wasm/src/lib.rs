@@ -1,21 +1,27 @@
 //! wasm-bindgen bindings over `pirouette-core`: the handles and functions of packages/wasm/src/core.ts. No logic.
 //!
+//! This file is what a client needs; the server half is a feature, so that browsers need not download it.
+//!
 //! Errors cross as JavaScript `Error`s with the core's stable `code`. Buffers that JavaScript fills or reads in place
 //! are handed over as addresses in WASM memory.
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
+#[cfg(feature = "server")]
+mod server;
+
 use js_sys::{Error as JsError, Reflect};
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, VectorCommitment};
 use pirouette_core::directory::Directory;
 use pirouette_core::error::Error;
 use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::key;
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{Effect, recon, replay, verify};
-use pirouette_core::{key, permutation};
+use pirouette_core::recon::{Effect, recon, verify};
+use pirouette_core::state::journal::replay;
+use pirouette_core::update::{HintUpdate, UpdateList, update_builder, update_hint};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
@@ -48,32 +54,6 @@ pub fn blake3(bytes: &[u8]) -> Vec<u8> {
 #[wasm_bindgen]
 pub fn fingerprint(key: &[u8]) -> Vec<u8> {
     key::fingerprint(key).to_vec()
-}
-
-/// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
-///
-/// # Errors
-/// `index`, if the ends are not ascending within `keys`.
-#[wasm_bindgen]
-pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Outcome<Vec<u8>> {
-    key::fingerprints(keys, ends).map_err(thrown)
-}
-
-/// 16 bytes.
-#[wasm_bindgen(js_name = databaseId)]
-pub fn database_id(seed: &[u8]) -> Vec<u8> {
-    key::database_id(seed).to_vec()
-}
-
-/// The permutation entries (u16) of all partitions under a seed, for test vectors.
-///
-/// # Errors
-/// `length`, if the entropy is not 32 bytes.
-#[wasm_bindgen(js_name = hazmatPermutations)]
-pub fn hazmat_permutations(layout: &LayoutHandle, entropy: &[u8]) -> Outcome<Vec<u16>> {
-    let entropy = exactly("entropy", entropy).map_err(thrown)?;
-    let permutations = permutation::Permutations::from_entropy(&layout.0, &entropy);
-    Ok((0..layout.0.partitions()).flat_map(|q| permutations.of(q).to_vec()).collect())
 }
 
 /// (N, ℓ, Q, M) and the sizes that follow.
@@ -156,14 +136,6 @@ pub struct DirectoryHandle(Directory);
 
 #[wasm_bindgen]
 impl DirectoryHandle {
-    /// Of distinct fingerprints, 16 bytes each.
-    ///
-    /// # Errors
-    /// `directory`.
-    pub fn build(fingerprints: &[u8]) -> Outcome<DirectoryHandle> {
-        Directory::build(fingerprints).map(DirectoryHandle).map_err(thrown)
-    }
-
     /// From its stored form, for a database of `records`.
     ///
     /// # Errors
@@ -175,6 +147,17 @@ impl DirectoryHandle {
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         self.0.encode()
+    }
+
+    /// The directory of the next epoch.
+    ///
+    /// # Errors
+    /// `update`.
+    pub fn updated(&self, list: &[u8], before: &LayoutHandle, after: &LayoutHandle) -> Outcome<DirectoryHandle> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| self.0.updated(&list))
+            .map(DirectoryHandle)
+            .map_err(thrown)
     }
 
     /// Keys in the perfect hash.
@@ -255,6 +238,23 @@ impl HintBuilderHandle {
     /// `index`, `phase`, `length`.
     pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
         self.0.fold(lane).map_err(thrown)
+    }
+
+    /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up.
+    ///
+    /// # Errors
+    /// `update`, `layout`, `length`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        before: &LayoutHandle,
+        after: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+    ) -> Outcome<()> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| update_builder(&mut self.0, &list, commitments, content_hashes))
+            .map_err(thrown)
     }
 
     /// Gives the lane up.
@@ -444,14 +444,41 @@ impl ClientHandle {
         Ok(effect.encode(self.hint.layout()))
     }
 
-    /// Applies an effect from a journal.
+    /// Applies the next entry of a journal, an effect or an update.
     ///
     /// # Errors
-    /// `phase` while a batch is pending; `state`.
+    /// `phase` while a batch is pending; `state`; `update`.
     pub fn replay(&mut self, effect: &[u8]) -> Outcome<()> {
         self.none_pending()?;
-        let effect = Effect::decode(effect, self.hint.layout()).map_err(thrown)?;
-        replay(&mut self.hint, &effect).map_err(thrown)
+        replay(&mut self.hint, effect).map_err(thrown)
+    }
+
+    /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
+    /// entry that does the same elsewhere.
+    ///
+    /// # Errors
+    /// `update`, `state`, `layout`, `length`, `condemned`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        after: &LayoutHandle,
+        commitments: &[u8],
+        entropy: &[u8],
+    ) -> Outcome<Vec<u8>> {
+        let list = UpdateList::decode(list, *self.hint.layout(), after.0).map_err(thrown)?;
+        let update = HintUpdate::new(&self.hint, list, exactly("entropy", entropy).map_err(thrown)?);
+        Hint::check_commitments(&after.0, commitments).map_err(thrown)?;
+        update_hint(&mut self.hint, self.pending.as_mut(), &update).map_err(thrown)?;
+        self.hint.rebind(commitments).map_err(thrown)?;
+        Ok(update.encode())
+    }
+
+    /// After `replay` went through an update: the commitments of the epoch it led to.
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn rebind(&mut self, commitments: &[u8]) -> Outcome<()> {
+        self.hint.rebind(commitments).map_err(thrown)
     }
 
     /// The stored form of the whole hint, bound to the hash of its manifest (32 bytes).
@@ -514,60 +541,5 @@ impl ClientHandle {
     #[wasm_bindgen(getter, js_name = permutationBytes)]
     pub fn permutation_bytes(&self) -> usize {
         self.hint.permutation_bytes()
-    }
-}
-
-/// The server half.
-#[wasm_bindgen]
-pub struct DatabaseHandle(Database<Merkle>);
-
-#[wasm_bindgen]
-impl DatabaseHandle {
-    /// An all-zero database.
-    ///
-    /// # Errors
-    /// `layout`.
-    #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle) -> Outcome<DatabaseHandle> {
-        Database::new(layout.0).map(DatabaseHandle).map_err(thrown)
-    }
-
-    /// Address of the Q·M·ℓ bytes of records.
-    #[wasm_bindgen(js_name = recordsPointer)]
-    pub fn records_pointer(&mut self) -> usize {
-        self.0.records_mut().as_ptr() as usize
-    }
-
-    /// Hashes a partition as it stands.
-    ///
-    /// # Errors
-    /// `index`.
-    pub fn commit(&mut self, partition: usize) -> Outcome<()> {
-        self.0.commit(partition).map_err(thrown)
-    }
-
-    /// 32 bytes.
-    ///
-    /// # Errors
-    /// `index`, `phase`.
-    pub fn commitment(&self, partition: usize) -> Outcome<Vec<u8>> {
-        self.0.commitment(partition).map(|digest| digest.to_vec()).map_err(thrown)
-    }
-
-    /// 32 bytes.
-    ///
-    /// # Errors
-    /// `index`, `phase`.
-    #[wasm_bindgen(js_name = contentHash)]
-    pub fn content_hash(&self, partition: usize) -> Outcome<Vec<u8>> {
-        self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
-    }
-
-    /// Answers count·Q offsets.
-    ///
-    /// # Errors
-    /// `length`, `index`, `phase`.
-    pub fn answer(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
-        self.0.answer(vectors).map_err(thrown)
     }
 }

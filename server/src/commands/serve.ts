@@ -1,16 +1,22 @@
 // `pirouette serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
 import { mkdtempSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { decodeManifest, equalBytes } from '@pirouette/protocol'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { buildDataset } from '../dataset/build.js'
-import { BuildError } from '../dataset/errors.js'
+import { manifestPath } from '../dataset/directory.js'
+import { BuildError, DatasetError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
+import { LivingDatabase } from '../living/database.js'
 import { describeError } from '../plugins/errors.js'
+import { readToken } from '../publisher/files.js'
 import { createServer, type MountedDataset } from '../server.js'
+import { openLmdb } from '../storage/lmdb.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 
@@ -23,6 +29,11 @@ const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
 /** The options of `serve` as commander gives them. */
 export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force'>> & {
   readonly dataset?: string[]
+  readonly store?: string[]
+  readonly tokenFile?: string
+  readonly history: number
+  readonly fenceDays: number
+  readonly fenceEntries: number
   readonly port: number
   readonly host: string
   readonly allowOrigin: string[]
@@ -33,13 +44,21 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force'>> & {
 
 export async function serve(options: ServeArguments): Promise<void> {
   let app: FastifyInstance | undefined
-  closeWhenAsked(() => app)
-  const datasets = await mountAll(options)
+  let datasets: MountedDataset[] = []
+  closeWhenAsked(
+    () => app,
+    async () => {
+      for (const { living } of datasets) await living?.close()
+    },
+  )
+  const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
+  datasets = await mountAll(options)
   app = await createServer({
     datasets,
     allowOrigins: options.allowOrigin,
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
     rateLimit: options.rateLimit,
+    publisherToken,
     log: { level: options.logLevel, stream: process.stderr },
   })
   await app.listen({ host: options.host, port: options.port })
@@ -48,14 +67,60 @@ export async function serve(options: ServeArguments): Promise<void> {
 
 async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const named = (options.dataset ?? []).map(parseMount)
-  if (options.data !== undefined)
-    named.push({ name: undefined, dir: await buildTemporary({ ...options, data: options.data }) })
-  if (named.length === 0) throw new BuildError('give --dataset or --data: there is nothing to serve')
+  const stores = (options.store ?? []).map(parseMount)
   const mounted: MountedDataset[] = []
+  for (const { name, dir } of stores) {
+    const source = named.find(dataset => dataset.name === name)
+    if (source !== undefined) named.splice(named.indexOf(source), 1)
+    mounted.push({ name, living: await openStore(dir, source?.dir, name === undefined, options) })
+  }
+  if (options.data !== undefined && !stores.some(({ name }) => name === undefined))
+    named.push({ name: undefined, dir: await buildTemporary({ ...options, data: options.data }) })
   for (const { name, dir } of named) {
     mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
   }
+  if (mounted.length === 0) throw new BuildError('give --dataset, --store or --data: there is nothing to serve')
+  if (options.tokenFile !== undefined && stores.length === 0) {
+    throw new BuildError('--token-file means nothing without --store: what is published must be kept')
+  }
   return mounted
+}
+
+/** Opens a store, beginning it first from a dataset if there is nothing in it. */
+async function openStore(
+  dir: string,
+  dataset: string | undefined,
+  unnamed: boolean,
+  options: ServeArguments,
+): Promise<LivingDatabase> {
+  const storage = openLmdb(dir)
+  if (!LivingDatabase.existsIn(storage)) {
+    let source = dataset
+    if (source === undefined && unnamed && options.data !== undefined) {
+      source = await buildTemporary({ ...options, data: options.data })
+    }
+    if (source === undefined) throw new BuildError('the store is empty; --dataset says what to begin with', dir)
+    const from = source
+    const loaded = await withProgress(onProgress => loadDataset(from, onProgress))
+    await LivingDatabase.create(storage, loaded)
+    loaded.close()
+  }
+  const { history, fenceDays: days, fenceEntries: entries } = options
+  const living = await withProgress(onProgress =>
+    LivingDatabase.open(storage, { history, fence: { days, entries }, onProgress }),
+  )
+  if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), living.databaseId)) {
+    throw new DatasetError(storage.location, `it holds another database than ${dataset}`)
+  }
+  return living
+}
+
+async function databaseIdOf(dataset: string): Promise<Uint8Array> {
+  try {
+    return decodeManifest(await readFile(manifestPath(dataset))).databaseId
+  } catch (error) {
+    throw new DatasetError(manifestPath(dataset), (error as Error).message)
+  }
 }
 
 /** `NAME=DIR` or `DIR`. A directory whose own name has a `=` is given as `./a=b`. */
@@ -68,9 +133,22 @@ function parseMount(argument: string): { name: string | undefined; dir: string }
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
-  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, name } = options
+  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, expires, succeeds, name } =
+    options
   const out = join(parent, 'dataset')
-  const choices = { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, name, out }
+  const choices = {
+    data,
+    format,
+    recordBytes,
+    valueEncoding,
+    partitions,
+    maxValueBytes,
+    headroom,
+    expires,
+    succeeds,
+    name,
+    out,
+  }
   await withProgress(onProgress => buildDataset({ ...choices, onProgress }))
   return out
 }
@@ -79,7 +157,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
  * SIGTERM and SIGINT: nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1.
  * Installed before there is a server, for loading one takes a while and no signal may be lost.
  */
-function closeWhenAsked(running: () => FastifyInstance | undefined): void {
+function closeWhenAsked(running: () => FastifyInstance | undefined, afterwards: () => Promise<void>): void {
   closeWithGrace({ delay: 2 * DRAIN_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
     const app = running()
     if (app === undefined) {
@@ -90,6 +168,7 @@ function closeWhenAsked(running: () => FastifyInstance | undefined): void {
     else app.log.info(`closing: ${signal}`)
     setTimeout(() => app.server.closeAllConnections(), DRAIN_MILLISECONDS)
     await app.close()
+    await afterwards()
   })
 }
 

@@ -3,10 +3,11 @@
 // partitions give the event loop a turn each, for signals and for whatever else the process does.
 
 import { closeSync, openSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   DATABASE_ID_BYTES,
+  decodeManifest,
   encodeManifest,
   FINGERPRINT_BYTES,
   HASH_BYTES,
@@ -16,6 +17,7 @@ import {
   type RecordShape,
   SUITE_MERKLE_BLAKE3,
   toHex,
+  WireError,
   writeRecord,
 } from '@pirouette/protocol'
 import { type Core, type CoreError, type DatabaseHandle, type LayoutHandle, loadCore } from '@pirouette/wasm'
@@ -25,6 +27,9 @@ import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/ind
 import type { KeyedRecords } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
 import { readRecords, recordBytesView } from './memory.js'
+
+/** More records than this no layout has. */
+const MAX_HEADROOM = 2 ** 32 - 1
 
 export interface BuildOptions {
   /** the data file */
@@ -39,6 +44,12 @@ export interface BuildOptions {
   readonly partitions?: number | undefined
   /** keyed formats only: gives every record room for a value of this length, and a length of its own */
   readonly maxValueBytes?: number | undefined
+  /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
+  readonly headroom?: number | undefined
+  /** the manifest's expiry, seconds since 1970; default 0: none */
+  readonly expires?: number | undefined
+  /** file with the manifest this begins a new generation after: the same database, the next epoch */
+  readonly succeeds?: string | undefined
   /** what the database id is derived from; default: the manifest */
   readonly name?: string | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
@@ -118,6 +129,11 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 /** Options that would be without effect are refused: whoever gave them expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
   if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
+  if (options.succeeds !== undefined && options.name !== undefined) {
+    throw new BuildError('--name and --succeeds contradict each other: a successor keeps its database id')
+  }
+  if (options.headroom !== undefined) checkRange('headroom', options.headroom, 0, MAX_HEADROOM)
+  if (options.expires !== undefined) checkRange('expires', options.expires, 0, Number.MAX_SAFE_INTEGER)
   const pointless = (option: string) => new BuildError(`--${option} means nothing for ${format}`)
   if (format === 'bin') {
     if (options.valueEncoding !== undefined) throw pointless('value-encoding')
@@ -228,7 +244,9 @@ function allocate(
   recordBytes: number,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
-    const layout = core.planLayout(records, recordBytes, options.partitions)
+    const plan = core.planLayout(records + (options.headroom ?? 0), recordBytes, options.partitions)
+    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords)
+    plan.free()
     return { layout, database: core.newDatabase(layout) }
   } catch (error) {
     if ((error as CoreError).code !== 'layout') throw error
@@ -261,15 +279,33 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     ...shape,
     partitions,
     partitionRecords: layout.partitionRecords,
-    expires: 0,
+    expires: options.expires ?? 0,
     directoryBytes: directory.length,
     updateListBytes: 0,
     directoryHash: shape.keyed ? core.blake3(directory) : new Uint8Array(HASH_BYTES),
     updateListHash: new Uint8Array(HASH_BYTES),
+    updateRecordsHash: new Uint8Array(HASH_BYTES),
     previousManifest: new Uint8Array(HASH_BYTES),
     commitments,
     contentHashes,
   }
+  if (options.succeeds !== undefined) {
+    const bytes = await readFile(options.succeeds)
+    const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds)
+    return {
+      ...unnamed,
+      ...{ databaseId, generation: generation + 1, epoch: epoch + 1, previousManifest: core.blake3(bytes) },
+    }
+  }
   const seed = options.name === undefined ? encodeManifest(unnamed) : new TextEncoder().encode(options.name)
   return { ...unnamed, databaseId: core.databaseId(seed) }
+}
+
+function readSucceeded(bytes: Uint8Array, file: string): Manifest {
+  try {
+    return decodeManifest(bytes)
+  } catch (error) {
+    if (error instanceof WireError) throw new BuildError(`it is not a manifest: ${error.message}`, file)
+    throw error
+  }
 }

@@ -22,7 +22,7 @@ import { DatasetError } from './errors.js'
 import { readRecords, recordBytesView } from './memory.js'
 
 /** A file that clients may fetch under its hash. */
-export interface Blob {
+export interface BlobFile {
   readonly path: string
   readonly bytes: number
 }
@@ -33,8 +33,10 @@ export interface Dataset {
   readonly manifestBytes: Uint8Array
   /** hex */
   readonly manifestHash: string
+  /** the key directory's bytes; empty if keyless */
+  readonly directory: Uint8Array
   /** partitions and directory, by their hash in hex */
-  readonly blobs: ReadonlyMap<string, Blob>
+  readonly blobs: ReadonlyMap<string, BlobFile>
   readonly core: Core
   readonly database: DatabaseHandle
   /** gives the memory back; the dataset cannot be used afterwards */
@@ -48,7 +50,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   const manifest = parseManifest(dir, manifestBytes)
   const database = allocate(core, dir, manifest)
   try {
-    const blobs = new Map<string, Blob>()
+    const blobs = new Map<string, BlobFile>()
     for (let q = 0; q < manifest.partitions; q++) {
       loadPartition(core, database, dir, manifest, q)
       blobs.set(toHex(contentHash(manifest, q)), {
@@ -58,9 +60,10 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       onProgress?.({ stage: 'hashing', done: q + 1, total: manifest.partitions })
       await nextTurn()
     }
+    let directory: Uint8Array = new Uint8Array()
     if (manifest.keyed) {
       const path = blobPath(dir, manifest.directoryHash)
-      await checkDirectory(core, database, path, manifest)
+      directory = await checkDirectory(core, database, path, manifest)
       blobs.set(toHex(manifest.directoryHash), { path, bytes: manifest.directoryBytes })
     }
     checkPadding(core, database, dir, manifest)
@@ -68,6 +71,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       manifest,
       manifestBytes,
       manifestHash: toHex(core.blake3(manifestBytes)),
+      directory,
       blobs,
       core,
       database,
@@ -148,7 +152,12 @@ function openBlob(path: string, length: number): number {
 }
 
 /** The directory follows from the records' fingerprints; nothing in its file is believed. */
-async function checkDirectory(core: Core, database: DatabaseHandle, path: string, manifest: Manifest): Promise<void> {
+async function checkDirectory(
+  core: Core,
+  database: DatabaseHandle,
+  path: string,
+  manifest: Manifest,
+): Promise<Uint8Array> {
   const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
     throw new DatasetError(path, `cannot be read (${error.code})`)
   })
@@ -174,6 +183,7 @@ async function checkDirectory(core: Core, database: DatabaseHandle, path: string
     if ((error as CoreError).code !== 'directory') throw error
     throw new DatasetError(path, `the records have no directory: ${(error as Error).message}`)
   }
+  return bytes
 }
 
 /** The rest of the last partition belongs to no record and is zero. */

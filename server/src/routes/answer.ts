@@ -1,7 +1,15 @@
 // POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest and the batch alone: never
 // compressed, never chunked, not to be transformed on the way.
 
-import { maxBatch, queryBytes } from '@pirouette/protocol'
+import {
+  entryBytes,
+  HEADER_BYTES,
+  MAX_PARTITIONS,
+  type Manifest,
+  maxBatch,
+  OFFSET_BYTES,
+  queryBytes,
+} from '@pirouette/protocol'
 import type { FastifyRequest } from 'fastify'
 import { answerQuery } from '../answer.js'
 import type { Epochs } from '../epochs.js'
@@ -11,6 +19,8 @@ import type { Routes } from './types.js'
 
 export interface AnswerOptions {
   readonly epochs: Epochs
+  /** partitions may be added */
+  readonly living: boolean
   readonly readiness: Readiness
   /** configuration of @fastify/rate-limit for this route */
   readonly rateLimit: object | undefined
@@ -18,10 +28,9 @@ export interface AnswerOptions {
   readonly onTrap: (error: Error) => void
 }
 
-export function answerRoute(app: Routes, { epochs, readiness, rateLimit, onTrap }: AnswerOptions): void {
-  const { manifest } = epochs.newest
+export function answerRoute(app: Routes, { epochs, living, readiness, rateLimit, onTrap }: AnswerOptions): void {
   const options = {
-    bodyLimit: queryBytes(manifest, maxBatch(manifest)),
+    bodyLimit: longestQuery(epochs.newest.manifest, living),
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: async (request: FastifyRequest) => {
@@ -52,6 +61,13 @@ export function answerRoute(app: Routes, { epochs, readiness, rateLimit, onTrap 
       throw error
     }
   }
+}
+
+/** In bytes. With more partitions a batch has fewer queries, so that the longest query can be told for any Q. */
+function longestQuery(manifest: Manifest, living: boolean): number {
+  if (!living) return queryBytes(manifest, maxBatch(manifest))
+  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / entryBytes(manifest)))
+  return HEADER_BYTES + OFFSET_BYTES * offsets
 }
 
 /** WebAssembly's own error class, which Node's types do not know. */

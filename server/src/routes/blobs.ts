@@ -1,19 +1,17 @@
-// GET /v1/blobs/<hash>: a partition or the key directory, from its file. What lies under a hash never changes, so it
+// GET /v1/blobs/<hash>: a partition, the key directory or an update list. What lies under a hash never changes, so it
 // may be cached for ever, and the hash is its strong ETag. One range a request (RFC 9110 §14); a request for several
 // gets the whole.
 
-import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Blob } from '../dataset/load.js'
-import type { Epochs } from '../epochs.js'
+import type { Blob, Epochs } from '../epochs.js'
 import { Refusal } from '../refusal.js'
 import type { Routes } from './types.js'
 
 export function blobRoute(app: Routes, epochs: Epochs): void {
   app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
     const { hash } = request.params
-    const blob = epochs.findBlob(hash)
+    const blob = await epochs.findBlob(hash)
     if (blob === undefined) throw new Refusal('not_found', 'there is no blob of that hash')
     return sendBlob(request, reply, blob, `"${hash}"`)
   })
@@ -39,9 +37,7 @@ async function sendBlob(request: FastifyRequest, reply: FastifyReply, blob: Blob
   reply.header('content-length', last - first + 1).type('application/octet-stream')
   // For no payload at all, Fastify's HEAD would say that the length is 0.
   if (request.method === 'HEAD') return reply.send(Readable.from([]))
-  // Opened before the reply begins, so that a file that is gone becomes an error reply. The stream closes it.
-  const file = await open(blob.path)
-  return reply.send(file.createReadStream({ start: first, end: last }))
+  return reply.send(await blob.open(first, last))
 }
 
 /** Whether an If-None-Match names this blob. Weak tags match too (RFC 9110 §13.1.2). */

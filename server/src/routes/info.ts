@@ -3,17 +3,24 @@
 import { FORMAT, type Info } from '@pirouette/protocol'
 import { InfoSchema } from '@pirouette/protocol/schemas'
 import type { Epochs } from '../epochs.js'
+import type { LivingDatabase } from '../living/database.js'
 import { SOFTWARE } from '../version.js'
 import type { Routes } from './types.js'
 
-export function infoRoute(app: Routes, epochs: Epochs): void {
+export function infoRoute(app: Routes, epochs: Epochs, living: LivingDatabase | undefined): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
     const info: Info = {
       format: FORMAT,
       software: SOFTWARE,
       epochs: epochs.list(),
-      offers: { proofs: ['merkle'], updates: [], push: false },
-      signatures: [],
+      offers: {
+        proofs: ['merkle'],
+        updates: living === undefined ? [] : ['delta'],
+        push: living !== undefined,
+        fence: living !== undefined,
+        history: living?.history ?? 0,
+      },
+      signatures: living?.signatures() ?? [],
     }
     return reply.header('cache-control', 'no-store').send(info as never)
   })

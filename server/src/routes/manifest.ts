@@ -1,8 +1,8 @@
-// GET /v1/manifest: the newest manifest, or the one of a generation and epoch.
+// GET /v1/manifest: the newest manifest, or the one of a generation and epoch. GET /v1/manifests: those since an epoch.
 
-import { ManifestQuerySchema } from '@pirouette/protocol/schemas'
+import { ManifestQuerySchema, ManifestsQuerySchema } from '@pirouette/protocol/schemas'
 import type { Epochs } from '../epochs.js'
-import { Refusal } from '../refusal.js'
+import { epochUnknown, Refusal } from '../refusal.js'
 import type { Routes } from './types.js'
 
 export function manifestRoute(app: Routes, epochs: Epochs): void {
@@ -11,8 +11,16 @@ export function manifestRoute(app: Routes, epochs: Epochs): void {
     if ((generation === undefined) !== (epoch === undefined)) {
       throw new Refusal('bad_request', 'generation and epoch are given together or not at all')
     }
-    const dataset = generation === undefined || epoch === undefined ? epochs.newest : epochs.find(generation, epoch)
-    if (dataset === undefined) throw new Refusal('epoch_unknown', 'this server has no such generation and epoch')
-    return reply.header('cache-control', 'no-store').type('application/octet-stream').send(dataset.manifestBytes)
+    const { newest } = epochs
+    const bytes =
+      generation === undefined || epoch === undefined ? newest.manifestBytes : epochs.manifestOf(generation, epoch)
+    if (bytes === undefined) throw epochUnknown(newest.manifest)
+    return reply.header('cache-control', 'no-store').type('application/octet-stream').send(bytes)
+  })
+
+  app.get('/v1/manifests', { schema: { querystring: ManifestsQuerySchema } }, async (request, reply) => {
+    const chain = epochs.since(request.query.since)
+    if (chain === undefined) throw epochUnknown(epochs.newest.manifest)
+    return reply.header('cache-control', 'no-store').type('application/octet-stream').send(chain)
   })
 }

@@ -62,6 +62,7 @@ function dataset(
     updateListBytes: 0,
     directoryHash: shape.keyed ? hash(directory) : zero,
     updateListHash: zero,
+    updateRecordsHash: zero,
     previousManifest: zero,
     commitments: database.commitments,
     contentHashes: database.contentHashes,

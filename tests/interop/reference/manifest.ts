@@ -1,4 +1,4 @@
-// docs/protocol.md, Manifest: its 168 bytes and the pairs of hashes after them.
+// docs/protocol.md, Manifest: its 200 bytes and the pairs of hashes after them.
 
 import { isZero, Reader, Writer } from './bytes.js'
 import { checkLayout, type Layout } from './layout.js'
@@ -15,6 +15,7 @@ export interface Manifest extends Layout {
   readonly updateListBytes: number
   readonly directoryHash: Uint8Array
   readonly updateListHash: Uint8Array
+  readonly updateRecordsHash: Uint8Array
   readonly previousManifest: Uint8Array
   /** one a partition */
   readonly commitments: readonly Uint8Array[]
@@ -40,7 +41,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u64(manifest.expires)
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
-    .put(manifest.directoryHash, manifest.updateListHash, manifest.previousManifest)
+    .put(manifest.directoryHash, manifest.updateListHash, manifest.updateRecordsHash, manifest.previousManifest)
   manifest.commitments.forEach((commitment, q) => void writer.put(commitment, manifest.contentHashes[q]!))
   return writer.bytes()
 }
@@ -65,19 +66,26 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const updateListBytes = reader.u32()
   const directoryHash = reader.take(32)
   const updateListHash = reader.take(32)
+  const updateRecordsHash = reader.take(32)
   const previousManifest = reader.take(32)
 
   checkLayout({ records, recordBytes, partitions, partitionRecords })
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
   reader.end()
 
-  if (generation < 1 || epoch < 1) throw new Error('generations and epochs count from 1')
+  if (generation < 1 || epoch < generation) throw new Error('epochs count from 1 and on through generations')
   if (recordBytes !== 16 * Number(keyed) + 2 * Number(variable) + valueBytes) throw new Error('wrong ℓ')
   if (!keyed && !(directoryBytes === 0 && isZero(directoryHash))) throw new Error('a directory without keys')
   if (keyed && directoryBytes === 0) throw new Error('keys without a directory')
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
-  if (epoch === 1 && !isZero(previousManifest)) throw new Error('a manifest before the first')
-  if (updateListBytes === 0 && !isZero(updateListHash)) throw new Error('the hash of no update list')
+  if ((epoch === 1) !== isZero(previousManifest)) throw new Error('all but the first name the manifest before')
+  if (updateListBytes === 0) {
+    if (!isZero(updateListHash) || !isZero(updateRecordsHash)) throw new Error('the hash of no update list')
+    if (generation === 1 && epoch > 1) throw new Error('nothing leads to this epoch')
+  } else {
+    if (epoch === 1) throw new Error('an update list in the first epoch')
+    if (updateListBytes < 40 || isZero(updateListHash)) throw new Error('an update list that is none')
+  }
   return {
     databaseId,
     generation,
@@ -94,6 +102,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     updateListBytes,
     directoryHash,
     updateListHash,
+    updateRecordsHash,
     previousManifest,
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),

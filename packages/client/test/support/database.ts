@@ -87,10 +87,18 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     updateListBytes: 0,
     directoryHash: directoryBlob ? core.blake3(directoryBlob) : ZERO,
     updateListHash: ZERO,
+    updateRecordsHash: ZERO,
     previousManifest: ZERO,
     commitments: perPartition(q => handle.commitment(q)),
     contentHashes: perPartition(q => handle.contentHash(q)),
     ...contents.manifest,
   }
   return { contents, manifest, manifestBytes: encodeManifest(manifest), blobs, byIndex, handle }
+}
+
+/** Manifest fields of a later epoch: it has a predecessor, and within the first generation a list that leads to it. */
+export function later(epoch: number, generation = 1): Partial<Manifest> {
+  const previousManifest = new Uint8Array(32).fill(1)
+  const list = { updateListBytes: 40, updateListHash: new Uint8Array(32).fill(2) }
+  return { epoch, generation, previousManifest, ...(generation === 1 && list) }
 }

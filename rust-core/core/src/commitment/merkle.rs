@@ -6,10 +6,10 @@
 
 use std::sync::OnceLock;
 
-use super::{COMMITMENT_BYTES, VectorCommitment};
+use super::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
 use crate::layout::Layout;
 
-const DIGEST_BYTES: usize = 32;
+const DIGEST_BYTES: usize = CELL_BYTES;
 const LEAF_CONTEXT: &str = "pirouette 2026-11 merkle leaf v1";
 const NODE_CONTEXT: &str = "pirouette 2026-11 merkle node v1";
 
@@ -91,14 +91,14 @@ impl VectorCommitment for Merkle {
         auxiliary.last_chunk().copied().unwrap_or_default()
     }
 
-    fn open(layout: &Layout, auxiliary: &[u8], offset: usize, proof: &mut [u8]) {
-        let mut rest = auxiliary;
-        let mut index = offset;
-        for (width, sibling) in widths(layout).zip(proof.chunks_exact_mut(DIGEST_BYTES)) {
-            let (level, above) = rest.split_at(width * DIGEST_BYTES);
-            sibling.copy_from_slice(&digest_at(level, index ^ 1));
-            (rest, index) = (above, index >> 1);
-        }
+    fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>> {
+        let mut start = 0;
+        widths(layout).take(layout.depth() as usize).enumerate().map(move |(level, width)| {
+            let sibling = (offset >> level) ^ 1;
+            let cell = (sibling < width).then_some(start + sibling);
+            start += width;
+            cell
+        })
     }
 
     fn verify(
@@ -118,16 +118,24 @@ impl VectorCommitment for Merkle {
         blake3::Hash::from(digest) == blake3::Hash::from(*commitment) && lengths
     }
 
-    fn update(layout: &Layout, auxiliary: &mut [u8], offset: usize, record: &[u8]) {
-        let mut rest = auxiliary;
+    fn update(
+        layout: &Layout,
+        auxiliary: &mut [u8],
+        offset: usize,
+        record: &[u8],
+        overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
+    ) {
+        let (cells, _) = auxiliary.as_chunks_mut::<CELL_BYTES>();
+        let mut start = 0;
         let mut index = offset;
         let mut digest = leaf(record);
         for width in widths(layout) {
-            let (level, above) = rest.split_at_mut(width * DIGEST_BYTES);
-            level[index * DIGEST_BYTES..][..DIGEST_BYTES].copy_from_slice(&digest);
-            let pair = index & !1;
-            digest = node(&join(&digest_at(level, pair), &digest_at(level, pair + 1)));
-            (rest, index) = (above, index >> 1);
+            let level = &mut cells[start..start + width];
+            overwriting(start + index, &level[index]);
+            level[index] = digest;
+            let (left, right) = (index & !1, index | 1);
+            digest = node(&join(&level[left], level.get(right).unwrap_or(&[0; CELL_BYTES])));
+            (start, index) = (start + width, index >> 1);
         }
     }
 }
@@ -215,7 +223,10 @@ mod tests {
             for (offset, record) in edits {
                 let offset = offset % records;
                 partition[offset * 4..][..4].copy_from_slice(&record);
-                Merkle::update(&layout, &mut updated, offset, &record);
+                let before = updated.clone();
+                Merkle::update(&layout, &mut updated, offset, &record, &mut |cell, old| {
+                    assert_eq!(&before[cell * CELL_BYTES..][..CELL_BYTES], old);
+                });
             }
             prop_assert_eq!(updated, tree(&layout, &partition));
         }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::recon::Effect;
 
-const KIND: [u8; 4] = *b"PIRe";
+pub(super) const KIND: [u8; 4] = *b"PIRe";
 
 impl Effect {
     /// Bytes for the journal. Secret: they tell what was asked.

@@ -6,13 +6,18 @@
 //! | [`partial`] | `PIRb` | a hint in the making, after some of its partitions |
 //! | [`checkpoint`] | `PIRc` | a whole hint: permutations and parities |
 //! | [`pending`] | `PIRp` | a batch whose vectors have been, or may have been, sent |
-//! | [`effect`] | `PIRe` | what applying a batch changed; a journal of them follows a checkpoint |
+//! | [`effect`] | `PIRe` | what applying a batch changed |
+//! | [`update`] | `PIRu` | what an epoch changed |
+//!
+//! A journal of effects and updates follows a checkpoint.
 
 pub mod checkpoint;
 pub mod effect;
 mod frame;
+pub mod journal;
 pub mod partial;
 pub mod pending;
+pub mod update;
 
 /// Bytes of what a checkpoint is bound to: the hash of the manifest it was made under.
 pub const BINDING_BYTES: usize = 32;

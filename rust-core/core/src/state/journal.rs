@@ -1,0 +1,19 @@
+//! A journal entry is an effect or an update; both bring a hint from one version to the next.
+
+use super::{effect, update};
+use crate::error::Error;
+use crate::hint::Hint;
+use crate::recon::{self, Effect};
+use crate::update::{HintUpdate, update_hint};
+
+/// Applies the next entry of a journal.
+///
+/// # Errors
+/// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
+pub fn replay(hint: &mut Hint, entry: &[u8]) -> Result<(), Error> {
+    match entry.first_chunk() {
+        Some(&effect::KIND) => recon::replay(hint, &Effect::decode(entry, hint.layout())?),
+        Some(&update::KIND) => update_hint(hint, None, &HintUpdate::decode(entry, hint.layout())?),
+        _ => Err(Error::State("foreign: neither an effect nor an update")),
+    }
+}

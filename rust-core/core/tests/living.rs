@@ -1,0 +1,383 @@
+//! A living database (papers: TAPIR §5.2, Fig. 6): servers that touch only what changed, hints, directories, pending
+//! batches and half-made hints that follow, against a plain map and against building everything anew.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{builder, database, finish, receive};
+use pirouette_core::answer::Database;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::directory::Directory;
+use pirouette_core::epoch::{Operation, Reason, apply};
+use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::key::fingerprint;
+use pirouette_core::layout::Layout;
+use pirouette_core::query::{Pending, Role, query};
+use pirouette_core::random::{ChaCha, Uniform};
+use pirouette_core::recon::{recon, verify};
+use pirouette_core::state::journal::replay;
+use pirouette_core::update::{HintUpdate, UpdateList, update_builder, update_hint};
+use proptest::prelude::*;
+
+const RECORD_BYTES: usize = 20;
+
+fn print_of(key: u16) -> [u8; 16] {
+    fingerprint(&key.to_le_bytes())
+}
+
+/// A stored record: fingerprint and a four-byte value.
+fn record(key: u16, value: u32) -> Vec<u8> {
+    [print_of(key).as_slice(), &value.to_le_bytes()].concat()
+}
+
+/// What a recovered record says about a key.
+fn read(key: u16, record: &[u8]) -> Option<u32> {
+    record.starts_with(&print_of(key)).then(|| u32::from_le_bytes(record[16..].try_into().unwrap()))
+}
+
+fn commitments(database: &Database<Merkle>) -> Vec<u8> {
+    (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
+}
+
+fn content_hashes(database: &Database<Merkle>) -> Vec<u8> {
+    (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
+}
+
+/// A server of a keyed database, and the plain map it stands for.
+struct World {
+    database: Database<Merkle>,
+    directory: Directory,
+    model: BTreeMap<u16, u32>,
+}
+
+impl World {
+    fn new(keys: u16, partitions: u64) -> Self {
+        let prints: Vec<u8> = (0..keys).flat_map(print_of).collect();
+        let directory = Directory::build(&prints).unwrap();
+        let layout = Layout::plan(u64::from(keys), RECORD_BYTES as u64, Some(partitions)).unwrap();
+        let mut content = vec![0; layout.records() * RECORD_BYTES];
+        for (key, index) in directory.indices(&prints, u32::from(keys)).unwrap().into_iter().enumerate() {
+            content[index as usize * RECORD_BYTES..][..RECORD_BYTES].copy_from_slice(&record(key as u16, 7));
+        }
+        World {
+            database: database::<Merkle>(layout, &content),
+            directory,
+            model: (0..keys).map(|key| (key, 7)).collect(),
+        }
+    }
+
+    fn index(&self, key: u16) -> u32 {
+        self.directory.index(&print_of(key), self.database.layout().records() as u32).unwrap()
+    }
+
+    /// A valid batch that touches each key at most once, from choices that need not be valid.
+    fn step(&mut self, choices: &[(u16, u32)]) -> UpdateList {
+        let mut batch: Vec<(u16, Option<Vec<u8>>, bool)> = Vec::new();
+        for &(key, value) in choices {
+            if batch.iter().any(|(other, ..)| *other == key) {
+                continue;
+            }
+            let exists = self.model.contains_key(&key);
+            if exists && value % 3 == 0 {
+                self.model.remove(&key);
+                batch.push((key, None, true));
+            } else {
+                self.model.insert(key, value);
+                batch.push((key, Some(record(key, value)), exists));
+            }
+        }
+        let prints: Vec<[u8; 16]> = batch.iter().map(|(key, ..)| print_of(*key)).collect();
+        let operations: Vec<Operation> = batch
+            .iter()
+            .zip(&prints)
+            .map(|((_, record, exists), print)| match record {
+                None => Operation::DeleteKey(print),
+                Some(record) if *exists => Operation::EditKey(record),
+                Some(record) => Operation::Add(record),
+            })
+            .collect();
+        let epoch = apply(&mut self.database, Some(&self.directory), &operations).unwrap();
+        self.directory = epoch.directory.unwrap();
+        epoch.list
+    }
+
+    fn hint(&mut self, entropy: u8) -> Hint {
+        let mut builder = builder(&self.database, [entropy; 32]);
+        fold_missing(&mut builder, &mut self.database);
+        builder.finish().map_err(|(error, _)| error).unwrap()
+    }
+
+    /// Everything recomputed from the records alone: nothing is stale.
+    fn assert_consistent(&mut self) {
+        let fresh = database::<Merkle>(*self.database.layout(), self.database.records_mut());
+        assert_eq!(commitments(&fresh), commitments(&self.database));
+        assert_eq!(content_hashes(&fresh), content_hashes(&self.database));
+        for (&key, &value) in &self.model {
+            assert_eq!(self.database.record(self.index(key) as usize).unwrap(), record(key, value));
+        }
+    }
+}
+
+fn fold_missing(builder: &mut HintBuilder, database: &mut Database<Merkle>) {
+    let records = database.records_mut().to_vec();
+    for q in 0..database.layout().partitions() {
+        if !builder.is_folded(q).unwrap() {
+            receive(builder, 0, q, &records);
+            assert!(builder.fold(0).unwrap());
+        }
+    }
+}
+
+/// Decodes as a client does, from the list's bytes and the layouts of two manifests.
+fn received(list: &UpdateList, before: Layout) -> UpdateList {
+    UpdateList::decode(list.bytes(), before, *list.after()).unwrap()
+}
+
+fn follow(hint: &mut Hint, pending: Option<&mut Pending>, world: &World, list: &UpdateList, entropy: u8) {
+    // As a journal replays it, in another tab or after a crash.
+    let stored = HintUpdate::new(hint, received(list, *hint.layout()), [entropy; 32]).encode();
+    let update = HintUpdate::decode(&stored, hint.layout()).unwrap();
+    assert!((0..stored.len()).step_by(7).all(|cut| HintUpdate::decode(&stored[..cut], hint.layout()).is_err()));
+    match pending {
+        None => replay(hint, &stored).unwrap(),
+        some => update_hint(hint, some, &update).unwrap(),
+    }
+    assert!(replay(hint, &stored).is_err(), "applied once");
+    hint.rebind(&commitments(&world.database)).unwrap();
+}
+
+fn lookups(world: &World, hint: &mut Hint, keys: &[u16], entropy: u64) {
+    let indices: Vec<u32> = keys.iter().map(|&key| world.index(key)).collect();
+    let pending = query(hint, &indices, &mut ChaCha::new(&[9; 32], entropy)).unwrap();
+    let records = finish(&world.database, hint, pending);
+    for (record, key) in records.chunks_exact(RECORD_BYTES).zip(keys) {
+        assert_eq!(read(*key, record), world.model.get(key).copied(), "key {key}");
+    }
+}
+
+fn choices() -> impl Strategy<Value = Vec<(u16, u32)>> {
+    prop::collection::vec((0u16..90, any::<u32>()), 0..25)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Pitfalls 15, 16 and 17, against a plain map; and a long-lived client's directory is the server's, byte for byte.
+    #[test]
+    fn servers_and_long_lived_clients_follow_every_update(
+        keys in 1u16..40, partitions in 1u64..6, epochs in prop::collection::vec(choices(), 1..8),
+    ) {
+        let mut world = World::new(keys, partitions);
+        let mut hint = world.hint(1);
+        let mut directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
+        for (number, choices) in epochs.iter().enumerate() {
+            let before = *hint.layout();
+            let list = world.step(choices);
+            directory = directory.updated(&received(&list, before)).unwrap();
+            prop_assert_eq!(directory.encode(), world.directory.encode());
+            follow(&mut hint, None, &world, &list, number as u8);
+            world.assert_consistent();
+            let every: Vec<u16> = (0..90).collect();
+            for (batch, keys) in every.chunks(3).enumerate() {
+                lookups(&world, &mut hint, keys, (number * 100 + batch) as u64);
+            }
+        }
+        let mut fresh = world.hint(2);
+        lookups(&world, &mut fresh, &(0..60).collect::<Vec<_>>(), 1);
+    }
+
+    /// Point 7: a pending batch goes on through updates, partitions opening included. Its old entries stay, its records
+    /// are the new epoch's at the same indices, and the hint it leaves behind is whole.
+    #[test]
+    fn a_pending_batch_goes_on_through_updates(
+        keys in 1u16..30, partitions in 1u64..4, asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        epochs in prop::collection::vec(choices(), 1..4), answered: bool,
+    ) {
+        let mut world = World::new(keys, partitions);
+        let mut hint = world.hint(3);
+        let indices: Vec<u32> = asked.iter().map(|index| index.index(usize::from(keys)) as u32).collect();
+        let mut pending = query(&mut hint, &indices, &mut ChaCha::new(&[4; 32], 0)).unwrap();
+        let sent = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
+        if answered {
+            // One answer has come and was verified when the update arrives: it belongs to the old epoch.
+            let answer = world.database.answer(&sent[0]).unwrap();
+            prop_assert!(verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer).unwrap());
+        }
+        let q_before = hint.layout().partitions();
+        for (number, choices) in epochs.iter().enumerate() {
+            let list = world.step(choices);
+            follow(&mut hint, Some(&mut pending), &world, &list, number as u8);
+            pending = Pending::decode(&pending.encode(hint.layout()), &hint).unwrap();
+        }
+        let q_after = hint.layout().partitions();
+        for (role, sent) in [Role::Retrieve, Role::Refresh].into_iter().zip(&sent) {
+            let extended = pending.vectors(role);
+            for (old, new) in sent.chunks_exact(2 * q_before).zip(extended.chunks_exact(2 * q_after)) {
+                prop_assert_eq!(old, &new[..2 * q_before]);
+            }
+        }
+        let (_, pending) = recon(&mut hint, pending).err().unwrap(); // nothing of the old epoch counts
+        let records = finish(&world.database, &mut hint, pending);
+        for (recovered, &index) in records.chunks_exact(RECORD_BYTES).zip(&indices) {
+            prop_assert_eq!(recovered, world.database.record(index as usize).unwrap());
+        }
+        for batch in 0..30 {
+            lookups(&world, &mut hint, &[batch * 3, batch * 3 + 1, batch * 3 + 2], 50 + u64::from(batch));
+        }
+    }
+
+    /// Also while the offline phase is half done.
+    #[test]
+    fn a_half_made_hint_follows_updates(
+        keys in 1u16..40, partitions in 1u64..6, folded in any::<prop::sample::Index>(), epochs in prop::collection::vec(choices(), 1..4),
+    ) {
+        let mut world = World::new(keys, partitions);
+        let mut half = builder(&world.database, [5; 32]);
+        let records = world.database.records_mut().to_vec();
+        let folded = folded.index(partitions as usize + 1);
+        for q in 0..folded {
+            receive(&mut half, 1, q, &records);
+            prop_assert!(half.fold(1).unwrap());
+        }
+        if folded < partitions as usize {
+            half.begin(0, folded).unwrap(); // a download under way
+        }
+        let mut before = *world.database.layout();
+        for choices in &epochs {
+            let list = world.step(choices);
+            update_builder(&mut half, &received(&list, before), &commitments(&world.database), &content_hashes(&world.database)).unwrap();
+            before = *world.database.layout();
+        }
+        fold_missing(&mut half, &mut world.database);
+        let mut hint = half.finish().map_err(|(error, _)| error).unwrap();
+        for batch in 0..30 {
+            lookups(&world, &mut hint, &[batch * 3, batch * 3 + 1, batch * 3 + 2], u64::from(batch));
+        }
+    }
+
+    /// Servers stay answerable at the epoch before: clients that have not followed yet lose no lookup.
+    #[test]
+    fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, first in choices(), second in choices()) {
+        let mut world = World::new(keys, partitions);
+        world.step(&first);
+        let old = database::<Merkle>(*world.database.layout(), world.database.records_mut());
+        world.step(&second);
+        let layout = *old.layout();
+        let mut source = ChaCha::new(&[6; 32], 0);
+        for _ in 0..40 {
+            let vectors: Vec<u8> = (0..layout.partitions())
+                .flat_map(|_| (source.below(layout.partition_records() as u32) as u16).to_le_bytes())
+                .collect();
+            prop_assert_eq!(world.database.answer_previous(&vectors).unwrap(), old.answer(&vectors).unwrap());
+        }
+    }
+
+    #[test]
+    fn only_the_list_of_this_step_is_read(choices in choices(), at in any::<prop::sample::Index>(), flip in 1u8..) {
+        let mut world = World::new(20, 3);
+        let before = *world.database.layout();
+        let list = world.step(&choices);
+        let mut changed = list.bytes().to_vec();
+        let position = at.index(changed.len());
+        changed[position] ^= flip;
+        if let Ok(read) = UpdateList::decode(&changed, before, *list.after()) {
+            prop_assert_eq!(read.bytes(), &changed[..]);
+            prop_assert!(position >= 40, "the header is fixed by the two layouts");
+        }
+        prop_assert!(UpdateList::decode(&list.bytes()[..position], before, *list.after()).map_or(true, |short| short.bytes().len() == position));
+        prop_assert!(UpdateList::decode(list.bytes(), *list.after(), before).is_err() || before == *list.after());
+    }
+}
+
+#[test]
+fn a_batch_is_refused_whole_at_its_first_impossible_operation() {
+    let mut world = World::new(10, 2);
+    let untouched = world.database.records_mut().to_vec();
+    let (first, again, missing) = (record(50, 1), record(3, 2), record(60, 3));
+    let cases: [(Operation, Reason); 6] = [
+        (Operation::Add(&again), Reason::Exists),
+        (Operation::Add(&first), Reason::Exists),
+        (Operation::EditKey(&missing), Reason::Missing),
+        (Operation::DeleteKey(&print_of(60)), Reason::Missing),
+        (Operation::Add(&[0; RECORD_BYTES]), Reason::Malformed),
+        (Operation::EditIndex(0, &again), Reason::Malformed),
+    ];
+    for (operation, reason) in cases {
+        let refused =
+            apply(&mut world.database, Some(&world.directory), &[Operation::Add(&first), operation]).err().unwrap();
+        assert_eq!((refused.operation, refused.reason), (1, reason));
+        assert_eq!(world.database.records_mut(), untouched);
+    }
+    world.assert_consistent();
+}
+
+/// ⚑ Point 7: a deleted slot is zeroed and reused only from the next epoch; then the lowest first.
+#[test]
+fn deleted_slots_are_reused_from_the_next_epoch_on() {
+    let mut world = World::new(10, 2);
+    let (slot, three) = (world.index(3), print_of(3));
+    let (new, again) = (record(70, 1), record(3, 5));
+    let batch = [Operation::DeleteKey(&three), Operation::Add(&new), Operation::Add(&again)];
+    let epoch = apply(&mut world.database, Some(&world.directory), &batch).unwrap();
+    world.directory = epoch.directory.unwrap();
+    assert!(world.database.record(slot as usize).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!((world.index(70), world.index(3)), (10, 11), "not into the slot that this batch emptied");
+
+    let later = record(80, 2);
+    let epoch = apply(&mut world.database, Some(&world.directory), &[Operation::Add(&later)]).unwrap();
+    world.directory = epoch.directory.unwrap();
+    assert_eq!(world.index(80), slot);
+}
+
+/// One batch may delete a key and add it again, and its new slot may lie below the old one.
+#[test]
+fn a_key_deleted_and_added_again_in_one_batch_is_found() {
+    for key in 0..10 {
+        for freed in (0..10).filter(|&freed| freed != key) {
+            let mut world = World::new(10, 2);
+            world.step(&[(freed, 3)]); // 3: deleted
+            let (print, again) = (print_of(key), record(key, 5));
+            let batch = [Operation::DeleteKey(&print), Operation::Add(&again)];
+            let epoch = apply(&mut world.database, Some(&world.directory), &batch).unwrap();
+            let directory = epoch.directory.unwrap();
+            let index = directory.index(&print, world.database.layout().records() as u32).unwrap();
+            assert_eq!(world.database.record(index as usize).unwrap(), again, "{key} into the slot of {freed}");
+        }
+    }
+}
+
+#[test]
+fn keyless_databases_are_updated_by_index() {
+    let layout = Layout::new(5, 4, 2, 3).unwrap();
+    let mut database = database::<Merkle>(layout, &(0..20).collect::<Vec<u8>>());
+    let batch = [
+        Operation::EditIndex(1, &[9; 4]),
+        Operation::Add(&[8; 4]),
+        Operation::Add(&[7; 4]),
+        Operation::EditIndex(6, &[6; 4]),
+        Operation::DeleteIndex(0),
+    ];
+    let list = apply(&mut database, None, &batch).unwrap().list;
+    assert_eq!((database.layout().records(), database.layout().partitions()), (7, 3));
+    for (index, record) in [(0, [0; 4]), (1, [9; 4]), (5, [8; 4]), (6, [6; 4])] {
+        assert_eq!(database.record(index).unwrap(), record);
+    }
+    assert_eq!(list.entries().map(|entry| entry.index).collect::<Vec<_>>(), [0, 1, 5, 6]);
+    for (operation, reason) in [
+        (Operation::EditIndex(7, &[1; 4]), Reason::Missing),
+        (Operation::DeleteIndex(7), Reason::Missing),
+        (Operation::DeleteKey(&[1; 16]), Reason::Malformed),
+        (Operation::EditIndex(0, &[1; 3]), Reason::Malformed),
+    ] {
+        assert_eq!(apply(&mut database, None, &[operation]).err().map(|refused| refused.reason), Some(reason));
+    }
+}
+
+/// An update costs 5 + ℓ bytes; the paper's 83 B at ℓ = 32 become 37.
+#[test]
+fn an_update_costs_its_record_and_five_bytes() {
+    let mut world = World::new(50, 4);
+    let choices: Vec<(u16, u32)> = (0..20).map(|key| (key, 1)).collect();
+    assert_eq!(world.step(&choices).bytes().len(), 40 + 20 * (5 + RECORD_BYTES));
+}

@@ -1,0 +1,224 @@
+//! The server half: databases, batches, building directories; and what only tests of the whole need.
+
+use js_sys::{Error as JsError, Reflect};
+use pirouette_core::answer::Database;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::directory::Directory;
+use pirouette_core::epoch::{self, Operation, Reason};
+use pirouette_core::error::Error;
+use pirouette_core::{key, permutation};
+use wasm_bindgen::prelude::*;
+
+use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, thrown};
+
+/// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
+///
+/// # Errors
+/// `index`, if the ends are not ascending within `keys`.
+#[wasm_bindgen]
+pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Outcome<Vec<u8>> {
+    key::fingerprints(keys, ends).map_err(thrown)
+}
+
+/// 16 bytes.
+#[wasm_bindgen(js_name = databaseId)]
+pub fn database_id(seed: &[u8]) -> Vec<u8> {
+    key::database_id(seed).to_vec()
+}
+
+/// The permutation entries (u16) of all partitions under a seed, for test vectors.
+///
+/// # Errors
+/// `length`, if the entropy is not 32 bytes.
+#[wasm_bindgen(js_name = hazmatPermutations)]
+pub fn hazmat_permutations(layout: &LayoutHandle, entropy: &[u8]) -> Outcome<Vec<u16>> {
+    let entropy = exactly("entropy", entropy).map_err(thrown)?;
+    let permutations = permutation::Permutations::from_entropy(&layout.0, &entropy);
+    Ok((0..layout.0.partitions()).flat_map(|q| permutations.of(q).to_vec()).collect())
+}
+
+#[wasm_bindgen]
+impl DirectoryHandle {
+    /// Of distinct fingerprints, 16 bytes each.
+    ///
+    /// # Errors
+    /// `directory`.
+    pub fn build(fingerprints: &[u8]) -> Outcome<DirectoryHandle> {
+        Directory::build(fingerprints).map(DirectoryHandle).map_err(thrown)
+    }
+}
+
+/// The server half.
+#[wasm_bindgen]
+pub struct DatabaseHandle(Database<Merkle>);
+
+#[wasm_bindgen]
+impl DatabaseHandle {
+    /// An all-zero database.
+    ///
+    /// # Errors
+    /// `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(layout: &LayoutHandle) -> Outcome<DatabaseHandle> {
+        Database::new(layout.0).map(DatabaseHandle).map_err(thrown)
+    }
+
+    /// Address of the Q·M·ℓ bytes of records.
+    #[wasm_bindgen(js_name = recordsPointer)]
+    pub fn records_pointer(&mut self) -> usize {
+        self.0.records_mut().as_ptr() as usize
+    }
+
+    /// Hashes a partition as it stands.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn commit(&mut self, partition: usize) -> Outcome<()> {
+        self.0.commit(partition).map_err(thrown)
+    }
+
+    /// 32 bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    pub fn commitment(&self, partition: usize) -> Outcome<Vec<u8>> {
+        self.0.commitment(partition).map(|digest| digest.to_vec()).map_err(thrown)
+    }
+
+    /// 32 bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = contentHash)]
+    pub fn content_hash(&self, partition: usize) -> Outcome<Vec<u8>> {
+        self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
+    }
+
+    /// Answers count·Q offsets.
+    ///
+    /// # Errors
+    /// `length`, `index`, `phase`.
+    pub fn answer(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
+        self.0.answer(vectors).map_err(thrown)
+    }
+
+    /// Answers at the epoch before the last batch.
+    ///
+    /// # Errors
+    /// `length`, `index`, `phase`.
+    #[wasm_bindgen(js_name = answerPrevious)]
+    pub fn answer_previous(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
+        self.0.answer_previous(vectors).map_err(thrown)
+    }
+
+    /// Its layout, at the newest epoch.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.layout())
+    }
+
+    /// Applies a batch to a keyed database: kinds (1 add, 2 edit, 3 delete), 16 bytes of fingerprint and ℓ bytes of
+    /// stored record for each operation (the record of a delete is not looked at).
+    ///
+    /// # Errors
+    /// `refused`, with the `operation`'s number and a `reason`; `length`. Nothing has changed then.
+    #[wasm_bindgen(js_name = applyKeyed)]
+    pub fn apply_keyed(
+        &mut self,
+        directory: &DirectoryHandle,
+        kinds: &[u8],
+        fingerprints: &[u8],
+        records: &[u8],
+    ) -> Outcome<EpochHandle> {
+        let record_bytes = self.0.layout().record_bytes();
+        let prints = fingerprints.as_chunks().0;
+        let expected = (kinds.len() * record_bytes) as u64;
+        if prints.len() != kinds.len() || fingerprints.len() != kinds.len() * 16 || records.len() as u64 != expected {
+            return Err(thrown(Error::Length { what: "records", expected, actual: records.len() as u64 }));
+        }
+        let batch: Vec<_> = kinds
+            .iter()
+            .zip(prints)
+            .zip(records.chunks_exact(record_bytes))
+            .map(|((kind, print), record)| match kind {
+                1 => Operation::Add(record),
+                2 => Operation::EditKey(record),
+                _ => Operation::DeleteKey(print),
+            })
+            .collect();
+        EpochHandle::new(epoch::apply(&mut self.0, Some(&directory.0), &batch))
+    }
+
+    /// Applies a batch to a keyless database: kinds, an index and ℓ bytes for each operation (an add's index and a
+    /// delete's record are not looked at).
+    ///
+    /// # Errors
+    /// As `applyKeyed`.
+    #[wasm_bindgen(js_name = applyKeyless)]
+    pub fn apply_keyless(&mut self, kinds: &[u8], indices: &[u32], records: &[u8]) -> Outcome<EpochHandle> {
+        let record_bytes = self.0.layout().record_bytes();
+        let expected = (kinds.len() * record_bytes) as u64;
+        if indices.len() != kinds.len() || records.len() as u64 != expected {
+            return Err(thrown(Error::Length { what: "records", expected, actual: records.len() as u64 }));
+        }
+        let batch: Vec<_> = kinds
+            .iter()
+            .zip(indices)
+            .zip(records.chunks_exact(record_bytes))
+            .map(|((kind, index), record)| match kind {
+                1 => Operation::Add(record),
+                2 => Operation::EditIndex(*index, record),
+                _ => Operation::DeleteIndex(*index),
+            })
+            .collect();
+        EpochHandle::new(epoch::apply(&mut self.0, None, &batch))
+    }
+}
+
+/// What a batch brought.
+#[wasm_bindgen]
+pub struct EpochHandle(epoch::Epoch);
+
+impl EpochHandle {
+    fn new(applied: Result<epoch::Epoch, epoch::Refused>) -> Outcome<EpochHandle> {
+        applied.map(EpochHandle).map_err(|refused| {
+            let reason = match &refused.reason {
+                Reason::Exists => "the key exists already",
+                Reason::Missing => "there is no such record",
+                Reason::Malformed => "the record is malformed",
+                Reason::Full => "the database is full",
+                Reason::Failed(error) => return thrown(error.clone()),
+            };
+            let thrown = JsError::new(&format!("operation {} of the batch: {reason}", refused.operation));
+            let _ = Reflect::set(&thrown, &"code".into(), &"refused".into());
+            let _ = Reflect::set(&thrown, &"operation".into(), &(refused.operation as u32).into());
+            let _ = Reflect::set(&thrown, &"reason".into(), &reason.into());
+            thrown.into()
+        })
+    }
+}
+
+#[wasm_bindgen]
+impl EpochHandle {
+    /// The update list's bytes.
+    pub fn list(&self) -> Vec<u8> {
+        self.0.list.bytes().to_vec()
+    }
+
+    /// Records it changed.
+    #[wasm_bindgen(getter)]
+    pub fn changes(&self) -> usize {
+        self.0.list.entries().count()
+    }
+
+    /// Records whose slots it touched, ascending: what a server stores.
+    pub fn indices(&self) -> Vec<u32> {
+        self.0.list.entries().map(|entry| entry.index).collect()
+    }
+
+    /// The new directory of a keyed database; once.
+    #[wasm_bindgen(js_name = takeDirectory)]
+    pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
+        self.0.directory.take().map(DirectoryHandle)
+    }
+}

@@ -1,0 +1,158 @@
+// A batch's operations, from text to what the core takes: kinds, fingerprints or indices, and whole stored records in
+// flat buffers. What the text alone shows to be wrong is refused here, with its line; whether keys exist is the core's
+// to say.
+
+import { isUtf8 } from 'node:buffer'
+import {
+  type BatchEncoding,
+  FINGERPRINT_BYTES,
+  isZero,
+  MAX_KEY_BYTES,
+  type Manifest,
+  WireError,
+  writeRecord,
+} from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+import { decodeValue } from '../dataset/ingest/values.js'
+import { Refusal } from '../refusal.js'
+
+/** n operations, as the core takes them. */
+export interface Operations {
+  /** 1 add, 2 edit, 3 delete */
+  readonly kinds: Uint8Array
+  /** keyed: 16 bytes each */
+  readonly fingerprints: Uint8Array
+  /** keyless */
+  readonly indices: Uint32Array
+  /** ℓ bytes each; zero for a delete */
+  readonly records: Uint8Array
+}
+
+const KINDS = ['add', 'edit', 'delete'] as const
+const LF = 0x0a
+const LONE_SURROGATE = /\p{Surrogate}/u
+const MAX_INDEX = 0xffff_ffff
+
+/** One line of a batch. */
+interface Line {
+  readonly kind: number
+  readonly key: Uint8Array
+  readonly index: number
+  readonly value: Uint8Array
+}
+
+/** Reads a batch's lines for a database of this shape. Throws a `batch_refused` Refusal with the line and reason. */
+export function readOperations(core: Core, manifest: Manifest, encoding: BatchEncoding, text: Uint8Array): Operations {
+  const lines = splitLines(text).map((line, i) => readLine(manifest.keyed, encoding, line, i + 1))
+  if (lines.length === 0) throw new Refusal('batch_refused', 'the batch has no operations')
+  const fingerprints = manifest.keyed ? fingerprintsOf(core, lines) : new Uint8Array()
+  const records = new Uint8Array(lines.length * manifest.recordBytes)
+  lines.forEach(({ kind, value }, i) => {
+    if (KINDS[kind - 1] === 'delete') return
+    const fingerprint = fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+    try {
+      writeRecord(manifest, records, i * manifest.recordBytes, manifest.keyed ? fingerprint : undefined, value)
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error
+      const { valueBytes, variable } = manifest
+      refuse(i + 1, `the value has ${value.length} bytes; ${variable ? 'at most' : 'exactly'} ${valueBytes} fit`)
+    }
+  })
+  return {
+    kinds: Uint8Array.from(lines, ({ kind }) => kind),
+    fingerprints,
+    indices: Uint32Array.from(lines, ({ index }) => index),
+    records,
+  }
+}
+
+export function refuse(line: number, reason: string): never {
+  throw new Refusal('batch_refused', `line ${line}: ${reason}`, undefined, { line })
+}
+
+/** Lines without their ends; one after the last line end is no line. */
+function splitLines(text: Uint8Array): Uint8Array[] {
+  const lines: Uint8Array[] = []
+  for (let start = 0; start < text.length; ) {
+    const at = text.indexOf(LF, start)
+    const end = at === -1 ? text.length : at
+    lines.push(text.subarray(start, text[end - 1] === 0x0d && end > start ? end - 1 : end))
+    start = end + 1
+  }
+  return lines
+}
+
+function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {
+  if (!isUtf8(bytes)) refuse(number, 'it is not UTF-8')
+  const members = parseObject(bytes, number)
+  const { op, ...others } = members
+  const kind = 1 + KINDS.indexOf(op as (typeof KINDS)[number])
+  if (kind === 0) refuse(number, 'the member "op" is not "add", "edit" or "delete"')
+  const place = keyed ? 'key' : 'index'
+  const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
+  for (const name of Object.keys(others)) {
+    if (!wanted.includes(name)) {
+      refuse(
+        number,
+        `the member ${JSON.stringify(name.slice(0, 40))} does not belong to ${op} in a ${keyed ? 'keyed' : 'keyless'} database`,
+      )
+    }
+  }
+  return {
+    kind,
+    key: wanted.includes('key') ? readKey(others['key'], number) : new Uint8Array(),
+    index: wanted.includes('index') ? readIndex(others['index'], number) : 0,
+    value: wanted.includes('value') ? readValue(others['value'], encoding, number) : new Uint8Array(),
+  }
+}
+
+function parseObject(bytes: Uint8Array, number: number): Record<string, unknown> {
+  let json: unknown
+  try {
+    json = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
+  } catch {
+    return refuse(number, 'it is not JSON')
+  }
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) refuse(number, 'it is not a JSON object')
+  return json as Record<string, unknown>
+}
+
+function readKey(key: unknown, number: number): Uint8Array {
+  if (typeof key !== 'string') return refuse(number, 'the member "key" is not there or not a string')
+  if (LONE_SURROGATE.test(key)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
+  const bytes = Buffer.from(key)
+  if (bytes.length === 0) refuse(number, 'the key is empty')
+  if (bytes.length > MAX_KEY_BYTES) refuse(number, `the key has ${bytes.length} bytes; at most ${MAX_KEY_BYTES} fit`)
+  return bytes
+}
+
+function readIndex(index: unknown, number: number): number {
+  if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index > MAX_INDEX) {
+    return refuse(number, 'the member "index" is not there or not a record index')
+  }
+  return index
+}
+
+function readValue(value: unknown, encoding: BatchEncoding, number: number): Uint8Array {
+  if (typeof value !== 'string') return refuse(number, 'the member "value" is not there or not a string')
+  if (LONE_SURROGATE.test(value)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
+  const bytes = decodeValue(Buffer.from(value), encoding)
+  return typeof bytes === 'string' ? refuse(number, bytes) : bytes
+}
+
+function fingerprintsOf(core: Core, lines: readonly Line[]): Uint8Array {
+  const ends = new Uint32Array(lines.length)
+  let length = 0
+  lines.forEach(({ key }, i) => {
+    length += key.length
+    ends[i] = length
+  })
+  const keys = new Uint8Array(length)
+  lines.forEach(({ key }, i) => void keys.set(key, ends[i]! - key.length))
+  const fingerprints = core.fingerprints(keys, ends)
+  lines.forEach((_, i) => {
+    const fingerprint = fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+    if (isZero(fingerprint)) refuse(i + 1, 'the key has the fingerprint of an empty slot')
+  })
+  return fingerprints
+}

@@ -1,0 +1,93 @@
+// One of the two servers as a publisher sees it.
+
+import {
+  decodeManifest,
+  type EpochStatus,
+  type Manifest,
+  parseEpochStatus,
+  parseErrorReply,
+  type SignatureInfo,
+  WireError,
+} from '@pirouette/protocol'
+import { PublishError } from './errors.js'
+
+const TIMEOUT_MILLISECONDS = 120_000
+
+export interface KnownManifest {
+  readonly manifest: Manifest
+  readonly bytes: Uint8Array
+}
+
+export class PublishedServer {
+  /** without a slash at its end */
+  readonly url: string
+  readonly #token: string
+
+  constructor(url: string, token: string) {
+    if (!/^https?:\/\//.test(url)) throw new PublishError(`${url}: expected a URL that begins with https://`)
+    this.url = url.replace(/\/+$/, '')
+    this.#token = token
+  }
+
+  async newest(): Promise<KnownManifest> {
+    return this.#manifest('/v1/manifest')
+  }
+
+  async manifest(generation: number, epoch: number): Promise<KnownManifest> {
+    return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
+  }
+
+  async status(epoch: number): Promise<EpochStatus> {
+    return this.#json(await this.#request(`/v1/epochs/${epoch}`), parseEpochStatus)
+  }
+
+  async publish(body: Uint8Array<ArrayBuffer>): Promise<EpochStatus> {
+    return this.#json(await this.#post('/v1/epochs', body), parseEpochStatus)
+  }
+
+  async sign(signature: SignatureInfo): Promise<void> {
+    await this.#post('/v1/signatures', JSON.stringify(signature))
+  }
+
+  async #manifest(path: string): Promise<KnownManifest> {
+    const bytes = await this.#request(path)
+    return { bytes, manifest: this.#read(() => decodeManifest(bytes)) }
+  }
+
+  #post(path: string, body: Uint8Array<ArrayBuffer> | string): Promise<Uint8Array> {
+    return this.#request(path, { method: 'POST', body, headers: { authorization: `Bearer ${this.#token}` } })
+  }
+
+  #json<T>(bytes: Uint8Array, parse: (json: unknown) => T): T {
+    return this.#read(() => parse(JSON.parse(new TextDecoder().decode(bytes))))
+  }
+
+  #read<T>(work: () => T): T {
+    try {
+      return work()
+    } catch (error) {
+      if (!(error instanceof WireError) && !(error instanceof SyntaxError)) throw error
+      throw new PublishError(`${this.url}: it does not reply like a Pirouette server: ${error.message}`)
+    }
+  }
+
+  async #request(path: string, init: RequestInit = {}): Promise<Uint8Array> {
+    let status: number
+    let bytes: Uint8Array
+    try {
+      const response = await fetch(this.url + path, {
+        ...init,
+        redirect: 'error', // a redirect would take the token elsewhere
+        signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
+      })
+      status = response.status
+      bytes = new Uint8Array(await response.arrayBuffer())
+    } catch (error) {
+      const { cause, message } = error as Error
+      throw new PublishError(`${this.url}: it cannot be reached (${cause instanceof Error ? cause.message : message})`)
+    }
+    if (status === 200) return bytes
+    const { code, message } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
+    throw new PublishError(`${this.url}: ${status} ${code}: ${message}`)
+  }
+}

@@ -1,0 +1,126 @@
+// A storage in an LMDB file, `data.mdb` in a directory of its own. A transaction is on disk (fsync) when it resolves,
+// and after a crash at any moment the file holds whole transactions only.
+
+import { closeSync, fstatSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { open, type RootDatabase } from 'lmdb'
+import { DatasetError } from '../dataset/errors.js'
+import { Draft, type Storage, type Transaction } from './storage.js'
+
+const PAGE_BYTES = 4096
+const FILE = 'data.mdb'
+
+/** Of LMDB's head pages. */
+const MAGIC = 0xbeefc0de
+const VERSION = 2
+const AT = { magic: 24, version: 28, lastPage: 144, transaction: 152 } as const
+
+/** Whether there is a store in `dir`. */
+export function storeExists(dir: string): boolean {
+  return (statSync(join(dir, FILE), { throwIfNoEntry: false })?.size ?? 0) > 0
+}
+
+/** Opens the store in `dir`, or makes one. Throws DatasetError, naming the file, if that is not one of ours. */
+export function openLmdb(dir: string): Storage {
+  const location = join(dir, FILE)
+  mkdirSync(dir, { recursive: true })
+  if (storeExists(dir)) checkFile(location)
+  let database: RootDatabase<Uint8Array, Buffer>
+  try {
+    database = open<Uint8Array, Buffer>({
+      path: dir,
+      noSubdir: false,
+      encoding: 'binary',
+      keyEncoding: 'binary',
+      pageSize: PAGE_BYTES,
+      // What a transaction wrote is on disk when it resolves, not at some time after.
+      overlappingSync: false,
+    })
+  } catch (error) {
+    throw new DatasetError(location, `it cannot be opened: ${(error as Error).message}`)
+  }
+  return new LmdbStorage(location, database)
+}
+
+/**
+ * Refuses a file that was cut off or is something else. LMDB maps it into memory and believes it, and reading beyond
+ * its end would kill the process. Its first two pages are copies of its head, in turns; the one of the later
+ * transaction counts, and says which page is the last.
+ */
+function checkFile(location: string): void {
+  const head = Buffer.alloc(2 * PAGE_BYTES)
+  const fd = openSync(location, 'r')
+  try {
+    const { size } = fstatSync(fd)
+    if (size < head.length) throw new DatasetError(location, `it has only ${size} bytes: it was cut off`)
+    readSync(fd, head, 0, head.length, 0)
+    const copies = [head.subarray(0, PAGE_BYTES), head.subarray(PAGE_BYTES)]
+    if (copies.some(copy => copy.readUInt32LE(AT.magic) !== MAGIC || copy.readUInt32LE(AT.version) !== VERSION)) {
+      throw new DatasetError(location, 'it is not a store of this version')
+    }
+    const [earlier, later] = copies.map(copy => copy.readBigUInt64LE(AT.transaction)) as [bigint, bigint]
+    const pages = copies[later > earlier ? 1 : 0]!.readBigUInt64LE(AT.lastPage) + 1n
+    if (BigInt(size) < pages * BigInt(PAGE_BYTES)) {
+      throw new DatasetError(
+        location,
+        `expected ${pages} pages of ${PAGE_BYTES} bytes, got ${size} bytes: it was cut off`,
+      )
+    }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+class LmdbStorage implements Storage {
+  readonly location: string
+  readonly #database: RootDatabase<Uint8Array, Buffer>
+
+  constructor(location: string, database: RootDatabase<Uint8Array, Buffer>) {
+    this.location = location
+    this.#database = database
+  }
+
+  get(key: string): Uint8Array | undefined {
+    return this.#database.get(Buffer.from(key))
+  }
+
+  *entries(prefix: string): Iterable<readonly [string, Uint8Array]> {
+    for (const { key, value } of this.#database.getRange(rangeOf(prefix))) yield [key.toString(), value]
+  }
+
+  count(prefix: string): number {
+    return this.#database.getKeysCount(rangeOf(prefix))
+  }
+
+  async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+    // What `work` throws is caught inside, before anything was written, and thrown again outside.
+    const outcome = await this.#database.transaction(() => {
+      const draft = new Draft(key => this.get(key))
+      let result: T
+      try {
+        result = work(draft)
+      } catch (error) {
+        return { error }
+      }
+      for (const [key, value] of draft.writes) {
+        if (value === undefined) void this.#database.remove(Buffer.from(key))
+        else void this.#database.put(Buffer.from(key), asBuffer(value))
+      }
+      return { result }
+    })
+    if ('error' in outcome) throw outcome.error
+    return outcome.result
+  }
+
+  async close(): Promise<void> {
+    await this.#database.close()
+  }
+}
+
+function rangeOf(prefix: string): { start: Buffer; end: Buffer } {
+  return { start: Buffer.from(prefix), end: Buffer.from(`${prefix}\x7f`) }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,54 @@
+// Where a server keeps what must survive it: a small ordered map of bytes under text keys, with atomic durable
+// transactions. What the keys mean is living/store.ts's and living/fence.ts's business. Every backend is held to
+// server/test/storage.test.ts.
+
+/** Reads and writes of one transaction. Reads see its own writes. */
+export interface Transaction {
+  get(key: string): Uint8Array | undefined
+  /** `value` must not change before the transaction has ended */
+  put(key: string, value: Uint8Array): void
+  remove(key: string): void
+}
+
+/** Keys are 1 to 200 ASCII characters and are ordered by them. Values are at most 2^31 - 1 bytes. */
+export interface Storage {
+  /** the file to name when something stored is wrong */
+  readonly location: string
+  /** the bytes are the caller's to keep */
+  get(key: string): Uint8Array | undefined
+  /** all entries whose key begins with `prefix`, ascending; nothing may be written meanwhile */
+  entries(prefix: string): Iterable<readonly [string, Uint8Array]>
+  /** how many there are */
+  count(prefix: string): number
+  /**
+   * Runs `work`, once, on what no other transaction changes meanwhile, and makes all it wrote durable, or nothing.
+   * Resolves to its result when that is on disk; rejects, having changed nothing, with what it throws. `work` is
+   * synchronous.
+   */
+  transact<T>(work: (transaction: Transaction) => T): Promise<T>
+  /** after the transactions under way; nothing may be called afterwards */
+  close(): Promise<void>
+}
+
+/** A transaction's writes, kept back until its work is done. */
+export class Draft implements Transaction {
+  /** undefined: removed */
+  readonly writes = new Map<string, Uint8Array | undefined>()
+  readonly #read: (key: string) => Uint8Array | undefined
+
+  constructor(read: (key: string) => Uint8Array | undefined) {
+    this.#read = read
+  }
+
+  get(key: string): Uint8Array | undefined {
+    return this.writes.has(key) ? this.writes.get(key) : this.#read(key)
+  }
+
+  put(key: string, value: Uint8Array): void {
+    this.writes.set(key, value)
+  }
+
+  remove(key: string): void {
+    this.writes.set(key, undefined)
+  }
+}

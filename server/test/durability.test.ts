@@ -1,0 +1,139 @@
+// kill -9 at any moment of a publication: afterwards the store holds the old epoch or the new one, whole, and the same
+// batch leads to the same epoch.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { encodeBatch, fromHex } from '@pirouette/protocol'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { buildDataset, LivingDatabase, loadDataset, openLmdb } from '../dist/index.js'
+import { temporaryDirectory } from './helpers.js'
+
+const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
+const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const TOKEN = 'a-token-of-sixteen-or-more-characters'
+
+/** A store at epoch 2, the body of a batch for epoch 3, and what that makes. */
+interface Case {
+  readonly store: string
+  readonly body: Uint8Array<ArrayBuffer>
+  readonly old: string
+  readonly made: string
+}
+
+async function prepare(dir: string): Promise<Case> {
+  const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
+  const data = join(dir, 'a.csv')
+  await writeFile(data, `key,value\n${lines}`)
+  await buildDataset({ data, out: join(dir, 'dataset') })
+  const dataset = await loadDataset(join(dir, 'dataset'))
+  const store = join(dir, 'store')
+  const storage = openLmdb(store)
+  await LivingDatabase.create(storage, dataset)
+  await storage.close()
+  dataset.close()
+  const living = await LivingDatabase.open(openLmdb(store))
+  const batch = (from: number) => {
+    const { manifest, manifestHash } = living.newest
+    const operations = Array.from({ length: 300 }, (_, i) =>
+      JSON.stringify(
+        i % 3 === 0 ? { op: 'delete', key: `key ${from + i}` } : { op: 'edit', key: `key ${from + i}`, value: 'new' },
+      ),
+    )
+    const { databaseId, generation, epoch } = manifest
+    return encodeBatch({
+      ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
+      previousManifest: fromHex(manifestHash),
+      operations: new TextEncoder().encode(operations.join('\n')),
+    })
+  }
+  await living.publish(batch(0))
+  const old = living.newest.manifestHash
+  const body = batch(1000)
+  await living.close()
+  const copy = join(dir, 'copy')
+  cpSync(store, copy, { recursive: true })
+  const reference = await LivingDatabase.open(openLmdb(copy))
+  const { manifest: made } = await reference.publish(body)
+  await reference.close()
+  return { store, body, old, made }
+}
+
+/** Opens what was left, which checks every digest; says which epoch it holds, and publishes the batch again. */
+async function afterwards({ body, old, made }: Case, store: string): Promise<'old' | 'new'> {
+  const living = await LivingDatabase.open(openLmdb(store))
+  try {
+    const found = living.newest.manifestHash
+    expect([old, made]).toContain(found)
+    expect(living.list().length).toBe(2)
+    expect((await living.publish(body)).manifest).toBe(made)
+    expect(living.newest.manifestHash).toBe(made)
+    return found === old ? 'old' : 'new'
+  } finally {
+    await living.close()
+  }
+}
+
+describe('a process that is killed while it publishes leaves the old epoch or the new one', () => {
+  let prepared: Case
+  beforeAll(async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    prepared = await prepare(dir)
+    return () => rm(dir, { recursive: true })
+  })
+
+  test.each([
+    ['before the transaction', 'old'],
+    ['as it begins', 'old'],
+    ['before its writes', 'old'],
+    ['after its writes', undefined],
+    ['while it commits', undefined],
+    ...[0, 1, 2, 3, 5, 8].map(ms => [`after ${ms} ms`, undefined] as const),
+    ['once it is done', 'new'],
+    ['before its epoch is told', 'new'],
+  ] as const)('%s', async (point, expected) => {
+    const store = await temporaryDirectory()
+    cpSync(prepared.store, store, { recursive: true })
+    const body = join(await temporaryDirectory(), 'batch')
+    await writeFile(body, prepared.body)
+    const dying = spawn(process.execPath, [child, store, body, point], { stdio: ['ignore', 'ignore', 'inherit'] })
+    const [, signal] = (await once(dying, 'exit')) as [number | null, string | null]
+    expect(signal).toBe('SIGKILL')
+    const found = await afterwards(prepared, store)
+    if (expected !== undefined) expect(found).toBe(expected)
+  })
+
+  test('as a server, at any moment after the batch was sent', async () => {
+    const tokenFile = join(await temporaryDirectory(), 'token')
+    await writeFile(tokenFile, `${TOKEN}\n`)
+    const found = new Set<string>()
+    for (let delay = 0; delay < 30; delay += 3) {
+      const store = await temporaryDirectory()
+      cpSync(prepared.store, store, { recursive: true })
+      const server = spawn(
+        process.execPath,
+        [command, 'serve', '--port', '0', '--log-level', 'silent', '--store', store, '--token-file', tokenFile],
+        { stdio: ['ignore', 'pipe', 'inherit'] },
+      )
+      onTestFinished(() => void server.kill('SIGKILL'))
+      const [line] = (await once(server.stdout, 'data')) as [Buffer]
+      const url = String(line).trim().replace('listening on ', '')
+      const headers = { authorization: `Bearer ${TOKEN}` }
+      const reply = fetch(`${url}/v1/epochs`, { method: 'POST', body: prepared.body, headers }).then(
+        response => response.status,
+        () => undefined,
+      )
+      setTimeout(() => server.kill('SIGKILL'), delay)
+      await once(server, 'exit')
+      const told = (await reply) === 200
+      const epoch = await afterwards(prepared, store)
+      if (told) expect(epoch).toBe('new')
+      found.add(epoch)
+    }
+    expect(found.size).toBeGreaterThan(0)
+  }, 60_000)
+})

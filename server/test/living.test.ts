@@ -1,0 +1,625 @@
+// A database that changes, in memory storage: epochs, what is answered at each, their digests, history, refusals.
+
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+import {
+  type Batch,
+  decodeAnswer,
+  decodeManifest,
+  decodeManifests,
+  encodeBatch,
+  encodeFenceRequest,
+  encodeQuery,
+  entryBytes,
+  type FenceRequest,
+  fromHex,
+  type Manifest,
+  parseErrorReply,
+  parseEvent,
+  parseInfo,
+  signedBytes,
+  toHex,
+} from '@pirouette/protocol'
+import type { FastifyInstance } from 'fastify'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createServer, LivingDatabase, type LivingOptions, loadDataset, MemoryStorage } from '../dist/index.js'
+import { Refusal } from '../dist/refusal.js'
+import { builtDirectory, type Choices, dataFile, pseudoRandom, vectors, verifiedRecord } from './helpers.js'
+
+const TOKEN = 'a token of sixteen or more characters'
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+const batchHash = (body: Uint8Array) => toHex(blake3(body))
+
+async function storageOf(name: string, contents: string | Uint8Array, choices: Choices = {}): Promise<MemoryStorage> {
+  const dataset = await loadDataset(await builtDirectory(name, contents, choices))
+  const storage = new MemoryStorage()
+  await LivingDatabase.create(storage, dataset)
+  dataset.close()
+  return storage
+}
+
+async function opened(storage: MemoryStorage, options: LivingOptions = {}): Promise<LivingDatabase> {
+  const living = await LivingDatabase.open(storage, options)
+  onTestFinished(() => living.close())
+  return living
+}
+
+const KEYED = 'key,value\none,first\ntwo,second\nthree,third\n'
+const keyed = async (choices: Choices = {}, options: LivingOptions = {}) =>
+  opened(await storageOf('a.csv', KEYED, { maxValueBytes: 20, ...choices }), options)
+
+/** The next batch, unless something else is said. */
+function batchOn(
+  living: LivingDatabase,
+  operations: readonly object[] | string,
+  other: Partial<Batch> = {},
+): Uint8Array {
+  const { manifest, manifestHash } = living.newest
+  const lines =
+    typeof operations === 'string' ? operations : operations.map(each => `${JSON.stringify(each)}\n`).join('')
+  return encodeBatch({
+    encoding: 'utf8',
+    databaseId: manifest.databaseId,
+    generation: manifest.generation,
+    epoch: manifest.epoch + 1,
+    expires: 0,
+    previousManifest: fromHex(manifestHash),
+    operations: new TextEncoder().encode(lines),
+    ...other,
+  })
+}
+
+/** The stored record at an index, its proof verified against the manifest of that epoch. */
+function recordAt(living: LivingDatabase, manifest: Manifest, index: number): Uint8Array {
+  const offsets = Array(manifest.partitions).fill(index % manifest.partitionRecords) as number[]
+  const entries = living.find(manifest.generation, manifest.epoch)!.answer(vectors(offsets))
+  const q = Math.floor(index / manifest.partitionRecords)
+  const size = entryBytes(manifest)
+  return verifiedRecord(manifest, q, index % manifest.partitionRecords, entries.subarray(q * size, (q + 1) * size))
+}
+
+async function bodyOf(living: LivingDatabase, hash: Uint8Array): Promise<Uint8Array> {
+  const blob = (await living.findBlob(toHex(hash)))!
+  const chunks: Uint8Array[] = []
+  for await (const chunk of await blob.open(0, blob.bytes - 1)) chunks.push(chunk as Uint8Array)
+  return Buffer.concat(chunks)
+}
+
+/** Values by key: every key is looked up through the directory's blob, as a client does. */
+async function contents(living: LivingDatabase): Promise<Map<string, string>> {
+  const { manifest } = living.newest
+  const found = new Map<string, string>()
+  for (let i = 0; i < manifest.records; i++) {
+    const record = recordAt(living, manifest, i)
+    if (record.every(byte => byte === 0)) continue
+    const length = record[16]! | (record[17]! << 8)
+    found.set(toHex(record.subarray(0, 16)), text(record.subarray(18, 18 + length)))
+  }
+  return found
+}
+
+const printOf = (key: string) =>
+  toHex(
+    blake3(new TextEncoder().encode(key), {
+      context: new TextEncoder().encode('pirouette 2026-11 key fingerprint v1'),
+    }),
+  ).slice(0, 32)
+
+async function refusal(work: Promise<unknown>): Promise<Refusal> {
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(Refusal)
+  return error as Refusal
+}
+
+describe('an epoch', () => {
+  test('is what its batch makes of the one before, and says so in its manifest', async () => {
+    const living = await keyed()
+    const first = living.newest
+    const body = batchOn(living, [
+      { op: 'edit', key: 'two', value: 'changed' },
+      { op: 'delete', key: 'three' },
+      { op: 'add', key: 'four', value: 'fourth' },
+    ])
+    const status = await living.publish(body)
+    expect(status).toEqual({
+      ...{ generation: 1, epoch: 2, manifest: living.newest.manifestHash, batch: batchHash(body), changes: 3 },
+    })
+    expect(living.status(2)).toEqual(status)
+    expect(living.status(1)).toEqual({ ...living.list()[0], batch: '', changes: 0 })
+    expect(living.status(3)).toBeUndefined()
+    const { manifest, manifestBytes } = living.newest
+    expect(toHex(manifest.previousManifest)).toBe(first.manifestHash)
+    expect(decodeManifest(manifestBytes)).toEqual(manifest)
+    expect([manifest.records, manifest.epoch, manifest.generation]).toEqual([4, 2, 1])
+    expect(await contents(living)).toEqual(
+      new Map([
+        [printOf('one'), 'first'],
+        [printOf('two'), 'changed'],
+        [printOf('four'), 'fourth'],
+      ]),
+    )
+    // What clients fetch is there under the manifest's hashes.
+    const list = await bodyOf(living, manifest.updateListHash)
+    expect(toHex(blake3(list))).toBe(toHex(manifest.updateListHash))
+    expect(list.length).toBe(40 + 3 * (5 + manifest.recordBytes))
+    expect(toHex(blake3(await bodyOf(living, manifest.directoryHash)))).toBe(toHex(manifest.directoryHash))
+    for (let q = 0; q < manifest.partitions; q++) {
+      const hash = manifest.contentHashes.subarray(32 * q, 32 * (q + 1))
+      expect(toHex(blake3(await bodyOf(living, hash)))).toBe(toHex(hash))
+    }
+  })
+
+  test('leaves the one before answerable, and no other', async () => {
+    const living = await keyed()
+    const before = living.newest.manifest
+    const records = Array.from({ length: 3 }, (_, i) => toHex(recordAt(living, before, i)))
+    await living.publish(batchOn(living, [{ op: 'delete', key: 'one' }]))
+    expect(records.map((_, i) => toHex(recordAt(living, before, i)))).toEqual(records)
+    expect(living.list().map(({ epoch }) => epoch)).toEqual([1, 2])
+    await living.publish(batchOn(living, [{ op: 'delete', key: 'two' }]))
+    expect(living.find(1, 1)).toBeUndefined()
+    expect(living.list().map(({ epoch }) => epoch)).toEqual([2, 3])
+  })
+
+  test('gives operators equal bytes, whether they publish, restart in between, or both', async () => {
+    const storages = [
+      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
+      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
+    ] as const
+    const steady = await opened(storages[0])
+    for (let epoch = 2; epoch < 9; epoch++) {
+      const body = batchOn(steady, [
+        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
+        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
+      ])
+      const restarted = await LivingDatabase.open(storages[1])
+      const statuses = [await steady.publish(body), await restarted.publish(body)]
+      expect(statuses[0]).toEqual(statuses[1])
+      await restarted.close()
+      const again = await LivingDatabase.open(storages[1])
+      expect(again.list()).toEqual(steady.list())
+      expect(await contents(again)).toEqual(await contents(steady))
+      for (const { generation, epoch } of again.list()) {
+        const { manifest } = again.find(generation, epoch)!
+        for (let i = 0; i < manifest.records; i++) {
+          expect(toHex(recordAt(again, manifest, i))).toBe(toHex(recordAt(steady, manifest, i)))
+        }
+      }
+      await again.close()
+    }
+  })
+
+  test('of a keyless database goes by index, and grows into new partitions', async () => {
+    const living = await opened(await storageOf('a.bin', pseudoRandom(32), { recordBytes: 8, partitions: 2 }))
+    const values = Array.from({ length: 4 }, (_, i) => toHex(pseudoRandom(32).subarray(8 * i, 8 * i + 8)))
+    const change = (operations: object[]) => living.publish(batchOn(living, operations, { encoding: 'hex' }))
+    for (let round = 0; round < 6; round++) {
+      const added = Array.from({ length: 3 }, (_, i) => toHex(pseudoRandom(8, 10 * round + i + 1)))
+      await change([
+        ...added.map(value => ({ op: 'add', value })),
+        { op: 'edit', index: round, value: added[1] },
+        { op: 'delete', index: round + 1 },
+      ])
+      values.push(...added)
+      values[round] = added[1]!
+      values[round + 1] = '00'.repeat(8)
+      const { manifest } = living.newest
+      expect([manifest.records, manifest.partitions]).toEqual([values.length, Math.ceil(values.length / 2)])
+      expect(values.map((_, i) => toHex(recordAt(living, manifest, i)))).toEqual(values)
+    }
+  })
+
+  test('uses the room that was built', async () => {
+    const tight = await keyed({ partitions: 2 })
+    const roomy = await keyed({ partitions: 2, headroom: 5 })
+    expect([tight.newest.manifest.partitionRecords, roomy.newest.manifest.partitionRecords]).toEqual([2, 4])
+    expect(roomy.newest.manifest.records).toBe(3)
+    const add = (living: LivingDatabase) =>
+      living.publish(
+        batchOn(
+          living,
+          Array.from({ length: 5 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: 'x' })),
+        ),
+      )
+    await add(tight)
+    await add(roomy)
+    expect([tight.newest.manifest.partitions, roomy.newest.manifest.partitions]).toEqual([4, 2])
+  })
+
+  // The core takes entries in the order of their indices, and lets a delete undo the add of the same key below it.
+  test('finds a key that was deleted and added again in one batch, in a lower slot', async () => {
+    const living = await keyed()
+    const { manifest } = living.newest
+    const prints = Array.from({ length: 3 }, (_, i) => toHex(recordAt(living, manifest, i).subarray(0, 16)))
+    const [lowest, , highest] = prints.map(print => ['one', 'two', 'three'].find(key => printOf(key) === print)!)
+    await living.publish(batchOn(living, [{ op: 'delete', key: lowest }]))
+    await living.publish(
+      batchOn(living, [
+        { op: 'delete', key: highest },
+        { op: 'add', key: highest, value: 'again' },
+      ]),
+    )
+    await living.publish(batchOn(living, [{ op: 'edit', key: highest, value: 'found' }]))
+  })
+
+  test('may begin a new generation, which goes on counting', async () => {
+    const old = await keyed()
+    await old.publish(batchOn(old, [{ op: 'delete', key: 'one' }]))
+    const succeeds = await dataFile('manifest.bin', old.newest.manifestBytes)
+    const living = await opened(await storageOf('a.csv', KEYED, { succeeds, partitions: 2 }))
+    const { manifest, manifestBytes } = living.newest
+    expect([manifest.generation, manifest.epoch, manifest.updateListBytes]).toEqual([2, 3, 0])
+    expect(toHex(manifest.previousManifest)).toBe(old.newest.manifestHash)
+    const chain = Buffer.concat([old.newest.manifestBytes, manifestBytes])
+    expect(decodeManifests(chain).map(({ manifest: { epoch } }) => epoch)).toEqual([2, 3])
+    expect([living.since(1), living.since(2), living.since(3)?.length]).toEqual([
+      undefined,
+      Buffer.from(manifestBytes),
+      0,
+    ])
+    await living.publish(batchOn(living, [{ op: 'add', key: 'four', value: 'x' }]))
+    expect(living.list().map(({ generation, epoch }) => [generation, epoch])).toEqual([
+      [2, 3],
+      [2, 4],
+    ])
+  })
+
+  test('carries the expiry of its batch', async () => {
+    const living = await keyed({ expires: 5 })
+    expect(living.newest.manifest.expires).toBe(5)
+    await living.publish(batchOn(living, [{ op: 'delete', key: 'one' }], { expires: 1_900_000_000 }))
+    expect(living.newest.manifest.expires).toBe(1_900_000_000)
+  })
+})
+
+describe('a batch', () => {
+  test('that was made into an epoch before gets the same status again', async () => {
+    const living = await keyed()
+    const body = batchOn(living, [{ op: 'delete', key: 'one' }])
+    const statuses = await Promise.all([living.publish(body), living.publish(body)])
+    expect(statuses[0]).toEqual(statuses[1])
+    await living.publish(batchOn(living, [{ op: 'delete', key: 'two' }]))
+    expect(await living.publish(body)).toEqual(statuses[0])
+    expect(living.newest.manifest.epoch).toBe(3)
+  })
+
+  test('of a number that is taken, not yet due, or on another manifest, is refused', async () => {
+    const living = await keyed()
+    const operations = [{ op: 'delete', key: 'one' }]
+    const other = batchOn(living, [{ op: 'delete', key: 'two' }])
+    await living.publish(batchOn(living, operations))
+    const codes: string[] = []
+    for (const body of [
+      other,
+      batchOn(living, operations, { epoch: 4 }),
+      batchOn(living, operations, { previousManifest: pseudoRandom(32) }),
+      batchOn(living, operations, { generation: 2 }),
+      batchOn(living, operations, { databaseId: pseudoRandom(16) }),
+      new Uint8Array(72),
+    ]) {
+      codes.push((await refusal(living.publish(body))).code)
+    }
+    expect(codes).toEqual([
+      'batch_conflict',
+      'epoch_gap',
+      'batch_conflict',
+      'batch_conflict',
+      'wrong_database',
+      'bad_request',
+    ])
+    expect(living.newest.manifest.epoch).toBe(2)
+  })
+
+  test.each<[string, string, number, RegExp]>([
+    ['adds a key that exists', '{"op":"add","key":"one","value":"x"}', 1, /exists/],
+    ['edits a key that does not exist', '{"op":"edit","key":"none","value":"x"}', 1, /no such/],
+    ['deletes a key twice', '{"op":"delete","key":"one"}\n{"op":"delete","key":"one"}', 2, /no such/],
+    [
+      'has a value that is too long',
+      '{"op":"delete","key":"one"}\n{"op":"edit","key":"two","value":"123456789012345678901"}',
+      2,
+      /21 bytes; at most 20/,
+    ],
+    ['has a line that is not JSON', '{"op":"delete","key":"one"}\nnonsense\n', 2, /not JSON/],
+    ['has an empty line', '{"op":"delete","key":"one"}\n\n{"op":"delete","key":"two"}', 2, /not JSON/],
+    ['has an unknown operation', '{"op":"upsert","key":"one","value":"x"}', 1, /"op"/],
+    ['has a member too many', '{"op":"delete","key":"one","value":"x"}', 1, /"value"/],
+    ['has an index in a keyed database', '{"op":"delete","index":1}', 1, /"index"/],
+    ['has an empty key', '{"op":"delete","key":""}', 1, /empty/],
+    ['has no value', '{"op":"edit","key":"one"}', 1, /"value"/],
+    ['has a lone surrogate', '{"op":"delete","key":"\\ud800"}', 1, /surrogate/],
+  ])('that %s is refused whole, with its line', async (_, operations, line, reason) => {
+    const living = await keyed()
+    const before = living.newest
+    const refused = await refusal(living.publish(batchOn(living, operations)))
+    expect(refused.reply).toMatchObject({ code: 'batch_refused', line })
+    expect(refused.message).toMatch(reason)
+    expect(living.newest).toBe(before)
+    expect((await contents(living)).size).toBe(3)
+    await living.publish(batchOn(living, [{ op: 'delete', key: 'one' }]))
+  })
+
+  test('without operations is refused', async () => {
+    const living = await keyed()
+    expect((await refusal(living.publish(batchOn(living, '')))).code).toBe('batch_refused')
+  })
+})
+
+test('random batches and restarts make what a plain map makes', async () => {
+  const random = pseudoRandom(20_000, 7)
+  let at = 0
+  const below = (bound: number) => ((random[at++]! << 8) | random[at++]!) % bound
+  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20, partitions: 3 })
+  let living = await LivingDatabase.open(storage, { history: 3 })
+  const model = new Map([
+    ['one', 'first'],
+    ['two', 'second'],
+    ['three', 'third'],
+  ])
+  for (let epoch = 2; epoch < 60; epoch++) {
+    const operations: object[] = []
+    const touched = new Set<string>()
+    for (let i = 1 + below(8); i > 0; i--) {
+      const key = `key ${below(40)}`
+      // (A key deleted and added again in one batch is a case of its own.)
+      if (touched.has(key)) continue
+      touched.add(key)
+      const value = `${below(1000)}`
+      const op = !model.has(key) ? 'add' : below(2) === 0 ? 'edit' : 'delete'
+      operations.push(op === 'delete' ? { op, key } : { op, key, value })
+      if (op === 'delete') model.delete(key)
+      else model.set(key, value)
+    }
+    await living.publish(batchOn(living, operations))
+    if (below(4) === 0) {
+      await living.close()
+      living = await LivingDatabase.open(storage, { history: 3 })
+    }
+    expect(await contents(living)).toEqual(new Map([...model].map(([key, value]) => [printOf(key), value])))
+  }
+  await living.close()
+}, 60_000)
+
+describe('history', () => {
+  test('is kept as far as was said: manifests, lists and statuses, and no further', async () => {
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await opened(storage, { history: 3 })
+    const manifests = [living.newest]
+    for (let epoch = 2; epoch <= 8; epoch++) {
+      await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: `${epoch}` }]))
+      manifests.push(living.newest)
+    }
+    expect([1, 2, 3, 4, 5, 6, 7, 8, 9].map(epoch => living.since(epoch) !== undefined)).toEqual([
+      false,
+      false,
+      false,
+      true,
+      true,
+      true,
+      true,
+      true,
+      false,
+    ])
+    expect(decodeManifests(living.since(5)!).map(({ manifest }) => manifest.epoch)).toEqual([6, 7, 8])
+    expect(living.since(8)!.length).toBe(0)
+    expect(living.manifestOf(1, 5)).toEqual(manifests[4]!.manifestBytes)
+    expect(living.manifestOf(1, 4)).toBeUndefined()
+    expect(living.manifestOf(2, 8)).toBeUndefined()
+    expect(living.status(4)).toBeUndefined()
+    expect(await living.findBlob(toHex(manifests[4]!.manifest.updateListHash))).toBeDefined()
+    expect(await living.findBlob(toHex(manifests[3]!.manifest.updateListHash))).toBeUndefined()
+    expect([...storage.entries('')].filter(([key]) => key.startsWith('list/')).length).toBe(4)
+  })
+})
+
+test('a stored database in which anything was changed is refused, naming its storage', async () => {
+  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+  const living = await LivingDatabase.open(storage)
+  await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: 'x' }]))
+  await living.close()
+  for (const [key, bytes] of [...storage.entries('')]) {
+    if (key === 'batch/00000001') continue // says that no batch made the first epoch, and is not needed
+    for (const at of [0, bytes.length >> 1, bytes.length - 1]) {
+      const changed = bytes.slice()
+      changed[at]! ^= 0x01
+      await storage.transact(transaction => transaction.put(key, changed))
+      await expect(LivingDatabase.open(storage), `${key} at ${at}`).rejects.toThrow(/^memory: /)
+    }
+    await storage.transact(transaction => transaction.remove(key))
+    await expect(LivingDatabase.open(storage), `${key} removed`).rejects.toThrow(/^memory: /)
+    await storage.transact(transaction => transaction.put(key, bytes))
+  }
+  await (await LivingDatabase.open(storage)).close()
+})
+
+describe('a failure to write', () => {
+  test('leaves the known epoch answered, publishes nothing more, and is told', async () => {
+    class FailingStorage extends MemoryStorage {
+      fails = false
+      override async transact<T>(work: Parameters<MemoryStorage['transact']>[0]): Promise<T> {
+        if (this.fails) throw new Error('no space left on device')
+        return super.transact(work) as Promise<T>
+      }
+    }
+    const dataset = await loadDataset(await builtDirectory('a.csv', KEYED))
+    const storage = new FailingStorage()
+    await LivingDatabase.create(storage, dataset)
+    dataset.close()
+    const living = await opened(storage)
+    const { manifest } = living.newest
+    const records = [0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))
+    const told: Error[] = []
+    living.onFailure = error => told.push(error)
+    storage.fails = true
+    await expect(living.publish(batchOn(living, [{ op: 'delete', key: 'one' }]))).rejects.toThrow('no space')
+    expect(told.length).toBe(1)
+    expect(living.newest.manifest).toBe(manifest)
+    expect([0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))).toEqual(records)
+    storage.fails = false
+    expect((await refusal(living.publish(batchOn(living, [{ op: 'delete', key: 'two' }])))).code).toBe('not_ready')
+  })
+})
+
+describe('over HTTP', () => {
+  async function server(options: { token?: string; living?: LivingOptions } = {}) {
+    const living = await keyed({}, options.living)
+    const app = await createServer({ datasets: [{ living }], publisherToken: options.token })
+    onTestFinished(() => app.close())
+    return { living, app }
+  }
+  const authorization = `Bearer ${TOKEN}`
+  const post = (app: FastifyInstance, url: string, payload: Uint8Array | string, headers = {}) =>
+    app.inject({ method: 'POST', url, payload: typeof payload === 'string' ? payload : Buffer.from(payload), headers })
+
+  test('a batch makes an epoch, which everything then shows', async () => {
+    const { living, app } = await server({ token: TOKEN })
+    const body = batchOn(living, [{ op: 'edit', key: 'one', value: 'x' }])
+    const reply = await post(app, '/v1/epochs', body, { authorization })
+    expect(reply.statusCode).toBe(200)
+    expect(reply.json()).toEqual({ ...living.list()[1], batch: batchHash(body), changes: 1 })
+    expect((await app.inject('/v1/epochs/2')).json()).toEqual(reply.json())
+    const info = parseInfo((await app.inject('/v1/info')).json())
+    expect(info.epochs).toEqual(living.list())
+    expect(info.offers).toEqual({ proofs: ['merkle'], updates: ['delta'], push: true, fence: true, history: 64 })
+    const chain = await app.inject('/v1/manifests?since=1')
+    expect(decodeManifests(chain.rawPayload).map(({ manifest }) => manifest.epoch)).toEqual([2])
+    const { manifest } = living.newest
+    const list = await app.inject(`/v1/blobs/${toHex(manifest.updateListHash)}`)
+    expect([list.statusCode, list.rawPayload.length]).toEqual([200, manifest.updateListBytes])
+    for (const epoch of [1, 2]) {
+      const known = living.find(1, epoch)!.manifest
+      const query = encodeQuery(known, 1, vectors(Array(known.partitions).fill(0)))
+      const answer = await post(app, '/v1/answer', query)
+      expect(decodeAnswer(known, 1, answer.rawPayload).length).toBeGreaterThan(0)
+    }
+  })
+
+  test('who is behind, or ahead, is told the newest epoch', async () => {
+    const { living, app } = await server()
+    const old = living.newest.manifest
+    for (let i = 0; i < 2; i++) await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: `${i}` }]))
+    const query = encodeQuery(old, 1, vectors(Array(old.partitions).fill(0)))
+    for (const reply of [
+      await post(app, '/v1/answer', query),
+      await app.inject('/v1/manifests?since=4'),
+      await app.inject('/v1/manifest?generation=1&epoch=4'),
+      await app.inject('/v1/epochs/4'),
+    ]) {
+      expect(reply.statusCode).toBe(404)
+      expect(parseErrorReply(reply.body)).toMatchObject({ code: 'epoch_unknown', generation: 1, epoch: 3 })
+    }
+  })
+
+  test('nobody writes without the token, and there is nothing to write to without one configured', async () => {
+    const { living, app } = await server({ token: TOKEN })
+    const body = batchOn(living, [{ op: 'delete', key: 'one' }])
+    for (const headers of [
+      {},
+      { authorization: TOKEN },
+      { authorization: `${authorization} ` },
+      { authorization: `Bearer ${TOKEN.slice(1)}x` },
+    ]) {
+      for (const url of ['/v1/epochs', '/v1/signatures']) {
+        const reply = await post(app, url, body, headers)
+        expect([reply.statusCode, reply.json().code]).toEqual([401, 'unauthorized'])
+      }
+    }
+    const closed = (await server()).app
+    for (const url of ['/v1/epochs', '/v1/signatures']) {
+      expect((await post(closed, url, body, { authorization })).statusCode).toBe(404)
+    }
+    expect(living.newest.manifest.epoch).toBe(1)
+  })
+
+  test('a refused batch names its line', async () => {
+    const { living, app } = await server({ token: TOKEN })
+    const reply = await post(app, '/v1/epochs', batchOn(living, [{ op: 'delete', key: 'none' }]), { authorization })
+    expect(reply.statusCode).toBe(422)
+    expect(parseErrorReply(reply.body)).toMatchObject({ code: 'batch_refused', line: 1 })
+  })
+
+  test('a signature that verifies is handed on, any other refused', async () => {
+    const { living, app } = await server({ token: TOKEN })
+    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const signature = toHex(ed25519.sign(signedBytes(living.newest.manifestBytes), secretKey))
+    const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
+    const send = (change: object) =>
+      post(app, '/v1/signatures', JSON.stringify({ ...entry, ...change }), { authorization })
+    expect((await send({})).statusCode).toBe(200)
+    expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
+    for (const change of [
+      { signature: `00${signature.slice(2)}` },
+      { publicKey: '00'.repeat(32) },
+      { publicKey: 'zz' },
+    ]) {
+      expect((await send(change)).statusCode).toBe(400)
+    }
+    expect((await send({ epoch: 2 })).json()).toMatchObject({ code: 'epoch_unknown', epoch: 1 })
+    expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
+  })
+
+  test('a stream tells of every epoch in lines of one length, and ends with the server', async () => {
+    const { living, app } = await server()
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const response = await fetch(`${url}/v1/events`)
+    expect(response.headers.get('content-type')).toBe('application/x-ndjson')
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+    expect(parseEvent((await reader.read()).value!)).toEqual({ generation: 1, epoch: 1 })
+    await living.publish(batchOn(living, [{ op: 'delete', key: 'one' }]))
+    const { value } = await reader.read()
+    expect(value!.length).toBe(48)
+    expect(parseEvent(value!)).toEqual({ generation: 1, epoch: 2 })
+    const closing = app.close()
+    expect((await reader.read()).done).toBe(true)
+    await closing
+  })
+
+  test('the fence keeps to the table of docs/protocol.md', async () => {
+    let seconds = 1_800_000_000
+    const { living, app } = await server({ living: { fence: { days: 10, entries: 2, now: () => seconds } } })
+    const zero = new Uint8Array(32)
+    const [h, g] = [pseudoRandom(32, 1), pseudoRandom(32, 2)]
+    const ask = async (kind: FenceRequest['kind'], id: number, version = 0, requestHash: Uint8Array = zero) => {
+      const { databaseId } = living
+      const hintId = new Uint8Array(16).fill(id)
+      const reply = await post(app, '/v1/fence', encodeFenceRequest({ kind, databaseId, hintId, version, requestHash }))
+      if (reply.statusCode !== 200) return reply.json().code as string
+      expect(reply.rawPayload.length).toBe(8)
+      return reply.rawPayload[6] === 1 ? 'granted' : 'refused'
+    }
+    const steps: [...Parameters<typeof ask>, string][] = [
+      ['confirm', 1, 0, zero, 'refused'], // unknown
+      ['confirm', 1, 5, h, 'refused'],
+      ['register', 1, 0, zero, 'granted'],
+      ['register', 1, 0, zero, 'granted'], // its reply was lost
+      ['confirm', 1, 0, zero, 'granted'],
+      ['confirm', 1, 0, h, 'granted'],
+      ['confirm', 1, 0, h, 'granted'], // the same bytes again
+      ['confirm', 1, 0, g, 'refused'], // a clone's other bytes
+      ['confirm', 1, 0, zero, 'refused'], // a state from before the request
+      ['register', 1, 0, zero, 'refused'],
+      ['confirm', 1, 7, zero, 'granted'],
+      ['confirm', 1, 6, h, 'refused'],
+      ['confirm', 1, 7, g, 'granted'],
+      ['confirm', 1, 7, h, 'refused'],
+      ['confirm', 1, Number.MAX_SAFE_INTEGER, h, 'granted'],
+      ['register', 2, 0, zero, 'granted'],
+      ['register', 3, 0, zero, 'fence_full'],
+      ['register', 2, 0, zero, 'granted'],
+    ]
+    for (const [kind, id, version, hash, verdict] of steps) {
+      expect([kind, id, version, await ask(kind, id, version, hash)]).toEqual([kind, id, version, verdict])
+    }
+    seconds += 8 * 86_400
+    expect(await ask('confirm', 2, 1, h)).toBe('granted')
+    seconds += 5 * 86_400
+    expect(await ask('confirm', 1, Number.MAX_SAFE_INTEGER, h)).toBe('refused') // expired
+    expect(await ask('register', 3)).toBe('granted') // in its place
+    expect(await ask('confirm', 2, 1, h)).toBe('granted')
+    expect((await post(app, '/v1/fence', new Uint8Array(79))).statusCode).toBe(400)
+    expect((await post(app, '/v1/fence', new Uint8Array(81))).statusCode).toBe(413)
+  })
+})
