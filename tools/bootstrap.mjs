@@ -3,7 +3,8 @@
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
 //                            test [vitest args]   build, lint, Rust tests, TypeScript tests; last line: the sum
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
-//                            bench [args]         build, then tests/bench/run.mjs
+//                            bench [args]         build, then tests/bench
+//                            soak [args]          build, then tests/state/soak.ts: more of what its tests do
 //                            lint | format        check or rewrite the sources
 //
 // What is needed and cannot be installed from here: Node.js ≥ 20.19, rustup, a C linker. Tools go to .tools/,
@@ -20,7 +21,7 @@ const biome = '@biomejs/biome/bin/biome'
 const wasmBindgen = `.tools/bin/wasm-bindgen${process.platform === 'win32' ? '.exe' : ''}`
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
-const commands = { start, test, build, bench, lint, format }
+const commands = { start, test, build, bench, soak, lint, format }
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
@@ -67,10 +68,17 @@ async function build() {
 }
 
 async function bench() {
+  return await runOfTests('bench')
+}
+
+async function soak() {
+  return await runOfTests('soak')
+}
+
+async function runOfTests(program) {
   await build()
-  const script = join(root, 'tests/bench/run.mjs')
-  if (!existsSync(script)) throw new Failure('there is no tests/bench/run.mjs to run')
-  const { code } = await run(process.execPath, [script, ...args], { show: true, mayFail: true })
+  const script = join(root, 'tests/run.mjs')
+  const { code } = await run(process.execPath, [script, program, ...args], { show: true, mayFail: true })
   return code === 0 ? 0 : 1
 }
 

@@ -3,4 +3,8 @@ import type { Browser } from 'puppeteer-core'
 
 export type BrowserName = 'chromium' | 'firefox'
 export declare function findBrowser(name: BrowserName): Promise<string>
-export declare function launchBrowser(name: BrowserName): Promise<Browser>
+export interface BrowserOptions {
+  readonly profile?: string
+  readonly preferences?: Readonly<Record<string, unknown>>
+}
+export declare function launchBrowser(name: BrowserName, options?: BrowserOptions): Promise<Browser>

@@ -97,17 +97,18 @@ async function downloadedBrowser(kind) {
 }
 
 /**
- * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes. Returns
- * puppeteer-core's Browser; the caller closes it.
+ * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes, or with one in the folder
+ * `profile`, which stays. Returns puppeteer-core's Browser; the caller closes it. `preferences` are Firefox's.
  */
-export async function launchBrowser(name) {
+export async function launchBrowser(name, { profile: userDataDir, preferences = {} } = {}) {
   const { default: puppeteer } = await import('puppeteer-core')
-  const executablePath = await findBrowser(name)
-  if (name === 'firefox') return puppeteer.launch({ browser: 'firefox', executablePath, headless: true })
+  const options = { executablePath: await findBrowser(name), headless: true, ...(userDataDir && { userDataDir }) }
+  if (name === 'firefox') {
+    return puppeteer.launch({ ...options, browser: 'firefox', extraPrefsFirefox: preferences })
+  }
   return puppeteer.launch({
+    ...options,
     browser: 'chrome',
-    executablePath,
-    headless: true,
     args: [
       ...(isRoot ? ['--no-sandbox'] : []),
       '--disable-gpu',

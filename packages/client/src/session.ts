@@ -180,7 +180,14 @@ export class Session {
   /** Runs `work` in its turn and under the lock of this identity. */
   #operate<T>(work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ run: () => work().then(resolve, reject), refuse: reject })
+      const run = async () => {
+        try {
+          resolve(await work())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      this.#queue.push({ run, refuse: reject })
       this.#working ??= this.#work()
     })
   }

@@ -222,6 +222,17 @@ describe('close()', () => {
     expect(harness.clock.waiting).toBe(0)
   })
 
+  test('refuses a reset() that waits for its turn, and whatever waits behind it', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const map = await harness.open()
+    network.misbehave[B] = hang('/v1/answer')
+    const waiting = [watch(map.at(1)), watch(map.reset()), watch(map.at(2))]
+    await settle()
+    await harness.drive(map.close())
+    expect(waiting.map(({ error }) => error?.code)).toEqual(['network', 'closed', 'closed'])
+  })
+
   test('is what `await using` calls', async () => {
     const { network } = keyless()
     const harness = new Harness(network)

@@ -1,0 +1,20 @@
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak [args]`. Both are TypeScript, which
+// Vite compiles as it is loaded.
+
+import { fileURLToPath } from 'node:url'
+import { createServer } from 'vite'
+
+const programs = { bench: '/bench/main.ts', soak: '/state/soak.ts' }
+const [name, ...args] = process.argv.slice(2)
+const compiler = await createServer({
+  root: fileURLToPath(new URL('.', import.meta.url)),
+  configFile: false,
+  appType: 'custom',
+  server: { middlewareMode: true, ws: false },
+})
+try {
+  const program = await compiler.ssrLoadModule(programs[name])
+  process.exitCode = await program[name](args)
+} finally {
+  await compiler.close()
+}

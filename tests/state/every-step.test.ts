@@ -1,0 +1,22 @@
+// One misfortune, at every single step of opening a map and looking three records up: the tab is killed, or frozen while
+// another goes on, or the power fails. Then whoever comes next finds everything in order.
+
+import { describe, expect, test } from 'vitest'
+import { NOTHING } from './harness/plants.js'
+import { report, simulate } from './harness/simulate.js'
+import { calmWeather, type Weather } from './harness/weather.js'
+
+describe.each<[string, Partial<Weather>]>([
+  ['one tab', { tabs: 1 }],
+  ['two tabs that take turns', { tabs: 2 }],
+  ['two tabs without locks', { tabs: 2, locks: false }],
+])('%s', (_, situation) => {
+  test.each(['kill', 'freeze', 'power loss'] as const)('%s', { timeout: 60_000 }, async what => {
+    const steps = (await simulate(1, NOTHING, calmWeather(situation))).stormSteps
+    expect(steps).toBeGreaterThan(50)
+    for (let step = 2; step <= steps; step++) {
+      const outcome = await simulate(1, NOTHING, calmWeather({ ...situation, ordained: { step, what } }))
+      if (outcome.violation !== undefined) expect.fail(`at step ${step}: ${report(outcome)}`)
+    }
+  })
+})

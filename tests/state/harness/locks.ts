@@ -1,0 +1,76 @@
+// The locks of an origin, as browsers have them: given in order of asking, let go by the dead, and taken from whoever
+// holds on for longer than the next in line has patience.
+
+import type { Clock, Locks as SdkLocks } from '@pirouette/client/environment'
+
+/** One attempt to hold the lock. */
+interface Hold {
+  readonly tab: object
+  readonly go: () => void
+}
+
+/** All of them have one name: there is one pair of servers. */
+export class Locks {
+  /** how often the lock was taken from its holder */
+  stolen = 0
+  #holder: Hold | undefined
+  #waiting: Hold[] = []
+  readonly #dead: Hold[] = []
+
+  /** The locks as one tab sees them. */
+  of(tab: object, clock: Clock): SdkLocks {
+    return {
+      hold: async (_name, patienceMs, task) => {
+        const hold = await this.#acquired(tab, clock, patienceMs)
+        try {
+          return await task()
+        } finally {
+          this.#release(hold)
+        }
+      },
+    }
+  }
+
+  /** The tab is dead. It does not hold the lock any more, and will never get it. */
+  leave(tab: object): void {
+    this.#dead.push(...this.#waiting.filter(waiting => waiting.tab === tab))
+    this.#waiting = this.#waiting.filter(waiting => waiting.tab !== tab)
+    this.letGo(tab)
+  }
+
+  /** At the end of the world everybody gets it, even the dead. */
+  giveToAll(): void {
+    for (const { go } of [...this.#waiting.splice(0), ...this.#dead.splice(0)]) go()
+  }
+
+  /** The tab does not hold the lock any more, though what it did with it goes on. */
+  letGo(tab: object): void {
+    if (this.#holder?.tab === tab) this.#release(this.#holder)
+  }
+
+  #acquired(tab: object, clock: Clock, patienceMs: number): Promise<Hold> {
+    return new Promise(resolve => {
+      const hold = {
+        tab,
+        go: () => {
+          clock.clearTimeout(timer)
+          this.#holder = hold
+          resolve(hold)
+        },
+      }
+      const timer = clock.setTimeout(() => {
+        this.#waiting = this.#waiting.filter(waiting => waiting !== hold)
+        this.stolen++
+        hold.go()
+      }, patienceMs)
+      if (this.#holder === undefined) hold.go()
+      else this.#waiting.push(hold)
+    })
+  }
+
+  #release(hold: Hold): void {
+    if (this.#holder !== hold) return
+    this.#holder = undefined
+    this.#waiting.shift()?.go()
+  }
+}

@@ -1,0 +1,338 @@
+// What must be true of a client whatever happens to it, decided from outside: from the random bytes it drew, the writes
+// its store accepted, the requests its servers saw, and the results of its calls. A second implementation of the scheme
+// (tests/interop/reference) says what the one right request is.
+//
+//   (a) every request is one whose batch is safely stored, or a byte-identical repetition to the same server;
+//   (b) of each hint, at each version, only one batch is ever shown, and it is the one that the reference makes of the
+//       permutations at that version, of random bytes never used before, and of what a call asked;
+//   (c) every result is what the plain database says, at the epoch of the hint that was asked;
+//   (d) a hint is given up, or another begun in its place, only for a reason; what is stored never goes back;
+//   (e) a condemned hint stays until a reset() has put another in its place, and only a liar's victim is condemned;
+//   (f) every call that succeeds has made exactly one batch of its own, and shown it to both servers.
+
+import { chacha20orig } from '@noble/ciphers/chacha.js'
+import type { HintRecord, StateStore } from '@pirouette/client/environment'
+import { decodeManifest } from '@pirouette/protocol'
+import { encodeQuery } from '../../interop/reference/message.js'
+import { permutations, Words } from '../../interop/reference/random.js'
+import { applySwaps, query } from '../../interop/reference/scheme.js'
+import { DATABASES, type Database, hexOf } from './databases.js'
+import type { Disk } from './disk.js'
+import { decodePending, type PendingForm } from './forms.js'
+import { paritiesUnder, storedHint } from './inspect.js'
+import { after, type Head, type Write } from './ledger.js'
+import type { Question } from './questions.js'
+import { SERVERS, type Server, type Servers } from './servers.js'
+import type { Call, Outcome, Tab } from './tab.js'
+
+type Permutations = readonly (readonly number[])[]
+
+/** One batch, as the reference makes it. */
+interface Batch {
+  readonly hint: string
+  /** the one request that each server may get for it, in hex */
+  readonly requests: Readonly<Record<Server, string>>
+  /** the permutations once it is applied */
+  readonly after: Permutations
+  /** stored, and flushed */
+  safe: boolean
+  readonly shownTo: Set<Server>
+}
+
+interface ModelHint {
+  readonly id: string
+  readonly database: Database
+  readonly retrieveServer: Server
+  /** at each version */
+  readonly permutations: Permutations[]
+  /** that leads from each version to the next */
+  readonly batches: Batch[]
+}
+
+/** Errors that a call may fail with where nobody lies and nothing is closed. */
+const MISFORTUNES = ['network', 'rate_limited', 'protocol', 'storage']
+
+export class Model {
+  /** the first thing that was not as it must be */
+  violation: string | undefined
+  readonly #hints = new Map<string, ModelHint>()
+  readonly #servers: Servers
+  readonly #count: (what: string) => void
+  /** 32 bytes each: drawn, and not used yet */
+  readonly #entropy = new Map<Tab, Uint8Array[]>()
+  /** calls that may still make a batch */
+  readonly #asking = new Map<Tab, Call[]>()
+  readonly #batches = new Map<Call, Batch>()
+  /** resets that have not begun a hint yet */
+  readonly #resets = new Map<Tab, number>()
+  /** all requests that a server has seen, in hex, and whose they were first */
+  readonly #seen = new Map<Server, Map<string, Tab>>(SERVERS.map(server => [server, new Map()]))
+  /** the hint that a tab last sent a query of */
+  readonly #inUse = new Map<Tab, string>()
+  /** tabs that could not store a condemnation */
+  readonly #excused = new Set<Tab>()
+
+  /** `count` is told of what is worth counting. */
+  constructor(servers: Servers, count: (what: string) => void) {
+    this.#servers = servers
+    this.#count = count
+  }
+
+  drew(tab: Tab, bytes: Uint8Array): void {
+    if (bytes.length === 32) listIn(this.#entropy, tab).push(bytes)
+  }
+
+  mayReset(tab: Tab): void {
+    this.#resets.set(tab, (this.#resets.get(tab) ?? 0) + 1)
+  }
+
+  asked(call: Call): void {
+    listIn(this.#asking, call.tab).push(call)
+  }
+
+  /** A write has been accepted. Returns the head it leads to. */
+  wrote(tab: Tab, disk: Disk, write: Write, before: Head | undefined, torn: boolean): Head | undefined {
+    try {
+      if (write.method === 'putPending') this.#intended(tab, write.parameters, before?.pending)
+      const head = after(before, write, torn)
+      if (write.method === 'begin') this.#begun(tab, write.parameters[0], before, torn)
+      if (write.method === 'discard' && !torn) this.#assertReasonToDiscard(disk, before)
+      if (write.method === 'condemn' && head?.condemned && !before?.condemned) this.#assertLiar(write.parameters[1])
+      if (write.method === 'commit') this.#committed(before!)
+      if (!disk.durable) this.flushed([head])
+      return head
+    } catch (error) {
+      this.#fault(`${tab.name}: ${(error as Error).message}`)
+      return before
+    }
+  }
+
+  /** These heads are safe from a power loss. */
+  flushed(heads: readonly (Head | undefined)[]): void {
+    for (const head of heads) {
+      if (head?.pending === undefined) continue
+      const batch = this.#hints.get(head.hint)?.batches[head.version]
+      if (batch) batch.safe = true
+    }
+  }
+
+  /** A request leaves a tab. */
+  sent(tab: Tab, server: Server, body: Uint8Array): void {
+    const request = hexOf(body)
+    const seen = this.#seen.get(server)!
+    const batch = this.#batchOf(server, request)
+    if (batch) this.#inUse.set(tab, batch.hint)
+    if (batch?.safe) {
+      batch.shownTo.add(server)
+    } else if (!seen.has(request)) {
+      this.#fault(
+        `${tab.name} sends ${server} a query that ${batch ? 'may yet be lost' : 'is not the one stored'} (S1)`,
+      )
+    }
+    const first = seen.get(request)
+    if (first) this.#count(first === tab ? 'sent again' : 'sent again by another tab')
+    else seen.set(request, tab)
+  }
+
+  ended(call: Call, outcome: Outcome): void {
+    // Giving up is local: the call may still make its batch (P5).
+    if (!call.giveUp.signal.aborted) this.#mayAskNoMore(call)
+    try {
+      if ('error' in outcome) this.#assertPlausible(call, outcome.error as Error)
+      else if (call.question) this.#assertRight(call, call.question, outcome.value)
+    } catch (error) {
+      this.#fault(`${call.tab.name}: ${call.what}${(error as Error).message}`)
+    }
+  }
+
+  /** The disk has failed when a tab was about to store a condemnation. */
+  excuse(tab: Tab): void {
+    this.#excused.add(tab)
+  }
+
+  /** What is stored in the end is what the model says, to the last bit. */
+  async inspect(disk: Disk): Promise<void> {
+    const { head } = disk
+    if (head === undefined || disk.torn || head.condemned || head.stage !== 'whole') return
+    const { database, permutations } = this.#hints.get(head.hint)!
+    const expected = permutations[head.version]!
+    const stored = await storedHint(disk, database, head.hint)
+    if (hexOf(stored.hintId) !== head.hint || stored.version !== head.version) this.#fault('another hint is stored')
+    if (show(stored.permutations) !== show(expected)) this.#fault('the stored permutations are not the right ones')
+    if (hexOf(stored.parities) !== hexOf(paritiesUnder(expected, database)))
+      this.#fault('the stored parities are wrong')
+  }
+
+  // ---- hints ---------------------------------------------------------------------------------------
+
+  #begun(tab: Tab, record: HintRecord, before: Head | undefined, torn: boolean): void {
+    if (before !== undefined && !torn) {
+      const resets = this.#resets.get(tab) ?? 0
+      if (resets === 0) throw new Error('a hint is begun in place of another without a reset')
+      this.#resets.set(tab, resets - 1)
+    }
+    const id = hexOf(record.hintId)
+    const entropy = this.#take(tab, bytes => hexOf(hintIdFrom(bytes)) === id)
+    if (entropy === undefined) throw new Error('a hint does not come from fresh random bytes')
+    const names = [record.retrieveServer, record.refreshServer].sort()
+    if (names.join() !== [...SERVERS].sort().join()) throw new Error(`the roles are ${names.join(' and ')}`)
+    const { epoch } = decodeManifest(record.manifest)
+    const database = DATABASES.find(({ manifest }) => manifest.epoch === epoch)!
+    const { partitions, partitionRecords } = database.manifest
+    this.#hints.set(id, {
+      id,
+      database,
+      retrieveServer: record.retrieveServer as Server,
+      permutations: [permutations(partitions, partitionRecords, entropy)],
+      batches: [],
+    })
+  }
+
+  #assertReasonToDiscard({ durable }: Disk, before: Head | undefined): void {
+    if (before === undefined) return
+    // In memory there is nothing to go on with.
+    if (!durable && before.stage === 'partial') return
+    const epoch = this.#hints.get(before.hint)!.database.manifest.epoch
+    if (epoch >= DATABASES[this.#servers.newest]!.manifest.epoch)
+      throw new Error('a hint is discarded without a reason')
+  }
+
+  #assertLiar(culprit: string | undefined): void {
+    if (!this.#servers.liars.has(culprit as Server)) throw new Error(`${culprit} is condemned, and has not lied`)
+  }
+
+  // ---- batches -------------------------------------------------------------------------------------
+
+  #intended(
+    tab: Tab,
+    [hintId, version, pending]: Parameters<StateStore['putPending']>,
+    before: Uint8Array | undefined,
+  ): void {
+    if (before !== undefined && hexOf(before) === hexOf(pending)) return
+    const hint = this.#hints.get(hexOf(hintId))!
+    const form = decodePending(pending, hint.database.manifest)
+    if (hexOf(form.hintId) !== hint.id || form.version !== version)
+      throw new Error('a batch of another hint or version')
+    const earlier = hint.batches[version]
+    if (earlier && earlier.shownTo.size > 0)
+      throw new Error(`a second batch for version ${version}: the first was shown`)
+    hint.batches[version] = this.#referenceBatch(hint, version, form, tab)
+    this.#credit(tab, form, hint.batches[version])
+  }
+
+  /** Finds the call that a batch is made for. Calls of a tab are served in their order. */
+  #credit(tab: Tab, form: PendingForm, batch: Batch): void {
+    const asking = listIn(this.#asking, tab).filter(({ question }) => isQuestion(question!, form))
+    const inTurn = asking.find(({ giveUp }) => !giveUp.signal.aborted)
+    const earlier = inTurn && this.#batches.get(inTurn)
+    if (inTurn) this.#batches.set(inTurn, batch)
+    if (inTurn && !earlier) return
+    // It, or the one before it, was made for a call that was given up just then.
+    const givenUp = asking.find(call => call.giveUp.signal.aborted && !this.#batches.has(call))
+    if (givenUp === undefined) throw new Error('a batch for which there is no call, or the second of one')
+    this.#batches.set(givenUp, earlier ?? batch)
+  }
+
+  #referenceBatch(hint: ModelHint, version: number, form: PendingForm, tab: Tab): Batch {
+    const { database, retrieveServer } = hint
+    const vectors = show([form.retrieve, form.refresh])
+    let made: ReturnType<typeof batchFrom> | undefined
+    const entropy = this.#take(tab, bytes => {
+      made = batchFrom(database, hint.permutations[version]!, form.indices, bytes)
+      return show([made.retrieve, made.refresh]) === vectors
+    })
+    if (entropy === undefined) throw new Error(`a batch that the permutations at version ${version} do not lead to`)
+    const request = (server: Server) =>
+      hexOf(encodeQuery(database.manifest, server === retrieveServer ? made!.retrieve : made!.refresh))
+    return {
+      hint: hint.id,
+      requests: { [SERVERS[0]]: request(SERVERS[0]), [SERVERS[1]]: request(SERVERS[1]) },
+      after: made!.after,
+      safe: false,
+      shownTo: new Set(),
+    }
+  }
+
+  #committed({ hint: id, version }: Head): void {
+    const hint = this.#hints.get(id)!
+    hint.permutations[version + 1] = hint.batches[version]!.after
+  }
+
+  /** The batch for which a server may get this request. Of hints and versions, the newest first. */
+  #batchOf(server: Server, request: string): Batch | undefined {
+    const all = [...this.#hints.values()].flatMap(({ batches }) => batches).reverse()
+    return all.find(({ requests }) => requests[server] === request)
+  }
+
+  // ---- small ones ----------------------------------------------------------------------------------
+
+  #assertRight(call: Call, question: Question, value: unknown): void {
+    const batch = this.#batches.get(call)
+    if (batch === undefined) throw new Error(' succeeds without a query of its own (P4)')
+    if (batch.shownTo.size < 2) throw new Error(' succeeds, and not both servers were asked')
+    const [found, expected] = [value, question.answer(this.#hints.get(batch.hint)!.database)].map(show)
+    if (found !== expected) throw new Error(` should be ${expected}, and the map says ${found}`)
+  }
+
+  #assertPlausible({ tab, question, giveUp }: Call, error: Error & { code?: string; server?: string }): void {
+    if (error.name === 'AbortError' && giveUp.signal.aborted) return
+    const { code = '', server } = error
+    const closed = code === 'closed' && tab.calls.some(({ what }) => what === 'close')
+    const lie = ['tampered', 'condemned'].includes(code) && this.#servers.liars.has(server as Server)
+    if (!MISFORTUNES.includes(code) && !closed && !lie) throw new Error(` fails with ${error.stack ?? error}`)
+    if (code === 'tampered' && question) this.#assertCondemned(tab)
+  }
+
+  #assertCondemned(tab: Tab): void {
+    const { head, torn } = tab.disk!
+    if (torn || this.#excused.has(tab) || head?.hint !== this.#inUse.get(tab) || head?.condemned) return
+    throw new Error(': a lie is found out, and the hint is not condemned')
+  }
+
+  #mayAskNoMore(call: Call): void {
+    const asking = listIn(this.#asking, call.tab)
+    const at = asking.indexOf(call)
+    if (at >= 0) asking.splice(at, 1)
+  }
+
+  /** Random bytes of a tab that `fit`. They do so once. */
+  #take(tab: Tab, fit: (bytes: Uint8Array) => boolean): Uint8Array | undefined {
+    const drawn = listIn(this.#entropy, tab)
+    const at = drawn.findIndex(fit)
+    return at < 0 ? undefined : drawn.splice(at, 1)[0]
+  }
+
+  #fault(violation: string): void {
+    this.violation ??= violation
+  }
+}
+
+/** The id of the hint that is made of these random bytes: 16 bytes of ChaCha20, stream 2⁶⁴ − 1. */
+function hintIdFrom(entropy: Uint8Array): Uint8Array {
+  return chacha20orig(entropy, new Uint8Array(8).fill(0xff), new Uint8Array(16))
+}
+
+function batchFrom({ manifest }: Database, before: Permutations, indices: readonly number[], entropy: Uint8Array) {
+  const words = new Words(entropy, 0)
+  const after = before.map(permutation => [...permutation])
+  const queries = indices.map(index => {
+    const made = query(manifest, after, index, words)
+    applySwaps(after, made)
+    return made
+  })
+  return { retrieve: queries.map(({ retrieve }) => retrieve), refresh: queries.map(({ refresh }) => refresh), after }
+}
+
+function isQuestion({ indices, queries }: { indices: readonly number[]; queries: number }, form: PendingForm): boolean {
+  return form.indices.length === queries && indices.every((index, i) => form.indices[i] === index)
+}
+
+function listIn<K, V>(map: Map<K, V[]>, key: K): V[] {
+  const list = map.get(key) ?? []
+  map.set(key, list)
+  return list
+}
+
+function show(value: unknown): string {
+  return JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? hexOf(part) : part))
+}

@@ -1,0 +1,191 @@
+// Bugs to be found: each turns the client, or the store under it, into one that makes a known mistake. They are planted
+// from outside, in the store that a tab is given, in the core that it loads, or around its map.
+
+import type { PirouetteMap } from '@pirouette/client'
+import type { StateStore } from '@pirouette/client/environment'
+import { decodeRecord } from '@pirouette/protocol'
+import type { ClientHandle, Core } from '@pirouette/wasm'
+import type { Chance } from './chance.js'
+import { DATABASES, hexOf } from './databases.js'
+import type { Disk } from './disk.js'
+import { decodePending } from './forms.js'
+import type { Write } from './ledger.js'
+import type { Tab } from './tab.js'
+
+export interface Plant {
+  readonly name: string
+  /** what the harness is to say of it */
+  readonly shows: RegExp
+  readonly store?: (store: StateStore, place: Place) => StateStore
+  readonly core?: (core: Core, place: Place) => Core
+  readonly map?: (map: PirouetteMap, tab: Tab) => PirouetteMap
+}
+
+/** Where it is planted. */
+export interface Place {
+  readonly tab: Tab
+  readonly disk: Disk
+  readonly chance: Chance
+  /** other tabs go on, or this one is killed, before it resolves */
+  readonly comes: (what: string) => Promise<void>
+}
+
+/** The client as it is. */
+export const NOTHING: Plant = { name: 'nothing', shows: /^$/ }
+
+export const PLANTS: readonly Plant[] = [
+  {
+    name: 'intent is stored after the query is sent',
+    shows: /\(S1\)/,
+    store: store =>
+      changed(store, {
+        putPending: async (...intent) => void store.putPending(...intent).catch(() => {}),
+      }),
+  },
+  {
+    name: 'the pending batch goes before its effect comes',
+    shows: /a second batch for version \d+: the first was shown/,
+    store: (store, { disk, comes }) =>
+      changed(store, {
+        commit: async (hintId, version, effect) => {
+          const { head } = disk
+          if (head?.hint === hexOf(hintId) && head.version === version && head.pending !== undefined) {
+            await disk.forget(isIntent(hintId, version))
+            await comes('half an effect')
+            await store.putPending(hintId, version, head.pending)
+          }
+          return await store.commit(hintId, version, effect)
+        },
+      }),
+  },
+  {
+    name: 'an effect is acknowledged and lost',
+    shows: /undefined is condemned|a second batch for version/,
+    store: (store, { chance }) =>
+      changed(store, {
+        commit: async (...effect) => (chance.happens(0.2) ? { journalBytes: 0 } : await store.commit(...effect)),
+      }),
+  },
+  {
+    name: 'a batch is made anew, with fresh random numbers, when it is sent again',
+    shows: /is not the one stored \(S1\)/,
+    core: (core, { chance }) => ({
+      ...core,
+      reopenClient: (...stored) => {
+        const client = core.reopenClient(...stored)
+        let resumed: Uint8Array | undefined
+        return shadowed(client, {
+          resume: pending => {
+            resumed = pending
+            const indices = Uint32Array.from(decodePending(pending, DATABASES[0]!.manifest).indices)
+            prototypeOf(client).query.call(client, indices, chance.bytes(32))
+          },
+          query: (...batch) => {
+            resumed = undefined
+            prototypeOf(client).query.apply(client, batch)
+          },
+          pendingBytes: () => resumed ?? prototypeOf(client).pendingBytes.call(client),
+        })
+      },
+    }),
+  },
+  {
+    name: 'a recovered record answers a new call',
+    shows: /without a query of its own \(P4\)/,
+    core: (core, { tab }) => ({
+      ...core,
+      reopenClient: (...stored) => {
+        const client = core.reopenClient(...stored)
+        return shadowed(client, {
+          resume: pending => {
+            prototypeOf(client).resume.call(client, pending)
+            const { indices } = decodePending(pending, DATABASES[0]!.manifest)
+            client.recon = () => {
+              const records = prototypeOf(client).recon.call(client)
+              recovered.set(tab, { indices, records })
+              client.recon = prototypeOf(client).recon
+              return records
+            }
+          },
+        })
+      },
+    }),
+    map: (map, tab) =>
+      new Proxy(map, {
+        get: (map, name: keyof PirouetteMap) => {
+          if (name !== 'at') return typeof map[name] === 'function' ? map[name].bind(map) : map[name]
+          return async (...[index, options]: Parameters<PirouetteMap['at']>) => {
+            const { indices, records } = recovered.get(tab) ?? { indices: [], records: new Uint8Array() }
+            const at = indices.indexOf(index)
+            if (at < 0) return await map.at(index, options)
+            recovered.delete(tab)
+            const { manifest } = DATABASES[0]!
+            return decodeRecord(manifest, records.subarray(at * manifest.recordBytes, (at + 1) * manifest.recordBytes))
+              .value
+          }
+        },
+      }),
+  },
+  {
+    name: 'a condemnation is acknowledged and lost',
+    shows: /a lie is found out, and the hint is not condemned/,
+    store: store => changed(store, { condemn: async () => {} }),
+  },
+  {
+    name: 'the version is not checked',
+    shows: /a batch of another hint or version/,
+    store: (store, { disk }) =>
+      changed(store, {
+        putPending: (hintId, version, pending) => store.putPending(hintId, disk.head?.version ?? version, pending),
+        commit: (hintId, version, effect) => store.commit(hintId, disk.head?.version ?? version, effect),
+      }),
+  },
+  {
+    name: 'a pending batch is dropped when the state is opened',
+    shows: /a second batch for version \d+: the first was shown/,
+    store: (store, { disk }) => {
+      let opened = false
+      return changed(store, {
+        read: async () => {
+          const head = await store.read()
+          if (opened || head?.pending === undefined) return head
+          opened = true
+          await disk.forget(isIntent(head.record.hintId, head.version))
+          return { ...head, pending: undefined }
+        },
+      })
+    },
+  },
+  {
+    name: 'roles follow the order of the servers',
+    shows: /is not the one stored \(S1\)/,
+    store: (store, { tab }) =>
+      changed(store, {
+        read: async () => {
+          const head = await store.read()
+          const [retrieveServer, refreshServer] = tab.servers as [string, string]
+          return head && { ...head, record: { ...head.record, retrieveServer, refreshServer } }
+        },
+      }),
+  },
+]
+
+/** What a tab has recovered of a batch that was pending when it came. */
+const recovered = new WeakMap<Tab, { readonly indices: readonly number[]; readonly records: Uint8Array }>()
+
+function changed(store: StateStore, change: Partial<StateStore>): StateStore {
+  return new Proxy(store, { get: (store, name: keyof StateStore) => change[name] ?? store[name] })
+}
+
+function shadowed(client: ClientHandle, change: Partial<ClientHandle>): ClientHandle {
+  return Object.assign(client, change)
+}
+
+function prototypeOf(client: ClientHandle): ClientHandle {
+  return Object.getPrototypeOf(client) as ClientHandle
+}
+
+function isIntent(hintId: Uint8Array, version: number): (write: Write) => boolean {
+  return ({ method, parameters }) =>
+    method === 'putPending' && hexOf(parameters[0]) === hexOf(hintId) && parameters[1] === version
+}

@@ -1,0 +1,418 @@
+// The simulated world: tabs, their disk, two servers, and time. Everything the tabs wait for stands in one list, and in
+// each step one thing out of it comes, or somebody asks something, or a misfortune happens, or time passes: by the seed.
+
+import { Chance } from './chance.js'
+import { Disk } from './disk.js'
+import { Locks } from './locks.js'
+import { Model } from './model.js'
+import type { Plant } from './plants.js'
+import { anyQuestion } from './questions.js'
+import { SERVERS, Servers } from './servers.js'
+import { type Call, type Outcome, Tab } from './tab.js'
+import { anyWeather, type Weather } from './weather.js'
+
+/** What a tab waits for. */
+interface Coming {
+  readonly tab: Tab
+  readonly what: string
+  readonly come: () => void
+  /** at the end of the world */
+  readonly fail: (error: Error) => void
+}
+
+interface Timer {
+  readonly tab: Tab
+  readonly due: number
+  readonly callback: () => void
+}
+
+/** Something that may happen next without anybody waiting for it. */
+interface Move {
+  readonly weight: number
+  readonly happen: () => void | Promise<void>
+}
+
+/** More than any schedule takes. */
+const MOST_STEPS = 20_000
+
+export class World {
+  readonly chance: Chance
+  readonly weather: Weather
+  readonly disk = new Disk(true)
+  readonly servers: Servers
+  readonly locks: Locks | undefined
+  readonly model: Model
+  readonly tabs: Tab[] = []
+  readonly trace: string[] = []
+  now = 0
+  steps = 0
+  /** until the weather was calm */
+  stormSteps = 0
+  /** what happened how often */
+  readonly counts = new Map<string, number>()
+  #coming: Coming[] = []
+  /** what will never come */
+  #never: Coming[] = []
+  #timers: Timer[] = []
+  #left: Weather['left']
+  #calm = false
+  #over = false
+  readonly #plant: Plant
+
+  constructor(seed: number, plant: Plant, weather?: Weather) {
+    this.chance = new Chance(seed)
+    this.#plant = plant
+    this.weather = weather ?? anyWeather(this.chance)
+    this.#left = { ...this.weather.left }
+    this.servers = new Servers(this.chance, this.weather.network)
+    this.locks = this.weather.locks ? new Locks() : undefined
+    this.model = new Model(this.servers, what => this.count(what))
+  }
+
+  /** A schedule from beginning to end. What was wrong with it is in `model.violation`. */
+  async run(): Promise<void> {
+    try {
+      await this.#storm()
+      await this.#clearUp()
+      await this.#lookBack()
+    } finally {
+      await this.#end()
+    }
+  }
+
+  // ---- what the tabs call ------------------------------------------------------------------------
+
+  /** Resolves when it has come. */
+  comes(tab: Tab, what: string): Promise<void> {
+    return this.#wait(tab.state === 'dead' ? this.#never : this.#coming, tab, what)
+  }
+
+  never(tab: Tab): Promise<never> {
+    return this.#wait(this.#never, tab, 'nothing') as Promise<never>
+  }
+
+  startTimer(tab: Tab, callback: () => void, ms: number): Timer {
+    const timer = { tab, due: this.now + ms, callback }
+    if (this.#over) queueMicrotask(callback)
+    else this.#timers.push(timer)
+    return timer
+  }
+
+  stopTimer(timer: unknown): void {
+    this.#timers = this.#timers.filter(other => other !== timer)
+  }
+
+  /** Whether a call of the disk fails now. */
+  storeFails(): boolean {
+    const fails = !this.#calm && this.chance.happens(this.weather.storeFaults)
+    if (fails) this.count('the disk failed')
+    return fails
+  }
+
+  /** So that checkpoints come after some effects, and not after some thousand. */
+  journalsLookLong(result: unknown): unknown {
+    const { journalBytes } = Object(result) as { journalBytes?: number }
+    return journalBytes === undefined
+      ? result
+      : { ...Object(result), journalBytes: journalBytes * this.weather.journal }
+  }
+
+  ended(call: Call, outcome: Outcome): void {
+    const how = 'error' in outcome ? (outcome.error as Error).name : 'done'
+    this.note(call.tab, `${call.what}: ${how}`)
+    this.count(`${call.question ? 'lookups' : call.what}: ${how}`)
+    this.model.ended(call, outcome)
+  }
+
+  note(tab: Tab | undefined, what: string): void {
+    this.trace.push(`${`${(this.now / 1000).toFixed(1)} s`.padStart(9)}  ${(tab?.name ?? '').padEnd(7)}${what}`)
+  }
+
+  count(what: string, times = 1): void {
+    if (times > 0) this.counts.set(what, (this.counts.get(what) ?? 0) + times)
+  }
+
+  // ---- the schedule ------------------------------------------------------------------------------
+
+  /** Anything may happen. */
+  async #storm(): Promise<void> {
+    while (this.steps < this.weather.steps) {
+      await this.#quiet()
+      const coming = this.#coming.filter(({ tab }) => tab.state === 'running')
+      const moves = this.#moves()
+      const idle = coming.length === 0 && moves.length === 0
+      if (this.#left.calls === 0 && this.tabs.every(({ state, waiting }) => state !== 'running' || waiting === 0))
+        return
+      if (this.steps === this.weather.ordained?.step) await this.#suffer(this.weather.ordained.what)
+      else if (this.chance.happens(this.weather.misfortunes)) await this.#oneOf(this.#misfortunes())
+      else if (moves.length > 0 && (coming.length === 0 || this.chance.happens(0.15))) await this.#oneOf(moves)
+      else if (idle || this.chance.happens(this.weather.delays)) this.#timePasses()
+      else if (coming.length > 0) this.#comes(this.chance.pick(coming))
+    }
+  }
+
+  /** No more misfortunes: whatever is under way must come to an end. */
+  async #clearUp(): Promise<void> {
+    this.note(undefined, '— calm —')
+    this.stormSteps = this.steps
+    this.count('locks taken away', this.locks?.stolen ?? 0)
+    this.#calm = true
+    this.servers.weather = { faults: 0, lies: 0 }
+    this.servers.down.clear()
+    for (const tab of this.tabs) if (tab.state === 'frozen') tab.state = 'running'
+    await this.#settle()
+  }
+
+  /** Whoever comes now, and whoever is still there, is served; a condemned state after a reset. */
+  async #lookBack(): Promise<void> {
+    const late = this.#newTab()
+    late.open()
+    await this.#settle()
+    // Each tab may have a state of its own by now, in memory.
+    for (let resets = 0; ; resets++) {
+      const [failure] = await this.#askAround()
+      if (failure === undefined) break
+      const { tab, error } = failure
+      if ((error as { code?: string }).code !== 'condemned' || resets > this.tabs.length) {
+        this.#fail(`in calm weather, after ${resets} resets, ${String(error)}`)
+      }
+      this.count('condemned in the end')
+      tab.reset()
+      await this.#settle()
+    }
+    await this.#quiet()
+    await this.model.inspect(this.disk)
+    await this.#quiet()
+  }
+
+  /** Every tab that has a map asks it twice. Returns what failed. */
+  async #askAround(): Promise<{ readonly tab: Tab; readonly error: unknown }[]> {
+    const calls: Call[] = []
+    for (const tab of this.tabs.filter(({ state, map }) => state === 'running' && map !== undefined)) {
+      for (let i = 0; i < 2; i++) calls.push(tab.ask(anyQuestion(this.chance)))
+    }
+    if (calls.length === 0) this.#fail(`no map to be had: ${JSON.stringify(this.tabs.at(-1)?.calls[0]?.outcome)}`)
+    await this.#settle()
+    return calls.flatMap(({ tab, outcome }) => (outcome && 'error' in outcome ? { tab, error: outcome.error } : []))
+  }
+
+  /** Goes on until nobody waits for anything. */
+  async #settle(): Promise<void> {
+    for (;;) {
+      await this.#quiet()
+      const running = this.tabs.filter(({ state }) => state === 'running')
+      if (running.every(({ waiting }) => waiting === 0)) return
+      const coming = this.#coming.filter(({ tab }) => tab.state === 'running')
+      if (coming.length > 0) this.#comes(this.chance.pick(coming))
+      else if (!this.#timePasses()) this.#fail('deadlock: somebody waits, and nothing comes')
+    }
+  }
+
+  /** Lets everything run that does not wait for the world. */
+  async #quiet(): Promise<void> {
+    await new Promise<void>(resolve => void setImmediate(resolve))
+    if (++this.steps > MOST_STEPS) this.#fail('it comes to no end')
+    if (this.model.violation !== undefined) throw new Violation(this.model.violation)
+  }
+
+  #fail(violation: string): never {
+    throw new Violation(violation)
+  }
+
+  #comes(coming: Coming): void {
+    this.#coming.splice(this.#coming.indexOf(coming), 1)
+    this.note(coming.tab, coming.what)
+    coming.come()
+  }
+
+  /** To the earliest timer. false: there is none. */
+  #timePasses(): boolean {
+    const running = this.#timers.filter(({ tab }) => tab.state === 'running')
+    const first = running.reduce<Timer | undefined>(
+      (first, timer) => (first && first.due <= timer.due ? first : timer),
+      undefined,
+    )
+    if (first === undefined) return false
+    this.stopTimer(first)
+    this.now = Math.max(this.now, first.due)
+    this.note(first.tab, 'time is up')
+    first.callback()
+    return true
+  }
+
+  async #oneOf(moves: readonly Move[]): Promise<void> {
+    let left = this.chance.below(moves.reduce((sum, { weight }) => sum + weight, 0) || 1)
+    for (const { weight, happen } of moves) {
+      if (left < weight) return await happen()
+      left -= weight
+    }
+  }
+
+  #newTab(): Tab {
+    const tab = new Tab(this, this.tabs.length + 1, this.weather.storage, this.#plant)
+    this.tabs.push(tab)
+    this.count('tabs')
+    return tab
+  }
+
+  // ---- what people do ----------------------------------------------------------------------------
+
+  #moves(): Move[] {
+    const { chance, weather } = this
+    const moves: Move[] = []
+    const may = (weight: number, happen: Move['happen']) => void moves.push({ weight, happen })
+    const alive = this.tabs.filter(({ state }) => state !== 'dead')
+    if (alive.length < weather.tabs) may(alive.length === 0 ? 10 : 1, () => void this.#newTab())
+    for (const tab of alive.filter(({ state }) => state === 'running')) {
+      if (tab.map === undefined) {
+        if (tab.waiting === 0) may(20, () => tab.open())
+        continue
+      }
+      if (tab.waiting < 3 && this.#left.calls > 0) {
+        may(10, () => {
+          this.#left.calls--
+          tab.ask(anyQuestion(chance))
+        })
+      }
+      if (this.#left.resets > 0) {
+        may(2, () => {
+          this.#left.resets--
+          this.count('resets')
+          tab.reset()
+        })
+      }
+      if (this.#left.closes > 0) {
+        may(1, () => {
+          this.#left.closes--
+          tab.close()
+        })
+      }
+      const doubtful = tab.calls.filter(({ outcome, question }) => outcome === undefined && question !== undefined)
+      if (doubtful.length > 0 && this.#left.withdrawals > 0) {
+        may(2, () => {
+          this.#left.withdrawals--
+          this.note(tab, 'gives a call up')
+          chance.pick(doubtful).giveUp.abort()
+        })
+      }
+    }
+    return moves
+  }
+
+  // ---- what happens to them ----------------------------------------------------------------------
+
+  #misfortunes(): Move[] {
+    const moves: Move[] = []
+    const may = (weight: number, happen: Move['happen']) => void moves.push({ weight, happen })
+    const left = this.#left
+    const alive = this.tabs.filter(({ state }) => state !== 'dead')
+    for (const tab of alive) {
+      if (left.kills > 0) {
+        may(4, () => {
+          left.kills--
+          this.#kill(tab)
+        })
+      }
+      if (left.freezes > 0 && tab.state === 'running') {
+        may(3, () => {
+          left.freezes--
+          this.#freeze(tab)
+        })
+      }
+      if (tab.state === 'frozen') {
+        may(2, () => {
+          this.note(tab, 'thaws')
+          tab.state = 'running'
+        })
+      }
+    }
+    if (left.powerLosses > 0) {
+      may(3, async () => {
+        left.powerLosses--
+        await this.#losePower()
+      })
+    }
+    for (const server of SERVERS) {
+      if (this.servers.down.has(server)) may(4, () => void this.servers.down.delete(server))
+      else if (left.outages > 0) {
+        may(2, () => {
+          left.outages--
+          this.note(undefined, `${server} is down`)
+          this.servers.down.add(server)
+        })
+      }
+      if (left.publications > 0) {
+        may(1, () => {
+          left.publications--
+          this.note(undefined, `${server} publishes another epoch`)
+          this.servers.publish(server)
+        })
+      }
+    }
+    if (left.tears > 0 && this.disk.head !== undefined && !this.disk.torn) {
+      may(1, () => {
+        left.tears--
+        this.note(undefined, 'what is stored is torn')
+        this.disk.torn = true
+      })
+    }
+    return moves
+  }
+
+  async #suffer(what: NonNullable<Weather['ordained']>['what']): Promise<void> {
+    const [first] = this.tabs
+    if (what === 'power loss') await this.#losePower()
+    else if (what === 'kill') this.#kill(first!)
+    else this.#freeze(first!)
+  }
+
+  #kill(tab: Tab): void {
+    const [own, others] = [
+      this.#coming.filter(coming => coming.tab === tab),
+      this.#coming.filter(coming => coming.tab !== tab),
+    ]
+    this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
+    for (const { what } of own) this.count(`killed before: ${what.replace(/ \d+/, '')}`)
+    tab.state = 'dead'
+    this.#coming = others
+    this.#never.push(...own)
+    this.locks?.leave(tab)
+  }
+
+  #freeze(tab: Tab): void {
+    this.note(tab, 'freezes')
+    this.count('tabs frozen')
+    tab.state = 'frozen'
+    // Browsers tell a page, which lets go of its lock; unless it is the whole machine that is suspended.
+    if (this.chance.happens(0.5)) this.locks?.letGo(tab)
+  }
+
+  async #losePower(): Promise<void> {
+    for (const tab of this.tabs) if (tab.state !== 'dead') this.#kill(tab)
+    const lost = this.chance.below(this.disk.unflushed + 1)
+    this.note(undefined, `the power fails, and ${lost} writes are lost`)
+    this.count(lost > 0 ? 'power losses that undid something' : 'power losses')
+    await this.disk.losePower(lost)
+  }
+
+  /** Everything fails that anybody waits for, so that the SDK lets go of its memory. */
+  async #end(): Promise<void> {
+    this.#over = true
+    const error = new Error('the world is over')
+    for (const { fail } of [...this.#coming.splice(0), ...this.#never.splice(0)]) fail(error)
+    for (const { callback } of this.#timers.splice(0)) callback()
+    this.locks?.giveToAll()
+    const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
+    await Promise.all([...closing, new Promise<void>(resolve => void setImmediate(resolve))])
+  }
+
+  #wait(list: Coming[], tab: Tab, what: string): Promise<void> {
+    if (this.#over) return Promise.reject(new Error('the world is over'))
+    return new Promise((come, fail) => void list.push({ tab, what, come, fail }))
+  }
+}
+
+/** A schedule has shown something that must not be. */
+export class Violation extends Error {
+  override readonly name = 'Violation'
+}

@@ -1,0 +1,14 @@
+// A Chromium that is killed with SIGKILL in the middle of lookups, or of the offline phase, and reopened with the same
+// profile: the same bytes are sent again, every value is right, and nothing is downloaded twice.
+
+import { test } from 'vitest'
+import { killMidDownload, killMidLookup } from './browser/kills.js'
+import { onStage } from './browser/stage.js'
+
+test('killed ten times in the middle of lookups', { timeout: 180_000 }, async () => {
+  await onStage(4096, stage => killMidLookup(stage, 1, 10))
+})
+
+test('killed four times in the middle of the offline phase', { timeout: 120_000 }, async () => {
+  await onStage(65_536, stage => killMidDownload(stage, 1, 4))
+})

@@ -1,0 +1,33 @@
+// The client against the model, on schedules drawn from seeds: whatever crashes, freezes, fails or lies, and whenever,
+// (a)–(f) of harness/model.ts hold. `npm run soak` runs more of them.
+
+import { expect, test } from 'vitest'
+import { type Outcome, report, simulate } from './harness/simulate.js'
+
+const SCHEDULES = 3000
+
+/** What the schedules must have come across, lest they prove nothing. */
+const MET = [
+  ...['begin', 'putPartial', 'complete', 'putPending', 'commit', 'condemn', 'putCheckpoint', 'read', 'readPartial'],
+  ...['readHint', 'readEffects'],
+].flatMap(method => [`store: ${method}`, `killed before: ${method} begins`, `killed before: ${method} is done`])
+
+MET.push(
+  ...['query reaches A', 'query reaches B', 'answer of A', 'answer of B'].map(what => `killed before: ${what}`),
+  ...['putPending', 'commit', 'begin', 'putPartial'].map(method => `refused: ${method}`),
+  ...['resumed download false', 'resumed hint true', 'resumed hint false', 'condemned', 'storage memory failed'].map(
+    event => `event: ${event}`,
+  ),
+  ...['unreadable', 'manifest'].map(reason => `event: discarded ${reason}`),
+  ...['sent again', 'sent again by another tab', 'locks taken away', 'power losses that undid something'],
+)
+
+test(`${SCHEDULES} schedules`, { timeout: 300_000 }, async () => {
+  const met = new Map<string, number>()
+  for (let seed = 1; seed <= SCHEDULES; seed++) {
+    const outcome: Outcome = await simulate(seed)
+    if (outcome.violation !== undefined) expect.fail(report(outcome))
+    for (const [what, count] of outcome.counts) met.set(what, (met.get(what) ?? 0) + count)
+  }
+  expect(MET.filter(what => !met.has(what))).toEqual([])
+})
