@@ -1,6 +1,7 @@
 // The `pirouette` command as a process: what it prints, how it stops, what it leaves behind.
 
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdir, writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -89,13 +90,16 @@ describe('pirouette serve', () => {
     const manifest = await manifestOf(url)
     const query = queryAt(manifest, 0)
     const head = `POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Length: ${query.length}\r\n\r\n`
-    const underWay = await openSocket(url)
-    const fresh = await openSocket(url)
-    const probe = await openSocket(url)
-    underWay.socket.write(Buffer.concat([Buffer.from(head), query.subarray(0, 50)]))
-    fresh.socket.write(head.slice(0, 20)) // a connection that is busy, with a request that has not begun
-    probe.socket.write('GET /readyz HTTP/1.1\r\n')
-    await fetch(`${url}/healthz`) // everything sent before has arrived
+    // Part of a request, behind a whole one whose reply tells that both have arrived.
+    const begin = async (part: Uint8Array) => {
+      const { socket, received } = await openSocket(url)
+      socket.write(Buffer.concat([Buffer.from('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n'), part]))
+      await once(socket, 'data')
+      return { socket, received: received.then(replies => replies.slice(replies.indexOf('HTTP/1.1 ', 1))) }
+    }
+    const underWay = await begin(Buffer.concat([Buffer.from(head), query.subarray(0, 50)]))
+    const fresh = await begin(Buffer.from(head.slice(0, 20))) // a connection that is busy, with a request that has not begun
+    const probe = await begin(Buffer.from('GET /readyz HTTP/1.1\r\n'))
 
     child.kill('SIGTERM')
     await expect
