@@ -62,7 +62,9 @@ describe.each(packageNames)('@pirouette/%s', name => {
     expect(strange).toEqual([])
     expect(files).toContain('dist/index.js')
     if (name === 'wasm') {
-      expect(files).toEqual(expect.arrayContaining(['generated/pirouette_bg.wasm', 'generated/inline.js']))
+      expect(files).toEqual(
+        expect.arrayContaining(['generated/core_bg.wasm', 'generated/client_bg.wasm', 'generated/inline.js']),
+      )
     }
   })
 
@@ -71,7 +73,7 @@ describe.each(packageNames)('@pirouette/%s', name => {
   test('has types and entries for every way to import it', () =>
     tool(
       '@arethetypeswrong/cli/dist/index.js',
-      ...[tarballs[name], '--profile', 'esm-only', '--exclude-entrypoints', 'pirouette_bg.wasm'],
+      ...[tarballs[name], '--profile', 'esm-only', '--exclude-entrypoints', 'client_bg.wasm'],
     ))
 })
 

@@ -2,7 +2,7 @@
 // schedules are quick; large enough that two fresh vectors are hardly ever equal (15 offsets to the 6th power).
 
 import { type Core, loadCore } from '@pirouette/wasm'
-import { buildDatabase, type Database } from '../../../packages/client/test/support/database.js'
+import { buildDatabase, type Database, later } from '../../../packages/client/test/support/database.js'
 import { decodeDirectory, indexOf } from '../../interop/reference/directory.js'
 import { fingerprint } from '../../interop/reference/hash.js'
 
@@ -24,7 +24,7 @@ export const DATABASES: readonly Database[] = [1, 2, 3].map(epoch =>
     values: KEYS.map(key => valueIn(epoch, key)),
     variable: true,
     partitions: 6,
-    manifest: { epoch },
+    manifest: epoch === 1 ? {} : later(epoch),
   }),
 )
 
