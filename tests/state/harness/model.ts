@@ -49,8 +49,21 @@ interface ModelHint {
   readonly batches: Batch[]
 }
 
-/** Errors that a call may fail with where nobody lies and nothing is closed. */
-const MISFORTUNES = ['network', 'rate_limited', 'protocol', 'storage']
+/** What the model knows of one tab. */
+class Book {
+  /** 32 bytes each: drawn, and not used yet */
+  readonly entropy: Uint8Array[] = []
+  /** calls that may still make a batch */
+  readonly asking: Call[] = []
+  /** resets that have not begun a hint yet */
+  resets = 0
+  /** the hint that it last sent a query of */
+  hint: string | undefined
+  /** hints of which it has found a server to lie */
+  readonly betrayed = new Set<string>()
+  /** the disk has failed when it was about to store a condemnation */
+  excused = false
+}
 
 export class Model {
   /** the first thing that was not as it must be */
@@ -58,19 +71,11 @@ export class Model {
   readonly #hints = new Map<string, ModelHint>()
   readonly #servers: Servers
   readonly #count: (what: string) => void
-  /** 32 bytes each: drawn, and not used yet */
-  readonly #entropy = new Map<Tab, Uint8Array[]>()
-  /** calls that may still make a batch */
-  readonly #asking = new Map<Tab, Call[]>()
+  readonly #books = new Map<Tab, Book>()
   readonly #batches = new Map<Call, Batch>()
-  /** resets that have not begun a hint yet */
-  readonly #resets = new Map<Tab, number>()
   /** all requests that a server has seen, in hex, and whose they were first */
   readonly #seen = new Map<Server, Map<string, Tab>>(SERVERS.map(server => [server, new Map()]))
-  /** the hint that a tab last sent a query of */
-  readonly #inUse = new Map<Tab, string>()
-  /** tabs that could not store a condemnation */
-  readonly #excused = new Set<Tab>()
+  #diskHasFailed = false
 
   /** `count` is told of what is worth counting. */
   constructor(servers: Servers, count: (what: string) => void) {
@@ -79,15 +84,15 @@ export class Model {
   }
 
   drew(tab: Tab, bytes: Uint8Array): void {
-    if (bytes.length === 32) listIn(this.#entropy, tab).push(bytes)
+    if (bytes.length === 32) this.#of(tab).entropy.push(bytes)
   }
 
   mayReset(tab: Tab): void {
-    this.#resets.set(tab, (this.#resets.get(tab) ?? 0) + 1)
+    this.#of(tab).resets++
   }
 
   asked(call: Call): void {
-    listIn(this.#asking, call.tab).push(call)
+    this.#of(call.tab).asking.push(call)
   }
 
   /** A write has been accepted. Returns the head it leads to. */
@@ -121,7 +126,7 @@ export class Model {
     const request = hexOf(body)
     const seen = this.#seen.get(server)!
     const batch = this.#batchOf(server, request)
-    if (batch) this.#inUse.set(tab, batch.hint)
+    if (batch) this.#of(tab).hint = batch.hint
     if (batch?.safe) {
       batch.shownTo.add(server)
     } else if (!seen.has(request)) {
@@ -134,20 +139,23 @@ export class Model {
     else seen.set(request, tab)
   }
 
-  ended(call: Call, outcome: Outcome): void {
+  /** `alone`: there was no other tab all the while. */
+  ended(call: Call, outcome: Outcome, alone: boolean): void {
     // Giving up is local: the call may still make its batch (P5).
     if (!call.giveUp.signal.aborted) this.#mayAskNoMore(call)
     try {
       if ('error' in outcome) this.#assertPlausible(call, outcome.error as Error)
       else if (call.question) this.#assertRight(call, call.question, outcome.value)
+      else if (call.what === 'open') this.#opened(call.tab, alone)
     } catch (error) {
       this.#fault(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
   }
 
-  /** The disk has failed when a tab was about to store a condemnation. */
-  excuse(tab: Tab): void {
-    this.#excused.add(tab)
+  /** A call of the disk fails, or what is stored is torn. `condemning`: that is what the tab was about to do. */
+  diskFails(tab?: Tab, condemning = false): void {
+    this.#diskHasFailed = true
+    if (tab && condemning) this.#of(tab).excused = true
   }
 
   /** What is stored in the end is what the model says, to the last bit. */
@@ -167,9 +175,7 @@ export class Model {
 
   #begun(tab: Tab, record: HintRecord, before: Head | undefined, torn: boolean): void {
     if (before !== undefined && !torn) {
-      const resets = this.#resets.get(tab) ?? 0
-      if (resets === 0) throw new Error('a hint is begun in place of another without a reset')
-      this.#resets.set(tab, resets - 1)
+      if (this.#of(tab).resets-- === 0) throw new Error('a hint is begun in place of another without a reset')
     }
     const id = hexOf(record.hintId)
     const entropy = this.#take(tab, bytes => hexOf(hintIdFrom(bytes)) === id)
@@ -222,7 +228,7 @@ export class Model {
 
   /** Finds the call that a batch is made for. Calls of a tab are served in their order. */
   #credit(tab: Tab, form: PendingForm, batch: Batch): void {
-    const asking = listIn(this.#asking, tab).filter(({ question }) => isQuestion(question!, form))
+    const asking = this.#of(tab).asking.filter(({ question }) => isQuestion(question!, form))
     const inTurn = asking.find(({ giveUp }) => !giveUp.signal.aborted)
     const earlier = inTurn && this.#batches.get(inTurn)
     if (inTurn) this.#batches.set(inTurn, batch)
@@ -270,6 +276,7 @@ export class Model {
     const batch = this.#batches.get(call)
     if (batch === undefined) throw new Error(' succeeds without a query of its own (P4)')
     if (batch.shownTo.size < 2) throw new Error(' succeeds, and not both servers were asked')
+    if (this.#of(call.tab).betrayed.has(batch.hint)) throw new Error(' succeeds after a lie was found out')
     const [found, expected] = [value, question.answer(this.#hints.get(batch.hint)!.database)].map(show)
     if (found !== expected) throw new Error(` should be ${expected}, and the map says ${found}`)
   }
@@ -277,29 +284,48 @@ export class Model {
   #assertPlausible({ tab, question, giveUp }: Call, error: Error & { code?: string; server?: string }): void {
     if (error.name === 'AbortError' && giveUp.signal.aborted) return
     const { code = '', server } = error
+    const misfortune = ['network', 'rate_limited', 'protocol'].includes(code)
     const closed = code === 'closed' && tab.calls.some(({ what }) => what === 'close')
     const lie = ['tampered', 'condemned'].includes(code) && this.#servers.liars.has(server as Server)
-    if (!MISFORTUNES.includes(code) && !closed && !lie) throw new Error(` fails with ${error.stack ?? error}`)
+    const storage = code === 'storage' && this.#diskHasFailed
+    if (!misfortune && !closed && !lie && !storage) throw new Error(` fails with ${error.stack ?? error}`)
     if (code === 'tampered' && question) this.#assertCondemned(tab)
   }
 
   #assertCondemned(tab: Tab): void {
     const { head, torn } = tab.disk!
-    if (torn || this.#excused.has(tab) || head?.hint !== this.#inUse.get(tab) || head?.condemned) return
-    throw new Error(': a lie is found out, and the hint is not condemned')
+    const book = this.#of(tab)
+    if (torn || head === undefined || head.hint !== book.hint) return
+    book.betrayed.add(head.hint)
+    if (!head.condemned && !book.excused) throw new Error(': a lie is found out, and the hint is not condemned')
+  }
+
+  /** S3: whoever opens finishes what is pending, before anything else. */
+  #opened(tab: Tab, alone: boolean): void {
+    this.#of(tab).betrayed.clear()
+    const { head, torn } = tab.disk!
+    if (!alone || head?.pending === undefined || torn) return
+    const batch = this.#hints.get(head.hint)!.batches[head.version]!
+    if (batch.shownTo.size < 2) throw new Error(' succeeds, and what was pending is not finished')
   }
 
   #mayAskNoMore(call: Call): void {
-    const asking = listIn(this.#asking, call.tab)
+    const { asking } = this.#of(call.tab)
     const at = asking.indexOf(call)
     if (at >= 0) asking.splice(at, 1)
   }
 
   /** Random bytes of a tab that `fit`. They do so once. */
   #take(tab: Tab, fit: (bytes: Uint8Array) => boolean): Uint8Array | undefined {
-    const drawn = listIn(this.#entropy, tab)
-    const at = drawn.findIndex(fit)
-    return at < 0 ? undefined : drawn.splice(at, 1)[0]
+    const { entropy } = this.#of(tab)
+    const at = entropy.findIndex(fit)
+    return at < 0 ? undefined : entropy.splice(at, 1)[0]
+  }
+
+  #of(tab: Tab): Book {
+    const book = this.#books.get(tab) ?? new Book()
+    this.#books.set(tab, book)
+    return book
   }
 
   #fault(violation: string): void {
@@ -325,12 +351,6 @@ function batchFrom({ manifest }: Database, before: Permutations, indices: readon
 
 function isQuestion({ indices, queries }: { indices: readonly number[]; queries: number }, form: PendingForm): boolean {
   return form.indices.length === queries && indices.every((index, i) => form.indices[i] === index)
-}
-
-function listIn<K, V>(map: Map<K, V[]>, key: K): V[] {
-  const list = map.get(key) ?? []
-  map.set(key, list)
-  return list
 }
 
 function show(value: unknown): string {

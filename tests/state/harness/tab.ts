@@ -24,6 +24,8 @@ export interface Call {
   /** undefined: it is not a lookup */
   readonly question: Question | undefined
   readonly giveUp: AbortController
+  /** tabs there had been when it began, if all others were dead; else 0 */
+  readonly aloneAmong: number
   outcome: Outcome | undefined
 }
 
@@ -115,7 +117,9 @@ export class Tab {
   }
 
   #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
-    const call: Call = { tab: this, what, question, giveUp: new AbortController(), outcome: undefined }
+    const { tabs } = this.#world
+    const aloneAmong = tabs.every(tab => tab === this || tab.state === 'dead') ? tabs.length : 0
+    const call: Call = { tab: this, what, question, giveUp: new AbortController(), aloneAmong, outcome: undefined }
     this.calls.push(call)
     this.#world.note(this, `${what} …`)
     if (question) this.#world.model.asked(call)
@@ -178,7 +182,7 @@ export class Tab {
   #openStore(preference: StoragePreference, planted: (store: StateStore) => StateStore): OpenedStore {
     const world = this.#world
     const durable = preference !== 'memory'
-    if (durable && world.storeFails()) throw new Error('no store to be had')
+    if (durable && world.diskFails(this)) throw new Error('no store to be had')
     const disk = durable ? world.disk : new Disk(false)
     this.disk = disk
     const store = this.#mount(disk)
@@ -199,10 +203,7 @@ export class Tab {
       })
       await inTurn
       await this.#comes(`${named} begins`).finally(begun)
-      if (disk.durable && world.storeFails()) {
-        if (method === 'condemn') world.model.excuse(this)
-        throw new Error('the disk has failed')
-      }
+      if (disk.durable && world.diskFails(this, method)) throw new Error('the disk has failed')
       const done = await disk
         .perform(method, parameters, (...written) => world.model.wrote(this, disk, ...written))
         .catch((error: Error) => {
@@ -213,7 +214,7 @@ export class Tab {
       await this.#comes(`${named} is done`)
       if (done instanceof Error) throw done
       world.count(`store: ${method}`)
-      if (disk.durable && world.storeFails()) throw new Error('the disk has failed, perhaps')
+      if (disk.durable && world.diskFails(this, method)) throw new Error('the disk has failed, perhaps')
       world.model.flushed(disk.flush(done.flush))
       return world.journalsLookLong(done.result)
     }

@@ -2,7 +2,7 @@
 // each step one thing out of it comes, or somebody asks something, or a misfortune happens, or time passes: by the seed.
 
 import { Chance } from './chance.js'
-import { Disk } from './disk.js'
+import { Disk, type Method } from './disk.js'
 import { Locks } from './locks.js'
 import { Model } from './model.js'
 import type { Plant } from './plants.js'
@@ -103,10 +103,11 @@ export class World {
   }
 
   /** Whether a call of the disk fails now. */
-  storeFails(): boolean {
-    const fails = !this.#calm && this.chance.happens(this.weather.storeFaults)
-    if (fails) this.count('the disk failed')
-    return fails
+  diskFails(tab: Tab, method?: Method): boolean {
+    if (this.#calm || !this.chance.happens(this.weather.storeFaults)) return false
+    this.count('the disk failed')
+    this.model.diskFails(tab, method === 'condemn')
+    return true
   }
 
   /** So that checkpoints come after some effects, and not after some thousand. */
@@ -121,7 +122,7 @@ export class World {
     const how = 'error' in outcome ? (outcome.error as Error).name : 'done'
     this.note(call.tab, `${call.what}: ${how}`)
     this.count(`${call.question ? 'lookups' : call.what}: ${how}`)
-    this.model.ended(call, outcome)
+    this.model.ended(call, outcome, call.aloneAmong === this.tabs.length)
   }
 
   note(tab: Tab | undefined, what: string): void {
@@ -354,6 +355,7 @@ export class World {
         left.tears--
         this.note(undefined, 'what is stored is torn')
         this.disk.torn = true
+        this.model.diskFails()
       })
     }
     return moves
