@@ -48,3 +48,15 @@ export const LEAST_JOURNAL_BYTES = 256 * 1024
 
 /** How long a busy tab may keep the lock over several operations. Others wait no longer than for a slow lookup. */
 export const LOCK_LEASE_MS = 500
+
+/**
+ * How long the rollback fence need not have been heard for a hint to count as wide awake: a machine that was suspended, or
+ * whose snapshot was woken elsewhere, has been away for longer, and has its version confirmed before anything leaves.
+ */
+export const FENCE_REST_MS = 60_000
+
+/** How long a stream of events may be silent; servers send a line every 15 s. */
+export const EVENTS_SILENCE_MS = 45_000
+
+/** Pause before a stream of events that has ended is opened again. */
+export const EVENTS_PAUSE_MS = 5_000

@@ -11,6 +11,8 @@ import { MemoryStore } from './store/memory.js'
 export interface Clock {
   /** milliseconds; only differences are used */
   now(): number
+  /** milliseconds since 1970 */
+  date(): number
   setTimeout(callback: () => void, ms: number): unknown
   clearTimeout(timer: unknown): void
 }
@@ -40,6 +42,7 @@ export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDu
 
 const platformClock: Clock = {
   now: () => performance.now(),
+  date: () => Date.now(),
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
 }

@@ -1,19 +1,28 @@
 // Every way in which a map can fail, one class each, with a `code` that never changes. Messages say what was expected,
 // what came and what to do. They name servers and sizes; never a key, an index, an offset or a byte of a record.
 
+import type { EpochEvent, ErrorCode } from '@pirouette/protocol'
+
 /** What all errors of this package have in common. Catch by class or by `code`. */
 export abstract class PirouetteError extends Error {
   abstract readonly code: string
+}
+
+interface ServerErrorOptions extends ErrorOptions {
+  readonly refusal?: ErrorCode | undefined
 }
 
 /** An error that one server caused. */
 export abstract class ServerError extends PirouetteError {
   /** the server's origin and path, as in `servers` */
   readonly server: string
+  /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
+  readonly refusal: ErrorCode | undefined
 
-  constructor(server: string, message: string, options?: ErrorOptions) {
+  constructor(server: string, message: string, { refusal, ...options }: ServerErrorOptions = {}) {
     super(`${server}: ${message}`, options)
     this.server = server
+    this.refusal = refusal
   }
 }
 
@@ -50,7 +59,7 @@ export class NetworkError extends ServerError {
   /** it kept silent past a deadline, rather than failing at once */
   readonly timedOut: boolean
 
-  constructor(server: string, message: string, options: ErrorOptions & { timedOut?: boolean } = {}) {
+  constructor(server: string, message: string, options: ServerErrorOptions & { readonly timedOut?: boolean } = {}) {
     super(server, message, options)
     this.timedOut = options.timedOut === true
   }
@@ -76,10 +85,26 @@ export class ProtocolError extends ServerError {
   readonly code = 'protocol'
 }
 
-/** A format this software does not know, or an epoch the server no longer answers. */
+/** A format this software does not know, or an epoch the server no longer answers, or does not yet. */
 export class VersionError extends ServerError {
   override readonly name = 'VersionError'
   readonly code = 'version'
+  /** the newest epoch the server says it has; undefined if the error is not about epochs */
+  readonly newest: EpochEvent | undefined
+
+  constructor(server: string, message: string, newest?: EpochEvent) {
+    super(server, message)
+    this.newest = newest
+  }
+}
+
+/**
+ * The publisher's signature over what both servers show is missing, or does not hold: `open({ publisherKey })` was given
+ * a key. Servers that agree with each other may still show a database that the publisher never made.
+ */
+export class SignatureError extends PirouetteError {
+  override readonly name = 'SignatureError'
+  readonly code = 'signature'
 }
 
 /** The client's own state cannot be stored, or contradicts itself. */

@@ -1,40 +1,67 @@
-// A hint and what belongs to it for life: its id, the manifest it was made under, the directory, and which server has
-// which role. Nothing of one hint is ever carried over to the next.
+// A hint and what belongs to it: for life its id and which server has which role; and the epoch it is at, manifest and
+// directory. Nothing of one hint is ever carried over to the next.
 
 import type { Manifest } from '@pirouette/protocol'
 import type { ClientHandle, Core, DirectoryHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm'
 import { inCore, release } from './core.js'
 import { StorageError } from './errors.js'
+import type { Agreed } from './manifest.js'
 import type { ServerPair } from './servers.js'
 import type { HintRecord } from './store/store.js'
 
 export class Hint {
   readonly core: Core
-  readonly record: HintRecord
-  readonly manifest: Manifest
   readonly client: ClientHandle
-  /** undefined in a keyless database */
-  readonly directory: DirectoryHandle | undefined
   /** the role of the first and of the second server of the pair */
   readonly roles: readonly [RoleNumber, RoleNumber]
-  /** bytes of parities, M·ℓ */
-  readonly hintBytes: number
-  /** bytes of permutations, 2·Q·M */
-  readonly permutationBytes: number
+  #record: HintRecord
+  #manifest: Manifest
+  #directory: DirectoryHandle | undefined
   #lost = false
 
   constructor(parts: Pick<Hint, 'core' | 'record' | 'manifest' | 'client' | 'directory' | 'roles'>) {
     this.core = parts.core
-    this.record = parts.record
-    this.manifest = parts.manifest
     this.client = parts.client
-    this.directory = parts.directory
     this.roles = parts.roles
-    this.hintBytes = inCore(this.core, () => this.client.hintBytes)
-    this.permutationBytes = inCore(this.core, () => this.client.permutationBytes)
+    this.#record = parts.record
+    this.#manifest = parts.manifest
+    this.#directory = parts.directory
   }
 
-  /** batches applied */
+  get record(): HintRecord {
+    return this.#record
+  }
+
+  /** of the epoch it is at */
+  get manifest(): Manifest {
+    return this.#manifest
+  }
+
+  /** undefined in a keyless database */
+  get directory(): DirectoryHandle | undefined {
+    return this.#directory
+  }
+
+  /** bytes of parities, M·ℓ */
+  get hintBytes(): number {
+    return inCore(this.core, () => this.client.hintBytes)
+  }
+
+  /** bytes of permutations, 2·Q·M */
+  get permutationBytes(): number {
+    return inCore(this.core, () => this.client.permutationBytes)
+  }
+
+  /** The epoch it has been brought to. The directory becomes this hint's to free; undefined: it has not changed. */
+  moveTo({ manifest, bytes }: Agreed, directory: DirectoryHandle | undefined): void {
+    this.#record = { ...this.#record, manifest: bytes }
+    this.#manifest = manifest
+    if (directory === undefined) return
+    release(this.core, this.#directory)
+    this.#directory = directory
+  }
+
+  /** effects and updates applied */
   get version(): number {
     return inCore(this.core, () => this.client.version)
   }
@@ -52,7 +79,7 @@ export class Hint {
   /** Overwrites and frees the secrets. */
   free(): void {
     release(this.core, this.client)
-    release(this.core, this.directory)
+    release(this.core, this.#directory)
   }
 }
 

@@ -1,7 +1,7 @@
 // One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
 //
-//   the batch is stored  ─►  both requests leave in one tick  ─►  each answer is verified as it comes
-//     ─►  both verified: records recovered, effect stored, batch gone
+//   the batch is stored  ─►  the fence lets it pass  ─►  both requests leave in one tick
+//     ─►  each answer is verified as it comes  ─►  both verified: records recovered, effect stored, batch gone
 //
 // Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until both answers have
 // been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
@@ -11,17 +11,22 @@
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest } from '@pirouette/protocol'
 import { ATTEMPTS, BACKOFF_MS } from './constants.js'
 import { inCore } from './core.js'
-import { ServerError, TamperedError } from './errors.js'
+import { ServerError, TamperedError, VersionError } from './errors.js'
 import type { Hint } from './hint.js'
 import { fromWire } from './manifest.js'
 import { sleep } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { type Link, postQuery } from './transport.js'
 
+/** The role number of the refresh server. */
+const REFRESH = 1
+
 /** Where intents and effects go. */
 export interface Journal {
   /** Durable when it resolves (S1). If it throws, nothing is sent. */
   intend(version: number, pending: Uint8Array): Promise<void>
+  /** Resolves when the fence does not object (S8); `request` is what the refresh server will be sent. Else throws. */
+  admit(version: number, request: Uint8Array): Promise<void>
   /** The effect in place of the pending batch, in one step (S2). Throws if the records must not be given out. */
   apply(version: number, effect: Uint8Array): Promise<void>
   /** The hint's memory is in an unknown state. */
@@ -57,17 +62,27 @@ export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
   await journal.intend(version, pending)
 
   const both: BothAnswers = { over: false }
-  const [a, b] = queries(hint)
-  const asking = [ask(exchange, both, 0, a), ask(exchange, both, 1, b)] // one tick (P2)
+  const requests = queries(hint)
+  await journal.admit(version, requests[hint.roles.indexOf(REFRESH) as 0 | 1].query)
+  const asking = [ask(exchange, both, 0, requests[0]), ask(exchange, both, 1, requests[1])] // one tick (P2)
   // P6: no error is raised before both answers are in, or their time is over.
   const outcomes = await Promise.allSettled(asking)
   const errors = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
-  if (errors.length > 0) throw errors.find(error => error instanceof TamperedError) ?? errors[0]
+  if (errors.length > 0) {
+    // A lie before a silence. Only if nothing else stands in the way do the queries go out again at the next epoch.
+    const isOther = (error: unknown) => !hasTurned(error, hint.manifest)
+    throw errors.find(error => error instanceof TamperedError) ?? errors.find(isOther) ?? errors[0]
+  }
 
   // Parities and permutations go to the next state together, in the core's memory and then in the store.
   const { records, effect } = applied(exchange)
   await journal.apply(version, effect)
   return records
+}
+
+/** Whether a server has refused queries at this manifest's epoch because it is further on. */
+export function hasTurned(error: unknown, manifest: Manifest): boolean {
+  return error instanceof VersionError && error.newest !== undefined && error.newest.epoch > manifest.epoch
 }
 
 function applied({ hint: { core, client }, journal }: Exchange): { records: Uint8Array; effect: Uint8Array } {
@@ -111,7 +126,7 @@ async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Req
     } catch (error) {
       if (error instanceof ServerError) stats.incident(link.server.name, error.code)
       // Only what happened on the way is repeated: the same bytes, to the same server.
-      if (both.over || attempt === ATTEMPTS) throw error
+      if (both.over || attempt === ATTEMPTS || hasTurned(error, hint.manifest)) throw error
     }
     await sleep(link.environment.clock, BACKOFF_MS)
     if (both.over) return

@@ -35,7 +35,8 @@ export async function agree(links: readonly [Link, Link], signal: AbortSignal): 
   return behind
 }
 
-function disagree(links: readonly [Link, Link], reason: string): ServersDisagreeError {
+/** The servers contradict each other, or themselves. */
+export function disagree(links: readonly [Link, Link], reason: string): ServersDisagreeError {
   const names = `${links[0].server.name} and ${links[1].server.name}`
   return new ServersDisagreeError(`${names} disagree: ${reason}. One of them is wrong; ask their operators`)
 }
@@ -83,7 +84,7 @@ export function fromWire<T>(link: Link, decode: () => T): T {
   }
 }
 
-/** Negative if `a` is the older. Epochs are counted within a generation. */
+/** Negative if `a` is the older. */
 function compareEpochs(a: Manifest, b: Manifest): number {
-  return a.generation - b.generation || a.epoch - b.epoch
+  return a.epoch - b.epoch || a.generation - b.generation
 }

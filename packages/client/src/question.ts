@@ -6,14 +6,15 @@
 import { decodeRecord, maxBatch, type StoredRecord, WireError } from '@pirouette/protocol'
 import { inCore } from './core.js'
 import type { Environment } from './environment.js'
-import { StorageError, UsageError } from './errors.js'
+import { ProtocolError, StorageError, UsageError } from './errors.js'
 import type { Hint } from './hint.js'
+import { recordAfter } from './moved.js'
 
 export interface Question<T> {
   /** record indices, one query each. Throws UsageError. */
   indices(hint: Hint): Uint32Array
-  /** the answer, given those indices' records in the same order */
-  read(hint: Hint, records: readonly StoredRecord[]): T
+  /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
+  read(hint: Hint, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
 }
 
 /** A value, or undefined: proved absent. */
@@ -40,14 +41,17 @@ export function valuesOf(
       for (let i = keys.length; i < padTo; i++) indices[i] = randomBelow(manifest.records, random)
       return indices
     },
-    read({ core }, records) {
+    read(hint, records, lists) {
+      const { core, manifest, record } = hint
       return keys.map((key, i) => {
-        const { fingerprint, value } = records[i]!
-        const found = sameBytes(
-          fingerprint!,
-          inCore(core, () => core.fingerprint(key)),
-        )
-        return found ? value.slice() : undefined
+        const wanted = inCore(core, () => core.fingerprint(key))
+        const moved = recordAfter(lists, manifest.recordBytes, wanted)
+        const found = moved === undefined ? records[i] : openRecord(hint, moved)
+        if (found === undefined) {
+          const both = `${record.retrieveServer} and ${record.refreshServer}`
+          throw new ProtocolError(both, 'the update list both publish holds a malformed record; ask their operators')
+        }
+        return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined
       })
     },
   }

@@ -1,15 +1,23 @@
 // Repeating what failed on the way. Only for the offline phase, in which nothing secret is sent; lookups have stricter
 // rules of their own (lookup.ts).
 
-import { abortable } from './abort.js'
 import { ATTEMPTS, BACKOFF_MS } from './constants.js'
 import type { Environment } from './environment.js'
 import { NetworkError, RateLimitedError } from './errors.js'
 import type { Link } from './transport.js'
 
-/** Resolves after `ms`. */
-export function sleep(clock: Environment['clock'], ms: number): Promise<void> {
-  return new Promise(resolve => void clock.setTimeout(resolve, ms))
+/** Resolves after `ms`, or as soon as `signal` aborts. */
+export function sleep(clock: Environment['clock'], ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const wake = () => {
+      clock.clearTimeout(timer)
+      signal?.removeEventListener('abort', wake)
+      resolve()
+    }
+    const timer = clock.setTimeout(wake, ms)
+    signal?.addEventListener('abort', wake)
+    if (signal?.aborted) wake()
+  })
 }
 
 /**
@@ -24,6 +32,7 @@ export async function patiently<T>(link: Link, signal: AbortSignal, work: () => 
       const passing = (error instanceof NetworkError && !error.timedOut) || error instanceof RateLimitedError
       if (!passing || attempt === ATTEMPTS) throw error
     }
-    await abortable(sleep(link.environment.clock, BACKOFF_MS), signal)
+    await sleep(link.environment.clock, BACKOFF_MS, signal)
+    signal.throwIfAborted()
   }
 }

@@ -2,7 +2,7 @@
 // cookies, no referrer, no identifiers, no content type (so that browsers need no preflight either). A reply is read
 // with a hard cap known beforehand, under deadlines that depend on lengths alone.
 
-import { parseErrorReply, WireError } from '@pirouette/protocol'
+import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
 import { abortable } from './abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from './constants.js'
 import type { Environment } from './environment.js'
@@ -57,21 +57,73 @@ export async function getBlob(
 
 /** Sends a query; the answer has exactly `bytes` bytes. Cannot be called off: it runs to its deadline (P5). */
 export async function postQuery(link: Link, query: Uint8Array, bytes: number): Promise<Uint8Array> {
-  const answer = new Uint8Array(bytes)
+  return await post(link, '/v1/answer', query, bytes)
+}
+
+/** Asks the rollback fence; its reply has exactly `bytes` bytes. */
+export async function postFence(
+  link: Link,
+  request: Uint8Array,
+  bytes: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  return await post(link, '/v1/fence', request, bytes, signal)
+}
+
+async function post(
+  link: Link,
+  path: string,
+  body: Uint8Array,
+  bytes: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  const reply = new Uint8Array(bytes)
   let at = 0
-  await exchange(link, { path: '/v1/answer', body: query, atMost: bytes, exactly: true }, chunk => {
-    answer.set(chunk, at)
+  const take = (chunk: Uint8Array) => {
+    reply.set(chunk, at)
     at += chunk.length
-  })
-  return answer
+  }
+  await exchange(link, { path, body, atMost: bytes, exactly: true }, take, signal)
+  return reply
+}
+
+/**
+ * Reads a stream for as long as it lasts, in pieces of `bytes` bytes. Ends when the server ends it; throws when it has
+ * been silent for `silenceMs`, breaks off, or is refused. Not counted: nobody waits for it.
+ */
+export async function readStream(
+  link: Link,
+  path: string,
+  bytes: number,
+  silenceMs: number,
+  take: (piece: Uint8Array) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const piece = new Uint8Array(bytes)
+  let filled = 0
+  const sink = (chunk: Uint8Array) => {
+    for (let at = 0; at < chunk.length; ) {
+      const part = chunk.subarray(at, at + bytes - filled)
+      piece.set(part, filled)
+      filled += part.length
+      at += part.length
+      if (filled < bytes) continue
+      filled = 0
+      take(piece)
+    }
+  }
+  await exchange(link, { path, atMost: Number.POSITIVE_INFINITY, silenceMs }, sink, signal)
 }
 
 interface Request {
   readonly path: string
   /** present: a POST, and its reply an answer, which is never encoded */
   readonly body?: Uint8Array
+  /** infinite: a stream, which takes as long as it likes */
   readonly atMost: number
   readonly exactly?: boolean
+  /** how long the server may keep silent; SILENCE_MS if not given */
+  readonly silenceMs?: number
 }
 
 /** One request and its reply. Resolves with the body's length. `fetch` is called before the first await (P2). */
@@ -88,8 +140,10 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       controller.abort(new NetworkError(name, message, { timedOut: true }))
     }, ms)
 
-  const deadline = giveUpAfter(deadlineMs(request.atMost + (request.body?.length ?? 0)))
-  let silence = giveUpAfter(SILENCE_MS)
+  const { atMost, silenceMs = SILENCE_MS } = request
+  const lasting = atMost === Number.POSITIVE_INFINITY
+  const deadline = lasting ? undefined : giveUpAfter(deadlineMs(atMost + (request.body?.length ?? 0)))
+  let silence = giveUpAfter(silenceMs)
   const onWire = <T>(work: Promise<T>): Promise<T> =>
     abortable(work, controller.signal).catch(cause => {
       if (controller.signal.aborted) throw controller.signal.reason
@@ -104,25 +158,25 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       arriving.then(late => late.body?.cancel()).catch(() => {})
       throw error
     })
-    const atMost = response.status === 200 ? request.atMost : ERROR_REPLY_BYTES
+    const limit = response.status === 200 ? atMost : ERROR_REPLY_BYTES
     if (response.status === 200) checkHead(name, request, response)
 
     let received = 0
-    const errorReply: Uint8Array[] = []
+    const refused: Uint8Array[] = []
     const reader = response.body?.getReader()
     for (;;) {
       clock.clearTimeout(silence)
-      silence = giveUpAfter(SILENCE_MS)
+      silence = giveUpAfter(silenceMs)
       const chunk = reader && (await onWire(reader.read()))
       clock.clearTimeout(silence)
       if (chunk === undefined || chunk.done) break
       received += chunk.value.length
       link.meter.bytesDown += chunk.value.length
-      if (received > atMost) throw wrongLength(name, request, `more than ${atMost}`)
+      if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (response.status === 200) await sink(chunk.value)
-      else errorReply.push(chunk.value)
+      else refused.push(chunk.value)
     }
-    if (response.status !== 200) throw refusal(name, response, errorReply)
+    if (response.status !== 200) throw refusal(name, response, refused)
     if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
     return received
   } finally {
@@ -172,20 +226,23 @@ function unreachable(server: string, cause: unknown): NetworkError {
 function refusal(server: string, response: Response, body: readonly Uint8Array[]): PirouetteError {
   const { status } = response
   if (status === 429) return new RateLimitedError(server, retryAfter(response.headers.get('retry-after')))
-  const code = errorCode(body)
-  const came = code === undefined ? `status ${status}` : `status ${status} (${code})`
-  if (code === 'epoch_unknown') {
-    return new VersionError(server, 'it does not answer this epoch (any more, or yet); call reset() to follow it')
+  const reply = errorReply(body)
+  const came = reply === undefined ? `status ${status}` : `status ${status} (${reply.code})`
+  if (reply?.code === 'epoch_unknown') {
+    const { generation, epoch } = reply
+    const newest = generation === undefined || epoch === undefined ? undefined : { generation, epoch }
+    return new VersionError(server, 'it does not answer this epoch (any more, or yet)', newest)
   }
-  if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`)
-  return new ProtocolError(server, `expected status 200, got ${came}; is this the URL of a Pirouette server?`)
+  const options = { refusal: reply?.code }
+  if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`, options)
+  return new ProtocolError(server, `expected status 200, got ${came}; is this the URL of a Pirouette server?`, options)
 }
 
-function errorCode(body: readonly Uint8Array[]): string | undefined {
+function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {
   const decoder = new TextDecoder()
   const text = body.map(chunk => decoder.decode(chunk, { stream: true })).join('')
   try {
-    return parseErrorReply(text).code
+    return parseErrorReply(text)
   } catch (error) {
     if (error instanceof WireError) return undefined // a proxy's page, say
     throw error

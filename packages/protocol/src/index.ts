@@ -53,3 +53,4 @@ export {
   type Query,
 } from './message.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'
+export { longestUpdateList, type UpdateEntry, type UpdateKind, updateEntries } from './update-list.js'

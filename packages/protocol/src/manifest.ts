@@ -15,6 +15,7 @@ import {
   UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
 import { malformed, WireError } from './errors.js'
+import { longestUpdateList } from './update-list.js'
 
 /** What a manifest says. Hashes are 32 bytes; the two per-partition lists are 32·Q bytes, partition 0 first. */
 export interface Manifest {
@@ -253,7 +254,8 @@ function checkSuccession(manifest: Manifest): void {
   checkLength('previous manifest', previousManifest, HASH_BYTES)
   if (updateListBytes !== 0 || (epoch > 1 && generation === 1)) {
     if (epoch === 1) malformed('update list length', 'zero in epoch 1', updateListBytes)
-    checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, MAX_U32)
+    const longest = Math.min(MAX_U32, longestUpdateList(manifest.records, manifest.recordBytes))
+    checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, longest)
     if (isZero(updateListHash)) malformed('update list hash', 'that of a list', 'zero')
   } else {
     if (!isZero(updateListHash)) malformed('update list hash', 'zero without an update list', 'others')

@@ -57,6 +57,8 @@ export interface DirectoryHandle {
   index(fingerprint: Uint8Array, records: number): number
   /** the directory of the next epoch */
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
+  /** the directory after the next entry of a journal, made on a hint of layout `before`; undefined: the same */
+  replayed(entry: Uint8Array, before: LayoutHandle): DirectoryHandle | undefined
   /** indices of many fingerprints, 16 bytes each, in order */
   indices(fingerprints: Uint8Array, records: number): Uint32Array
   free(): void
@@ -82,6 +84,8 @@ export interface HintBuilderHandle {
   ): void
   /** gives the lane up without folding */
   abandon(lane: number): void
+  /** the id of the hint to be, 16 bytes */
+  readonly hintId: Uint8Array
   readonly folded: number
   isFolded(partition: number): boolean
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
@@ -133,9 +137,11 @@ export interface ClientHandle {
   rebind(commitments: Uint8Array): void
   /** stored form of the whole hint, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
   checkpoint(binding: Uint8Array): Uint8Array
+  /** of the epoch the hint is at */
+  readonly layout: LayoutHandle
   /** the hint's random id, 16 bytes */
   readonly hintId: Uint8Array
-  /** batches applied since the hint was made */
+  /** batches and updates applied since the hint was made */
   readonly version: number
   condemn(): void
   readonly condemned: boolean

@@ -147,6 +147,12 @@ impl HintBuilder {
         })
     }
 
+    /// The id of the hint to be.
+    #[must_use]
+    pub fn hint_id(&self) -> [u8; HINT_ID_BYTES] {
+        self.hint.stamp.hint_id
+    }
+
     /// The M·ℓ bytes a lane receives into.
     ///
     /// # Errors

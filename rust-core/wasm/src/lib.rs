@@ -20,7 +20,7 @@ use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
 use pirouette_core::recon::{Effect, recon, verify};
-use pirouette_core::state::journal::replay;
+use pirouette_core::state::journal::{replay, update_in};
 use pirouette_core::update::{HintUpdate, UpdateList, update_builder, update_hint};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
@@ -160,6 +160,16 @@ impl DirectoryHandle {
             .map_err(thrown)
     }
 
+    /// The directory after the next entry of a journal, which was made on a hint of layout `before`; none if the entry
+    /// is an effect, which changes no directory.
+    ///
+    /// # Errors
+    /// `state`, `update`.
+    pub fn replayed(&self, entry: &[u8], before: &LayoutHandle) -> Outcome<Option<DirectoryHandle>> {
+        let updated = |list: Option<_>| list.map(|list| self.0.updated(&list)).transpose();
+        update_in(entry, &before.0).and_then(updated).map(|directory| directory.map(DirectoryHandle)).map_err(thrown)
+    }
+
     /// Keys in the perfect hash.
     #[wasm_bindgen(getter)]
     pub fn keys(&self) -> u32 {
@@ -263,6 +273,12 @@ impl HintBuilderHandle {
     /// `index`.
     pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
         self.0.abandon(lane).map_err(thrown)
+    }
+
+    /// The id of the hint to be, 16 bytes.
+    #[wasm_bindgen(getter, js_name = hintId)]
+    pub fn hint_id(&self) -> Vec<u8> {
+        self.0.hint_id().to_vec()
     }
 
     /// Partitions folded.
@@ -505,6 +521,12 @@ impl ClientHandle {
             .and_then(|binding| Hint::decode(checkpoint, layout.0, commitments, &binding))
             .map(ClientHandle::new)
             .map_err(thrown)
+    }
+
+    /// (N, ℓ, Q, M) of the epoch the hint is at.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> LayoutHandle {
+        LayoutHandle(*self.hint.layout())
     }
 
     /// The hint's random id, 16 bytes.

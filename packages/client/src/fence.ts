@@ -1,0 +1,101 @@
+// The rollback fence (S8; docs/protocol.md, Rollback fence). State that was rewound, a restored backup, a cloned profile,
+// cannot be told from the newest by looking at it; but the refresh server remembers how far each hint has come. It is
+// told before a vector of the retrieve server leaves that might already have left in another copy's name:
+//
+//   registered    before a hint is first stored, so that no stored state can register again
+//   confirmed     before the first batch after opening and after a pause, and for each batch; in step with it, so that
+//                 of two live copies one can make a lookup at most, or, `strict`, ahead of it, so that none can
+//
+// A refusal condemns the hint.
+
+import {
+  decodeFenceReply,
+  type ErrorCode,
+  encodeFenceRequest,
+  FENCE_REPLY_BYTES,
+  type FenceRequest,
+  type FenceVerdict,
+  toHex,
+} from '@pirouette/protocol'
+import { FENCE_REST_MS } from './constants.js'
+import { ProtocolError, ServerError } from './errors.js'
+import { fromWire } from './manifest.js'
+import { patiently } from './retry.js'
+import { type Link, postFence } from './transport.js'
+
+/**
+ * `confirm`: versions are confirmed in step with lookups. `strict`: ahead of them, at the price of one more round trip
+ * and of asking the two servers one after the other (it relaxes P2); a server without a fence is refused.
+ */
+export type RollbackPreference = 'confirm' | 'strict'
+
+/** What is to be confirmed: a version, and the refresh request made at it, if there is one. */
+export type Claim = Omit<FenceRequest, 'kind'>
+
+/** Registers a hint. false: this server has no fence, or no room left in it. Throws if it cannot be reached. */
+export async function register(
+  link: Link,
+  { databaseId, hintId }: Pick<Claim, 'databaseId' | 'hintId'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
+  try {
+    const verdict = await patiently(link, signal, () => judge(link, request, signal))
+    if (verdict === 'granted') return true
+    throw new ProtocolError(link.server.name, 'expected a new hint to be registered, got a refusal')
+  } catch (error) {
+    if (error instanceof ServerError && WITHOUT.has(error.refusal)) return false
+    throw error
+  }
+}
+
+/** What a server says that has no fence, or a full one. */
+const WITHOUT = new Set<ErrorCode | undefined>(['not_found', 'fence_full'])
+
+/** How far one hint is known to have come, by its fence. Of one life of a page. */
+export class Fence {
+  readonly #link: Link
+  /** the claim granted last, and when */
+  #granted: { readonly claim: string; readonly at: number } | undefined
+
+  constructor(link: Link) {
+    this.#link = link
+  }
+
+  /** The hint has just been registered. */
+  registered(): void {
+    this.#granted = { claim: '', at: this.#now() }
+  }
+
+  /** Whether so little time has passed since the fence was last heard that no copy can have been woken meanwhile. */
+  get awake(): boolean {
+    const since = this.#granted === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#granted.at
+    return since >= 0 && since < FENCE_REST_MS
+  }
+
+  /** Whether exactly this was granted before. */
+  has(claim: Claim): boolean {
+    return this.#granted?.claim === nameOf(claim)
+  }
+
+  /** Throws if the refresh server cannot be reached: then nothing is known. */
+  async confirm(claim: Claim): Promise<FenceVerdict> {
+    const verdict = await judge(this.#link, { kind: 'confirm', ...claim })
+    if (verdict === 'granted') this.#granted = { claim: nameOf(claim), at: this.#now() }
+    return verdict
+  }
+
+  /** Of the calendar: a clock that stands still while the machine sleeps would not tell. */
+  #now(): number {
+    return this.#link.environment.clock.date()
+  }
+}
+
+function nameOf({ version, requestHash }: Claim): string {
+  return `${version} ${toHex(requestHash)}`
+}
+
+async function judge(link: Link, request: FenceRequest, signal?: AbortSignal): Promise<FenceVerdict> {
+  const reply = await postFence(link, encodeFenceRequest(request), FENCE_REPLY_BYTES, signal)
+  return fromWire(link, () => decodeFenceReply(reply))
+}

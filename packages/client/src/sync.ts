@@ -1,0 +1,158 @@
+// Following the database (docs/protocol.md, Updates): which epochs come after one, as both servers tell, and what
+// changed in each. Nothing secret is sent, and nothing of the client's state is touched: what comes out of here has been
+// checked as far as two servers, hashes and the publisher's signature can tell, and is applied by others, whole.
+
+import {
+  checkFollows,
+  decodeManifests,
+  equalBytes,
+  MANIFEST_HEADER_BYTES,
+  MAX_PARTITIONS,
+  type Manifest,
+  toHex,
+} from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+import { inCore } from './core.js'
+import { ServerError, TamperedError, VersionError } from './errors.js'
+import { type Agreed, agree, disagree, fromWire } from './manifest.js'
+import { offlineBytes } from './offline.js'
+import type { Publisher } from './publisher.js'
+import { patiently } from './retry.js'
+import type { StatsKeeper } from './stats.js'
+import { getBlob, getBounded, type Link } from './transport.js'
+
+/** One epoch further: its manifest, and what changed. */
+export interface Step extends Agreed {
+  /** the update list's bytes, of the hash that the manifest holds */
+  readonly list: Uint8Array
+}
+
+/** Who asks, and whom. */
+export interface Following {
+  readonly core: Core
+  readonly links: readonly [Link, Link]
+  /** undefined: the servers' agreement suffices */
+  readonly publisher: Publisher | undefined
+  readonly stats: StatsKeeper
+}
+
+/**
+ * No update leads from where a hint is to what both servers have now. `history`: they no longer keep what lies between;
+ * `generation`: the database has another layout or directory; `manifest`: it is another database.
+ */
+export class OutdatedError extends Error {
+  override readonly name = 'OutdatedError'
+  readonly reason: 'history' | 'generation' | 'manifest'
+
+  constructor(reason: OutdatedError['reason']) {
+    super(`no update leads to the newest epoch (${reason})`)
+    this.reason = reason
+  }
+}
+
+/** `/v1/manifests` gives as many at most, in as many bytes unless a single one is longer. */
+const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS)
+
+/**
+ * The epochs after `base` that both servers have, in order; none if there are none, or none that is signed. They may be
+ * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
+ * errors of single servers.
+ */
+export async function stepsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<Step[]> {
+  const { core, links, publisher } = following
+  const chains = await Promise.all([chainOf(links[0], base, signal), chainOf(links[1], base, signal)])
+  if (chains.some(chain => chain === 'forgotten')) return await whyForgotten(base, links, signal)
+  const [a, b] = chains.map(chain => (chain === 'behind' ? [] : chain)) as [Agreed[], Agreed[]]
+
+  const common: Agreed[] = []
+  let before = base
+  for (let i = 0; i < Math.min(a.length, b.length); i++) {
+    const next = a[i]!
+    // One server is honest, so equal means right, for each epoch on the way: each has a list of its own.
+    if (!equalBytes(next.bytes, b[i]!.bytes)) throw disagree(links, 'their manifests of one epoch differ')
+    if (!continues(core, before, next)) {
+      if (i > 0) throw disagree(links, 'what they publish does not follow from what they published before')
+      throw new OutdatedError('manifest')
+    }
+    if (next.manifest.generation !== base.manifest.generation) {
+      if (i === 0) throw new OutdatedError('generation')
+      break
+    }
+    common.push(next)
+    before = next
+  }
+  const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
+  const bytes = wanted.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
+  if (bytes > offlineBytes(before.manifest)) throw new OutdatedError('history') // downloading it all costs less
+  const steps: Step[] = []
+  for (const { manifest, bytes } of wanted) {
+    steps.push({ manifest, bytes, list: await updateList(following, manifest, signal) })
+  }
+  return steps
+}
+
+/**
+ * The manifests one server has after `base`. `behind`: it does not have `base` yet; `forgotten`: it has, or may have,
+ * gone too far to tell.
+ */
+async function chainOf(link: Link, base: Agreed, signal: AbortSignal): Promise<Agreed[] | 'behind' | 'forgotten'> {
+  const { epoch } = base.manifest
+  const path = `/v1/manifests?since=${epoch}`
+  const chain = await patiently(link, signal, () => getBounded(link, path, LONGEST_CHAIN, signal)).catch(error => {
+    if (!(error instanceof VersionError)) throw error
+    return (error.newest?.epoch ?? epoch) < epoch ? 'behind' : 'forgotten'
+  })
+  return chain instanceof Uint8Array ? fromWire(link, () => decodeManifests(chain)) : chain
+}
+
+/** Whether `next` names `base` as the one before it and keeps the rules of a generation. */
+function continues(core: Core, base: Agreed, next: Agreed): boolean {
+  try {
+    checkFollows(base.manifest, next.manifest)
+  } catch {
+    return false
+  }
+  const hash = inCore(core, () => core.blake3(base.bytes))
+  return equalBytes(next.manifest.previousManifest, hash)
+}
+
+/** What both servers have instead of the epochs after `base`. */
+async function whyForgotten(base: Agreed, links: Following['links'], signal: AbortSignal): Promise<never[]> {
+  const { manifest, bytes } = await agree(links, signal)
+  if (equalBytes(bytes, base.bytes)) return []
+  const same = equalBytes(manifest.databaseId, base.manifest.databaseId)
+  if (same && manifest.epoch < base.manifest.epoch) return [] // one is behind; what the client has is newer
+  throw new OutdatedError(same && manifest.epoch > base.manifest.epoch ? 'history' : 'manifest')
+}
+
+/** The list that a manifest speaks of, from the first server whose bytes have its hash. */
+async function updateList(following: Following, manifest: Manifest, signal: AbortSignal): Promise<Uint8Array> {
+  const { core, links, stats } = following
+  const { updateListHash, updateListBytes } = manifest
+  // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
+  const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
+  let failure: unknown
+  for (const link of order) {
+    try {
+      const bytes = await patiently(link, signal, async () => {
+        const list = new Uint8Array(updateListBytes)
+        let at = 0
+        const take = (chunk: Uint8Array) => {
+          list.set(chunk, at)
+          at += chunk.length
+        }
+        await getBlob(link, toHex(updateListHash), updateListBytes, take, signal)
+        return list
+      })
+      const hash = inCore(core, () => core.blake3(bytes))
+      if (equalBytes(hash, updateListHash)) return bytes
+      throw new TamperedError(link.server.name, 'its update list does not have the hash both servers agreed on')
+    } catch (error) {
+      if (signal.aborted || !(error instanceof ServerError)) throw error
+      stats.incident(link.server.name, error.code)
+      // A lie is worth more words than a silence.
+      if (!(failure instanceof TamperedError)) failure = error
+    }
+  }
+  throw failure
+}
