@@ -23,9 +23,9 @@ export async function catchUp(store: StateStore, hint: Hint, head: StateHead): P
   if (isPending(hint)) return false
   if (head.version < hint.version) throw new RolledBackError('the store has forgotten what it had acknowledged')
   if (head.version > hint.version) {
-    const effects = await store.readEffects(record.hintId, hint.version)
-    if (effects === undefined) return false // a checkpoint has replaced them
-    for (const effect of effects) readBack(core, () => client.replay(effect))
+    const entries = await store.readEntries(record.hintId, hint.version)
+    if (entries === undefined) return false // a checkpoint has replaced them
+    for (const entry of entries) readBack(core, () => client.replay(entry))
     if (head.version < hint.version) throw new StateMovedError('the hint is newer than its head')
     if (head.version > hint.version) return false
   }

@@ -29,9 +29,11 @@ export class Checkpoints {
    */
   async write(store: StateStore, hint: Hint): Promise<void> {
     const { core, client, record } = hint
-    const checkpoint = inCore(core, () => client.checkpoint(bindingOf(core, record.manifest)))
+    const { manifest } = record
+    const checkpoint = inCore(core, () => client.checkpoint(bindingOf(core, manifest)))
+    const directory = inCore(core, () => hint.directory?.encode() ?? new Uint8Array())
     try {
-      await store.putCheckpoint(record.hintId, hint.version, checkpoint)
+      await store.putCheckpoint(record.hintId, hint.version, { checkpoint, manifest, directory })
       this.#journalBytes = 0
       this.#failedAt = 0
     } catch {

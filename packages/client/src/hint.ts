@@ -103,7 +103,7 @@ export function drawRecord(
   const [a, b] = [servers[0].name, servers[1].name]
   // A role that followed from a server's name or position would be as good, until one of them changes.
   const [retrieveServer, refreshServer] = (random(1)[0]! & 1) === 0 ? [a, b] : [b, a]
-  return { hintId, retrieveServer, refreshServer, manifest }
+  return { hintId, retrieveServer, refreshServer, fenced: false, manifest }
 }
 
 /** Whether a state belongs to these two servers, in whatever roles. */

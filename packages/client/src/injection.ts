@@ -7,10 +7,14 @@ export { type OpenWithOptions, openWith } from './open.js'
 export type { Identity, OpenedStore, OpenStore, StoragePreference } from './storage.js'
 export { MemoryStore } from './store/memory.js'
 export {
+  type Advance,
   type HintRecord,
+  type PartialUpdate,
   type StateHead,
   StateMovedError,
   type StateStore,
   StateUnreadableError,
+  type StoredCheckpoint,
   type StoredHint,
+  type StoredPartial,
 } from './store/store.js'

@@ -7,7 +7,7 @@ import { ROUNDS } from './constants.js'
 import { inCore, readBack, release } from './core.js'
 import type { Environment } from './environment.js'
 import { bindingOf, drawRecord, Hint, hintIdIn, rolesOf, withLayout } from './hint.js'
-import type { Agreed } from './manifest.js'
+import { type Agreed, readManifest } from './manifest.js'
 import { Download, isDirectoryOf } from './offline.js'
 import type { ProgressMeter } from './progress.js'
 import type { ServerPair } from './servers.js'
@@ -128,17 +128,27 @@ export async function resume(
 /** Brings a whole hint back, journal and pending batch included. Throws StateMovedError if `head` is not the newest. */
 export async function reopen(around: Surroundings, head: StateHead, agreed: Agreed): Promise<Hint> {
   const { core, store, servers } = around
-  const { manifest } = agreed
   const { record, version, pending } = head
-  const { checkpoint, effects, directory } = await store.readHint(record.hintId)
+  const stored = await store.readHint(record.hintId)
+  const manifest = readManifest(stored.manifest)
+  if (manifest === undefined) throw unreadable('the manifest of the stored checkpoint says nothing we understand')
   let handle: DirectoryHandle | undefined
   let client: ClientHandle | undefined
   try {
-    handle = readDirectory(around, agreed, directory)
+    handle = readDirectory(around, { manifest, bytes: stored.manifest }, stored.directory)
     client = withLayout(core, manifest, layout =>
-      readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, bindingOf(core, agreed.bytes))),
+      readBack(core, () =>
+        core.reopenClient(stored.checkpoint, layout, manifest.commitments, bindingOf(core, stored.manifest)),
+      ),
     )
-    const hint = new Hint({ core, record, manifest, client, directory: handle, roles: rolesOf(record, servers) })
+    const hint = new Hint({
+      core,
+      record,
+      manifest: agreed.manifest,
+      client,
+      directory: handle,
+      roles: rolesOf(record, servers),
+    })
     if (
       !equalBytes(
         inCore(core, () => hint.client.hintId),
@@ -147,9 +157,9 @@ export async function reopen(around: Surroundings, head: StateHead, agreed: Agre
     ) {
       throw unreadable('the stored hint is not the one on record')
     }
-    for (const effect of effects) readBack(core, () => hint.client.replay(effect))
+    for (const entry of stored.entries) readBack(core, () => hint.client.replay(entry))
     if (hint.version > version) throw new StateMovedError('the hint is newer than its head')
-    if (hint.version < version) throw unreadable('effects are missing')
+    if (hint.version < version) throw unreadable('entries are missing')
     if (pending !== undefined) readBack(core, () => hint.client.resume(pending))
     return hint
   } catch (error) {
@@ -199,7 +209,7 @@ class Draft {
     return () => {
       next ??= turns.take(async () => {
         next = undefined
-        await store.putPartial(this.#record.hintId, this.#partial())
+        await store.putPartial(this.#record.hintId, 0, this.#partial())
       })
       return next
     }
@@ -213,7 +223,7 @@ class Draft {
     try {
       const { manifest, bytes } = this.#agreed
       const checkpoint = store.durable ? inCore(core, () => client.checkpoint(bindingOf(core, bytes))) : NOTHING
-      await store.complete(this.#record.hintId, checkpoint)
+      await store.complete(this.#record.hintId, 0, checkpoint)
       const { handle: directory } = this.#directory
       const hint = new Hint({
         core,

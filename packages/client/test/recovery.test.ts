@@ -287,10 +287,10 @@ describe('state that cannot be used', () => {
     ],
     ['a checkpoint cut short', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
     ['no checkpoint', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: new Uint8Array() })],
-    ['an effect with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, effects: hint.effects.map(flipped) })],
-    ['an effect missing at the end', 'readHint', (hint: Stored) => ({ ...hint, effects: hint.effects.slice(0, -1) })],
-    ['an effect missing in between', 'readHint', (hint: Stored) => ({ ...hint, effects: hint.effects.slice(1) })],
-    ['effects in another order', 'readHint', (hint: Stored) => ({ ...hint, effects: [...hint.effects].reverse() })],
+    ['an effect with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.map(flipped) })],
+    ['an effect missing at the end', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(0, -1) })],
+    ['an effect missing in between', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(1) })],
+    ['effects in another order', 'readHint', (hint: Stored) => ({ ...hint, entries: [...hint.entries].reverse() })],
     [
       'a pending batch with a flipped bit',
       'read',
@@ -393,7 +393,7 @@ describe('state that cannot be used', () => {
     await world.checkValues(map)
     // An old copy of the disk is put back.
     await world.disk.begin(record, new Uint8Array(), directory, record.hintId)
-    await world.disk.complete(record.hintId, checkpoint)
+    await world.disk.complete(record.hintId, 0, checkpoint)
     const sent = world.network.queries().length
     expect(await life.failure(map.at(1))).toMatchObject({ name: 'CondemnedError', server: undefined })
     expect(world.network.queries()).toHaveLength(sent)

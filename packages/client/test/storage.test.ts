@@ -164,7 +164,7 @@ describe('a store that fails', () => {
     [['commit'], 'after'],
     [['read', 'putPending'], 'before'],
     [['readHint', 'commit'], 'before'],
-    [['putPending', 'commit', 'read', 'readHint', 'readEffects', 'condemn', 'discard', 'begin'], 'before'],
+    [['putPending', 'commit', 'read', 'readHint', 'readEntries', 'condemn', 'discard', 'begin'], 'before'],
   ] as const)(
     "for good (%s, %s), 'preferred': after two failures a new hint in memory; the disk stays as it was",
     async (methods, when) => {

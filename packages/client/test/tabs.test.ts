@@ -2,7 +2,7 @@
 // right, every call makes one query of its own, and no column is shown twice with different contents.
 
 import { describe, expect, test } from 'vitest'
-import type { Environment } from '../src/injection.js'
+import type { Environment, StoredHint } from '../src/injection.js'
 import { settle } from './support/clock.js'
 import { A, B, flip, on, problem } from './support/network.js'
 import { type Method, World } from './support/world.js'
@@ -68,7 +68,7 @@ describe.each([
       if (when === 'before') reads.push(method)
     }
     await world.checkValues(first, [6])
-    expect(reads).toEqual(['putPending', 'read', 'readEffects', 'putPending', 'commit'])
+    expect(reads).toEqual(['putPending', 'read', 'readEntries', 'putPending', 'commit'])
     await world.auditor.assertSound()
   })
 
@@ -78,11 +78,12 @@ describe.each([
     const [first, second] = [await one.open(), await two.open()]
     await world.checkValues(second, [1, 2, 3])
     const { record, version } = (await world.head())!
-    const { checkpoint, effects } = await world.disk.readHint(record.hintId)
-    expect(effects).toHaveLength(version)
+    const stored = await world.disk.readHint(record.hintId)
+    expect(stored.entries).toHaveLength(version)
     const third = world.life(environment)
     // A checkpoint as the second tab would write one: after three effects.
-    await world.disk.putCheckpoint(record.hintId, version, await replayed(world, checkpoint, effects))
+    const checkpoint = await replayed(world, stored)
+    await world.disk.putCheckpoint(record.hintId, version, { ...stored, checkpoint })
     await world.checkValues(first)
     await world.checkValues(await third.open())
     await world.auditor.assertSound()
@@ -276,12 +277,12 @@ test('giving up while another tab holds the lock is immediate, and nothing is se
 })
 
 /** The checkpoint after some effects, made by the core itself. */
-async function replayed(world: World, checkpoint: Uint8Array, effects: readonly Uint8Array[]): Promise<Uint8Array> {
+async function replayed(world: World, { checkpoint, entries }: StoredHint): Promise<Uint8Array> {
   const { core } = await import('./support/harness.js')
   const { records, recordBytes, partitions, partitionRecords, commitments } = world.database.manifest
   const layout = core.layout(records, recordBytes, partitions, partitionRecords)
   const binding = core.blake3(world.database.manifestBytes)
   const client = core.reopenClient(checkpoint, layout, commitments, binding)
-  for (const effect of effects) client.replay(effect)
+  for (const entry of entries) client.replay(entry)
   return client.checkpoint(binding)
 }

@@ -12,12 +12,12 @@ export async function storedHint(
   { manifest, manifestBytes }: Database,
   hint: string,
 ): Promise<CheckpointForm> {
-  const { checkpoint, effects } = await disk.store.readHint(Buffer.from(hint, 'hex'))
+  const { checkpoint, entries } = await disk.store.readHint(Buffer.from(hint, 'hex'))
   const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
   const binding = core.blake3(manifestBytes)
   const client = core.reopenClient(checkpoint, layout, manifest.commitments, binding)
   try {
-    for (const effect of effects) client.replay(effect)
+    for (const entry of entries) client.replay(entry)
     return decodeCheckpoint(client.checkpoint(binding), manifest)
   } finally {
     client.free()

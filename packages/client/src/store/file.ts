@@ -1,7 +1,8 @@
 // State in a folder of files.
 //
-//   journal                     the head, the effects since the checkpoint, then what happened since, frame by frame
-//   <hint>.checkpoint.<version> one frame; <hint>.partial and <hint>.directory likewise
+//   journal                     the head, the entries since the checkpoint, then what happened since, frame by frame
+//   <hint>.checkpoint.<version> a checkpoint, its manifest and its directory: a frame each
+//   <hint>.partial.<version>    of a half-made hint: one frame; <hint>.directory.<version> likewise
 //   lock.<process>              who has the folder open, see lock.ts
 //
 // Every lookup appends two frames to the journal, a pending batch and its effect, each synced before its promise
@@ -26,12 +27,16 @@ import { fromRow, toRow } from './head.js'
 import { isLock, takeLock } from './lock.js'
 import * as rules from './rules.js'
 import {
+  type Advance,
   type HintRecord,
+  type PartialUpdate,
   type StateHead,
   StateMovedError,
   type StateStore,
   StateUnreadableError,
+  type StoredCheckpoint,
   type StoredHint,
+  type StoredPartial,
   StoreFullError,
   StoreUnavailableError,
 } from './store.js'
@@ -40,8 +45,17 @@ import {
 interface State {
   readonly head: rules.StoredHead
   /** from the checkpoint's version up to the head's */
-  readonly effects: readonly Uint8Array[]
+  readonly entries: readonly Uint8Array[]
 }
+
+/** What the files besides the journal consist of. */
+const PARTS = {
+  partial: ['part'],
+  directory: ['dire'],
+  checkpoint: ['chec', 'mani', 'dire'],
+} as const satisfies Record<string, readonly FrameKind[]>
+
+type Value = keyof typeof PARTS
 
 const JOURNAL = 'journal'
 const NEW = '.new'
@@ -84,35 +98,31 @@ export class FileStore implements StateStore {
     })
   }
 
-  readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+  readPartial(hintId: Uint8Array): Promise<StoredPartial> {
     return this.#turn(async () => {
-      rules.usable(this.#readable()?.head, hintId, 'partial')
-      return {
-        partial: await this.#value(hintId, 'part', 0),
-        directory: await this.#value(hintId, 'dire', 0),
-      }
+      const { version } = rules.usable(this.#readable()?.head, hintId, 'partial')
+      const [partial] = await this.#value(hintId, 'partial', version)
+      const [directory] = await this.#value(hintId, 'directory', version)
+      return { version, partial: partial!, directory: directory! }
     })
   }
 
   readHint(hintId: Uint8Array): Promise<StoredHint> {
     return this.#turn(async () => {
-      const { checkpointVersion } = rules.usable(this.#readable()?.head, hintId, 'whole')
-      return {
-        version: checkpointVersion,
-        checkpoint: await this.#value(hintId, 'chec', checkpointVersion),
-        effects: this.#readable()!.effects.map(effect => effect.slice()),
-        directory: await this.#value(hintId, 'dire', 0),
-      }
+      const { checkpointVersion: version } = rules.usable(this.#readable()?.head, hintId, 'whole')
+      const [checkpoint, manifest, directory] = await this.#value(hintId, 'checkpoint', version)
+      const entries = this.#readable()!.entries.map(entry => entry.slice())
+      return { version, checkpoint: checkpoint!, manifest: manifest!, directory: directory!, entries }
     })
   }
 
-  readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+  readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
     return this.#turn(async () => {
       const { checkpointVersion } = rules.reaching(this.#readable()?.head, hintId, from)
       if (from < checkpointVersion) return undefined
       return this.#readable()!
-        .effects.slice(from - checkpointVersion)
-        .map(effect => effect.slice())
+        .entries.slice(from - checkpointVersion)
+        .map(entry => entry.slice())
     })
   }
 
@@ -124,24 +134,34 @@ export class FileStore implements StateStore {
   ): Promise<void> {
     return this.#turn(async () => {
       const head = rules.begun(this.#replaceable(replaces)?.head, record, replaces)
-      await this.#putValue(record.hintId, { kind: 'dire', version: 0, payload: directory })
-      await this.#putValue(record.hintId, { kind: 'part', version: 0, payload: partial })
-      await this.#replace({ head, effects: [] })
+      await this.#putValue(record.hintId, 'directory', 0, directory)
+      await this.#putValue(record.hintId, 'partial', 0, partial)
+      await this.#replace({ head, entries: [] })
     })
   }
 
-  putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
+  putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     return this.#turn(async () => {
-      rules.usable(this.#readable()?.head, hintId, 'partial')
-      await this.#putValue(hintId, { kind: 'part', version: 0, payload: partial })
+      rules.halfMade(this.#readable()?.head, hintId, version)
+      await this.#putValue(hintId, 'partial', version, partial)
     })
   }
 
-  complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
+  updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
     return this.#turn(async () => {
-      const head = rules.completed(this.#readable()?.head, hintId)
-      await this.#putValue(hintId, { kind: 'chec', version: 0, payload: checkpoint })
-      await this.#replace({ head, effects: [] })
+      const head = rules.updated(this.#readable()?.head, hintId, version, update.manifest.slice())
+      await this.#putValue(hintId, 'directory', head.version, update.directory)
+      await this.#putValue(hintId, 'partial', head.version, update.partial)
+      await this.#replace({ head, entries: [] })
+    })
+  }
+
+  complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      const head = rules.completed(this.#readable()?.head, hintId, version)
+      const [directory] = await this.#value(hintId, 'directory', version)
+      await this.#putValue(hintId, 'checkpoint', 0, checkpoint, head.record.manifest, directory!)
+      await this.#replace({ head, entries: [] })
     })
   }
 
@@ -158,26 +178,37 @@ export class FileStore implements StateStore {
     return this.#turn(async () => {
       const state = this.#readable()
       const head = rules.committed(state?.head, hintId, version, effect.length)
-      const effects = [...state!.effects, effect.slice()]
-      await this.#append({ kind: 'effe', version, payload: effect }, { head, effects })
+      const entries = [...state!.entries, effect.slice()]
+      await this.#append({ kind: 'entr', version, payload: effect }, { head, entries })
       return { journalBytes: head.journalBytes }
     })
   }
 
-  putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
     return this.#turn(async () => {
       const state = this.#readable()
-      const head = rules.checkpointed(state?.head, hintId, version)
-      const effects = state!.effects.slice(version - state!.head.checkpointVersion)
-      await this.#putValue(hintId, { kind: 'chec', version, payload: checkpoint })
-      await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(effects) }, effects })
+      const [entry, manifest, pending] = [update.entry.slice(), update.manifest.slice(), update.pending?.slice()]
+      const head = rules.advanced(state?.head, hintId, version, { entry, manifest, pending })
+      await this.#replace({ head, entries: [...state!.entries, entry] })
+      return { journalBytes: head.journalBytes }
+    })
+  }
+
+  putCheckpoint(hintId: Uint8Array, version: number, stored: StoredCheckpoint): Promise<void> {
+    return this.#turn(async () => {
+      const { checkpoint, manifest, directory } = stored
+      const state = this.#readable()
+      const head = rules.checkpointed(state?.head, hintId, version, manifest)
+      const entries = state!.entries.slice(version - state!.head.checkpointVersion)
+      await this.#putValue(hintId, 'checkpoint', version, checkpoint, manifest, directory)
+      await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(entries) }, entries })
     })
   }
 
   condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
     return this.#turn(async () => {
       const head = rules.condemned(this.#readable()?.head, hintId, culprit)
-      if (head !== undefined) await this.#replace({ head, effects: [] })
+      if (head !== undefined) await this.#replace({ head, entries: [] })
     })
   }
 
@@ -258,18 +289,25 @@ export class FileStore implements StateStore {
     })
   }
 
-  async #putValue(hintId: Uint8Array, frame: Frame): Promise<void> {
-    await this.#putFile(valueName(hintId, frame.kind, frame.version), encodeFrame(frame, hintId))
+  async #putValue(hintId: Uint8Array, value: Value, version: number, ...payloads: Uint8Array[]): Promise<void> {
+    const frames = PARTS[value].map((kind, i) => encodeFrame({ kind, version, payload: payloads[i]! }, hintId))
+    await this.#putFile(valueName(hintId, value, version), joined(frames))
   }
 
-  async #value(hintId: Uint8Array, kind: FrameKind, version: number): Promise<Uint8Array> {
-    const name = valueName(hintId, kind, version)
+  async #value(hintId: Uint8Array, value: Value, version: number): Promise<Uint8Array[]> {
+    const name = valueName(hintId, value, version)
+    const unreadable = () => new StateUnreadableError(`the stored file ${name} is missing, torn or foreign`)
     const bytes = await this.#disk.read(name)
-    const decoded = bytes && decodeFrame(bytes, 0, hintId)
-    if (decoded?.end !== bytes?.length || decoded?.frame.kind !== kind || decoded.frame.version !== version) {
-      throw new StateUnreadableError(`the stored file ${name} is missing, torn or foreign`)
-    }
-    return decoded.frame.payload
+    if (bytes === undefined) throw unreadable()
+    let end = 0
+    const payloads = PARTS[value].map(kind => {
+      const next = decodeFrame(bytes, end, hintId)
+      if (next?.frame.kind !== kind || next.frame.version !== version) throw unreadable()
+      end = next.end
+      return next.frame.payload
+    })
+    if (end !== bytes.length) throw unreadable()
+    return payloads
   }
 
   /** A file with these bytes, or as it was before. Durable, with its name, when the promise resolves. */
@@ -319,10 +357,8 @@ class Closed extends StoreUnavailableError {
   }
 }
 
-const NAMES: Partial<Record<FrameKind, string>> = { part: 'partial', chec: 'checkpoint', dire: 'directory' }
-
-function valueName(hintId: Uint8Array, kind: FrameKind, version: number): string {
-  return `${toHex(hintId)}.${NAMES[kind]}${kind === 'chec' ? `.${version}` : ''}`
+function valueName(hintId: Uint8Array, value: Value, version: number): string {
+  return `${toHex(hintId)}.${value}.${version}`
 }
 
 /** The files that a state consists of. */
@@ -330,19 +366,24 @@ function namesOf(head: rules.StoredHead | undefined): string[] {
   if (head === undefined) return []
   if (head.condemned !== undefined) return [JOURNAL]
   const { record, stage, checkpointVersion } = head
-  const value = stage === 'partial' ? 'part' : 'chec'
-  return [JOURNAL, valueName(record.hintId, value, checkpointVersion), valueName(record.hintId, 'dire', 0)]
+  const values: Value[] = stage === 'partial' ? ['partial', 'directory'] : ['checkpoint']
+  return [JOURNAL, ...values.map(value => valueName(record.hintId, value, checkpointVersion))]
 }
 
-function encodeJournal({ head, effects }: State): Uint8Array {
+function encodeJournal({ head, entries }: State): Uint8Array {
   const { record, version, checkpointVersion } = head
   const row = JSON.stringify(toRow(head), (_, field: unknown) =>
     field instanceof Uint8Array ? { hex: toHex(field) } : field,
   )
-  const frames = [encodeFrame({ kind: 'head', version, payload: new TextEncoder().encode(row) }, NO_HINT)]
-  effects.forEach((payload, i) => {
-    frames.push(encodeFrame({ kind: 'effe', version: checkpointVersion + i, payload }, record.hintId))
-  })
+  return joined([
+    encodeFrame({ kind: 'head', version, payload: new TextEncoder().encode(row) }, NO_HINT),
+    ...entries.map((payload, i) =>
+      encodeFrame({ kind: 'entr', version: checkpointVersion + i, payload }, record.hintId),
+    ),
+  ])
+}
+
+function joined(frames: readonly Uint8Array[]): Uint8Array {
   const bytes = new Uint8Array(rules.totalBytes(frames))
   let end = 0
   for (const frame of frames) {
@@ -358,28 +399,28 @@ function decodeJournal(bytes: Uint8Array): State {
   if (first?.frame.kind !== 'head') throw new StateUnreadableError('the stored journal has no head')
   let head = fromRow(parseRow(first.frame.payload))
   const { hintId } = head.record
-  const effects: Uint8Array[] = []
+  const entries: Uint8Array[] = []
   let start = first.end
   for (let version = head.checkpointVersion; version < head.version; version++) {
     const next = decodeFrame(bytes, start, hintId)
-    if (next?.frame.kind !== 'effe' || next.frame.version !== version) {
-      throw new StateUnreadableError('effects are missing from the stored journal')
+    if (next?.frame.kind !== 'entr' || next.frame.version !== version) {
+      throw new StateUnreadableError('entries are missing from the stored journal')
     }
-    effects.push(next.frame.payload)
+    entries.push(next.frame.payload)
     start = next.end
   }
   for (let next = decodeFrame(bytes, start, hintId); next !== undefined; next = decodeFrame(bytes, next.end, hintId)) {
     const { kind, version, payload } = next.frame
     try {
       if (kind === 'pend') head = rules.withPending(head, hintId, version, payload)
-      else if (kind === 'effe') head = rules.committed(head, hintId, version, payload.length)
+      else if (kind === 'entr') head = rules.committed(head, hintId, version, payload.length)
       else throw new StateUnreadableError(`the stored journal has a frame of kind ${kind}`)
     } catch (cause) {
       throw new StateUnreadableError('the stored journal contradicts itself', { cause })
     }
-    if (kind === 'effe') effects.push(payload)
+    if (kind === 'entr') entries.push(payload)
   }
-  return { head, effects }
+  return { head, entries }
 }
 
 function parseRow(payload: Uint8Array): unknown {

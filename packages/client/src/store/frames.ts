@@ -8,7 +8,7 @@
 
 import { StateUnreadableError } from './store.js'
 
-export type FrameKind = 'head' | 'pend' | 'effe' | 'part' | 'chec' | 'dire'
+export type FrameKind = 'head' | 'pend' | 'entr' | 'part' | 'chec' | 'mani' | 'dire'
 
 export interface Frame {
   readonly kind: FrameKind

@@ -3,8 +3,8 @@
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError } from './store.js'
 
-/** The one format so far. A reader refuses any other. */
-export const FORMAT = 1
+/** The one format that is read; any other is refused. Format 1 knew one epoch only. */
+export const FORMAT = 2
 
 /** What is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
@@ -28,12 +28,13 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
     record.hintId.length === 16 &&
     isText(record.retrieveServer) &&
     isText(record.refreshServer) &&
+    typeof record.fenced === 'boolean' &&
     isBytes(record.manifest) &&
     isStage(stage) &&
     isCount(version) &&
     isCount(checkpointVersion) &&
     checkpointVersion <= version &&
-    (stage === 'whole' || (version === 0 && pending === undefined)) &&
+    (stage === 'whole' || (checkpointVersion === version && pending === undefined)) &&
     isCount(journalBytes) &&
     (pending === undefined || isBytes(pending)) &&
     (condemned === undefined || condemned.culprit === undefined || isText(condemned.culprit))

@@ -1,8 +1,9 @@
 // State in a browser: one IndexedDB database an origin, shared by its tabs.
 //
 //   heads    identity                        → the head's row (head.ts)
-//   values   [identity, hint, kind, version] → partial, checkpoint, directory: bytes
-//   journal  [identity, hint, version]       → the effect that leads from `version` to the next: bytes
+//   values   [identity, hint, kind, version] → bytes: checkpoint, manifest and directory of the checkpoint's version;
+//                                              of a half-made hint partial and directory, at version 0
+//   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
 //   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
 //
 // Identity is the pair of servers. All of one hint's rows carry its id, so that nothing of one hint is read as another's.
@@ -12,15 +13,20 @@
 // from (S4).
 //
 // Durability. What a server may come to see rests on a *strict* transaction: flushed to the disk before its promise
-// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). Three may:
+// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). Five may:
 //
 //   commit          the pending batch and its version are back. It is sent again, the same bytes; the same answers have
 //                   the same effect. No later batch can have been sent: putting that one flushed the commit before it.
+//   advance         the epoch before is back, with the batch as it was then. The update is applied again; the batch gets
+//                   another extension, and none was ever sent: before it is, putPending stores it again, strictly, and
+//                   flushes the advance with it.
 //   putPartial      the partitions folded since are downloaded again.
+//   updatePartial   the half-made hint is at the epoch before, and is updated again.
 //   putCheckpoint   the old checkpoint is back, and with it, in the same transaction, the journal that follows it.
 //
-// Should an engine lose an earlier transaction and keep a later one, effects are missing from the journal, which is
-// counted whenever it is read: unreadable, and the offline phase runs again (S3).
+// Should an engine lose an earlier transaction and keep a later one, entries are missing from the journal, which is
+// counted whenever it is read, or a half-made hint is not of its head's manifest: unreadable, and the offline phase runs
+// again (S3).
 
 import { toHex } from '@pirouette/protocol'
 import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
@@ -28,13 +34,17 @@ import { fromRow, isBytes, toRow } from './head.js'
 import * as rules from './rules.js'
 import { newSealingKey, SealedStore } from './sealed.js'
 import {
+  type Advance,
   type DurableStore,
   type HintRecord,
+  type PartialUpdate,
   type StateHead,
   StateMovedError,
   type StateStore,
   StateUnreadableError,
+  type StoredCheckpoint,
   type StoredHint,
+  type StoredPartial,
   StoreFullError,
   StoreUnavailableError,
 } from './store.js'
@@ -42,7 +52,7 @@ import {
 const DATABASE = 'pirouette'
 const SCHEMA_VERSION = 1
 
-type Kind = 'partial' | 'checkpoint' | 'directory'
+type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory'
 
 // Values are unknown: what is stored is checked before it is used.
 interface Schema extends DBSchema {
@@ -129,10 +139,11 @@ export class IndexedDbStore implements StateStore {
     return await this.#read(tx => this.#head(tx))
   }
 
-  async readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+  async readPartial(hintId: Uint8Array): Promise<StoredPartial> {
     return await this.#read(async tx => {
-      rules.usable(await this.#head(tx), hintId, 'partial')
+      const { version } = rules.usable(await this.#head(tx), hintId, 'partial')
       return {
+        version,
         partial: await this.#value(tx, hintId, 'partial', 0),
         directory: await this.#value(tx, hintId, 'directory', 0),
       }
@@ -146,16 +157,17 @@ export class IndexedDbStore implements StateStore {
       return {
         version,
         checkpoint: await this.#value(tx, hintId, 'checkpoint', version),
-        effects: await this.#effects(tx, head, version),
-        directory: await this.#value(tx, hintId, 'directory', 0),
+        manifest: await this.#value(tx, hintId, 'manifest', version),
+        directory: await this.#value(tx, hintId, 'directory', version),
+        entries: await this.#entries(tx, head, version),
       }
     })
   }
 
-  async readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+  async readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
     return await this.#read(async tx => {
       const head = rules.reaching(await this.#head(tx), hintId, from)
-      return from < head.checkpointVersion ? undefined : await this.#effects(tx, head, from)
+      return from < head.checkpointVersion ? undefined : await this.#entries(tx, head, from)
     })
   }
 
@@ -177,19 +189,32 @@ export class IndexedDbStore implements StateStore {
     })
   }
 
-  async putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
+  async putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     await this.#write('relaxed', async tx => {
-      rules.usable(await this.#head(tx), hintId, 'partial')
+      rules.halfMade(await this.#head(tx), hintId, version)
       await tx.objectStore('values').put(partial, this.#valueKey(hintId, 'partial', 0))
     })
   }
 
-  async complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
+  async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
+    await this.#write('relaxed', async tx => {
+      const head = rules.updated(await this.#head(tx), hintId, version, update.manifest)
+      const values = tx.objectStore('values')
+      await Promise.all([
+        values.put(update.partial, this.#valueKey(hintId, 'partial', 0)),
+        values.put(update.directory, this.#valueKey(hintId, 'directory', 0)),
+        this.#putHead(tx, head),
+      ])
+    })
+  }
+
+  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
     await this.#write('strict', async tx => {
-      const head = rules.completed(await this.#head(tx), hintId)
+      const head = rules.completed(await this.#head(tx), hintId, version)
       const values = tx.objectStore('values')
       await Promise.all([
         values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', 0)),
+        values.put(head.record.manifest, this.#valueKey(hintId, 'manifest', 0)),
         values.delete(this.#valueKey(hintId, 'partial', 0)),
         this.#putHead(tx, head),
       ])
@@ -206,24 +231,29 @@ export class IndexedDbStore implements StateStore {
   async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
     return await this.#write('relaxed', async tx => {
       const head = rules.committed(await this.#head(tx), hintId, version, effect.length)
-      await Promise.all([
-        tx.objectStore('journal').put(effect, [this.#identity, toHex(hintId), version]),
-        this.#putHead(tx, head),
-      ])
-      return { journalBytes: head.journalBytes }
+      return await this.#append(tx, head, effect)
     })
   }
 
-  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  async advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
+    return await this.#write('relaxed', async tx => {
+      const head = rules.advanced(await this.#head(tx), hintId, version, update)
+      return await this.#append(tx, head, update.entry)
+    })
+  }
+
+  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void> {
     await this.#write('relaxed', async tx => {
       const before = await this.#head(tx)
-      const head = rules.checkpointed(before, hintId, version)
-      const journalBytes = rules.totalBytes(await this.#effects(tx, head, version))
+      const head = rules.checkpointed(before, hintId, version, checkpoint.manifest)
+      const journalBytes = rules.totalBytes(await this.#entries(tx, head, version))
       const values = tx.objectStore('values')
       const hint = [this.#identity, toHex(hintId)]
       await Promise.all([
-        values.delete(this.#valueKey(hintId, 'checkpoint', before!.checkpointVersion)),
-        values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', version)),
+        ...(['checkpoint', 'manifest', 'directory'] as const).flatMap(kind => [
+          values.delete(this.#valueKey(hintId, kind, before!.checkpointVersion)),
+          values.put(checkpoint[kind], this.#valueKey(hintId, kind, version)),
+        ]),
         tx.objectStore('journal').delete(IDBKeyRange.bound(hint, [...hint, version], false, true)),
         this.#putHead(tx, { ...head, journalBytes }),
       ])
@@ -283,6 +313,16 @@ export class IndexedDbStore implements StateStore {
     return tx.objectStore('heads').put(toRow(head), this.#identity)
   }
 
+  /** The journal's next entry, which leads to `head`. */
+  async #append(tx: Writing, head: rules.StoredHead, entry: Uint8Array): Promise<{ journalBytes: number }> {
+    const { record, version, journalBytes } = head
+    await Promise.all([
+      tx.objectStore('journal').put(entry, [this.#identity, toHex(record.hintId), version - 1]),
+      this.#putHead(tx, head),
+    ])
+    return { journalBytes }
+  }
+
   /** Removes everything of this identity but its key. */
   #erase(tx: Writing): Promise<unknown>[] {
     const all = IDBKeyRange.bound([this.#identity], [this.#identity, []]) // an array sorts after every string
@@ -303,14 +343,14 @@ export class IndexedDbStore implements StateStore {
     return value
   }
 
-  /** All effects from version `from` on: as many as lead to the head's version, or the state is unreadable. */
-  async #effects(tx: Reading | Writing, head: rules.StoredHead, from: number): Promise<Uint8Array[]> {
+  /** All entries from version `from` on: as many as lead to the head's version, or the state is unreadable. */
+  async #entries(tx: Reading | Writing, head: rules.StoredHead, from: number): Promise<Uint8Array[]> {
     const hint = [this.#identity, toHex(head.record.hintId)]
-    const effects = await tx.objectStore('journal').getAll(IDBKeyRange.bound([...hint, from], [...hint, []]))
-    if (effects.length !== head.version - from || !effects.every(isBytes)) {
-      throw new StateUnreadableError('effects are missing from the stored journal')
+    const entries = await tx.objectStore('journal').getAll(IDBKeyRange.bound([...hint, from], [...hint, []]))
+    if (entries.length !== head.version - from || !entries.every(isBytes)) {
+      throw new StateUnreadableError('entries are missing from the stored journal')
     }
-    return effects
+    return entries
   }
 
   async #read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {

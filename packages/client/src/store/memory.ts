@@ -1,17 +1,27 @@
 // State in memory. Not durable, it lives as long as the map does: permutations and parities are in the core's own
-// memory, where `recon` has applied the effect already, and only the bookkeeping is kept. Durable, it keeps everything
+// memory, where effects and updates are applied already, and only the bookkeeping is kept. Durable, it keeps everything
 // and outlives its maps; several may share it as tabs share a database. That is for tests.
 
 import * as rules from './rules.js'
-import type { HintRecord, StateHead, StateStore, StoredHint } from './store.js'
+import type {
+  Advance,
+  HintRecord,
+  PartialUpdate,
+  StateHead,
+  StateStore,
+  StoredCheckpoint,
+  StoredHint,
+  StoredPartial,
+} from './store.js'
 
 interface Kept {
   head: rules.StoredHead
-  partial: Uint8Array | undefined
-  checkpoint: Uint8Array | undefined
-  directory: Uint8Array
-  /** effects from the checkpoint's version up to the head's */
-  effects: readonly Uint8Array[]
+  /** of a half-made hint */
+  partial: Omit<StoredPartial, 'version'> | undefined
+  /** of a whole one */
+  checkpoint: StoredCheckpoint | undefined
+  /** effects and updates from the checkpoint's version up to the head's */
+  entries: readonly Uint8Array[]
 }
 
 export class MemoryStore implements StateStore {
@@ -27,27 +37,23 @@ export class MemoryStore implements StateStore {
     return head && { ...head, pending: head.pending?.slice() }
   }
 
-  async readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+  async readPartial(hintId: Uint8Array): Promise<StoredPartial> {
     rules.usable(this.#kept?.head, hintId, 'partial')
-    const { partial, directory } = this.#kept!
-    return { partial: partial!.slice(), directory: directory.slice() }
+    const { head, partial } = this.#kept!
+    return { version: head.version, ...copyOfPartial(partial!) }
   }
 
   async readHint(hintId: Uint8Array): Promise<StoredHint> {
     rules.usable(this.#kept?.head, hintId, 'whole')
-    const { head, checkpoint, directory, effects } = this.#kept!
-    return {
-      version: head.checkpointVersion,
-      checkpoint: checkpoint!.slice(),
-      effects: effects.map(effect => effect.slice()),
-      directory: directory.slice(),
-    }
+    const { head, checkpoint, entries } = this.#kept!
+    const version = head.checkpointVersion
+    return { version, ...copyOfCheckpoint(checkpoint!), entries: entries.map(entry => entry.slice()) }
   }
 
-  async readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+  async readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
     const { checkpointVersion } = rules.reaching(this.#kept?.head, hintId, from)
     if (from < checkpointVersion) return undefined
-    return this.#kept!.effects.slice(from - checkpointVersion).map(effect => effect.slice())
+    return this.#kept!.entries.slice(from - checkpointVersion).map(entry => entry.slice())
   }
 
   async begin(
@@ -57,17 +63,29 @@ export class MemoryStore implements StateStore {
     replaces: Uint8Array | undefined,
   ): Promise<void> {
     const head = rules.begun(this.#kept?.head, record, replaces)
-    this.#kept = { head, partial: partial.slice(), checkpoint: undefined, directory: directory.slice(), effects: [] }
+    this.#kept = { head, partial: copyOfPartial({ partial, directory }), checkpoint: undefined, entries: [] }
   }
 
-  async putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
-    rules.usable(this.#kept?.head, hintId, 'partial')
-    this.#kept!.partial = partial.slice()
+  async putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
+    rules.halfMade(this.#kept?.head, hintId, version)
+    const { directory } = this.#kept!.partial!
+    this.#kept!.partial = { partial: partial.slice(), directory }
   }
 
-  async complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
-    const head = rules.completed(this.#kept?.head, hintId)
-    Object.assign(this.#kept!, { head, partial: undefined, checkpoint: checkpoint.slice() })
+  async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
+    const head = rules.updated(this.#kept?.head, hintId, version, update.manifest.slice())
+    Object.assign(this.#kept!, { head, partial: copyOfPartial(update) })
+  }
+
+  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    const head = rules.completed(this.#kept?.head, hintId, version)
+    const { directory } = this.#kept!.partial!
+    const { manifest } = head.record
+    Object.assign(this.#kept!, {
+      head,
+      partial: undefined,
+      checkpoint: copyOfCheckpoint({ checkpoint, manifest, directory }),
+    })
   }
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
@@ -77,10 +95,23 @@ export class MemoryStore implements StateStore {
 
   async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
     const head = rules.committed(this.#kept?.head, hintId, version, effect.length)
+    return this.#append(head, effect)
+  }
+
+  async advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
+    const head = rules.advanced(this.#kept?.head, hintId, version, {
+      ...update,
+      manifest: update.manifest.slice(),
+      pending: update.pending?.slice(),
+    })
+    return this.#append(head, update.entry)
+  }
+
+  #append(head: rules.StoredHead, entry: Uint8Array): { journalBytes: number } {
     const kept = this.#kept!
     if (this.durable) {
       kept.head = head
-      kept.effects = [...kept.effects, effect.slice()]
+      kept.entries = [...kept.entries, entry.slice()]
     } else {
       // Nobody will replay it.
       kept.head = { ...head, checkpointVersion: head.version, journalBytes: 0 }
@@ -88,19 +119,19 @@ export class MemoryStore implements StateStore {
     return { journalBytes: kept.head.journalBytes }
   }
 
-  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void> {
     const before = this.#kept?.head
-    const head = rules.checkpointed(before, hintId, version)
+    const head = rules.checkpointed(before, hintId, version, checkpoint.manifest)
     const kept = this.#kept!
-    kept.effects = kept.effects.slice(version - before!.checkpointVersion)
-    kept.checkpoint = checkpoint.slice()
-    kept.head = { ...head, journalBytes: rules.totalBytes(kept.effects) }
+    kept.entries = kept.entries.slice(version - before!.checkpointVersion)
+    kept.checkpoint = copyOfCheckpoint(checkpoint)
+    kept.head = { ...head, journalBytes: rules.totalBytes(kept.entries) }
   }
 
   async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
     const head = rules.condemned(this.#kept?.head, hintId, culprit)
     if (head === undefined) return
-    this.#kept = { head, partial: undefined, checkpoint: undefined, directory: new Uint8Array(), effects: [] }
+    this.#kept = { head, partial: undefined, checkpoint: undefined, entries: [] }
   }
 
   async discard(hintId: Uint8Array | undefined): Promise<void> {
@@ -111,4 +142,14 @@ export class MemoryStore implements StateStore {
   async close(): Promise<void> {
     if (!this.durable) this.#kept = undefined
   }
+}
+
+// Copies: what was handed over may be overwritten by its owner, and what is handed out, too.
+
+function copyOfPartial({ partial, directory }: Omit<StoredPartial, 'version'>): Omit<StoredPartial, 'version'> {
+  return { partial: partial.slice(), directory: directory.slice() }
+}
+
+function copyOfCheckpoint({ checkpoint, manifest, directory }: StoredCheckpoint): StoredCheckpoint {
+  return { checkpoint: checkpoint.slice(), manifest: manifest.slice(), directory: directory.slice() }
 }

@@ -2,11 +2,11 @@
 // reads its head, asks here for the next one, and writes that together with what belongs to it, in one transaction.
 
 import { equalBytes } from '@pirouette/protocol'
-import { type HintRecord, type StateHead, StateMovedError } from './store.js'
+import { type Advance, type HintRecord, type StateHead, StateMovedError } from './store.js'
 
 /** A head as stores keep it. */
 export interface StoredHead extends StateHead {
-  /** the checkpoint's version, from which effects lead up to `version`; 0 while there is none */
+  /** the checkpoint's version, from which entries lead up to `version`; a half-made hint has neither: its own version */
   readonly checkpointVersion: number
 }
 
@@ -19,7 +19,7 @@ export function usable(head: StoredHead | undefined, hintId: Uint8Array, stage?:
   return head
 }
 
-/** The head if effects from version `from` on may be asked of it; throws StateMovedError. */
+/** The head if entries from version `from` on may be asked of it; throws StateMovedError. */
 export function reaching(head: StoredHead | undefined, hintId: Uint8Array, from: number): StoredHead {
   const whole = usable(head, hintId, 'whole')
   if (from > whole.version) {
@@ -41,8 +41,26 @@ export function begun(head: StoredHead | undefined, record: HintRecord, replaces
   }
 }
 
-export function completed(head: StoredHead | undefined, hintId: Uint8Array): StoredHead {
-  return { ...usable(head, hintId, 'partial'), stage: 'whole' }
+/** The head if it is of this half-made hint, at this version; throws StateMovedError. */
+export function halfMade(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
+  const partial = usable(head, hintId, 'partial')
+  assertVersion(partial, version)
+  return partial
+}
+
+export function updated(
+  head: StoredHead | undefined,
+  hintId: Uint8Array,
+  version: number,
+  manifest: Uint8Array,
+): StoredHead {
+  const partial = halfMade(head, hintId, version)
+  const next = version + 1
+  return { ...partial, record: { ...partial.record, manifest }, version: next, checkpointVersion: next }
+}
+
+export function completed(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
+  return { ...halfMade(head, hintId, version), stage: 'whole', version: 0, checkpointVersion: 0 }
 }
 
 export function withPending(
@@ -72,13 +90,40 @@ export function committed(
   return { ...whole, pending: undefined, version: version + 1, journalBytes: whole.journalBytes + effectBytes }
 }
 
-/** Before the effects that a checkpoint of `version` replaces are dropped: `journalBytes` is the store's to recount. */
-export function checkpointed(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
+export function advanced(
+  head: StoredHead | undefined,
+  hintId: Uint8Array,
+  version: number,
+  { entry, manifest, pending }: Advance,
+): StoredHead {
+  const whole = usable(head, hintId, 'whole')
+  assertVersion(whole, version)
+  if (whole.pending === undefined && pending !== undefined) throw new StateMovedError('no batch is pending')
+  if (whole.pending !== undefined && pending === undefined) throw new StateMovedError('a batch is pending')
+  return {
+    ...whole,
+    record: { ...whole.record, manifest },
+    version: version + 1,
+    journalBytes: whole.journalBytes + entry.length,
+    pending,
+  }
+}
+
+/** Before the entries that a checkpoint of `version` replaces are dropped: `journalBytes` is the store's to recount. */
+export function checkpointed(
+  head: StoredHead | undefined,
+  hintId: Uint8Array,
+  version: number,
+  manifest: Uint8Array,
+): StoredHead {
   const whole = usable(head, hintId, 'whole')
   if (version < whole.checkpointVersion || version > whole.version) {
     throw new StateMovedError(
       `a checkpoint of version ${version}, where versions ${whole.checkpointVersion} to ${whole.version} are stored`,
     )
+  }
+  if (version === whole.version && !equalBytes(manifest, whole.record.manifest)) {
+    throw new StateMovedError('a checkpoint of the newest version, and of another epoch than that')
   }
   return { ...whole, checkpointVersion: version }
 }
@@ -90,7 +135,7 @@ export function condemned(
   culprit: string | undefined,
 ): StoredHead | undefined {
   if (head === undefined || !equalBytes(head.record.hintId, hintId) || head.condemned !== undefined) return undefined
-  // Its effects go with its checkpoint.
+  // Its entries go with its checkpoint.
   return { ...head, checkpointVersion: head.version, journalBytes: 0, pending: undefined, condemned: { culprit } }
 }
 

@@ -1,28 +1,33 @@
 // Encryption at rest, between the client and any other store: what tells a server's secrets apart from noise (partial
-// hints, checkpoints, pending batches, effects) is sealed with AES-256-GCM under a key that the platform keeps and does
-// not export. The head's other fields, the manifest and the directory are public and stay readable.
+// hints, checkpoints, pending batches, journal entries) is sealed with AES-256-GCM under a key that the platform keeps and does
+// not export. The head's other fields, manifests and directories are public and stay readable.
 //
-// Every value is bound to what it is, to its hint, to the roles of the two servers, and to its version. So whoever can
-// write the disk but not use the key cannot move a pending batch to another version, reorder effects, pass one hint's
-// value off as another's, or exchange the roles: it does not unseal, and the state is unreadable (S3).
+// Every value is bound to what it is, to its hint, to the roles of the two servers, to whether the fence knows the hint,
+// and to its version. So whoever can write the disk but not use the key cannot move a pending batch to another version,
+// reorder entries, pass one hint's value off as another's, exchange the roles, or talk a client out of asking the fence:
+// it does not unseal, and the state is unreadable (S3). To their epoch hints are bound by the core.
 //
 // What this buys: script that reads the database (a malicious dependency, an extension) can use the key while it runs,
 // but cannot carry the hint away to read it elsewhere; remains of deleted rows in the database's files are noise without
 // the key. What it does not: the key lies in the same profile, which browsers protect no better than the rest, so a copy
-// of the whole profile is a copy of the state. And an old state put back whole, or the newest effects cut off together
+// of the whole profile is a copy of the state. And an old state put back whole, or the newest entries cut off together
 // with the head's version, is in order as far as any seal can tell: that is rollback, and the fence's to see (S8).
 
 import { equalBytes, toHex } from '@pirouette/protocol'
 import {
+  type Advance,
   type HintRecord,
+  type PartialUpdate,
   type StateHead,
   StateMovedError,
   type StateStore,
   StateUnreadableError,
+  type StoredCheckpoint,
   type StoredHint,
+  type StoredPartial,
 } from './store.js'
 
-type Kind = 'partial' | 'checkpoint' | 'pending' | 'effect'
+type Kind = 'partial' | 'checkpoint' | 'pending' | 'entry'
 
 // The stored form: magic, nonce, ciphertext with its tag. A later form has another magic.
 const MAGIC = new TextEncoder().encode('PIRs\x01')
@@ -39,9 +44,9 @@ export class SealedStore implements StateStore {
   readonly durable: boolean
   readonly #inner: StateStore
   readonly #key: () => Promise<CryptoKey>
-  /** of the hint last seen: all its values are bound to it, and it never changes */
+  /** of the hint last seen: its values are bound to all of it but the manifest, and only that changes */
   #record: HintRecord | undefined
-  /** the last effect or intent has been handed to the store below */
+  /** the last entry or intent has been handed to the store below */
   #begun: Promise<void> = Promise.resolve()
 
   /** `key` is asked at every use: it may change with the store under it. */
@@ -59,27 +64,27 @@ export class SealedStore implements StateStore {
     return { ...head, pending: pending && (await this.#open(head.record, 'pending', version, pending)) }
   }
 
-  async readPartial(hintId: Uint8Array): Promise<{ partial: Uint8Array; directory: Uint8Array }> {
+  async readPartial(hintId: Uint8Array): Promise<StoredPartial> {
     const record = await this.#recordOf(hintId)
-    const { partial, directory } = await this.#inner.readPartial(hintId)
-    return { partial: await this.#open(record, 'partial', 0, partial), directory }
+    const { version, partial, directory } = await this.#inner.readPartial(hintId)
+    return { version, partial: await this.#open(record, 'partial', version, partial), directory }
   }
 
   async readHint(hintId: Uint8Array): Promise<StoredHint> {
     const record = await this.#recordOf(hintId)
-    const { version, checkpoint, effects, directory } = await this.#inner.readHint(hintId)
+    const { version, checkpoint, entries, ...open } = await this.#inner.readHint(hintId)
     return {
+      ...open,
       version,
       checkpoint: await this.#open(record, 'checkpoint', version, checkpoint),
-      effects: await this.#openEffects(record, version, effects),
-      directory,
+      entries: await this.#openEntries(record, version, entries),
     }
   }
 
-  async readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
+  async readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
     const record = await this.#recordOf(hintId)
-    const effects = await this.#inner.readEffects(hintId, from)
-    return effects && (await this.#openEffects(record, from, effects))
+    const entries = await this.#inner.readEntries(hintId, from)
+    return entries && (await this.#openEntries(record, from, entries))
   }
 
   async begin(
@@ -93,13 +98,20 @@ export class SealedStore implements StateStore {
     this.#record = record
   }
 
-  async putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void> {
+  async putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     const record = await this.#recordOf(hintId)
-    await this.#inner.putPartial(hintId, await this.#seal(record, 'partial', 0, partial))
+    await this.#inner.putPartial(hintId, version, await this.#seal(record, 'partial', version, partial))
   }
 
-  async complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void> {
-    await this.#inner.complete(hintId, await this.#seal(await this.#recordOf(hintId), 'checkpoint', 0, checkpoint))
+  async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
+    const record = await this.#recordOf(hintId)
+    const partial = await this.#seal(record, 'partial', version + 1, update.partial)
+    await this.#inner.updatePartial(hintId, version, { ...update, partial })
+  }
+
+  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    const record = await this.#recordOf(hintId)
+    await this.#inner.complete(hintId, version, await this.#seal(record, 'checkpoint', 0, checkpoint))
   }
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
@@ -122,13 +134,22 @@ export class SealedStore implements StateStore {
 
   async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
     const record = await this.#recordOf(hintId)
-    return await this.#inOrder(this.#seal(record, 'effect', version, effect), sealed =>
+    return await this.#inOrder(this.#seal(record, 'entry', version, effect), sealed =>
       this.#inner.commit(hintId, version, sealed),
     )
   }
 
-  /** Effects and intents reach the store below in the order they were made, however long sealing takes. */
-  async #inOrder<T>(sealing: Promise<Uint8Array>, write: (sealed: Uint8Array) => Promise<T>): Promise<T> {
+  async advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
+    const record = await this.#recordOf(hintId)
+    const sealing = async () => ({
+      entry: await this.#seal(record, 'entry', version, update.entry),
+      pending: update.pending && (await this.#seal(record, 'pending', version + 1, update.pending)),
+    })
+    return await this.#inOrder(sealing(), sealed => this.#inner.advance(hintId, version, { ...update, ...sealed }))
+  }
+
+  /** Entries and intents reach the store below in the order they were made, however long sealing takes. */
+  async #inOrder<S, T>(sealing: Promise<S>, write: (sealed: S) => Promise<T>): Promise<T> {
     const before = this.#begun
     let begun = () => {}
     this.#begun = new Promise(resolve => {
@@ -145,9 +166,10 @@ export class SealedStore implements StateStore {
     }
   }
 
-  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  async putCheckpoint(hintId: Uint8Array, version: number, stored: StoredCheckpoint): Promise<void> {
     const record = await this.#recordOf(hintId)
-    await this.#inner.putCheckpoint(hintId, version, await this.#seal(record, 'checkpoint', version, checkpoint))
+    const checkpoint = await this.#seal(record, 'checkpoint', version, stored.checkpoint)
+    await this.#inner.putCheckpoint(hintId, version, { ...stored, checkpoint })
   }
 
   condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
@@ -184,8 +206,8 @@ export class SealedStore implements StateStore {
     }
   }
 
-  async #openEffects(record: HintRecord, from: number, effects: readonly Uint8Array[]): Promise<Uint8Array[]> {
-    return await Promise.all(effects.map((effect, i) => this.#open(record, 'effect', from + i, effect)))
+  async #openEntries(record: HintRecord, from: number, entries: readonly Uint8Array[]): Promise<Uint8Array[]> {
+    return await Promise.all(entries.map((entry, i) => this.#open(record, 'entry', from + i, entry)))
   }
 
   async #seal(record: HintRecord, kind: Kind, version: number, value: Uint8Array): Promise<Uint8Array> {
@@ -219,8 +241,8 @@ export class SealedStore implements StateStore {
 
 /** The additional data of a seal. JSON, because it is unambiguous for strings and numbers. */
 function boundTo(record: HintRecord, kind: Kind, version: number): Uint8Array<ArrayBuffer> {
-  const { hintId, retrieveServer, refreshServer } = record
+  const { hintId, retrieveServer, refreshServer, fenced } = record
   return new TextEncoder().encode(
-    JSON.stringify(['pirouette', kind, version, toHex(hintId), retrieveServer, refreshServer]),
+    JSON.stringify(['pirouette', kind, version, toHex(hintId), retrieveServer, refreshServer, fenced]),
   )
 }

@@ -5,8 +5,11 @@
 //                                            └── again, the same bytes, before every resend
 //                             putCheckpoint at any version;  condemn and discard at any time
 //
-// Correctness across tabs and crashes rests on two things every write names: the hint's id and its version (the number
-// of effects applied). A write that names another id or version than the store holds was made by someone who has not
+// A state follows the database's epochs: updatePartial takes a half-made hint to the next one, advance a whole hint,
+// with its pending batch if there is one. The head's manifest says at which epoch the state is.
+//
+// Correctness across tabs and crashes rests on two things every write names: the hint's id and its version (what has
+// been applied to it). A write that names another id or version than the store holds was made by someone who has not
 // seen the newest state; it fails with StateMovedError and changes nothing (S4).
 
 /** Someone else (another tab, another process) has moved the state on; read it anew. */
@@ -32,13 +35,18 @@ export class StoreFullError extends Error {
   override readonly name = 'StoreFullError'
 }
 
-/** What a hint is and what it belongs to. Roles are bound to servers by name, never by position (S5). */
+/**
+ * What a hint is and what it belongs to. Roles are bound to servers by name, never by position (S5). For life, all but
+ * the manifest.
+ */
 export interface HintRecord {
   /** 16 bytes, random */
   readonly hintId: Uint8Array
   readonly retrieveServer: string
   readonly refreshServer: string
-  /** canonical bytes of the manifest the hint is made under */
+  /** the refresh server's rollback fence knows this hint: its version is confirmed there before any vector leaves (S8) */
+  readonly fenced: boolean
+  /** canonical bytes of the manifest of the epoch the state is at */
   readonly manifest: Uint8Array
 }
 
@@ -47,9 +55,9 @@ export interface StateHead {
   readonly record: HintRecord
   /** partial: the offline phase is not finished */
   readonly stage: 'partial' | 'whole'
-  /** effects applied */
+  /** whole: effects and updates applied to the hint; partial: updates applied to the half-made hint */
   readonly version: number
-  /** bytes of effects since the newest checkpoint */
+  /** bytes of entries since the newest checkpoint */
   readonly journalBytes: number
   /** the batch that leads from `version` to the next, if one is pending */
   readonly pending: Uint8Array | undefined
@@ -57,16 +65,52 @@ export interface StateHead {
   readonly condemned: { readonly culprit: string | undefined } | undefined
 }
 
-/** The state's large part: a hint, whole, and what came after it. */
-export interface StoredHint {
-  /** the checkpoint's version */
+/** The large part of a half-made hint, as of the head's manifest. */
+export interface StoredPartial {
+  /** the head's version at that */
   readonly version: number
+  /** the core's partial hint */
+  readonly partial: Uint8Array
+  /** the key directory of the manifest's epoch; empty in a keyless database */
+  readonly directory: Uint8Array
+}
+
+/** What takes a half-made hint to the next epoch. */
+export interface PartialUpdate {
+  /** canonical bytes of the next epoch's manifest */
+  readonly manifest: Uint8Array
+  /** the core's partial hint, updated */
+  readonly partial: Uint8Array
+  /** the key directory of that epoch; empty in a keyless database */
+  readonly directory: Uint8Array
+}
+
+/** A hint as it was at one version, and the epoch it was at. */
+export interface StoredCheckpoint {
   /** the core's checkpoint */
   readonly checkpoint: Uint8Array
-  /** effects from the checkpoint's version up to the head's, in order */
-  readonly effects: readonly Uint8Array[]
-  /** the key directory as downloaded; empty in a keyless database */
+  /** canonical bytes of the manifest the checkpoint was made under */
+  readonly manifest: Uint8Array
+  /** the key directory of that manifest's epoch; empty in a keyless database */
   readonly directory: Uint8Array
+}
+
+/** The state's large part: a hint, whole, and what came after it. */
+export interface StoredHint extends StoredCheckpoint {
+  /** the checkpoint's version */
+  readonly version: number
+  /** effects and updates from the checkpoint's version up to the head's, in order */
+  readonly entries: readonly Uint8Array[]
+}
+
+/** What takes a whole hint to the next epoch. */
+export interface Advance {
+  /** the update's journal entry */
+  readonly entry: Uint8Array
+  /** canonical bytes of the next epoch's manifest */
+  readonly manifest: Uint8Array
+  /** the pending batch, extended; undefined if none is pending */
+  readonly pending: Uint8Array | undefined
 }
 
 /** Any method may throw StoreUnavailableError; any that writes, StoreFullError. */
@@ -81,16 +125,16 @@ export interface StateStore {
   read(): Promise<StateHead | undefined>
 
   /** The partial hint of a head whose stage is partial. Throws StateMovedError, StateUnreadableError. */
-  readPartial(hintId: Uint8Array): Promise<{ readonly partial: Uint8Array; readonly directory: Uint8Array }>
+  readPartial(hintId: Uint8Array): Promise<StoredPartial>
 
   /** The hint of a head whose stage is whole, in one transaction. Throws StateMovedError, StateUnreadableError. */
   readHint(hintId: Uint8Array): Promise<StoredHint>
 
   /**
-   * The effects from version `from` up to the newest, in order; undefined if a newer checkpoint has replaced some of
-   * them. Throws StateUnreadableError; StateMovedError, too, if `from` is beyond the newest: the store has gone back.
+   * The effects and updates from version `from` up to the newest, in order; undefined if a newer checkpoint has replaced
+   * some of them. Throws StateUnreadableError; StateMovedError, too, if `from` is beyond the newest: the store has gone back.
    */
-  readEffects(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined>
+  readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined>
 
   /**
    * A new hint's life, at stage partial and version 0. Replaces the state whose hint id is `replaces` (undefined:
@@ -98,11 +142,17 @@ export interface StateStore {
    */
   begin(record: HintRecord, partial: Uint8Array, directory: Uint8Array, replaces: Uint8Array | undefined): Promise<void>
 
-  /** A partial hint with more partitions folded. Parities, folded set and manifest change together: they are one value. */
-  putPartial(hintId: Uint8Array, partial: Uint8Array): Promise<void>
+  /** A partial hint with more partitions folded. Parities and folded set change together: they are one value. */
+  putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void>
 
-  /** Stage partial becomes whole, at version 0. */
-  complete(hintId: Uint8Array, checkpoint: Uint8Array): Promise<void>
+  /**
+   * One transaction: the half-made hint at the next epoch. Manifest, partial and directory change together, the version
+   * grows by one.
+   */
+  updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void>
+
+  /** The partial hint of `version` becomes whole, at version 0, under the same manifest and with the same directory. */
+  complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void>
 
   /**
    * Keeps the pending batch that leads from `version` to the next. Durable when the promise resolves: nothing is sent
@@ -115,10 +165,19 @@ export interface StateStore {
   commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ readonly journalBytes: number }>
 
   /**
-   * A checkpoint of `version`, from the stored checkpoint's to the newest. It is written whole and then swapped in by one
-   * row, last; effects before it go.
+   * One transaction: the whole hint at the next epoch. The update's entry is appended, the manifest becomes the head's,
+   * the version grows by one, and the pending batch is replaced by its extension (S2). Refused with StateMovedError if
+   * a batch is pending and none is handed over, or the other way round. It may be lost to a power failure; so what is
+   * pending is sent only once putPending has stored the same bytes again (S1).
    */
-  putCheckpoint(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void>
+  advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ readonly journalBytes: number }>
+
+  /**
+   * A checkpoint of `version`, from the stored checkpoint's to the newest, with the manifest and directory it was made
+   * under. All three replace the earlier ones in one step; entries before them go. Refused with StateMovedError if
+   * `version` is the newest and its manifest is not the head's.
+   */
+  putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void>
 
   /**
    * Durable: this hint must never be used again (S7); its secrets are erased. Whatever version it is at. No change if

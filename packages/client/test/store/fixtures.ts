@@ -1,6 +1,6 @@
 // Hints to store, and a store's state as a caller can see it.
 
-import type { HintRecord, StateStore } from '../../src/store/store.js'
+import type { HintRecord, StateStore, StoredCheckpoint } from '../../src/store/store.js'
 
 /** `length` bytes that follow from `seed` and look like nothing else here. */
 export function bytes(seed: string, length: number): Uint8Array {
@@ -23,8 +23,15 @@ export function recordOf(number: number): HintRecord {
     hintId: hintId(number),
     retrieveServer: 'https://a.example',
     refreshServer: 'https://b.example/path',
+    fenced: true,
     manifest: bytes(`manifest ${number}`, 100),
   }
+}
+
+/** The manifest and directory of an epoch; the first is the one that the hint of `recordOf(number)` is made under. */
+export function epochOf(number: number, epoch = 1): Omit<StoredCheckpoint, 'checkpoint'> {
+  if (epoch === 1) return { manifest: recordOf(number).manifest, directory: bytes('directory', 30) }
+  return { manifest: bytes(`manifest ${number} of epoch ${epoch}`, 110), directory: bytes(`directory ${epoch}`, 31) }
 }
 
 /** All that can be read of a store, with how many bytes its journal has on disk left out. */
@@ -32,11 +39,13 @@ export async function observe(store: StateStore): Promise<unknown> {
   const head = await store.read()
   if (head === undefined) return undefined
   const { record, stage, version, pending, condemned } = head
-  const { hintId, retrieveServer, refreshServer, manifest } = record
-  const seen = { hintId, retrieveServer, refreshServer, manifest, stage, version, pending, culprit: condemned?.culprit }
+  const { hintId, retrieveServer, refreshServer, fenced, manifest } = record
+  const names = { hintId, retrieveServer, refreshServer, fenced }
+  const seen = { ...names, manifest, stage, version, pending, culprit: condemned?.culprit }
   if (condemned !== undefined) return { ...seen, condemned: true }
   if (stage === 'partial') return { ...seen, ...(await store.readPartial(hintId)) }
   const hint = await store.readHint(hintId)
-  const { checkpoint, effects, directory } = hint
-  return { ...seen, checkpointVersion: hint.version, checkpoint, effects, directory }
+  const { checkpoint, entries, directory } = hint
+  const made = { checkpointVersion: hint.version, checkpointManifest: hint.manifest, directory }
+  return { ...seen, ...made, checkpoint, entries }
 }
