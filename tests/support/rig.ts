@@ -186,6 +186,8 @@ class StandingClock implements Clock {
 
   now = (): number => this.#now
 
+  date = (): number => 1_795_000_000_000 + this.#now
+
   setTimeout = (callback: () => void, ms: number): number => {
     this.#timers.set(++this.#next, { due: this.#now + ms, callback })
     return this.#next

@@ -1,18 +1,19 @@
 // Bringing a hint to the next epoch (Fig. 6, UpdateHint), in memory and in the store: parities, permutations, directory,
 // manifest and the pending batch go together, in one transaction with the journal entry that does the same elsewhere.
 
-import { equalBytes } from '@pirouette/protocol'
-import type { DirectoryHandle } from '@pirouette/wasm'
+import { equalBytes, type Manifest } from '@pirouette/protocol'
+import type { Core, DirectoryHandle, LayoutHandle } from '@pirouette/wasm'
 import { coreCode, inCore, readBack, release } from './core.js'
 import type { Environment } from './environment.js'
 import { ProtocolError } from './errors.js'
 import { type Hint, withLayout } from './hint.js'
 import { isPending } from './lookup.js'
+import type { Agreed } from './manifest.js'
 import { type StateStore, StateUnreadableError } from './store/store.js'
 import type { Step } from './sync.js'
 
 /**
- * Takes `hint` to `step`, which is the next. Resolves to the journal's length. A ProtocolError means that nothing has
+ * Takes `hint` to `step`, which is the next epoch. Resolves to the journal's length. After a ProtocolError nothing has
  * changed; after any other error memory and store no longer agree.
  */
 export async function advance(
@@ -21,20 +22,11 @@ export async function advance(
   store: StateStore,
   { random }: Pick<Environment, 'random'>,
 ): Promise<number> {
-  const { core, client, record } = hint
-  const version = hint.version
+  const { core, client, record, version } = hint
   const { manifest, bytes, list } = step
-  let directory: DirectoryHandle | undefined
-  let entry: Uint8Array
-  try {
-    entry = withLayout(core, manifest, after => {
-      directory = directoryAfter(hint, step, after)
-      return inCore(core, () => client.update(list, after, manifest.commitments, random(32)))
-    })
-  } catch (error) {
-    release(core, directory)
-    throw coreCode(error) === 'update' ? contradictory(hint, 'its update list is malformed') : error
-  }
+  const [entry, directory] = applied(core, hint, step, after =>
+    client.update(list, after, manifest.commitments, random(32)),
+  )
   hint.moveTo(step, directory)
   const pending = isPending(hint) ? inCore(core, () => client.pendingBytes()) : undefined
   const kept = store.durable ? entry : new Uint8Array()
@@ -42,29 +34,70 @@ export async function advance(
   return journalBytes
 }
 
+/** What is brought to the next epoch: a hint, or a half-made one. */
+export interface Followed {
+  readonly manifest: Manifest
+  /** undefined in a keyless database */
+  readonly directory: DirectoryHandle | undefined
+}
+
 /**
- * Replays journal entries on a hint that is older than the manifest `at`, which they lead to. Throws
- * StateUnreadableError if they do not; the hint is then of no use.
+ * Has the core apply a step's list, and gives the directory of the next epoch. Throws ProtocolError, with nothing
+ * changed, if what both servers publish cannot be.
  */
-export function replay(hint: Hint, entries: readonly Uint8Array[], at: Pick<Step, 'manifest' | 'bytes'>): void {
+export function applied<T>(
+  core: Core,
+  { manifest: before, directory }: Followed,
+  { manifest, list }: Step,
+  apply: (after: LayoutHandle) => T,
+): [T, DirectoryHandle | undefined] {
+  let next: DirectoryHandle | undefined
+  try {
+    return withLayout(core, manifest, after => {
+      next = withLayout(core, before, before => inCore(core, () => directory?.updated(list, before, after)))
+      if (next !== undefined && !leadsTo(core, next, manifest)) {
+        throw contradictory('its directory does not follow from its update list')
+      }
+      return [inCore(core, () => apply(after)), next]
+    })
+  } catch (error) {
+    release(core, next)
+    throw coreCode(error) === 'update' ? contradictory('its update list cannot be applied') : error
+  }
+}
+
+/** Both servers agree, hashes hold, and yet it cannot be: whoever publishes is at fault. */
+function contradictory(what: string): ProtocolError {
+  return new ProtocolError('both servers', `the newest epoch contradicts itself: ${what}; ask their operators`)
+}
+
+function leadsTo(core: Core, directory: DirectoryHandle, manifest: Manifest): boolean {
+  const hash = inCore(core, () => core.blake3(directory.encode()))
+  return equalBytes(hash, manifest.directoryHash)
+}
+
+/**
+ * Replays journal entries on a hint that is behind `at`, which they lead to. Throws StateUnreadableError if they do not;
+ * the hint is of no use then.
+ */
+export function replay(hint: Hint, entries: readonly Uint8Array[], at: Agreed): void {
   const { core, client } = hint
   let directory: DirectoryHandle | undefined
   try {
     for (const entry of entries) {
       const before = inCore(core, () => client.layout)
-      try {
-        const next = readBack(core, () => (directory ?? hint.directory)?.replayed(entry, before))
-        if (next !== undefined) {
-          release(core, directory)
-          directory = next
-        }
-      } finally {
-        release(core, before)
-      }
+      const known = directory ?? hint.directory
+      const next = readBack(core, () => known?.replayed(entry, before))
+      release(core, before)
       readBack(core, () => client.replay(entry))
+      if (next === undefined) continue
+      release(core, directory)
+      directory = next
     }
     if (equalBytes(hint.record.manifest, at.bytes)) return
-    checkArrival(hint, directory, at.manifest)
+    if (!hasArrived(hint, directory, at.manifest)) {
+      throw new StateUnreadableError('the journal does not lead to the manifest on record')
+    }
     readBack(core, () => client.rebind(at.manifest.commitments))
     hint.moveTo(at, directory)
     directory = undefined
@@ -73,40 +106,8 @@ export function replay(hint: Hint, entries: readonly Uint8Array[], at: Pick<Step
   }
 }
 
-/** The journal must have led to the manifest on record, layout and directory and all. */
-function checkArrival(hint: Hint, directory: DirectoryHandle | undefined, manifest: Step['manifest']): void {
-  const { core, client } = hint
-  const layout = inCore(core, () => client.layout)
-  const arrived = layout.records === manifest.records && layout.partitions === manifest.partitions
-  release(core, layout)
-  const leads = directory === undefined || leadsTo(hint, directory, manifest)
-  // An update of a keyed database always leaves a directory, if only the same again.
-  const missing = manifest.keyed && directory === undefined
-  if (!arrived || !leads || missing) throw new StateUnreadableError('the journal does not lead to the manifest on record')
-}
-
-/** The directory of the next epoch, which must be the one that both servers publish. */
-function directoryAfter(
-  hint: Hint,
-  { manifest, list }: Step,
-  after: Parameters<DirectoryHandle['updated']>[2],
-): DirectoryHandle | undefined {
-  const { core } = hint
-  if (hint.directory === undefined) return undefined
-  const { directory } = hint
-  const updated = withLayout(core, hint.manifest, before => inCore(core, () => directory.updated(list, before, after)))
-  if (leadsTo(hint, updated, manifest)) return updated
-  release(core, updated)
-  throw contradictory(hint, 'its directory does not follow from its update list')
-}
-
-function leadsTo({ core }: Hint, directory: DirectoryHandle, manifest: Step['manifest']): boolean {
-  const hash = inCore(core, () => core.blake3(directory.encode()))
-  return equalBytes(hash, manifest.directoryHash)
-}
-
-/** Both servers agree, hashes hold, and yet it cannot be: whoever publishes is at fault. */
-function contradictory({ record }: Hint, what: string): ProtocolError {
-  const both = `${record.retrieveServer} and ${record.refreshServer}`
-  return new ProtocolError(both, `the epoch both publish contradicts itself: ${what}; ask their operators`)
+function hasArrived({ core, client }: Hint, directory: DirectoryHandle | undefined, manifest: Manifest): boolean {
+  const { records, partitions } = inCore(core, () => client.layout)
+  if (records !== manifest.records || partitions !== manifest.partitions) return false
+  return !manifest.keyed || (directory !== undefined && leadsTo(core, directory, manifest))
 }

@@ -1,10 +1,12 @@
-// Following the state when another tab has moved it on (S4): the effects it has stored are replayed, and what it has
+// Following the state when another tab has moved it on (S4): the effects and updates it has stored are replayed, and what it has
 // pending is taken up. Nothing that this tab has shown is undone by it: a write that the store refused was never sent.
 
 import { equalBytes } from '@pirouette/protocol'
+import { replay } from './advance.js'
 import { readBack } from './core.js'
 import type { Hint } from './hint.js'
 import { isPending } from './lookup.js'
+import { readManifest } from './manifest.js'
 import { type StateHead, StateMovedError, type StateStore } from './store/store.js'
 
 /** The store is behind a hint that it has itself acknowledged: it was rolled back, from a backup or a snapshot (S8). */
@@ -17,18 +19,21 @@ export class RolledBackError extends Error {
  * head is not the newest any more, StateUnreadableError, RolledBackError.
  */
 export async function catchUp(store: StateStore, hint: Hint, head: StateHead): Promise<boolean> {
-  const { core, client, record } = hint
-  if (!equalBytes(head.record.hintId, record.hintId) || head.stage !== 'whole') return false
+  const { core, client, version } = hint
+  const { hintId, manifest: bytes } = head.record
+  if (!equalBytes(hintId, hint.record.hintId) || head.stage !== 'whole') return false
   // Its batch may be finished by now, or not: the store knows, and this tab's memory does not.
   if (isPending(hint)) return false
-  if (head.version < hint.version) throw new RolledBackError('the store has forgotten what it had acknowledged')
-  if (head.version > hint.version) {
-    const entries = await store.readEntries(record.hintId, hint.version)
+  if (head.version < version) throw new RolledBackError('the store has forgotten what it had acknowledged')
+  if (head.version > version) {
+    const entries = await store.readEntries(hintId, version)
     if (entries === undefined) return false // a checkpoint has replaced them
-    for (const entry of entries) readBack(core, () => client.replay(entry))
-    if (head.version < hint.version) throw new StateMovedError('the hint is newer than its head')
-    if (head.version > hint.version) return false
+    if (version + entries.length > head.version) throw new StateMovedError('the journal is newer than its head')
+    const manifest = readManifest(bytes)
+    if (manifest === undefined || version + entries.length < head.version) return false
+    replay(hint, entries, { manifest, bytes })
   }
+  if (hint.version !== head.version || !equalBytes(hint.record.manifest, bytes)) return false
   const { pending } = head
   if (pending !== undefined) readBack(core, () => client.resume(pending))
   return true

@@ -6,10 +6,21 @@ export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 export type MapEvent =
   /**
    * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this
-   * software; `manifest`: the database has changed since; `servers`: it belongs to other servers; `missing`: it was
-   * deleted while the map was open.
+   * software; `servers`: it belongs to other servers; `missing`: it was deleted while the map was open; `history`: it is
+   * older than the updates that the servers keep; `generation`: the database has a new layout; `manifest`: it is another
+   * database.
    */
-  | { readonly type: 'discarded'; readonly reason: 'unreadable' | 'manifest' | 'servers' | 'missing' }
+  | {
+      readonly type: 'discarded'
+      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest'
+    }
+  /** The map answers from a newer version of the database. */
+  | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
+  /**
+   * No update leads to what the servers have now (for the reasons, see `discarded`). A new hint is downloaded while the
+   * old one answers for as long as the servers still take its queries; then `updated` follows.
+   */
+  | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' }
   /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
   /** A server lied, now or in an earlier life of this page or in another tab; undefined: the state itself is at fault. */

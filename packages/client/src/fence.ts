@@ -62,15 +62,15 @@ export class Fence {
     this.#link = link
   }
 
-  /** The hint has just been registered. */
-  registered(): void {
-    this.#granted = { claim: '', at: this.#now() }
-  }
-
   /** Whether so little time has passed since the fence was last heard that no copy can have been woken meanwhile. */
   get awake(): boolean {
     const since = this.#granted === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#granted.at
     return since >= 0 && since < FENCE_REST_MS
+  }
+
+  /** The last word was lost on the way: what may have happened meanwhile is not known. */
+  forget(): void {
+    this.#granted = undefined
   }
 
   /** Whether exactly this was granted before. */
@@ -78,9 +78,10 @@ export class Fence {
     return this.#granted?.claim === nameOf(claim)
   }
 
-  /** Throws if the refresh server cannot be reached: then nothing is known. */
+  /** Throws if the refresh server cannot be reached: then nothing is known. Cannot be called off, as no lookup can. */
   async confirm(claim: Claim): Promise<FenceVerdict> {
-    const verdict = await judge(this.#link, { kind: 'confirm', ...claim })
+    const request = { kind: 'confirm', ...claim } as const
+    const verdict = await patiently(this.#link, new AbortController().signal, () => judge(this.#link, request))
     if (verdict === 'granted') this.#granted = { claim: nameOf(claim), at: this.#now() }
     return verdict
   }

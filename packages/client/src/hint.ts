@@ -8,6 +8,7 @@ import { StorageError } from './errors.js'
 import type { Agreed } from './manifest.js'
 import type { ServerPair } from './servers.js'
 import type { HintRecord } from './store/store.js'
+import type { Link } from './transport.js'
 
 export class Hint {
   readonly core: Core
@@ -35,6 +36,10 @@ export class Hint {
   /** of the epoch it is at */
   get manifest(): Manifest {
     return this.#manifest
+  }
+
+  get agreed(): Agreed {
+    return { manifest: this.#manifest, bytes: this.#record.manifest }
   }
 
   /** undefined in a keyless database */
@@ -88,11 +93,6 @@ export function bindingOf(core: Core, manifestBytes: Uint8Array): Uint8Array {
   return inCore(core, () => core.blake3(manifestBytes))
 }
 
-/** The id in the stored form of a hint or half-made hint: all forms carry it at one place (core/src/state/frame.rs). */
-export function hintIdIn(stored: Uint8Array): Uint8Array {
-  return stored.slice(8, 24)
-}
-
 /** A new hint's record. Roles are drawn once for its life, at random, and bound to servers by name (S5). */
 export function drawRecord(
   hintId: Uint8Array,
@@ -114,6 +114,11 @@ export function belongsTo({ retrieveServer, refreshServer }: HintRecord, servers
 
 export function rolesOf({ retrieveServer }: HintRecord, servers: ServerPair): readonly [RoleNumber, RoleNumber] {
   return retrieveServer === servers[0].name ? [0, 1] : [1, 0]
+}
+
+/** The way to a hint's refresh server. */
+export function refreshLink({ refreshServer }: HintRecord, links: readonly [Link, Link]): Link {
+  return links[0].server.name === refreshServer ? links[0] : links[1]
 }
 
 /** Runs `work` with a layout handle, and frees it. */

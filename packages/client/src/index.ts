@@ -9,6 +9,7 @@ export {
   ProtocolError,
   RateLimitedError,
   ServersDisagreeError,
+  SignatureError,
   StorageError,
   TamperedError,
   UnsupportedError,
@@ -17,6 +18,7 @@ export {
 } from './errors.js'
 export { type Estimate, estimate } from './estimate.js'
 export type { MapEvent, OnEvent, StorageKind } from './events.js'
+export type { RollbackPreference } from './fence.js'
 export type { Key, Normalize } from './keys.js'
 export type { CallOptions, ManyOptions, PirouetteMap, ResetOptions } from './map.js'
 export { type OpenOptions, open } from './open.js'

@@ -1,25 +1,29 @@
 // Keeps the hint in memory and the state in the store in step. The store decides: every intent names the version this
 // tab believes the state to be at, and is refused if another tab, or another life of this page, has moved it on. Then
 // nothing was sent, and this tab follows (catch-up.ts) or reads everything anew (recovery.ts). The same after any
-// failure that leaves open what the store holds.
+// failure that leaves open what the store holds. When the servers have moved on, both follow (sync.ts, advance.ts).
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { equalBytes, isZero, type Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
+import { advance } from './advance.js'
 import { catchUp, isOf, RolledBackError } from './catch-up.js'
 import { Checkpoints } from './checkpoints.js'
 import { ROUNDS, STORE_FAILURES } from './constants.js'
 import { inCore } from './core.js'
 import type { Environment } from './environment.js'
-import { CondemnedError, StorageError, TamperedError } from './errors.js'
+import { CondemnedError, ProtocolError, StorageError, TamperedError } from './errors.js'
 import type { OnEvent, StorageKind } from './events.js'
-import { belongsTo, type Hint } from './hint.js'
-import { finishBatch, isPending, type Journal } from './lookup.js'
+import { type Claim, Fence, type RollbackPreference } from './fence.js'
+import { belongsTo, type Hint, refreshLink } from './hint.js'
+import { finishBatch, hasTurned, isPending, type Journal, refreshQuery } from './lookup.js'
 import { type Agreed, agree, readManifest } from './manifest.js'
-import { begin, reopen, replace, resume, type Surroundings, type Watch } from './recovery.js'
+import type { Publisher } from './publisher.js'
+import { begin, type Draft, install, prepare, reopen, resume, type Surroundings, type Watch } from './recovery.js'
 import { identityOf, type ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
 import { isMoved, type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from './storage.js'
 import { type StateHead, StateMovedError, type StateStore, StateUnreadableError } from './store/store.js'
+import { OutdatedError, type Step, stepsAfter } from './sync.js'
 import { type Link, linksOf } from './transport.js'
 
 export interface Parts {
@@ -27,8 +31,18 @@ export interface Parts {
   readonly environment: Environment
   readonly servers: ServerPair
   readonly preference: StoragePreference
+  readonly publisher: Publisher | undefined
+  readonly rollback: RollbackPreference
   readonly stats: StatsKeeper
   readonly announce: OnEvent
+}
+
+/** What the answers to a batch said. */
+export interface Finished {
+  /** count·ℓ bytes in query order */
+  readonly records: Uint8Array
+  /** the lists of updates that came between the query and its answers */
+  readonly lists: readonly Uint8Array[]
 }
 
 interface Condemned {
@@ -42,6 +56,7 @@ export class Keeper {
   readonly #parts: Parts
   readonly #downloads: readonly [Link, Link]
   readonly #lookups: readonly [Link, Link]
+  readonly #fences: readonly [Link, Link]
   readonly #checkpoints = new Checkpoints()
   #opened: OpenedStore
   #store: StateStore
@@ -52,9 +67,13 @@ export class Keeper {
   #condemned: Condemned | undefined
   /** hints no longer used, to be freed when nobody reads what they have answered */
   readonly #retired: Hint[] = []
-  /** what both servers last agreed on */
-  #agreed: Agreed | undefined
+  /** of the newest epoch this map has been at */
   #manifest: Manifest | undefined
+  /** canonical bytes of the manifest whose signature was checked last */
+  #vouched: Uint8Array | undefined
+  #fence: { readonly hintId: Uint8Array; readonly fence: Fence } | undefined
+  /** the fence's word on the last batch, while it is under way */
+  #confirming: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
   #settling: Promise<void> = Promise.resolve()
   /** of the store, in a row */
@@ -65,6 +84,7 @@ export class Keeper {
     this.#parts = parts
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
+    this.#fences = linksOf(parts.servers, parts.environment, parts.stats.fence)
     this.#opened = opened
     this.#store = watched(opened.store)
     this.#storage = opened.storage
@@ -119,24 +139,73 @@ export class Keeper {
   }
 
   /**
-   * Sends, verifies and applies the hint's pending batch. `own`: it was made just now, and has never been stored.
-   * Throws StateMovedError if another tab was faster: nothing was sent, and `current` tells how to go on.
+   * Sends, verifies and applies the hint's pending batch, at the next epoch if the servers have turned meanwhile. `own`:
+   * it was made just now, and has never been stored. Throws StateMovedError if another tab was faster: nothing was sent,
+   * and `current` tells how to go on. Throws OutdatedError if the servers no longer answer this hint.
    */
-  async finish(hint: Hint, own = false): Promise<Uint8Array> {
+  async finish(hint: Hint, own = false): Promise<Finished> {
     const { hintId } = hint.record
+    const lists: Uint8Array[] = []
     const journal: Journal = {
-      intend: (version, pending) => this.#intend(hint, version, pending, own),
+      intend: (version, pending) => this.#intend(hint, version, pending, own && lists.length === 0),
+      admit: (version, request) => this.#admit(hint, version, request),
       apply: (version, effect) => this.#apply(hint, version, effect),
       lose: () => this.#lose(hint),
       condemn: culprit => this.#condemn(hintId, culprit),
     }
-    try {
-      return await finishBatch({ hint, links: this.#lookups, journal, stats: this.#parts.stats })
-    } catch (error) {
-      // Only now that both answers are in, or their time is over (P6).
-      if (error instanceof TamperedError) this.#parts.announce({ type: 'condemned', server: error.server })
-      throw error
+    for (;;) {
+      try {
+        const exchange = { hint, links: this.#lookups, journal, stats: this.#parts.stats }
+        return { records: await finishBatch(exchange), lists }
+      } catch (error) {
+        // Only now that both answers are in, or their time is over (P6).
+        if (error instanceof TamperedError) this.#parts.announce({ type: 'condemned', server: error.server })
+        if (!hasTurned(error, hint.manifest)) throw error
+        // Never called off: when a server turns has nothing to do with what is asked, and neither has this.
+        const steps = await this.stepsAfter(hint.agreed, new AbortController().signal)
+        if (steps.length === 0) throw error
+        for (const step of steps) {
+          await this.#advance(hint, step)
+          lists.push(step.list)
+        }
+      }
     }
+  }
+
+  /** The epochs after `base` that both servers have, as far as they are signed, if that is asked. Touches no state. */
+  async stepsAfter(base: Agreed, signal: AbortSignal): Promise<Step[]> {
+    const { core, publisher, stats } = this.#parts
+    const steps = await stepsAfter(base, { core, links: this.#downloads, publisher, stats }, signal)
+    const vouched = this.#vouched !== undefined && equalBytes(this.#vouched, base.bytes)
+    if (steps.length === 0 && !vouched) await publisher?.check(base, this.#downloads, signal)
+    this.#vouched = steps.at(-1)?.bytes ?? base.bytes
+    return steps
+  }
+
+  /** Brings the hint through those of `steps` that are still ahead of it. */
+  async apply(steps: readonly Step[], watch: Watch): Promise<void> {
+    for (let round = 1; round <= ROUNDS; round++) {
+      const hint = this.live ?? (await this.current(watch))
+      const next = steps.find(({ manifest }) => manifest.epoch > hint.manifest.epoch)
+      if (next === undefined) return
+      try {
+        for (const step of steps.slice(steps.indexOf(next))) {
+          if (step.manifest.epoch !== hint.manifest.epoch + 1) return
+          await this.#advance(hint, step)
+        }
+      } catch (error) {
+        if (!isMoved(error)) throw error
+      }
+    }
+    throw restless()
+  }
+
+  /** Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one. */
+  async assertVouched(hint: Hint, watch: Watch): Promise<void> {
+    const { publisher } = this.#parts
+    if (publisher === undefined || !publisher.hasExpired(hint.manifest)) return
+    await this.apply(await this.stepsAfter(hint.agreed, watch.signal), watch)
+    if (this.#manifest !== undefined) publisher.checkExpiry(this.#manifest)
   }
 
   /** The local state is at fault: nothing of it is used again. */
@@ -149,23 +218,51 @@ export class Keeper {
   async replace(watch: Watch): Promise<void> {
     await this.#settling
     await this.#fallBackIfFailing()
-    const agreed = await this.#newest(watch)
+    await this.install(await this.prepare(watch), watch)
+  }
+
+  /** Downloads a new hint, and leaves everything as it is. It is to be installed, or freed. */
+  async prepare(watch: Watch): Promise<Draft> {
+    for (;;) {
+      try {
+        return await prepare(this.#around, watch)
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error
+      }
+    }
+  }
+
+  /** Puts a hint that was prepared in place of whatever there is. */
+  async install(draft: Draft, watch: Watch): Promise<void> {
     // Whatever happens from here on, the store is asked before the old hint is used again.
     const replaced = async () => {
       this.#stale = true
       return (await this.#readHead(false))?.record.hintId
     }
     try {
-      const hint = await replace(this.#around, agreed, replaced, watch)
+      await this.#settling
+      watch.progress.phase('ready') // all that can be called off is done
+      watch.signal.throwIfAborted()
+      const hint = await install(draft, replaced, watch.signal)
       this.#retire()
       this.#condemned = undefined
       this.#adopt(hint, 0)
     } catch (error) {
+      draft.free()
       if (error instanceof StoreFailure) this.#failures++
       // Another tab has begun anew even later: its hint is as new as ours would have been.
       if (!isMoved(error)) throw error
       await this.current(watch)
     }
+  }
+
+  /** Discards what is stored, which no update leads on from, and begins anew. */
+  async startOver(reason: OutdatedError['reason'], watch: Watch): Promise<void> {
+    await this.#settling
+    this.#retire()
+    const head = await this.#readHead(true)
+    const replaces = head && (await this.#discard(head, reason))
+    this.#adopt(await this.#begin(replaces, watch), 0)
   }
 
   /** Whether the journal has become too long, and nothing is under way. */
@@ -192,22 +289,23 @@ export class Keeper {
     for (const hint of this.#retired.splice(0)) hint.free()
   }
 
-  /** Resolves once the effect of the last batch is stored, or is known not to be. */
-  settled(): Promise<void> {
-    return this.#settling
+  /** Resolves once the effect of the last batch is stored, or is known not to be, and its fence has been heard. */
+  async settled(): Promise<void> {
+    await this.#settling
+    await this.#confirming
   }
 
   /** Overwrites and frees secrets, and lets go of the store. */
   async close(): Promise<void> {
-    await this.#settling
+    await this.settled()
     this.#retire()
     this.freeRetired()
     await this.#store.close()
   }
 
   get #around(): Surroundings {
-    const { core, environment, servers, stats } = this.#parts
-    return { core, environment, servers, links: this.#downloads, store: this.#store, stats }
+    const newest = (watch: Watch) => this.#newest(watch)
+    return { ...this.#parts, links: this.#downloads, fences: this.#fences, store: this.#store, newest }
   }
 
   // ---- from the store to memory ------------------------------------------------------------------
@@ -225,7 +323,7 @@ export class Keeper {
       this.#retire()
       if (head === undefined) this.#parts.announce({ type: 'discarded', reason: 'missing' })
     }
-    const recovered = head === undefined ? await this.#begin(undefined, watch) : await this.#recover(head, watch)
+    const recovered = await (head === undefined ? this.#begin(undefined, watch) : this.#recover(head, watch))
     this.#adopt(recovered, isOf(head, recovered.record.hintId) ? head!.journalBytes : 0)
     return recovered
   }
@@ -248,38 +346,53 @@ export class Keeper {
   async #recover(head: StateHead, watch: Watch): Promise<Hint> {
     const { servers, announce } = this.#parts
     const { record, condemned } = head
-    if (!belongsTo(record, servers)) return await this.#begin(await this.#discard(head, 'servers'), watch)
+    const beginInstead = async (reason: Discarding) => await this.#begin(await this.#discard(head, reason), watch)
+    if (!belongsTo(record, servers)) return await beginInstead('servers')
+    this.#manifest ??= readManifest(record.manifest)
     if (condemned !== undefined) {
       const { culprit } = condemned
-      this.#manifest ??= readManifest(record.manifest)
       this.#condemned = { hintId: record.hintId, culprit, stored: true }
       announce({ type: 'condemned', server: culprit })
       throw new CondemnedError(culprit)
     }
     // What is not durable was never meant to be read back.
-    if (!this.durable) return await this.#begin(await this.#discard(head, 'unreadable'), watch)
+    if (!this.durable) return await beginInstead('unreadable')
 
-    const agreed = await this.#agreedOn(record.manifest, watch)
-    if (!equalBytes(agreed.bytes, record.manifest)) {
-      return await begin(this.#around, agreed, await this.#discard(head, 'manifest'), watch)
-    }
     const pending = head.pending !== undefined
     try {
       if (head.stage === 'partial') {
         const readable = () => announce({ type: 'resumed', what: 'download', pending })
-        return await resume(this.#around, record, agreed, watch, readable)
+        return await resume(this.#around, head, watch, readable)
       }
-      const hint = await reopen(this.#around, head, agreed)
+      const hint = await reopen(this.#around, head)
       announce({ type: 'resumed', what: 'hint', pending })
       return hint
     } catch (error) {
+      if (error instanceof OutdatedError) return await beginInstead(error.reason)
       if (!(error instanceof StateUnreadableError)) throw error
-      return await this.#begin(await this.#discard(head, 'unreadable'), watch)
+      await this.#assertUnmoved(head)
+      return await beginInstead('unreadable')
     }
   }
 
+  /** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
   async #begin(replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-    return await begin(this.#around, await this.#newest(watch), replaces, watch)
+    for (let replaced = replaces; ; ) {
+      try {
+        return await begin(this.#around, replaced, watch)
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error
+        const head = await this.#readHead(true)
+        replaced = head && (await this.#discard(head, error.reason))
+      }
+    }
+  }
+
+  /** What was read in two steps, and does not fit together, may only have been moved on in between. */
+  async #assertUnmoved({ record, version, stage }: StateHead): Promise<void> {
+    const head = await this.#readHead(false)
+    const same = isOf(head, record.hintId) && head?.version === version && head.stage === stage
+    if (!same) throw new StateMovedError('another tab has moved the state on')
   }
 
   #adopt(hint: Hint, journalBytes: number): void {
@@ -287,6 +400,22 @@ export class Keeper {
     this.#stale = false
     this.#manifest = hint.manifest
     this.#checkpoints.note(journalBytes)
+  }
+
+  /** Brings the hint in memory and in the store one epoch further. */
+  async #advance(hint: Hint, step: Step): Promise<void> {
+    await this.#settling
+    try {
+      this.#checkpoints.note(await advance(hint, step, this.#store, this.#parts.environment))
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error
+      if (error instanceof StoreFailure) this.#failures++
+      this.#lose(hint)
+      throw error
+    }
+    this.#manifest = hint.manifest
+    const { generation, epoch } = step.manifest
+    this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
   /** The head. An unreadable state is discarded, if that is wanted, and there is none then. */
@@ -305,7 +434,7 @@ export class Keeper {
   }
 
   /** Makes room for a new hint, which is to replace the result. */
-  async #discard(head: StateHead, reason: 'unreadable' | 'manifest' | 'servers'): Promise<Uint8Array | undefined> {
+  async #discard(head: StateHead, reason: Discarding): Promise<Uint8Array | undefined> {
     const { hintId } = head.record
     // A condemned state stays until another is begun in its place: that it was condemned must not be forgotten.
     if (head.condemned === undefined) await this.#store.discard(hintId)
@@ -313,17 +442,15 @@ export class Keeper {
     return head.condemned === undefined ? undefined : hintId
   }
 
-  /** What both servers agree on, now. */
+  /** What both servers agree on, now, and the publisher vouches for, if that is asked. */
   async #newest({ progress, signal }: Watch): Promise<Agreed> {
+    const { publisher } = this.#parts
     progress.phase('manifest')
-    this.#agreed = await agree(this.#downloads, signal)
-    return this.#agreed
-  }
-
-  /** What both servers have agreed on, asked again unless it is this. */
-  async #agreedOn(manifest: Uint8Array, watch: Watch): Promise<Agreed> {
-    if (this.#agreed !== undefined && equalBytes(this.#agreed.bytes, manifest)) return this.#agreed
-    return await this.#newest(watch)
+    const agreed = await agree(this.#downloads, signal)
+    await publisher?.check(agreed, this.#downloads, signal)
+    if (this.#manifest !== undefined) publisher?.checkSuccession(this.#manifest, agreed.manifest)
+    this.#vouched = agreed.bytes
+    return agreed
   }
 
   // ---- from memory to the store ------------------------------------------------------------------
@@ -343,6 +470,61 @@ export class Keeper {
       if (this.durable) this.#retire()
       throw error
     }
+  }
+
+  /**
+   * S8: the refresh server has heard of this version before any vector leaves that another copy of this state could have
+   * sent. Wide awake, and unless strictness is asked for, it is told in the same moment, and heard before the next batch.
+   */
+  async #admit(hint: Hint, version: number, request: Uint8Array): Promise<void> {
+    await this.#confirming
+    this.#assertOf(hint)
+    if (!hint.record.fenced) return
+    const fence = this.#fenceOf(hint)
+    const claim = claimOf(hint, version, request)
+    if (fence.has(claim)) return
+    if (fence.awake && this.#parts.rollback !== 'strict') {
+      // A silence now is not a refusal: the next batch asks again, and waits.
+      this.#confirming = this.#confirm(hint, fence, claim).catch(() => fence.forget())
+      return
+    }
+    await this.#confirm(hint, fence, claim)
+    this.#assertOf(hint)
+  }
+
+  /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
+  async confirm(hint: Hint): Promise<void> {
+    if (!hint.record.fenced || this.#fenceOf(hint).awake) return
+    const { core, version } = hint
+    const request = isPending(hint) ? refreshQuery(hint) : undefined
+    await this.#confirm(hint, this.#fenceOf(hint), claimOf(hint, version, request))
+  }
+
+  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<void> {
+    if ((await fence.confirm(claim)) === 'granted') return
+    // Another tab may have gone further since, on the same store: then this one is merely late.
+    const head = await this.#readHead(false)
+    const pending = !isZero(claim.requestHash)
+    const late = isOf(head, hint.record.hintId) && head?.condemned === undefined
+    if (late && (head?.version !== claim.version || (head.pending !== undefined) !== pending)) {
+      throw new StateMovedError('another tab has gone further')
+    }
+    await this.condemn(hint)
+  }
+
+  /** Throws if this hint has been condemned meanwhile. */
+  #assertOf({ record }: Hint): void {
+    const condemned = this.#condemned
+    if (condemned !== undefined && equalBytes(condemned.hintId, record.hintId)) {
+      throw new CondemnedError(condemned.culprit)
+    }
+  }
+
+  #fenceOf({ record }: Hint): Fence {
+    if (this.#fence === undefined || !equalBytes(this.#fence.hintId, record.hintId)) {
+      this.#fence = { hintId: record.hintId, fence: new Fence(refreshLink(record, this.#fences)) }
+    }
+    return this.#fence.fence
   }
 
   /**
@@ -427,6 +609,13 @@ export class Keeper {
     this.#hint = undefined
     this.#stale = false
   }
+}
+
+type Discarding = 'unreadable' | 'servers' | OutdatedError['reason']
+
+function claimOf({ core, record, manifest }: Hint, version: number, request: Uint8Array | undefined): Claim {
+  const requestHash = request === undefined ? new Uint8Array(32) : inCore(core, () => core.blake3(request))
+  return { databaseId: manifest.databaseId, hintId: record.hintId, version, requestHash }
 }
 
 /** What an operation fails with that has started over too often. */

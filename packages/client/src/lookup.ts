@@ -63,7 +63,7 @@ export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
 
   const both: BothAnswers = { over: false }
   const requests = queries(hint)
-  await journal.admit(version, requests[hint.roles.indexOf(REFRESH) as 0 | 1].query)
+  await journal.admit(version, ofRefresh(hint, requests).query)
   const asking = [ask(exchange, both, 0, requests[0]), ask(exchange, both, 1, requests[1])] // one tick (P2)
   // P6: no error is raised before both answers are in, or their time is over.
   const outcomes = await Promise.allSettled(asking)
@@ -112,6 +112,15 @@ function queries({ core, client, manifest, roles }: Hint): readonly [Request, Re
   const vectors = inCore(core, () => [client.retrieveVectors(), client.refreshVectors()] as const)
   const request = (s: 0 | 1) => ({ query: encodeQuery(manifest, count, vectors[roles[s]]), count })
   return [request(0), request(1)]
+}
+
+/** What the refresh server is sent for the pending batch. */
+export function refreshQuery(hint: Hint): Uint8Array {
+  return ofRefresh(hint, queries(hint)).query
+}
+
+function ofRefresh<T>({ roles }: Hint, [first, second]: readonly [T, T]): T {
+  return roles[0] === REFRESH ? first : second
 }
 
 /** Asks one server until an answer of the right shape has come, and verifies it. */

@@ -115,6 +115,15 @@ export class PirouetteMap {
   }
 
   /**
+   * Brings the map to the newest version of the database that both servers have; nothing else is downloaded than what
+   * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
+   */
+  async sync(options: CallOptions = {}): Promise<void> {
+    this.#assertOpen()
+    await this.#session.sync(options.signal)
+  }
+
+  /**
    * Throws everything away and begins anew: manifests, directory, all partitions, a fresh hint. The way out after a
    * TamperedError or CondemnedError. If it fails, the map is as it was before.
    */

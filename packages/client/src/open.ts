@@ -5,9 +5,11 @@ import { abortable } from './abort.js'
 import { type Environment, type Fetch, platformEnvironment } from './environment.js'
 import { UsageError } from './errors.js'
 import type { MapEvent, OnEvent } from './events.js'
+import type { RollbackPreference } from './fence.js'
 import type { Normalize } from './keys.js'
 import { PirouetteMap } from './map.js'
 import type { OnProgress, Progress } from './progress.js'
+import { Publisher, parsePublisherKey } from './publisher.js'
 import { parseServers, type ServerPair } from './servers.js'
 import { Session } from './session.js'
 import type { OpenDurableStore, StoragePreference } from './storage.js'
@@ -22,6 +24,17 @@ export interface OpenWithOptions {
   readonly normalize?: Normalize | undefined
   /** Whether state is to outlive the page; `preferred` if not given. */
   readonly storage?: StoragePreference | undefined
+  /**
+   * The publisher's Ed25519 key (32 bytes, or the 64 hex digits that `pirouette keygen` prints), known out of band. With
+   * it, the database must be signed: even two servers that lie together cannot make up a record. Without it, comparing
+   * the servers has to do.
+   */
+  readonly publisherKey?: string | Uint8Array | undefined
+  /**
+   * How copies of the state are found out; `confirm` if not given, which allows a restored copy one lookup at most.
+   * `strict` allows none, at the price of a round trip more in each lookup; see docs/threat-model.md.
+   */
+  readonly rollback?: RollbackPreference | undefined
   /** Told, after the fact, what becomes of the state. From before `open()` resolves until the map is closed. */
   readonly onEvent?: OnEvent | undefined
 }
@@ -46,9 +59,12 @@ export async function openWith(environment: Environment, options: OpenWithOption
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
   if (!PREFERENCES.has(storage)) throw new UsageError("storage: expected 'required', 'preferred' or 'memory'")
   const servers = parseServers(options.servers)
+  const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
+  const { rollback = 'confirm' } = options
+  if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, storage)
+  const shared = join(environment, servers, { storage, publisherKey, rollback })
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -78,11 +94,19 @@ export async function openWith(environment: Environment, options: OpenWithOption
 }
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
+const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
+
+/** What maps must have in common to share a session. */
+interface Wishes {
+  readonly storage: StoragePreference
+  readonly publisherKey: string | undefined
+  readonly rollback: RollbackPreference
+}
 
 interface Shared {
   readonly environment: Environment
   readonly servers: ServerPair
-  readonly preference: StoragePreference
+  readonly wishes: Wishes
   readonly listeners: Set<OnProgress>
   readonly hearers: Set<OnEvent>
   readonly controller: AbortController
@@ -95,10 +119,10 @@ interface Shared {
 const everyShared = new Set<Shared>()
 
 /** The session of this identity, one more holder counted; begun if there is none. */
-function join(environment: Environment, servers: ServerPair, preference: StoragePreference): Shared {
+function join(environment: Environment, servers: ServerPair, wishes: Wishes): Shared {
   for (const shared of everyShared) {
     const same = isSamePair(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
-    if (same && shared.preference === preference && shared.session?.dead !== true) {
+    if (same && isSameWish(shared.wishes, wishes) && shared.session?.dead !== true) {
       shared.holders++
       return shared
     }
@@ -113,11 +137,14 @@ function join(environment: Environment, servers: ServerPair, preference: Storage
     // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
     for (const hear of hearers) queueMicrotask(() => hear(event))
   }
-  const opening = Session.open({ environment, servers, preference, announce }, tellAll, controller.signal)
+  const { storage: preference, publisherKey, rollback } = wishes
+  const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
+  const parts = { environment, servers, preference, publisher, rollback, announce }
+  const opening = Session.open(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
     servers,
-    preference,
+    wishes,
     listeners,
     hearers,
     controller,
@@ -148,6 +175,10 @@ async function leave(shared: Shared): Promise<void> {
 
 function isSamePair(a: ServerPair, b: ServerPair): boolean {
   return a[0].name === b[0].name && a[1].name === b[1].name
+}
+
+function isSameWish(a: Wishes, b: Wishes): boolean {
+  return a.storage === b.storage && a.publisherKey === b.publisherKey && a.rollback === b.rollback
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {

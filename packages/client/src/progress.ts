@@ -22,8 +22,9 @@ export class ProgressMeter {
     this.#report({ ...this.#progress, phase })
   }
 
+  /** A download of so many bytes begins, or begins again with what there is. */
   expect(totalBytes: number): void {
-    this.#progress = { ...this.#progress, totalBytes }
+    this.#progress = { ...this.#progress, loadedBytes: 0, totalBytes }
   }
 
   /** `bytes` more, or fewer if negative. */

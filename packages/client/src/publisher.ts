@@ -11,6 +11,8 @@ import { getBounded, type Link } from './transport.js'
 
 const KEY_BYTES = 32
 const LONGEST_INFO = 64 * 1024
+/** the last moment that JavaScript can write down */
+const LAST_DATE = 8.64e15
 
 /** Whose database it has to be. */
 export class Publisher {
@@ -42,10 +44,15 @@ export class Publisher {
     throw new SignatureError(`expected ${wanted}; neither server has one that holds. Do not use this database`)
   }
 
+  hasExpired({ expires }: Manifest): boolean {
+    return expires !== 0 && this.#clock.date() >= expires * 1000
+  }
+
   /** Throws SignatureError if the publisher has not vouched for this manifest for as long as that. */
-  checkExpiry({ expires, epoch }: Manifest): void {
-    if (expires === 0 || this.#clock.date() < expires * 1000) return
-    const since = new Date(expires * 1000).toISOString()
+  checkExpiry(manifest: Manifest): void {
+    if (!this.hasExpired(manifest)) return
+    const { expires, epoch } = manifest
+    const since = new Date(Math.min(expires * 1000, LAST_DATE)).toISOString()
     throw new SignatureError(`epoch ${epoch} has expired at ${since}, and the servers have no newer one that is signed`)
   }
 

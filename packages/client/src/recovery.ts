@@ -1,15 +1,19 @@
 // The ways to a hint that can be used: a new one (Fig. 4), the rest of a half-made one (S6), and one brought back from
 // the store (S3). All or nothing: whatever does not fit together is a StateUnreadableError, and nothing of it is used.
 
-import { equalBytes } from '@pirouette/protocol'
+import { equalBytes, type Manifest } from '@pirouette/protocol'
 import type { ClientHandle, Core, DirectoryHandle, HintBuilderHandle } from '@pirouette/wasm'
+import { applied, replay } from './advance.js'
 import { ROUNDS } from './constants.js'
 import { inCore, readBack, release } from './core.js'
 import type { Environment } from './environment.js'
-import { bindingOf, drawRecord, Hint, hintIdIn, rolesOf, withLayout } from './hint.js'
+import { ServerError, UnsupportedError } from './errors.js'
+import { type RollbackPreference, register } from './fence.js'
+import { bindingOf, drawRecord, Hint, refreshLink, rolesOf, withLayout } from './hint.js'
 import { type Agreed, readManifest } from './manifest.js'
 import { Download, isDirectoryOf } from './offline.js'
 import type { ProgressMeter } from './progress.js'
+import type { Publisher } from './publisher.js'
 import type { ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
 import { isMoved } from './storage.js'
@@ -20,6 +24,7 @@ import {
   type StateStore,
   StateUnreadableError,
 } from './store/store.js'
+import { stepsAfter } from './sync.js'
 import type { Link } from './transport.js'
 import { Turns } from './turns.js'
 
@@ -28,8 +33,13 @@ export interface Surroundings {
   readonly environment: Environment
   readonly servers: ServerPair
   readonly links: readonly [Link, Link]
+  readonly fences: readonly [Link, Link]
   readonly store: StateStore
   readonly stats: StatsKeeper
+  readonly publisher: Publisher | undefined
+  readonly rollback: RollbackPreference
+  /** what both servers agree on, asked anew each time */
+  readonly newest: (watch: Watch) => Promise<Agreed>
 }
 
 /** A download, how far it has come, and how to call it off. */
@@ -39,43 +49,39 @@ export interface Watch {
 }
 
 /** A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored. */
-export async function begin(
-  around: Surroundings,
-  agreed: Agreed,
-  replaces: Uint8Array | undefined,
-  watch: Watch,
-): Promise<Hint> {
-  const download = newDownload(around, agreed, watch)
-  const draft = await newDraft(around, agreed, download, watch.signal)
+export async function begin(around: Surroundings, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
+  const draft = await newDraft(around, watch)
   try {
-    await draft.begin(replaces)
-    await download.partitions(draft.builder, { gently: false, save: draft.saver() }, watch.signal)
-    watch.signal.throwIfAborted()
+    await draft.begin(replaces, watch.signal)
+    await draft.fold(watch, false)
     return await draft.complete()
   } finally {
     draft.free()
   }
 }
 
-/**
- * A new life in place of whatever is stored, but only once it is whole: until then the old one stays, a condemned one
- * condemned. Nothing of it is kept if it does not come that far.
- */
-export async function replace(
-  around: Surroundings,
-  agreed: Agreed,
-  replaced: () => Promise<Uint8Array | undefined>,
-  watch: Watch,
-): Promise<Hint> {
-  const download = newDownload(around, agreed, watch)
-  const draft = await newDraft(around, agreed, download, watch.signal)
+/** A hint that is whole but for being stored. Whoever has it frees it. */
+export async function prepare(around: Surroundings, watch: Watch): Promise<Draft> {
+  const draft = await newDraft(around, watch)
   try {
-    await download.partitions(draft.builder, { gently: false, save: async () => {} }, watch.signal)
-    watch.progress.phase('ready') // all that can be called off is done
-    watch.signal.throwIfAborted()
+    await draft.fold(watch, false)
+    return draft
+  } catch (error) {
+    draft.free()
+    throw error
+  }
+}
+
+/** Puts a hint that was prepared in place of whatever is stored, a condemned one, too. Frees what is left of it. */
+export async function install(
+  draft: Draft,
+  replaced: () => Promise<Uint8Array | undefined>,
+  signal: AbortSignal,
+): Promise<Hint> {
+  try {
     for (let round = 1; ; round++) {
       try {
-        await draft.begin(await replaced())
+        await draft.begin(await replaced(), signal)
         return await draft.complete()
       } catch (error) {
         if (draft.finished || !isMoved(error) || round === ROUNDS) throw error
@@ -89,35 +95,28 @@ export async function replace(
 /** Goes on with a stored half-made hint. `readable` is called once it has turned out to be one. */
 export async function resume(
   around: Surroundings,
-  record: HintRecord,
-  agreed: Agreed,
+  { record, version }: StateHead,
   watch: Watch,
   readable: () => void,
 ): Promise<Hint> {
   const { core, store } = around
-  const { manifest } = agreed
-  const { partial, directory } = await store.readPartial(record.hintId)
-  if (!equalBytes(hintIdIn(partial), record.hintId)) throw unreadable('the half-made hint is not the one on record')
-  const handle = readDirectory(around, agreed, directory)
+  const agreed = { manifest: storedManifest(record.manifest), bytes: record.manifest }
+  const { partial, directory, version: read } = await store.readPartial(record.hintId)
+  if (read !== version) throw new StateMovedError('the half-made hint is not the one of its head')
+  const handle = readDirectory(core, agreed.manifest, directory)
   let draft: Draft | undefined
   try {
-    const builder = withLayout(core, manifest, layout =>
+    const { commitments, contentHashes } = agreed.manifest
+    const builder = withLayout(core, agreed.manifest, layout =>
       readBack(core, () =>
-        core.resumeHintBuilder(
-          partial,
-          layout,
-          manifest.commitments,
-          manifest.contentHashes,
-          bindingOf(core, agreed.bytes),
-        ),
+        core.resumeHintBuilder(partial, layout, commitments, contentHashes, bindingOf(core, agreed.bytes)),
       ),
     )
-    draft = new Draft(around, agreed, record, builder, { bytes: directory, handle })
+    draft = new Draft(around, agreed, record, builder, { bytes: directory, handle }, { version })
+    const hintId = inCore(core, () => builder.hintId)
+    if (!equalBytes(hintId, record.hintId)) throw unreadable('the half-made hint is not the one on record')
     readable()
-    const download = newDownload(around, agreed, watch)
-    watch.progress.add(directory.length)
-    await download.partitions(builder, { gently: true, save: draft.saver() }, watch.signal)
-    watch.signal.throwIfAborted()
+    await draft.fold(watch, true)
     return await draft.complete()
   } finally {
     if (draft) draft.free()
@@ -126,58 +125,56 @@ export async function resume(
 }
 
 /** Brings a whole hint back, journal and pending batch included. Throws StateMovedError if `head` is not the newest. */
-export async function reopen(around: Surroundings, head: StateHead, agreed: Agreed): Promise<Hint> {
-  const { core, store, servers } = around
+export async function reopen({ core, store, servers }: Surroundings, head: StateHead): Promise<Hint> {
   const { record, version, pending } = head
   const stored = await store.readHint(record.hintId)
-  const manifest = readManifest(stored.manifest)
-  if (manifest === undefined) throw unreadable('the manifest of the stored checkpoint says nothing we understand')
-  let handle: DirectoryHandle | undefined
+  const arrived = stored.version + stored.entries.length
+  if (arrived > version) throw new StateMovedError('the hint is newer than its head')
+  if (arrived < version) throw unreadable('entries are missing')
+  const manifest = storedManifest(stored.manifest)
+  let directory: DirectoryHandle | undefined
   let client: ClientHandle | undefined
+  let hint: Hint | undefined
   try {
-    handle = readDirectory(around, { manifest, bytes: stored.manifest }, stored.directory)
+    directory = readDirectory(core, manifest, stored.directory)
     client = withLayout(core, manifest, layout =>
       readBack(core, () =>
         core.reopenClient(stored.checkpoint, layout, manifest.commitments, bindingOf(core, stored.manifest)),
       ),
     )
-    const hint = new Hint({
-      core,
-      record,
-      manifest: agreed.manifest,
-      client,
-      directory: handle,
-      roles: rolesOf(record, servers),
-    })
-    if (
-      !equalBytes(
-        inCore(core, () => hint.client.hintId),
-        record.hintId,
-      )
-    ) {
-      throw unreadable('the stored hint is not the one on record')
-    }
-    for (const entry of stored.entries) readBack(core, () => hint.client.replay(entry))
-    if (hint.version > version) throw new StateMovedError('the hint is newer than its head')
-    if (hint.version < version) throw unreadable('entries are missing')
-    if (pending !== undefined) readBack(core, () => hint.client.resume(pending))
+    const then = { ...record, manifest: stored.manifest }
+    hint = new Hint({ core, record: then, manifest, client, directory, roles: rolesOf(record, servers) })
+    const hintId = inCore(core, () => client!.hintId)
+    if (!equalBytes(hintId, record.hintId)) throw unreadable('the stored hint is not the one on record')
+    replay(hint, stored.entries, { manifest: storedManifest(record.manifest), bytes: record.manifest })
+    if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
+    if (pending !== undefined) readBack(core, () => client!.resume(pending))
     return hint
   } catch (error) {
-    release(core, client)
-    release(core, handle)
+    if (hint !== undefined) hint.free()
+    else {
+      release(core, client)
+      release(core, directory)
+    }
     throw error
   }
 }
 
 /** A hint in the making, with what is stored of it. */
-class Draft {
+export class Draft {
   readonly #around: Surroundings
-  readonly #agreed: Agreed
-  readonly #record: HintRecord
-  readonly #directory: { readonly bytes: Uint8Array; readonly handle: DirectoryHandle | undefined }
   readonly builder: HintBuilderHandle
   /** its builder has become a hint, or nothing */
   finished = false
+  #agreed: Agreed
+  #record: HintRecord
+  #directory: { readonly bytes: Uint8Array; readonly handle: DirectoryHandle | undefined }
+  /** the one under way, which knows what servers have failed; of this epoch alone */
+  #download: Download | undefined
+  /** of what is stored: updates applied; undefined: nothing is */
+  #version: number | undefined
+  /** whether its fence has been asked */
+  #registered: boolean
   #handedOver = false
 
   constructor(
@@ -186,30 +183,104 @@ class Draft {
     record: HintRecord,
     builder: HintBuilderHandle,
     directory: { readonly bytes: Uint8Array; readonly handle: DirectoryHandle | undefined },
+    { version, download }: { readonly version?: number; readonly download?: Download },
   ) {
     this.#around = around
     this.#agreed = agreed
     this.#record = record
     this.builder = builder
     this.#directory = directory
+    this.#download = download
+    this.#version = version
+    this.#registered = version !== undefined
   }
 
-  async begin(replaces: Uint8Array | undefined): Promise<void> {
+  /** Stores it for the first time; the refresh server's fence is told before (S8). */
+  async begin(replaces: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
+    await this.#register(signal)
     const { store } = this.#around
     const directory = store.durable ? this.#directory.bytes : NOTHING
-    await store.begin(this.#record, this.#partial(), directory, replaces)
+    const record = { ...this.#record, manifest: this.#agreed.bytes }
+    await store.begin(record, this.#partial(), directory, replaces)
+    this.#record = record
+    this.#version = 0
+  }
+
+  async #register(signal: AbortSignal): Promise<void> {
+    if (this.#registered) return
+    const { fences, rollback } = this.#around
+    const link = refreshLink(this.#record, fences)
+    const { databaseId } = this.#agreed.manifest
+    const fenced = await register(link, { databaseId, hintId: this.#record.hintId }, signal)
+    if (!fenced && rollback === 'strict') {
+      const instead = "choose servers that keep one, or open without rollback: 'strict'"
+      throw new UnsupportedError(`${link.server.name} keeps no rollback fence, or it is full; ${instead}`)
+    }
+    this.#record = { ...this.#record, fenced }
+    this.#registered = true
+  }
+
+  /** Downloads and folds all partitions that are missing, at whatever epochs the servers move on to meanwhile. */
+  async fold(watch: Watch, gently: boolean): Promise<void> {
+    for (;;) {
+      const download = this.#download ?? this.#startDownload(watch)
+      try {
+        await download.partitions(this.builder, { gently, save: this.#saver() }, watch.signal)
+        watch.signal.throwIfAborted()
+        return
+      } catch (error) {
+        // Both have failed to give a partition: perhaps because it is another by now.
+        if (!(error instanceof ServerError) || watch.signal.aborted) throw error
+        if (!(await this.#follow(watch.signal))) throw error
+        this.#download = undefined
+      }
+    }
+  }
+
+  #startDownload(watch: Watch): Download {
+    this.#download = newDownload(this.#around, this.#agreed, watch)
+    watch.progress.add(this.#directory.bytes.length)
+    return this.#download
+  }
+
+  /** Brings what is folded to the newest epoch. Whether there was one. Throws OutdatedError. */
+  async #follow(signal: AbortSignal): Promise<boolean> {
+    const { core, store } = this.#around
+    const steps = await stepsAfter(this.#agreed, this.#around, signal)
+    for (const step of steps) {
+      const { manifest, list } = step
+      const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
+      const [, handle] = applied(core, followed, step, after =>
+        withLayout(core, followed.manifest, before =>
+          this.builder.update(list, before, after, manifest.commitments, manifest.contentHashes),
+        ),
+      )
+      this.#agreed = step
+      if (handle !== undefined) {
+        release(core, this.#directory.handle)
+        this.#directory = { bytes: inCore(core, () => handle.encode()), handle }
+      }
+      if (this.#version === undefined) continue
+      const directory = store.durable ? this.#directory.bytes : NOTHING
+      const next = { manifest: step.bytes, partial: this.#partial(), directory }
+      await store.updatePartial(this.#record.hintId, this.#version, next)
+      this.#record = { ...this.#record, manifest: step.bytes }
+      this.#version++
+    }
+    return steps.length > 0
   }
 
   /** Stores what is folded. One write at a time; those that wait for theirs share the next. */
-  saver(): () => Promise<void> {
+  #saver(): () => Promise<void> {
     const { store } = this.#around
-    if (!store.durable) return async () => {}
+    const version = this.#version
+    if (!store.durable || version === undefined) return async () => {}
     const turns = new Turns()
     let next: Promise<void> | undefined
     return () => {
       next ??= turns.take(async () => {
         next = undefined
-        await store.putPartial(this.#record.hintId, 0, this.#partial())
+        await store.putPartial(this.#record.hintId, version, this.#partial())
       })
       return next
     }
@@ -222,17 +293,11 @@ class Draft {
     const client = inCore(core, () => this.builder.finish())
     try {
       const { manifest, bytes } = this.#agreed
+      const record = this.#record
       const checkpoint = store.durable ? inCore(core, () => client.checkpoint(bindingOf(core, bytes))) : NOTHING
-      await store.complete(this.#record.hintId, 0, checkpoint)
+      await store.complete(record.hintId, this.#version ?? 0, checkpoint)
       const { handle: directory } = this.#directory
-      const hint = new Hint({
-        core,
-        record: this.#record,
-        manifest,
-        client,
-        directory,
-        roles: rolesOf(this.#record, servers),
-      })
+      const hint = new Hint({ core, record, manifest, client, directory, roles: rolesOf(record, servers) })
       this.#handedOver = true
       return hint
     } catch (error) {
@@ -246,6 +311,8 @@ class Draft {
     const { core } = this.#around
     if (!this.finished) release(core, this.builder)
     if (!this.#handedOver) release(core, this.#directory.handle)
+    this.finished = true
+    this.#handedOver = true
   }
 
   #partial(): Uint8Array {
@@ -256,20 +323,36 @@ class Draft {
 
 const NOTHING = new Uint8Array()
 
-async function newDraft(around: Surroundings, agreed: Agreed, download: Download, signal: AbortSignal): Promise<Draft> {
+/** The directory and an empty builder, of the newest epoch of which the directory could be had. */
+async function newDraft(around: Surroundings, watch: Watch): Promise<Draft> {
   const { core, environment, servers } = around
-  const { manifest, bytes } = agreed
-  const directory = await download.directory(signal)
+  let agreed = await around.newest(watch)
+  let download: Download
+  let directory: Awaited<ReturnType<Download['directory']>>
+  for (;;) {
+    download = newDownload(around, agreed, watch)
+    try {
+      directory = await download.directory(watch.signal)
+      break
+    } catch (error) {
+      if (!(error instanceof ServerError) || watch.signal.aborted) throw error
+      const now = await around.newest(watch)
+      if (equalBytes(now.bytes, agreed.bytes)) throw error
+      agreed = now
+    }
+  }
   let builder: HintBuilderHandle | undefined
   try {
+    const { manifest, bytes } = agreed
     builder = withLayout(core, manifest, layout =>
       inCore(core, () =>
         core.newHintBuilder(layout, manifest.commitments, manifest.contentHashes, environment.random(32)),
       ),
     )
     const made = builder
-    const hintId = hintIdIn(inCore(core, () => made.partial(bindingOf(core, bytes))))
-    return new Draft(around, agreed, drawRecord(hintId, bytes, servers, environment.random), made, directory)
+    const hintId = inCore(core, () => made.hintId)
+    const record = drawRecord(hintId, bytes, servers, environment.random)
+    return new Draft(around, agreed, record, made, directory, { download })
   } catch (error) {
     release(core, builder)
     release(core, directory.handle)
@@ -282,10 +365,16 @@ function newDownload({ core, environment, links, stats }: Surroundings, { manife
 }
 
 /** The stored directory; undefined in a keyless database. */
-function readDirectory({ core }: Surroundings, { manifest }: Agreed, bytes: Uint8Array): DirectoryHandle | undefined {
+function readDirectory(core: Core, manifest: Manifest, bytes: Uint8Array): DirectoryHandle | undefined {
   if (!manifest.keyed) return undefined
   if (!isDirectoryOf(core, manifest, bytes)) throw unreadable('the stored directory is not the one of its manifest')
   return readBack(core, () => core.decodeDirectory(bytes, manifest.records))
+}
+
+function storedManifest(bytes: Uint8Array): Manifest {
+  const manifest = readManifest(bytes)
+  if (manifest === undefined) throw unreadable('a stored manifest says nothing we understand')
+  return manifest
 }
 
 function unreadable(message: string): StateUnreadableError {

@@ -9,17 +9,18 @@ import { type Manifest, toHex } from '@pirouette/protocol'
 import { abortable, scoped } from './abort.js'
 import { LOCK_LEASE_MS, LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
 import { assertAlive, isDead } from './core.js'
-import { ClosedError, CondemnedError, StorageError, UnsupportedError } from './errors.js'
+import { ClosedError, CondemnedError, ServerError, StorageError, UnsupportedError } from './errors.js'
 import type { StorageKind } from './events.js'
 import type { Hint } from './hint.js'
 import { Keeper, type Parts, restless } from './keeper.js'
 import { beginBatch, isPending } from './lookup.js'
 import { type OnProgress, ProgressMeter } from './progress.js'
 import { openRecords, type Question } from './question.js'
+import type { Draft, Watch } from './recovery.js'
 import { identityOf } from './servers.js'
 import { type Stats, StatsKeeper } from './stats.js'
-import { openStorage } from './storage.js'
-import { StateMovedError } from './store/store.js'
+import { isMoved, openStorage } from './storage.js'
+import { OutdatedError } from './sync.js'
 
 export class Session {
   readonly #parts: Parts
@@ -30,6 +31,7 @@ export class Session {
   #working: Promise<void> | undefined
   #closed: Promise<void> | undefined
   #askedToPersist = false
+  #rebuilding: Rebuild | undefined
 
   private constructor(parts: Parts, keeper: Keeper) {
     this.#parts = parts
@@ -53,8 +55,11 @@ export class Session {
     const parts = { ...surroundings, core, stats: new StatsKeeper(servers) }
     const keeper = new Keeper(parts, opened)
     const session = new Session(parts, keeper)
+    const progress = new ProgressMeter(onProgress)
     try {
-      await session.#operate(() => session.#begin(new ProgressMeter(onProgress), signal))
+      await session.#operate(() => session.#begin(progress, signal))
+      await session.#catchUp(progress, signal)
+      progress.phase('ready')
       return session
     } catch (error) {
       await session.close()
@@ -92,6 +97,21 @@ export class Session {
     )
   }
 
+  /** Brings the map to the newest version of the database that both servers have. */
+  async sync(signal?: AbortSignal): Promise<void> {
+    const done = scoped([signal, this.#closing.signal], async signal => {
+      try {
+        await this.#followServers(signal)
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error
+        const rebuild = this.#rebuild(error.reason)
+        await rebuild.draft
+        await this.#operate(() => this.#install(rebuild))
+      }
+    })
+    return await abortable(done, signal)
+  }
+
   /**
    * A new hint in place of this one, of which nothing is used again. Until the new one is whole the old one stays, a
    * condemned one condemned.
@@ -115,7 +135,10 @@ export class Session {
     return this.#closed
   }
 
-  /** The state, in step with the store, and what was left pending in it finished (S3). */
+  /**
+   * The state, in step with the store, known to the fence (S8), and what was left pending in it finished (S3). If servers
+   * fail meanwhile, the map opens all the same: the first lookup tries again, and sends nothing else before.
+   */
   async #begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const keeper = this.#keeper
     const rounds = new Rounds()
@@ -123,22 +146,78 @@ export class Session {
       try {
         const hint = await scoped([signal], signal => keeper.current({ progress, signal }))
         rounds.count(hint)
-        if (!isPending(hint)) return progress.phase('ready')
-        await keeper.finish(hint)
+        await keeper.confirm(hint)
+        if (isPending(hint)) await keeper.finish(hint)
+        if (keeper.live === hint) return
       } catch (error) {
-        if (error instanceof CondemnedError) return
-        if (!(error instanceof StateMovedError)) throw error
+        if (error instanceof CondemnedError || error instanceof OutdatedError) return
+        if (error instanceof ServerError && keeper.live !== undefined && isPending(keeper.live)) return
+        if (!isMoved(error)) throw error
       }
     }
   }
 
+  /** What the servers have done since the state was stored. */
+  async #catchUp(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#followServers(signal)
+    } catch (error) {
+      if (error instanceof CondemnedError) return
+      if (!(error instanceof OutdatedError)) throw error
+      const { reason } = error
+      // An old generation answers on while the new one is fetched; anything else is not answered any more.
+      if (reason === 'generation') this.#rebuild(reason)
+      else await this.#operate(() => this.#keeper.startOver(reason, { progress, signal }))
+    }
+  }
+
+  /** Brings the state to the newest epoch that both servers have. What they are asked, they are asked out of turn. */
+  async #followServers(signal: AbortSignal): Promise<void> {
+    const watch = { progress: new ProgressMeter(() => {}), signal }
+    for (;;) {
+      const { agreed } = await this.#operate(async () => {
+        this.#assertWanted(signal)
+        return this.#keeper.live ?? (await this.#keeper.current(watch))
+      })
+      const steps = await this.#keeper.stepsAfter(agreed, signal)
+      if (steps.length === 0) return
+      await this.#operate(() => this.#keeper.apply(steps, watch))
+    }
+  }
+
+  /** Downloads a new hint beside the old one, which answers meanwhile, and then puts it in its place. One at a time. */
+  #rebuild(reason: OutdatedError['reason']): Rebuild {
+    if (this.#rebuilding !== undefined) return this.#rebuilding
+    this.#parts.announce({ type: 'outdated', reason })
+    const watch = { progress: new ProgressMeter(() => {}), signal: this.#closing.signal }
+    const draft = this.#keeper.prepare(watch)
+    const rebuild: Rebuild = { draft, watch, installed: false }
+    this.#rebuilding = rebuild
+    draft
+      .then(() => this.#operate(() => this.#install(rebuild)))
+      .catch(() => {
+        // The next lookup that needs it, or the next word of the servers, begins again.
+        if (this.#rebuilding === rebuild) this.#rebuilding = undefined
+      })
+    return rebuild
+  }
+
+  async #install(rebuild: Rebuild): Promise<void> {
+    const draft = await rebuild.draft
+    if (rebuild.installed) return
+    rebuild.installed = true
+    this.#rebuilding = undefined
+    await this.#keeper.install(draft, rebuild.watch)
+  }
+
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
-    const { stats, environment } = this.#parts
+    const { stats, environment, publisher } = this.#parts
     const keeper = this.#keeper
     const rounds = new Rounds()
     for (;;) {
       this.#assertWanted(signal)
-      const hint = keeper.live ?? (await this.#current(signal))
+      const hint = keeper.live ?? (await this.#watched(signal, watch => keeper.current(watch)))
+      if (publisher !== undefined) await this.#watched(signal, watch => keeper.assertVouched(hint, watch))
       this.#assertWanted(signal)
       rounds.count(hint)
       const indices = question.indices(hint)
@@ -152,20 +231,24 @@ export class Session {
         const start = environment.clock.now()
         const before = stats.onlineTotal()
         beginBatch(hint, indices, environment.random(32))
-        const records = await this.#open(hint, indices, await keeper.finish(hint, true))
+        const { records: bytes, lists } = await keeper.finish(hint, true)
+        const records = await this.#open(hint, indices, bytes)
         stats.lookedUp(before, environment.clock.now() - start)
         this.#persist()
-        return question.read(hint, records)
+        return question.read(hint, records, lists)
       } catch (error) {
+        // The servers no longer answer this hint, whatever is asked: its successor is asked, under fresh permutations.
+        if (error instanceof OutdatedError) await this.#install(this.#rebuild(error.reason))
         // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.
-        if (!(error instanceof StateMovedError)) throw error
+        else if (!isMoved(error)) throw error
       }
     }
   }
 
-  async #current(signal: AbortSignal | undefined): Promise<Hint> {
+  /** Runs what may be called off, before a lookup has begun. */
+  async #watched<T>(signal: AbortSignal | undefined, work: (watch: Watch) => Promise<T>): Promise<T> {
     const progress = new ProgressMeter(() => {})
-    return await scoped([signal, this.#closing.signal], signal => this.#keeper.current({ progress, signal }))
+    return await scoped([signal, this.#closing.signal], signal => work({ progress, signal }))
   }
 
   async #open(hint: Hint, indices: Uint32Array, bytes: Uint8Array) {
@@ -256,6 +339,13 @@ export class Session {
     signal?.throwIfAborted()
     assertAlive(this.#parts.core)
   }
+}
+
+/** A new hint in the making, beside the one in use. */
+interface Rebuild {
+  readonly draft: Promise<Draft>
+  readonly watch: Watch
+  installed: boolean
 }
 
 interface Operation {

@@ -19,10 +19,12 @@ export interface Incident {
 export interface Stats {
   readonly servers: readonly {
     readonly server: string
-    /** manifests, directory and partitions, `reset()` included */
+    /** manifests, directory, partitions and update lists, `reset()` included */
     readonly offline: Traffic
     /** queries and answers, repeated ones included */
     readonly lookups: Traffic
+    /** what the rollback fence was told, and said; 88 bytes a lookup at the refresh server */
+    readonly fence: Traffic
   }[]
   /** parities held in memory */
   readonly hintBytes: number
@@ -48,6 +50,7 @@ export class Meter implements Traffic {
 export class StatsKeeper {
   readonly offline = [new Meter(), new Meter()] as const
   readonly online = [new Meter(), new Meter()] as const
+  readonly fence = [new Meter(), new Meter()] as const
   readonly #servers: ServerPair
   readonly #incidents: Incident[] = []
   #lookups = 0
@@ -81,6 +84,7 @@ export class StatsKeeper {
         server: name,
         offline: this.offline[s]!.snapshot(),
         lookups: this.online[s]!.snapshot(),
+        fence: this.fence[s]!.snapshot(),
       })),
       ...sizes,
       lookups: this.#lookups,

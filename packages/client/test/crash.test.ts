@@ -166,7 +166,8 @@ test('killed again and again, the same lookup is shown once', async () => {
   const shown = world.auditor.distinct(A)
   for (let lives = 0; lives < 5; lives++) {
     const next = world.life()
-    expect((await next.failure(next.openIdle())).code).toBe('network')
+    const map = await next.open()
+    expect((await next.failure(map.at(9))).code).toBe('network')
     next.kill()
   }
   expect(world.auditor.distinct(A)).toBe(shown)

@@ -342,6 +342,7 @@ describe('the package', () => {
       'protocol',
       'rate_limited',
       'servers_disagree',
+      'signature',
       'storage',
       'tampered',
       'unsupported',

@@ -27,9 +27,10 @@ test('every request carries no header, cookie, referrer or type of ours, and all
   const harness = new Harness(network)
   const map = await harness.open()
   await harness.drive(map.get('absent'))
-  expect(new Set(network.seen.map(seen => seen.path.split('/')[2]))).toEqual(new Set(['manifest', 'blobs', 'answer']))
+  const kinds = new Set(network.seen.map(seen => seen.path.split(/[/?]/)[2]))
+  expect(kinds).toEqual(new Set(['manifest', 'blobs', 'fence', 'manifests', 'answer']))
   for (const seen of network.seen) {
-    const method = seen.path === '/v1/answer' ? 'POST' : 'GET'
+    const method = seen.path === '/v1/answer' || seen.path === '/v1/fence' ? 'POST' : 'GET'
     expect(carried(seen)).toMatchObject({ ...COMMON, method })
   }
 })

@@ -55,6 +55,7 @@ export class Tab {
     this.servers = chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()
     const clock: Clock = {
       now: () => world.now,
+      date: () => 1_795_000_000_000 + world.now,
       setTimeout: (callback, ms) => world.startTimer(this, callback, ms),
       clearTimeout: timer => world.stopTimer(timer),
     }

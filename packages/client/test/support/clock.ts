@@ -14,6 +14,9 @@ export class ManualClock implements Clock {
 
   now = (): number => this.#now
 
+  /** November 2026, and on from there */
+  date = (): number => Date.UTC(2026, 10, 20) + this.#now
+
   setTimeout = (callback: () => void, ms: number): number => {
     this.#timers.set(this.#next, { due: this.#now + ms, callback })
     return this.#next++

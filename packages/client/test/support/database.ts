@@ -1,7 +1,7 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
 import { encodeManifest, encodeRecord, type Manifest } from '@pirouette/protocol'
-import type { Core, DatabaseHandle } from '@pirouette/wasm'
+import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
 
 export interface Contents {
   /** text keys; without them the database is keyless */
@@ -28,6 +28,9 @@ export interface Database {
   /** value at each index; undefined: empty */
   readonly byIndex: readonly (Uint8Array | undefined)[]
   readonly handle: DatabaseHandle
+  /** undefined in a keyless database */
+  readonly directory: DirectoryHandle | undefined
+  answer(vectors: Uint8Array): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -93,7 +96,8 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     contentHashes: perPartition(q => handle.contentHash(q)),
     ...contents.manifest,
   }
-  return { contents, manifest, manifestBytes: encodeManifest(manifest), blobs, byIndex, handle }
+  const answer = (vectors: Uint8Array) => handle.answer(vectors)
+  return { contents, manifest, manifestBytes: encodeManifest(manifest), blobs, byIndex, handle, directory, answer }
 }
 
 /** Manifest fields of a later epoch: it has a predecessor, and within the first generation a list that leads to it. */

@@ -1,12 +1,26 @@
 // Two servers behind an injected fetch, and a record of everything they see. A server answers honestly unless a test
 // gives it a `misbehave`.
 
-import { decodeManifest, decodeQuery, encodeAnswer } from '@pirouette/protocol'
+import {
+  decodeFenceRequest,
+  decodeManifest,
+  decodeQuery,
+  encodeAnswer,
+  encodeFenceReply,
+  type FenceRequest,
+  type FenceVerdict,
+  type Info,
+  type SignatureInfo,
+  toHex,
+} from '@pirouette/protocol'
 import type { Fetch } from '../../src/injection.js'
 import type { Database } from './database.js'
 
 export const A = 'https://a.example/pir'
 export const B = 'https://b.example'
+
+/** a request hash that says that there is no request yet */
+const ZERO = '0'.repeat(64)
 
 /** What a server could see of one request, and the order in which it came. */
 export interface Seen {
@@ -26,12 +40,17 @@ export type Misbehave = (seen: Seen, genuine: Response) => Response | Promise<Re
 export class Network {
   readonly seen: Seen[] = []
   readonly misbehave: Record<string, Misbehave | undefined> = {}
-  readonly #databases: Record<string, readonly Database[]>
+  /** whether servers have a rollback fence, and what they know in it, by server and hint id */
+  fence = true
+  readonly hints = new Map<string, { readonly version: number; readonly hash: string }>()
+  /** what either server hands on */
+  readonly signatures: SignatureInfo[] = []
+  readonly #databases: Record<string, Database[]> = {}
   #tick = 0
 
   /** Each server's databases, newest last. */
   constructor(databases: Record<string, readonly Database[]>) {
-    this.#databases = databases
+    for (const [server, list] of Object.entries(databases)) this.#databases[server] = [...list]
   }
 
   readonly fetch: Fetch = async (url, init) => {
@@ -58,29 +77,76 @@ export class Network {
     )
   }
 
+  /** From now on `server` has this epoch, too. */
+  publish(server: string, database: Database): void {
+    this.#databases[server]!.push(database)
+  }
+
   #reply(server: string, { path, body }: Seen): Response {
     const databases = this.#databases[server]!
     const newest = databases.at(-1)!
     if (path === '/v1/manifest') return ok(newest.manifestBytes)
+    const since = /^\/v1\/manifests\?since=(\d+)$/.exec(path)
+    if (since) return chainAfter(Number(since[1]), databases)
+    if (path === '/v1/info') return Response.json(this.info(server))
     const asked = /^\/v1\/manifest\?generation=(\d+)&epoch=(\d+)$/.exec(path)
     if (asked) {
       const found = databases.find(
         ({ manifest }) => `${manifest.generation}` === asked[1] && `${manifest.epoch}` === asked[2],
       )
-      return found ? ok(found.manifestBytes) : problem(404, 'epoch_unknown')
+      return found ? ok(found.manifestBytes) : epochUnknown(newest)
     }
     if (path.startsWith('/v1/blobs/')) {
       const blob = databases.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
       return blob ? ok(blob) : problem(404, 'not_found')
     }
+    if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const query = decodeQuery(body)
-    const database = databases.find(
-      ({ manifest }) => manifest.generation === query.generation && manifest.epoch === query.epoch,
-    )
-    if (database === undefined) return problem(404, 'epoch_unknown')
-    return ok(encodeAnswer(decodeManifest(database.manifestBytes), query.count, database.handle.answer(query.vectors)))
+    // Servers answer the newest epoch and the one before.
+    const database = databases
+      .slice(-2)
+      .find(({ manifest }) => manifest.generation === query.generation && manifest.epoch === query.epoch)
+    if (database === undefined) return epochUnknown(newest)
+    return ok(encodeAnswer(decodeManifest(database.manifestBytes), query.count, database.answer(query.vectors)))
   }
+
+  /** As the table of docs/protocol.md, Rollback fence, has it. */
+  #judge(server: string, { kind, hintId, version, requestHash }: FenceRequest): FenceVerdict {
+    const id = `${server} ${toHex(hintId)}`
+    const hash = toHex(requestHash)
+    const kept = this.hints.get(id)
+    const grant = (): FenceVerdict => {
+      this.hints.set(id, { version, hash })
+      return 'granted'
+    }
+    if (kept === undefined) return kind === 'register' ? grant() : 'refused'
+    const same = version === kept.version
+    if (kind === 'register') return same && kept.hash === ZERO ? 'granted' : 'refused'
+    return version > kept.version || (same && (kept.hash === ZERO || kept.hash === hash)) ? grant() : 'refused'
+  }
+
+  /** What `/v1/info` says; tests put signatures in. */
+  info(server: string): Info {
+    const epochs = this.#databases[server]!.slice(-2).map(({ manifest: { generation, epoch } }) => ({
+      generation,
+      epoch,
+      manifest: '0'.repeat(64),
+    }))
+    const offers = { proofs: ['merkle'], updates: ['delta'], push: false, fence: this.fence, history: 64 }
+    return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }
+  }
+}
+
+/** The manifests after epoch E, if the one of E is kept. */
+function chainAfter(since: number, databases: readonly Database[]): Response {
+  const at = databases.findIndex(({ manifest }) => manifest.epoch === since)
+  if (at === -1) return epochUnknown(databases.at(-1)!)
+  return ok(Buffer.concat(databases.slice(at + 1).map(({ manifestBytes }) => manifestBytes)))
+}
+
+function epochUnknown({ manifest: { generation, epoch } }: Database): Response {
+  return Response.json({ code: 'epoch_unknown', message: 'for people', generation, epoch }, { status: 404 })
 }
 
 export function ok(body: Uint8Array, headers: Record<string, string> = {}): Response {

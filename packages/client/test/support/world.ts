@@ -149,6 +149,7 @@ export class Life {
     this.environment = {
       clock: {
         now: clock.now,
+        date: clock.date,
         setTimeout: (callback, ms) =>
           clock.setTimeout(() => {
             const stop = this.#stopped

@@ -1,0 +1,100 @@
+// The next epoch of a database, as a server makes it, on the real core and the real codecs. The core has the newest epoch
+// and the one before it: older ones are not answered any more.
+
+import { encodeManifest, encodeRecord, type Manifest } from '@pirouette/protocol'
+import type { Core, EpochHandle } from '@pirouette/wasm'
+import type { Database } from './database.js'
+
+/** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
+export interface Operation {
+  readonly op: 'add' | 'edit' | 'delete'
+  readonly key?: string
+  readonly index?: number
+  readonly value?: Uint8Array
+}
+
+const KINDS = { add: 1, edit: 2, delete: 3 } as const
+const NOTHING = new Uint8Array()
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+/** `change`: fields of the manifest that are to be other than usual. */
+export function nextEpoch(
+  core: Core,
+  before: Database,
+  operations: readonly Operation[],
+  change: Partial<Manifest> = {},
+): Database {
+  const { handle, manifest: old } = before
+  const epoch = applied(core, before, operations)
+  const directory = epoch.takeDirectory()
+  const list = epoch.list()
+  epoch.free()
+  // The one before is now the core's previous epoch, and the one before that nobody's.
+  Object.assign(before, { answer: (vectors: Uint8Array) => handle.answerPrevious(vectors) })
+
+  const { records, partitions, partitionBytes } = handle.layout
+  const flat = new Uint8Array(core.memory.buffer, handle.recordsPointer(), partitions * partitionBytes).slice()
+  const blobs = new Map([[hex(core.blake3(list)), list]])
+  const perPartition = (digest: (q: number) => Uint8Array) =>
+    Uint8Array.from(Array.from({ length: partitions }, (_, q) => [...digest(q)]).flat())
+  for (let q = 0; q < partitions; q++) {
+    blobs.set(hex(handle.contentHash(q)), flat.slice(q * partitionBytes, (q + 1) * partitionBytes))
+  }
+  const directoryBytes = directory?.encode()
+  if (directoryBytes) blobs.set(hex(core.blake3(directoryBytes)), directoryBytes)
+  const manifest: Manifest = {
+    ...old,
+    epoch: old.epoch + 1,
+    records,
+    partitions,
+    directoryBytes: directoryBytes?.length ?? 0,
+    directoryHash: directoryBytes ? core.blake3(directoryBytes) : old.directoryHash,
+    updateListBytes: list.length,
+    updateListHash: core.blake3(list),
+    previousManifest: core.blake3(before.manifestBytes),
+    commitments: perPartition(q => handle.commitment(q)),
+    contentHashes: perPartition(q => handle.contentHash(q)),
+    ...change,
+  }
+  return {
+    ...before,
+    manifest,
+    manifestBytes: encodeManifest(manifest),
+    blobs,
+    byIndex: Array.from({ length: records }, (_, i) => valueAt(manifest, flat, i)),
+    directory,
+    answer: vectors => handle.answer(vectors),
+  }
+}
+
+function applied(core: Core, { handle, manifest, directory }: Database, operations: readonly Operation[]): EpochHandle {
+  const fingerprintOf = ({ key }: Operation) => core.fingerprint(new TextEncoder().encode(key!))
+  const kinds = Uint8Array.from(operations, ({ op }) => KINDS[op])
+  const records = Buffer.concat(
+    operations.map(operation => {
+      const { op, value } = operation
+      if (op === 'delete') return new Uint8Array(manifest.recordBytes)
+      return encodeRecord(manifest, manifest.keyed ? fingerprintOf(operation) : undefined, value ?? NOTHING)
+    }),
+  )
+  if (directory === undefined) {
+    return handle.applyKeyless(
+      kinds,
+      Uint32Array.from(operations, ({ index }) => index ?? 0),
+      records,
+    )
+  }
+  return handle.applyKeyed(directory, kinds, Buffer.concat(operations.map(fingerprintOf)), records)
+}
+
+function valueAt(manifest: Manifest, flat: Uint8Array, index: number): Uint8Array | undefined {
+  const record = flat.subarray(index * manifest.recordBytes, (index + 1) * manifest.recordBytes)
+  let at = manifest.keyed ? 16 : 0
+  if (manifest.keyed && record.subarray(0, 16).every(byte => byte === 0)) return undefined
+  let length = manifest.valueBytes
+  if (manifest.variable) {
+    length = record[at]! | (record[at + 1]! << 8)
+    at += 2
+  }
+  return record.slice(at, at + length)
+}
