@@ -5,7 +5,7 @@ import type { StateStore } from '@pirouette/client/environment'
 import { hexOf } from './databases.js'
 
 /** Methods that change what is stored. What a power loss may undo follows from architecture S1 and S2. */
-const DURABILITY = {
+export const DURABILITY = {
   begin: 'strict',
   putPartial: 'relaxed',
   updatePartial: 'relaxed',

@@ -232,7 +232,16 @@ function mostly<T>(usual: T, ...others: T[]): fc.Arbitrary<T> {
   return fc.oneof({ arbitrary: fc.constant(usual), weight: 4 }, { arbitrary: fc.constantFrom(...others), weight: 1 })
 }
 
-export const schedule: fc.Arbitrary<Step[]> = fc.array(step, { maxLength: 40, size: 'max' })
+const asUsual = { hint: 'stored', ahead: 0, fitting: true, value: 0, otherHandle: false } as const
+const [begin, complete]: Step[] = [
+  { call: 'begin', ...asUsual },
+  { call: 'complete', ...asUsual },
+]
+
+/** From nothing, a half-made hint or a whole one. */
+export const schedule: fc.Arbitrary<Step[]> = fc
+  .tuple(fc.constantFrom([], [begin!], [begin!, complete!]), fc.array(step, { maxLength: 40, size: 'max' }))
+  .map(([first, then]) => [...first, ...then])
 
 /** Runs that many schedules, each on a bench of its own. A failure prints the seed and the shortest schedule found. */
 export async function runSchedules(
