@@ -9,7 +9,7 @@ const SCHEDULES = 3000
 /** What the schedules must have come across, lest they prove nothing. */
 const MET = [
   ...['begin', 'putPartial', 'complete', 'putPending', 'commit', 'condemn', 'putCheckpoint', 'read', 'readPartial'],
-  ...['readHint', 'readEffects'],
+  ...['readHint', 'readEntries'],
 ].flatMap(method => [`store: ${method}`, `killed before: ${method} begins`, `killed before: ${method} is done`])
 
 MET.push(

@@ -4,8 +4,9 @@ import { IndexedDbStore, openIndexedDbStore } from '../../packages/client/src/st
 import type { DurableStore, StateStore } from '../../packages/client/src/store/store.js'
 import { type Bench, conformance, type Setup } from '../../packages/client/test/store/conformance.js'
 import { expectEqual, expectRejection } from '../../packages/client/test/store/expect.js'
-import { bytes, observe, recordOf } from '../../packages/client/test/store/fixtures.js'
+import { bytes, epochOf, observe, recordOf } from '../../packages/client/test/store/fixtures.js'
 import { format1 } from '../../packages/client/test/store/format-1.js'
+import { format2 } from '../../packages/client/test/store/format-2.js'
 import { runSchedules } from '../../packages/client/test/store/schedules.js'
 
 type Servers = readonly [string, string]
@@ -13,7 +14,7 @@ type Kind = 'sealed' | 'unsealed'
 
 const DATABASE = 'pirouette'
 const A = recordOf(1)
-const [PARTIAL, CHECKPOINT, DIRECTORY] = [bytes('partial', 40), bytes('checkpoint', 60), bytes('directory', 30)]
+const [PARTIAL, CHECKPOINT, DIRECTORY] = [bytes('partial', 40), bytes('checkpoint', 60), epochOf(1).directory]
 
 let pairs = 0
 /** A pair of servers that nothing is stored for. */
@@ -63,7 +64,7 @@ async function schedules(kind: Kind, options: { readonly runs: number; readonly 
 /** Hint A with three effects and a pending batch. */
 async function fill(store: StateStore): Promise<void> {
   await store.begin(A, PARTIAL, DIRECTORY, undefined)
-  await store.complete(A.hintId, CHECKPOINT)
+  await store.complete(A.hintId, 0, CHECKPOINT)
   for (let version = 0; version < 3; version++) await lookUp(store, version)
   await store.putPending(A.hintId, 3, bytes('pending 3', 50))
 }
@@ -137,7 +138,8 @@ const specials: Record<string, () => Promise<void>> = {
         await raw(name, store => store.delete(found))
       }
     const planted = (servers: Servers): Record<string, () => Promise<unknown>> => ({
-      'a newer format': change(servers, row => ({ ...row, format: 2 })),
+      'a newer format': change(servers, row => ({ ...row, format: 3 })),
+      'an older format': change(servers, row => ({ ...row, format: 1 })),
       'no format': change(servers, ({ format: _, ...row }) => row),
       'a foreign value': change(servers, () => 'something else'),
       'no record': change(servers, ({ record: _, ...row }) => row),
@@ -145,14 +147,19 @@ const specials: Record<string, () => Promise<void>> = {
         ...row,
         record: { ...(row['record'] as object), hintId: new Uint8Array(3) },
       })),
+      'not a word of the fence': change(servers, row => {
+        const { fenced: _, ...record } = row['record'] as Row
+        return { ...row, record }
+      }),
       'a negative version': change(servers, row => ({ ...row, version: -1 })),
       'a version that is no number': change(servers, row => ({ ...row, version: '3' })),
       'a pending batch that is no bytes': change(servers, row => ({ ...row, pending: [1, 2, 3] })),
       'a version moved on': change(servers, row => ({ ...row, version: 4, pending: undefined })),
       'a version taken back': change(servers, row => ({ ...row, version: 2, pending: undefined })),
-      'an effect missing in the middle': drop(servers, 'journal', 1),
-      'an effect missing at the end': drop(servers, 'journal', 2),
+      'an entry missing in the middle': drop(servers, 'journal', 1),
+      'an entry missing at the end': drop(servers, 'journal', 2),
       'no checkpoint': drop(servers, 'values', 'checkpoint'),
+      'no manifest of the checkpoint': drop(servers, 'values', 'manifest'),
       'no directory': drop(servers, 'values', 'directory'),
     })
     for (const what of Object.keys(planted(newPair()))) {
@@ -165,29 +172,41 @@ const specials: Record<string, () => Promise<void>> = {
       }
       const head = await store.read().catch(() => undefined)
       await store.begin(recordOf(2), PARTIAL, DIRECTORY, head?.record.hintId)
-      expectEqual(await store.readPartial(recordOf(2).hintId), { partial: PARTIAL, directory: DIRECTORY }, what)
+      const { partial, directory } = await store.readPartial(recordOf(2).hintId)
+      expectEqual({ partial, directory }, { partial: PARTIAL, directory: DIRECTORY }, what)
       await store.close()
     }
   },
 
-  async 'rows of format 1 are read as they were meant'() {
+  async 'rows of format 2 are read as they were meant, those of format 1 refused'() {
     const servers = newPair()
     const identity = identityOf(servers)
     const hint = Array.from(A.hintId, byte => byte.toString(16).padStart(2, '0')).join('')
-    const record = { ...format1.row.record, hintId: A.hintId, manifest: A.manifest }
-    const row = { ...format1.row, record, pending: bytes('pending 3', 50), condemned: undefined }
+    const rowOf = (row: typeof format1.row) => ({
+      ...row,
+      record: { ...row.record, hintId: A.hintId, manifest: epochOf(1, 2).manifest },
+      pending: bytes('pending 3', 50),
+      condemned: undefined,
+    })
     const fresh = new IndexedDbStore(identity)
     expectEqual(await fresh.read(), undefined)
-    await raw('heads', heads => heads.put(row, identity))
-    await raw('values', values => values.put(bytes('at 1', 60), [identity, hint, 'checkpoint', 1]))
-    await raw('values', values => values.put(DIRECTORY, [identity, hint, 'directory', 0]))
-    for (const version of [1, 2]) {
-      await raw('journal', journal => journal.put(bytes(`effect ${version}`, 20), [identity, hint, version]))
+    await raw('heads', heads => heads.put(rowOf(format2.row), identity))
+    for (const [kind, value] of Object.entries({ checkpoint: bytes('at 1', 60), ...epochOf(1) })) {
+      await raw('values', values => values.put(value, [identity, hint, kind, 1]))
+    }
+    for (const [i, entry] of [bytes('effect 1', 20), bytes('update 2', 25)].entries()) {
+      await raw('journal', journal => journal.put(entry, [identity, hint, 1 + i]))
     }
     const made = new IndexedDbStore(identityOf(newPair()))
-    await fill(made)
-    await made.putCheckpoint(A.hintId, 1, bytes('at 1', 60))
+    await made.begin(A, PARTIAL, DIRECTORY, undefined)
+    await made.complete(A.hintId, 0, CHECKPOINT)
+    for (let version = 0; version < 2; version++) await lookUp(made, version)
+    await made.advance(A.hintId, 2, { ...epochOf(1, 2), entry: bytes('update 2', 25), pending: undefined })
+    await made.putCheckpoint(A.hintId, 1, { checkpoint: bytes('at 1', 60), ...epochOf(1) })
+    await made.putPending(A.hintId, 3, bytes('pending 3', 50))
     expectEqual(await observe(fresh), await observe(made))
+    await raw('heads', heads => heads.put(rowOf(format1.row), identity))
+    await expectRejection(fresh.read(), UNREADABLE)
     await fresh.close()
     await made.close()
   },
@@ -305,11 +324,13 @@ const specials: Record<string, () => Promise<void>> = {
       const { store } = await openIndexedDbStore(newPair())
       const calls: Record<string, () => Promise<unknown>> = {
         begin: () => store.begin(A, PARTIAL, DIRECTORY, undefined),
-        putPartial: () => store.putPartial(A.hintId, PARTIAL),
-        complete: () => store.complete(A.hintId, CHECKPOINT),
+        putPartial: () => store.putPartial(A.hintId, 0, PARTIAL),
+        updatePartial: () => store.updatePartial(A.hintId, 0, { partial: PARTIAL, ...epochOf(1, 2) }),
+        complete: () => store.complete(A.hintId, 1, CHECKPOINT),
         putPending: () => store.putPending(A.hintId, 0, bytes('pending', 50)),
         commit: () => store.commit(A.hintId, 0, bytes('effect', 20)),
-        putCheckpoint: () => store.putCheckpoint(A.hintId, 1, CHECKPOINT),
+        advance: () => store.advance(A.hintId, 1, { ...epochOf(1, 3), entry: bytes('update', 25), pending: undefined }),
+        putCheckpoint: () => store.putCheckpoint(A.hintId, 2, { checkpoint: CHECKPOINT, ...epochOf(1, 3) }),
         condemn: () => store.condemn(A.hintId, undefined),
       }
       const found: Record<string, unknown> = {}
@@ -322,9 +343,11 @@ const specials: Record<string, () => Promise<void>> = {
       expectEqual(found, {
         begin: strict,
         putPartial: relaxed,
+        updatePartial: relaxed,
         complete: strict,
         putPending: strict,
         commit: relaxed,
+        advance: relaxed,
         putCheckpoint: relaxed,
         condemn: strict,
       })
@@ -370,10 +393,16 @@ const specials: Record<string, () => Promise<void>> = {
       const counts = ['values', 'journal'].map(name => raw(name, store => store.count(within(servers))))
       return (await Promise.all(counts)).reduce((sum, count) => sum + count)
     }
-    await fill(store)
-    expectEqual(await rows(), 5)
-    await store.putCheckpoint(A.hintId, 3, CHECKPOINT)
+    await store.begin(A, PARTIAL, DIRECTORY, undefined)
+    await store.updatePartial(A.hintId, 0, { partial: PARTIAL, ...epochOf(1, 2) })
     expectEqual(await rows(), 2)
+    await store.discard(A.hintId)
+    await fill(store)
+    expectEqual(await rows(), 6)
+    const pending = bytes('pending 3, extended', 55)
+    await store.advance(A.hintId, 3, { ...epochOf(1, 2), entry: bytes('update 3', 25), pending })
+    await store.putCheckpoint(A.hintId, 4, { checkpoint: CHECKPOINT, ...epochOf(1, 2) })
+    expectEqual(await rows(), 3)
     await store.condemn(A.hintId, undefined)
     expectEqual(await rows(), 0)
     await store.begin(recordOf(2), PARTIAL, DIRECTORY, A.hintId)
@@ -412,7 +441,10 @@ async function overflow(): Promise<void> {
   const { store } = await openIndexedDbStore(newPair())
   await fill(store)
   const before = await observe(store)
-  await expectRejection(store.putCheckpoint(A.hintId, 3, new Uint8Array(20 * 2 ** 20)), 'StoreFullError')
+  await expectRejection(
+    store.putCheckpoint(A.hintId, 3, { checkpoint: new Uint8Array(20 * 2 ** 20), ...epochOf(1) }),
+    'StoreFullError',
+  )
   expectEqual(await observe(store), before)
   await store.commit(A.hintId, 3, bytes('effect 3', 20))
   expectEqual((await store.read())?.version, 4)
@@ -447,18 +479,18 @@ const contested: Servers = ['https://a.contested', 'https://b.contested']
 async function beginContest(): Promise<void> {
   const { store } = await openIndexedDbStore(contested)
   await store.begin(A, PARTIAL, DIRECTORY, undefined)
-  await store.complete(A.hintId, CHECKPOINT)
+  await store.complete(A.hintId, 0, CHECKPOINT)
   await store.close()
 }
 
 /** The version reached, and who made each effect. */
 async function endContest(names: readonly string[]): Promise<(string | undefined)[]> {
   const { store } = await openIndexedDbStore(contested)
-  const { effects } = await store.readHint(A.hintId)
+  const { entries } = await store.readHint(A.hintId)
   await store.close()
   const madeBy = (effect: Uint8Array, version: number) =>
     names.find(name => String(bytes(`${name} ${version}`, 30)) === String(effect))
-  return effects.map(madeBy)
+  return entries.map(madeBy)
 }
 
 export const storeTests = {

@@ -287,6 +287,10 @@ describe('state that cannot be used', () => {
     ],
     ['a checkpoint cut short', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
     ['no checkpoint', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: new Uint8Array() })],
+    ['no manifest', 'readHint', (hint: Stored) => ({ ...hint, manifest: new Uint8Array() })],
+    ['a manifest with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, manifest: flipped(hint.manifest, 0) })],
+    // It decodes, with another database's id: the checkpoint is bound to its hash.
+    ['a manifest of another', 'readHint', (hint: Stored) => ({ ...hint, manifest: flipped(hint.manifest, 8) })],
     ['an effect with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.map(flipped) })],
     ['an effect missing at the end', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(0, -1) })],
     ['an effect missing in between', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(1) })],

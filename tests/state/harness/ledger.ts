@@ -5,12 +5,14 @@ import type { StateStore } from '@pirouette/client/environment'
 import { hexOf } from './databases.js'
 
 /** Methods that change what is stored. What a power loss may undo follows from architecture S1 and S2. */
-const DURABILITY = {
+export const DURABILITY = {
   begin: 'strict',
   putPartial: 'relaxed',
+  updatePartial: 'relaxed',
   complete: 'strict',
   putPending: 'strict',
   commit: 'relaxed',
+  advance: 'relaxed',
   putCheckpoint: 'relaxed',
   condemn: 'strict',
   discard: 'strict',
@@ -31,6 +33,8 @@ export function isStrict({ method }: Write): boolean {
 export interface Head {
   /** in hex */
   readonly hint: string
+  /** of the epoch the state is at, in hex */
+  readonly manifest: string
   readonly stage: 'partial' | 'whole'
   readonly version: number
   readonly pending: Uint8Array | undefined
@@ -43,8 +47,8 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
   if (method === 'begin') {
     const replaced = torn ? undefined : head?.hint
     if (named !== replaced) throw new Error(`begin replaces ${named}, but ${replaced} was stored`)
-    const hint = hexOf(parameters[0].hintId)
-    return { hint, stage: 'partial', version: 0, pending: undefined, condemned: false }
+    const [hint, manifest] = [hexOf(parameters[0].hintId), hexOf(parameters[0].manifest)]
+    return { hint, manifest, stage: 'partial', version: 0, pending: undefined, condemned: false }
   }
   if (method === 'condemn') return head?.hint === named ? { ...head!, pending: undefined, condemned: true } : head
   if (method === 'discard') {
@@ -57,32 +61,43 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
   if (head === undefined || torn) throw new Error(`${method} where nothing is stored`)
   if (head.hint !== named) throw new Error(`${method} names ${named}, but ${head.hint} was stored`)
   if (head.condemned) throw new Error(`${method} to a condemned hint`)
-  const stage = method === 'putPartial' || method === 'complete' ? 'partial' : 'whole'
+  const stage = ['putPartial', 'updatePartial', 'complete'].includes(method) ? 'partial' : 'whole'
   if (head.stage !== stage) throw new Error(`${method} to a hint that is ${head.stage}`)
+  const [, version] = parameters
+  // A checkpoint may be of an earlier one.
+  if (method !== 'putCheckpoint' && version !== head.version) {
+    throw new Error(`${method} names version ${version}, but ${head.version} was stored`)
+  }
   switch (method) {
     case 'putPartial':
       return head
+    case 'updatePartial':
+      return { ...head, manifest: hexOf(parameters[2].manifest), version: version + 1 }
     case 'complete':
-      return { ...head, stage: 'whole' }
+      return { ...head, stage: 'whole', version: 0 }
     case 'putPending': {
-      const [, version, pending] = parameters
-      if (version !== head.version) throw new Error(`intent at version ${version}, but ${head.version} was stored`)
+      const [, , pending] = parameters
       if (head.pending !== undefined && hexOf(head.pending) !== hexOf(pending)) {
         throw new Error('another batch was stored over a pending one')
       }
       return { ...head, pending }
     }
-    case 'commit': {
-      const [, version] = parameters
-      if (version !== head.version) throw new Error(`effect of version ${version}, but ${head.version} was stored`)
+    case 'commit':
       if (head.pending === undefined) throw new Error('an effect without a pending batch')
       return { ...head, pending: undefined, version: version + 1 }
+    case 'advance': {
+      const [, , { manifest, pending }] = parameters
+      if ((head.pending === undefined) !== (pending === undefined)) {
+        throw new Error(`an update ${pending ? 'makes a batch pending' : 'forgets the pending batch'}`)
+      }
+      return { ...head, manifest: hexOf(manifest), pending, version: version + 1 }
     }
-    case 'putCheckpoint': {
-      const [, version] = parameters
+    case 'putCheckpoint':
       if (version > head.version) throw new Error(`a checkpoint of version ${version}, beyond ${head.version}`)
+      if (version === head.version && hexOf(parameters[2].manifest) !== head.manifest) {
+        throw new Error('a checkpoint of the newest version, and of another epoch')
+      }
       return head
-    }
   }
 }
 

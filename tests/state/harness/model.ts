@@ -104,6 +104,9 @@ export class Model {
       if (write.method === 'discard' && !torn) this.#assertReasonToDiscard(disk, before)
       if (write.method === 'condemn' && head?.condemned && !before?.condemned) this.#assertLiar(write.parameters[1])
       if (write.method === 'commit') this.#committed(before!)
+      if (write.method === 'updatePartial' || write.method === 'advance') {
+        throw new Error('a hint goes to another epoch, which this model does not follow')
+      }
       if (!disk.durable) this.flushed([head])
       return head
     } catch (error) {

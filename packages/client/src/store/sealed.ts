@@ -72,11 +72,12 @@ export class SealedStore implements StateStore {
 
   async readHint(hintId: Uint8Array): Promise<StoredHint> {
     const record = await this.#recordOf(hintId)
-    const { version, checkpoint, entries, ...open } = await this.#inner.readHint(hintId)
+    const { version, checkpoint, manifest, directory, entries } = await this.#inner.readHint(hintId)
     return {
-      ...open,
       version,
       checkpoint: await this.#open(record, 'checkpoint', version, checkpoint),
+      manifest,
+      directory,
       entries: await this.#openEntries(record, version, entries),
     }
   }

@@ -9,11 +9,18 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Disk, OpenFile, Processes } from '../../src/store/disk.js'
 import { FileStore } from '../../src/store/file.js'
 import { Folder, openFileStore } from '../../src/store/folder.js'
+import { encodeFrame, type FrameKind } from '../../src/store/frames.js'
 import { MemoryStore } from '../../src/store/memory.js'
-import { type StateStore, StateUnreadableError, StoreFullError, StoreUnavailableError } from '../../src/store/store.js'
+import {
+  type Advance,
+  type StateStore,
+  StateUnreadableError,
+  StoreFullError,
+  StoreUnavailableError,
+} from '../../src/store/store.js'
 import { testConformance } from './conform.js'
 import { show } from './expect.js'
-import { bytes, observe, recordOf } from './fixtures.js'
+import { bytes, epochOf, observe, recordOf } from './fixtures.js'
 import { KEEPS_ALL, LOSES_ALL, type Loss, losesSome, SimulatedDisk, ZEROS } from './power.js'
 
 /** Each time another process, all others dead. */
@@ -100,25 +107,46 @@ function closedOnce(file: OpenFile): OpenFile {
 // A life, through every method that writes.
 const A = recordOf(1)
 const B = recordOf(2)
-const life: readonly ((store: StateStore) => Promise<unknown>)[] = [
+type Steps = readonly ((store: StateStore) => Promise<unknown>)[]
+const halfMade: Steps = [
   store => store.begin(A, bytes('partial', 40), bytes('directory', 30), undefined),
-  store => store.putPartial(A.hintId, bytes('more', 50)),
-  store => store.putPartial(A.hintId, bytes('still more', 60)),
-  store => store.complete(A.hintId, bytes('checkpoint', 70)),
+  store => store.putPartial(A.hintId, 0, bytes('more', 50)),
+  store => store.updatePartial(A.hintId, 0, { partial: bytes('in epoch 2', 55), ...epochOf(1, 2) }),
+  store => store.putPartial(A.hintId, 1, bytes('still more', 60)),
+  store => store.updatePartial(A.hintId, 1, { partial: bytes('in epoch 3', 65), ...epochOf(1, 3) }),
+]
+const justWhole: Steps = [...halfMade, store => store.complete(A.hintId, 2, bytes('checkpoint', 70))]
+const inUse: Steps = [
+  ...justWhole,
   ...[0, 1, 2].flatMap(lookUp),
   store => store.putPending(A.hintId, 3, bytes('pending 3', 50)),
-  store => store.putCheckpoint(A.hintId, 2, bytes('at 2', 70)),
-  store => store.putCheckpoint(A.hintId, 2, bytes('again at 2', 70)),
-  store => store.commit(A.hintId, 3, bytes('effect 3', 20)),
-  store => store.putCheckpoint(A.hintId, 4, bytes('at 4', 70)),
-  ...lookUp(4),
-  store => store.putPending(A.hintId, 5, bytes('pending 5', 50)),
+]
+const life: Steps = [
+  ...inUse,
+  store => store.putCheckpoint(A.hintId, 2, checkpoint('at 2', 3)),
+  store => store.putCheckpoint(A.hintId, 2, checkpoint('again at 2', 3)),
+  store => store.advance(A.hintId, 3, advance(3, 4, bytes('pending 3, extended', 55))),
+  store => store.putPending(A.hintId, 4, bytes('pending 3, extended', 55)),
+  store => store.commit(A.hintId, 4, bytes('effect 4', 20)),
+  store => store.advance(A.hintId, 5, advance(5, 5, undefined)),
+  store => store.putCheckpoint(A.hintId, 4, checkpoint('at 4', 4)),
+  ...lookUp(6),
+  store => store.putCheckpoint(A.hintId, 7, checkpoint('at 7', 5)),
+  ...lookUp(7),
+  store => store.putPending(A.hintId, 8, bytes('pending 8', 50)),
+  store => store.advance(A.hintId, 8, advance(8, 6, bytes('pending 8, extended', 55))),
   store => store.condemn(A.hintId, 'https://a.example'),
   store => store.begin(B, bytes('partial', 40), bytes('directory', 30), A.hintId),
   store => store.discard(B.hintId),
 ]
 
-function lookUp(version: number): ((store: StateStore) => Promise<unknown>)[] {
+const checkpoint = (seed: string, epoch: number) => ({ checkpoint: bytes(seed, 70), ...epochOf(1, epoch) })
+
+function advance(version: number, epoch: number, pending: Uint8Array | undefined): Advance {
+  return { entry: bytes(`update ${version}`, 25), manifest: epochOf(1, epoch).manifest, pending }
+}
+
+function lookUp(version: number): Steps {
   return [
     store => store.putPending(A.hintId, version, bytes(`pending ${version}`, 50)),
     store => store.commit(A.hintId, version, bytes(`effect ${version}`, 20)),
@@ -237,12 +265,14 @@ describe('a journal that is not as it was written', () => {
   let journal: Uint8Array
   /** where each of the frames after the head ends, and what the state was there */
   const ends: { end: number; seen: string }[] = []
+  /** from which on frames are appended to the head */
+  const first = justWhole.length - 1
 
   beforeEach(async () => {
     disk = new SimulatedDisk()
     const store = await FileStore.open(disk, newProcess())
     ends.length = 0
-    for (const [i, step] of life.slice(0, 11).entries()) {
+    for (const [i, step] of inUse.entries()) {
       await step(store)
       ends.push({ end: disk.peek('journal')!.length, seen: seenAfter[i + 1]! })
     }
@@ -254,7 +284,7 @@ describe('a journal that is not as it was written', () => {
 
   test('cut off anywhere: the last frame that is whole counts, and without a head none does', async () => {
     for (let length = 0; length <= journal.length; length++) {
-      const last = ends.filter(({ end }) => end <= length && end >= ends[3]!.end).at(-1)
+      const last = ends.filter(({ end }) => end <= length && end >= ends[first]!.end).at(-1)
       expect(await seen('journal', journal.subarray(0, length))).toBe(last?.seen ?? 'StateUnreadableError')
     }
   })
@@ -268,33 +298,69 @@ describe('a journal that is not as it was written', () => {
   })
 
   test('something behind it: unreadable', async () => {
-    const tails = [new Uint8Array(64), bytes('foreign', 64), journal, journal.subarray(ends[3]!.end)]
+    const tails = [new Uint8Array(64), bytes('foreign', 64), journal, journal.subarray(ends[first]!.end)]
     for (const tail of tails) expect(await seen('journal', Buffer.concat([journal, tail]))).toBe('StateUnreadableError')
   })
 
   test('a frame left out: unreadable', async () => {
-    for (let i = 4; i < ends.length - 1; i++) {
+    for (let i = first + 1; i < ends.length - 1; i++) {
       const without = Buffer.concat([journal.subarray(0, ends[i - 1]!.end), journal.subarray(ends[i]!.end)])
       expect(await seen('journal', without)).toBe('StateUnreadableError')
     }
   })
 
   test('of a newer format, of another kind, or empty: unreadable', async () => {
-    for (const file of [new Uint8Array(), bytes('foreign', 300), new TextEncoder().encode('{"format":2}')]) {
+    for (const file of [new Uint8Array(), bytes('foreign', 300), new TextEncoder().encode('{"format":3}')]) {
       expect(await seen('journal', file)).toBe('StateUnreadableError')
     }
   })
 
-  test('values that are missing, cut off, changed, or of another kind: unreadable', async () => {
-    for (const name of (await disk.list()).filter(name => !/^(journal|lock)/.test(name))) {
-      const value = disk.peek(name)!
-      const flipped = value.slice()
-      flipped[value.length >> 1]! ^= 1
-      const others = (await disk.list()).filter(other => other !== name).map(other => disk.peek(other)!)
-      for (const changed of [undefined, value.subarray(1), value.subarray(0, -1), flipped, ...others]) {
-        expect(await seen(name, changed)).toBe('StateUnreadableError')
+  test.each([
+    ['half-made', halfMade, ['partial.2', 'directory.2']],
+    ['whole', inUse, ['checkpoint.0']],
+  ])(
+    'values of a %s hint that are missing, cut off, changed, or of another kind: unreadable',
+    async (_, steps, kinds) => {
+      disk = new SimulatedDisk()
+      const store = await FileStore.open(disk, newProcess())
+      for (const step of steps) await step(store)
+      const names = (await disk.list()).filter(name => !/^(journal|lock)/.test(name))
+      expect(names.map(name => name.replace(/^[0-9a-f]{32}\./, '')).sort()).toEqual([...kinds].sort())
+      for (const name of names) {
+        const value = disk.peek(name)!
+        const others = (await disk.list()).filter(other => other !== name).map(other => disk.peek(other)!)
+        const changed = [undefined, ...others]
+        for (let at = 0; at < value.length; at++) {
+          const flipped = value.slice()
+          flipped[at]! ^= 1
+          changed.push(
+            flipped,
+            value.subarray(0, at),
+            value.subarray(at + 1),
+            Buffer.concat([value, value.subarray(at)]),
+          )
+        }
+        for (const each of changed) expect(await seen(name, each)).toBe('StateUnreadableError')
       }
-    }
+    },
+  )
+
+  test('a checkpoint whose parts are in another order, or of another version: unreadable', async () => {
+    const name = (await disk.list()).find(name => name.endsWith('.checkpoint.0'))!
+    const part = (kind: FrameKind, payload: Uint8Array, version = 0) =>
+      encodeFrame({ kind, version, payload }, A.hintId)
+    const { manifest, directory } = epochOf(1, 3)
+    const parts = [part('chec', bytes('checkpoint', 70)), part('mani', manifest), part('dire', directory)] as const
+    expect(Buffer.concat(parts)).toEqual(Buffer.from(disk.peek(name)!))
+    const [chec, mani, dire] = parts
+    const wrong = [
+      [chec, dire, mani],
+      [mani, chec, dire],
+      [chec, mani],
+      [chec, part('mani', manifest, 1), dire],
+      [chec, mani, part('dire', directory, 1)],
+    ]
+    for (const each of wrong) expect(await seen(name, Buffer.concat(each))).toBe('StateUnreadableError')
   })
 
   test('an unreadable state is refused whatever is asked of it, until it is discarded or replaced', async () => {
@@ -323,7 +389,7 @@ describe('a journal that is not as it was written', () => {
 test('nothing of a condemned or replaced hint is left on the disk', async () => {
   const disk = new SimulatedDisk()
   const store = await FileStore.open(disk, newProcess())
-  for (const step of life.slice(0, 4)) await step(store)
+  for (const step of justWhole) await step(store)
   await store.condemn(A.hintId, undefined)
   expect((await disk.list()).filter(name => !name.startsWith('lock'))).toEqual(['journal'])
   await store.begin(B, bytes('partial', 4), bytes('', 0), A.hintId)
@@ -331,28 +397,36 @@ test('nothing of a condemned or replaced hint is left on the disk', async () => 
 })
 
 describe('a full disk', () => {
-  test('refuses a new checkpoint, and the old one stays in use', async () => {
+  test.each<[string, Steps, Steps[number]]>([
+    ['a new checkpoint', inUse, store => store.putCheckpoint(A.hintId, 3, checkpoint('new', 3))],
+    ['the next epoch', inUse, store => store.advance(A.hintId, 3, advance(3, 4, bytes('extended', 55)))],
+    [
+      'the next epoch of a half-made hint',
+      halfMade,
+      store => store.updatePartial(A.hintId, 2, { partial: bytes('new', 70), ...epochOf(1, 4) }),
+    ],
+  ])('refuses %s, and the state stays in use as it was', async (_, steps, step) => {
     const disk = new SimulatedDisk()
     const store = await FileStore.open(disk, newProcess())
-    for (const step of life.slice(0, 11)) await step(store)
+    for (const step of steps) await step(store)
     const before = show(await observe(store))
     disk.fill()
-    await expect(store.putCheckpoint(A.hintId, 3, bytes('new', 70))).rejects.toThrow(StoreFullError)
+    await expect(step(store)).rejects.toThrow(StoreFullError)
     expect(show(await observe(store))).toBe(before)
     disk.fill(false)
-    await store.putCheckpoint(A.hintId, 3, bytes('new', 70))
-    expect((await store.readHint(A.hintId)).checkpoint).toEqual(bytes('new', 70))
+    await step(store)
+    expect(show(await observe(store))).not.toBe(before)
   })
 
   test('refuses a frame; the store does no more, and opens anew as it was', async () => {
     const disk = new SimulatedDisk()
     const store = await FileStore.open(disk, newProcess())
-    for (const step of life.slice(0, 10)) await step(store)
+    for (const step of inUse.slice(0, -1)) await step(store)
     const before = show(await observe(store))
     disk.fill()
-    await expect(life[10]!(store)).rejects.toThrow(StoreFullError)
+    await expect(inUse.at(-1)!(store)).rejects.toThrow(StoreFullError)
     disk.fill(false)
-    await expect(life[10]!(store)).rejects.toThrow(StoreUnavailableError)
+    await expect(inUse.at(-1)!(store)).rejects.toThrow(StoreUnavailableError)
     await store.close()
     expect(show(await observe(await FileStore.open(disk, newProcess())))).toBe(before)
   })
@@ -414,12 +488,12 @@ describe('in a real folder', () => {
   test('a state outlives its store, and belongs to its pair of servers, in whichever order', async () => {
     const { store, durability, sealed } = await openFileStore(join(parent, 'made', 'for it'), servers)
     expect([durability, sealed]).toEqual([process.platform === 'win32' ? 'unconfirmed' : 'strict', false])
-    for (const step of life.slice(0, 6)) await step(store)
+    for (const step of justWhole) await step(store)
     await store.close()
     await expect(store.read()).rejects.toThrow('closed')
 
     const again = await openFileStore(join(parent, 'made', 'for it'), [servers[1], servers[0]])
-    expect(show(await observe(again.store))).toBe(seenAfter[6])
+    expect(show(await observe(again.store))).toBe(seenAfter[justWhole.length])
     await again.store.close()
     const other = await openFileStore(join(parent, 'made', 'for it'), [servers[0], 'https://c.example'])
     expect(await other.store.read()).toBeUndefined()
@@ -428,7 +502,7 @@ describe('in a real folder', () => {
 
   test.skipIf(process.platform === 'win32')('nobody else may read it', async () => {
     const { store } = await openFileStore(parent, servers)
-    for (const step of life.slice(0, 6)) await step(store)
+    for (const step of halfMade) await step(store)
     const [name] = await readdir(parent)
     const folder = join(parent, name!)
     expect((await stat(folder)).mode & 0o777).toBe(0o700)
@@ -485,8 +559,9 @@ describe('in a real folder', () => {
       const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
       const hintId = new Uint8Array(16)
       const [retrieveServer, refreshServer] = ${JSON.stringify(servers)}
-      await store.begin({ hintId, retrieveServer, refreshServer, manifest: hintId }, hintId, hintId, undefined)
-      await store.complete(hintId, hintId)
+      const record = { hintId, retrieveServer, refreshServer, fenced: false, manifest: hintId }
+      await store.begin(record, hintId, hintId, undefined)
+      await store.complete(hintId, 0, hintId)
       for (let version = 0; ; version++) {
         await store.putPending(hintId, version, new Uint8Array(500))
         console.log(version)
@@ -507,7 +582,7 @@ describe('in a real folder', () => {
     const { store } = await openFileStore(parent, servers)
     const head = (await store.read())!
     expect(head.version + (head.pending === undefined ? 0 : 1)).toBeGreaterThanOrEqual(told + 1)
-    expect((await store.readHint(head.record.hintId)).effects.length).toBe(head.version)
+    expect((await store.readHint(head.record.hintId)).entries.length).toBe(head.version)
     await store.close()
     const [name] = await readdir(parent)
     expect((await readdir(join(parent, name!))).filter(file => file.startsWith('lock'))).toEqual([])

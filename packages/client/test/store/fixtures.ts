@@ -23,7 +23,7 @@ export function recordOf(number: number): HintRecord {
     hintId: hintId(number),
     retrieveServer: 'https://a.example',
     refreshServer: 'https://b.example/path',
-    fenced: true,
+    fenced: number === 1,
     manifest: bytes(`manifest ${number}`, 100),
   }
 }

@@ -2,15 +2,15 @@
 // everything that ever happened to a hint and computes what ought to be seen.
 
 import fc from 'fast-check'
-import type { StateStore } from '../../src/store/store.js'
+import type { StateStore, StoredCheckpoint } from '../../src/store/store.js'
 import type { Setup } from './conformance.js'
 import { expectEqual, outcome, show } from './expect.js'
-import { bytes, hintId, observe, recordOf } from './fixtures.js'
+import { bytes, epochOf, hintId, observe, recordOf } from './fixtures.js'
 
 /** the number of a hint that is never made */
 const ANOTHER = 999
 
-type Method = 'begin' | 'putPartial' | 'complete' | 'putPending' | 'commit' | 'putCheckpoint' | 'condemn' | 'discard'
+type Method = Exclude<keyof StateStore, 'durable' | 'close' | `read${string}`>
 
 /** One step of a schedule. Which hint and version it names is said relative to what is stored. */
 export interface Step {
@@ -19,6 +19,8 @@ export interface Step {
   readonly hint: 'stored' | 'none' | 'another'
   /** added to the stored version */
   readonly ahead: number
+  /** a batch is handed over if one is pending, and the manifest of the version named */
+  readonly fitting: boolean
   /** tells values apart */
   readonly value: number
   readonly otherHandle: boolean
@@ -27,41 +29,54 @@ export interface Step {
 /** The hint as it was made, and all that has happened to it. */
 interface ModelHint {
   readonly number: number
-  partial: Uint8Array
-  readonly directory: Uint8Array
+  partial: { version: number; partial: Uint8Array; directory: Uint8Array }
   /** every checkpoint there was, the newest last; none: the hint is partial */
-  readonly checkpoints: { version: number; bytes: Uint8Array }[]
-  /** every effect there was */
-  readonly effects: Uint8Array[]
+  readonly checkpoints: (StoredCheckpoint & { readonly version: number })[]
+  /** every effect and update there was */
+  readonly entries: Uint8Array[]
+  /** the manifest at every version there was; of a half-made hint, the newest alone */
+  manifests: Uint8Array[]
   pending: Uint8Array | undefined
   condemned: boolean
 }
 
+/** Epochs from this one on are no version's. */
+const FOREIGN = 1000
+
 export class Model {
   #hint: ModelHint | undefined
   #hints = 0
+  #epochs = 1
 
-  /** Which hint, version and bytes a step is about. */
-  resolve({ hint, ahead, value, call }: Step) {
-    const version = (this.#hint?.effects.length ?? 0) + ahead
-    const number = { stored: this.#hint?.number, none: undefined, another: ANOTHER }[hint]
-    return { number, version, value: bytes(`${call} ${value}`, 1 + value * 7), next: this.#hints + 1 }
+  /** Which hint, version and bytes a step is about, and which manifest and directory. */
+  resolve({ hint: named, ahead, fitting, value: told, call }: Step) {
+    const hint = this.#hint
+    const now = hint?.checkpoints.length ? hint.entries.length : (hint?.partial.version ?? 0)
+    const version = now + ahead
+    const number = { stored: hint?.number, none: undefined, another: ANOTHER }[named]
+    const value = bytes(`${call} ${told}`, 1 + told * 7)
+    const next = epochOf(number ?? ANOTHER, this.#epochs + 1)
+    const foreign = epochOf(number ?? ANOTHER, FOREIGN + told)
+    const manifest = (fitting && hint?.manifests[version]) || foreign.manifest
+    const checkpoint = { checkpoint: value, manifest, directory: foreign.directory }
+    const pending = (hint?.pending !== undefined) === fitting ? bytes(`extended ${told}`, 9) : undefined
+    return { number, version, value, next, nextHint: this.#hints + 1, checkpoint, pending }
   }
 
   /** Whether the step is accepted; if so, it has happened. */
   apply(step: Step): boolean {
     const hint = this.#hint
-    const { number, version, value, next } = this.resolve(step)
+    const { number, version, value, next, nextHint, checkpoint, pending } = this.resolve(step)
     if (step.call === 'crash') return true
     if (step.call === 'begin') {
       if (number !== hint?.number) return false
       this.#hints++
       this.#hint = {
-        number: next,
-        partial: value,
-        directory: value,
+        number: nextHint,
+        partial: { version: 0, partial: value, directory: value },
         checkpoints: [],
-        effects: [],
+        entries: [],
+        manifests: [recordOf(nextHint).manifest],
         pending: undefined,
         condemned: false,
       }
@@ -78,15 +93,26 @@ export class Model {
       return true
     }
     const newest = hint.checkpoints.at(-1)?.version
-    const now = hint.effects.length
+    const now = hint.entries.length
     switch (step.call) {
       case 'putPartial':
-        if (newest !== undefined) return false
-        hint.partial = value
+        if (newest !== undefined || version !== hint.partial.version) return false
+        hint.partial = { ...hint.partial, partial: value }
+        return true
+      case 'updatePartial':
+        if (newest !== undefined || version !== hint.partial.version) return false
+        hint.partial = { version: version + 1, partial: value, directory: next.directory }
+        hint.manifests = [next.manifest]
+        this.#epochs++
         return true
       case 'complete':
-        if (newest !== undefined) return false
-        hint.checkpoints.push({ version: 0, bytes: value })
+        if (newest !== undefined || version !== hint.partial.version) return false
+        hint.checkpoints.push({
+          version: 0,
+          checkpoint: value,
+          manifest: hint.manifests[0]!,
+          directory: hint.partial.directory,
+        })
         return true
       case 'putPending':
         if (newest === undefined || version !== now) return false
@@ -96,11 +122,21 @@ export class Model {
       case 'commit':
         if (newest === undefined || version !== now || hint.pending === undefined) return false
         hint.pending = undefined
-        hint.effects.push(value)
+        hint.entries.push(value)
+        hint.manifests.push(hint.manifests[now]!)
+        return true
+      case 'advance':
+        if (newest === undefined || version !== now) return false
+        if ((hint.pending === undefined) !== (pending === undefined)) return false
+        hint.pending = pending
+        hint.entries.push(value)
+        hint.manifests.push(next.manifest)
+        this.#epochs++
         return true
       case 'putCheckpoint':
         if (newest === undefined || version < newest || version > now) return false
-        hint.checkpoints.push({ version, bytes: value })
+        if (version === now && show(checkpoint.manifest) !== show(hint.manifests[now])) return false
+        hint.checkpoints.push({ version, ...checkpoint })
         return true
     }
   }
@@ -110,46 +146,52 @@ export class Model {
     const hint = this.#hint
     if (hint === undefined) return undefined
     const checkpoint = hint.checkpoints.at(-1)
-    const { hintId, retrieveServer, refreshServer, manifest } = recordOf(hint.number)
+    const { hintId, retrieveServer, refreshServer, fenced } = recordOf(hint.number)
     const head = {
       hintId,
       retrieveServer,
       refreshServer,
-      manifest,
+      fenced,
+      manifest: hint.manifests.at(-1),
       stage: checkpoint === undefined ? 'partial' : 'whole',
-      version: hint.effects.length,
+      version: checkpoint === undefined ? hint.partial.version : hint.entries.length,
       pending: hint.condemned ? undefined : hint.pending,
       culprit: undefined,
     }
     if (hint.condemned) return { ...head, condemned: true }
-    if (checkpoint === undefined) return { ...head, partial: hint.partial, directory: hint.directory }
+    if (checkpoint === undefined) return { ...head, ...hint.partial }
     return {
       ...head,
       checkpointVersion: checkpoint.version,
-      checkpoint: checkpoint.bytes,
-      effects: hint.effects.slice(checkpoint.version),
-      directory: hint.directory,
+      checkpointManifest: checkpoint.manifest,
+      directory: checkpoint.directory,
+      checkpoint: checkpoint.checkpoint,
+      entries: hint.entries.slice(checkpoint.version),
     }
   }
 }
 
 /** Does to a store what `model.apply(step)` is about to do to the model. */
 export function perform(store: StateStore, model: Model, step: Step): Promise<unknown> {
-  const { number, version, value, next } = model.resolve(step)
+  const { number, version, value, next, nextHint, checkpoint, pending } = model.resolve(step)
   const id = hintId(number ?? ANOTHER)
   switch (step.call) {
     case 'begin':
-      return store.begin(recordOf(next), value, value, number === undefined ? undefined : id)
+      return store.begin(recordOf(nextHint), value, value, number === undefined ? undefined : id)
     case 'putPartial':
-      return store.putPartial(id, value)
+      return store.putPartial(id, version, value)
+    case 'updatePartial':
+      return store.updatePartial(id, version, { partial: value, ...next })
     case 'complete':
-      return store.complete(id, value)
+      return store.complete(id, version, value)
     case 'putPending':
       return store.putPending(id, version, value)
     case 'commit':
       return store.commit(id, version, value)
+    case 'advance':
+      return store.advance(id, version, { entry: value, manifest: next.manifest, pending })
     case 'putCheckpoint':
-      return store.putCheckpoint(id, version, value)
+      return store.putCheckpoint(id, version, checkpoint)
     case 'condemn':
       return store.condemn(id, undefined)
     case 'discard':
@@ -164,9 +206,11 @@ const step: fc.Arbitrary<Step> = fc.record({
     ...Object.entries({
       begin: 2,
       putPartial: 2,
+      updatePartial: 2,
       complete: 4,
       putPending: 12,
       commit: 12,
+      advance: 4,
       putCheckpoint: 4,
       condemn: 1,
       discard: 1,
@@ -178,6 +222,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   ),
   hint: mostly<Step['hint']>('stored', 'none', 'another'),
   ahead: mostly(0, -2, -1, 1),
+  fitting: mostly(true, false),
   value: fc.nat(2),
   otherHandle: fc.boolean(),
 })
@@ -187,7 +232,16 @@ function mostly<T>(usual: T, ...others: T[]): fc.Arbitrary<T> {
   return fc.oneof({ arbitrary: fc.constant(usual), weight: 4 }, { arbitrary: fc.constantFrom(...others), weight: 1 })
 }
 
-export const schedule: fc.Arbitrary<Step[]> = fc.array(step, { maxLength: 40, size: 'max' })
+const asUsual = { hint: 'stored', ahead: 0, fitting: true, value: 0, otherHandle: false } as const
+const [begin, complete]: Step[] = [
+  { call: 'begin', ...asUsual },
+  { call: 'complete', ...asUsual },
+]
+
+/** From nothing, a half-made hint or a whole one. */
+export const schedule: fc.Arbitrary<Step[]> = fc
+  .tuple(fc.constantFrom([], [begin!], [begin!, complete!]), fc.array(step, { maxLength: 40, size: 'max' }))
+  .map(([first, then]) => [...first, ...then])
 
 /** Runs that many schedules, each on a bench of its own. A failure prints the seed and the shortest schedule found. */
 export async function runSchedules(

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { MemoryStore } from '../../src/store/memory.js'
 import { newSealingKey, SealedStore } from '../../src/store/sealed.js'
 import { type StateHead, type StateStore, StateUnreadableError, type StoredHint } from '../../src/store/store.js'
-import { bytes, recordOf } from './fixtures.js'
+import { bytes, epochOf, recordOf } from './fixtures.js'
 
 /** A store on a disk that someone else writes to: what is read passes through their hands. */
 class Meddled extends MemoryStore {
@@ -20,15 +20,15 @@ class Meddled extends MemoryStore {
     return head && this.head(head)
   }
   override async readPartial(hintId: Uint8Array) {
-    const { partial, directory } = await super.readPartial(hintId)
-    return { partial: this.partial(partial), directory }
+    const stored = await super.readPartial(hintId)
+    return { ...stored, partial: this.partial(stored.partial) }
   }
   override async readHint(hintId: Uint8Array) {
     return this.hint(await super.readHint(hintId))
   }
-  override async readEffects(hintId: Uint8Array, from: number) {
-    const { version, effects } = await this.readHint(hintId)
-    return effects.slice(from - version)
+  override async readEntries(hintId: Uint8Array, from: number) {
+    const { version, entries } = await this.readHint(hintId)
+    return entries.slice(from - version)
   }
 }
 
@@ -62,7 +62,7 @@ const unreadable = (work: Promise<unknown>) => expect(work).rejects.toThrow(Stat
 
 describe('a value moved or exchanged', () => {
   beforeEach(async () => {
-    await sealed.complete(hintId, bytes('checkpoint', 60))
+    await sealed.complete(hintId, 0, bytes('checkpoint', 60))
     for (let version = 0; version < 3; version++) await lookUp(version)
     await sealed.putPending(hintId, 3, bytes('pending 3', 50))
   })
@@ -70,22 +70,22 @@ describe('a value moved or exchanged', () => {
   test('untouched, everything reads', async () => {
     const fresh = reopened()
     expect((await fresh.read())?.pending).toEqual(bytes('pending 3', 50))
-    expect((await fresh.readHint(hintId)).effects).toEqual([0, 1, 2].map(i => bytes(`effect ${i}`, 20)))
+    expect((await fresh.readHint(hintId)).entries).toEqual([0, 1, 2].map(i => bytes(`effect ${i}`, 20)))
   })
 
   test('two effects exchanged', async () => {
-    disk.hint = hint => ({ ...hint, effects: [hint.effects[1]!, hint.effects[0]!, hint.effects[2]!] })
+    disk.hint = hint => ({ ...hint, entries: [hint.entries[1]!, hint.entries[0]!, hint.entries[2]!] })
     await unreadable(reopened().readHint(hintId))
-    await unreadable(reopened().readEffects(hintId, 0))
+    await unreadable(reopened().readEntries(hintId, 0))
   })
 
   test('an effect left out', async () => {
-    disk.hint = hint => ({ ...hint, effects: [hint.effects[0]!, hint.effects[2]!] })
+    disk.hint = hint => ({ ...hint, entries: [hint.entries[0]!, hint.entries[2]!] })
     await unreadable(reopened().readHint(hintId))
   })
 
   test('a checkpoint said to be of another version', async () => {
-    disk.hint = hint => ({ ...hint, version: 1, effects: hint.effects.slice(1) })
+    disk.hint = hint => ({ ...hint, version: 1, entries: hint.entries.slice(1) })
     await unreadable(reopened().readHint(hintId))
   })
 
@@ -96,11 +96,11 @@ describe('a value moved or exchanged', () => {
   })
 
   test('an effect passed off as the pending batch, and as the checkpoint', async () => {
-    const { effects } = await disk.readHint(hintId)
-    disk.head = head => ({ ...head, version: 2, pending: effects[2] })
+    const { entries } = await disk.readHint(hintId)
+    disk.head = head => ({ ...head, version: 2, pending: entries[2] })
     await unreadable(reopened().read())
     disk.head = head => head
-    disk.hint = hint => ({ ...hint, checkpoint: hint.effects[0]! })
+    disk.hint = hint => ({ ...hint, checkpoint: hint.entries[0]! })
     await unreadable(reopened().readHint(hintId))
   })
 
@@ -109,6 +109,12 @@ describe('a value moved or exchanged', () => {
       ...head,
       record: { ...record, retrieveServer: record.refreshServer, refreshServer: record.retrieveServer },
     })
+    await unreadable(reopened().read())
+    await unreadable(reopened().readHint(hintId))
+  })
+
+  test('a hint that the fence knows, made out to be one that it does not', async () => {
+    disk.head = head => ({ ...head, record: { ...head.record, fenced: !record.fenced } })
     await unreadable(reopened().read())
     await unreadable(reopened().readHint(hintId))
   })
@@ -127,24 +133,58 @@ describe('a value moved or exchanged', () => {
   })
 })
 
-test('any bit flipped, of a partial hint, checkpoint, effect or pending batch', async () => {
+describe('across an epoch', () => {
+  test('a batch, an update and an effect of before put in the place of those after', async () => {
+    await sealed.complete(hintId, 0, bytes('checkpoint', 60))
+    await sealed.putPending(hintId, 0, bytes('pending 0', 50))
+    const { pending: before } = (await disk.read())!
+    const update = { entry: bytes('update 0', 25), manifest: epochOf(1, 2).manifest, pending: bytes('extended', 55) }
+    await sealed.advance(hintId, 0, update)
+    const { pending: after } = (await disk.read())!
+    await sealed.commit(hintId, 1, bytes('effect 1', 20))
+    await sealed.putPending(hintId, 2, bytes('pending 2', 50))
+    expect((await reopened().readHint(hintId)).entries).toEqual([update.entry, bytes('effect 1', 20)])
+
+    for (const [version, pending] of [
+      [1, before],
+      [2, before],
+      [2, after],
+    ] as const) {
+      disk.head = head => ({ ...head, version, pending })
+      await unreadable(reopened().read())
+    }
+    disk.head = head => head
+    disk.hint = hint => ({ ...hint, entries: [hint.entries[1]!, hint.entries[0]!] })
+    await unreadable(reopened().readEntries(hintId, 0))
+  })
+
+  test('a half-made hint of before put in the place of the one after', async () => {
+    const { partial: before } = await disk.readPartial(hintId)
+    await sealed.updatePartial(hintId, 0, { partial: bytes('updated', 45), ...epochOf(1, 2) })
+    expect((await reopened().readPartial(hintId)).partial).toEqual(bytes('updated', 45))
+    disk.partial = () => before
+    await unreadable(reopened().readPartial(hintId))
+  })
+})
+
+test('any bit flipped, of a partial hint, checkpoint, entry or pending batch', async () => {
   const bits = (value: Uint8Array) => Array.from({ length: value.length * 8 }, (_, bit) => bit)
   const { partial } = await disk.readPartial(hintId)
   for (const bit of bits(partial)) {
     disk.partial = value => flipped(value, bit)
     await unreadable(reopened().readPartial(hintId))
   }
-  await sealed.complete(hintId, bytes('checkpoint', 60))
+  await sealed.complete(hintId, 0, bytes('checkpoint', 60))
   await lookUp(0)
   await sealed.putPending(hintId, 1, bytes('pending 1', 50))
-  const { checkpoint, effects } = await disk.readHint(hintId)
+  const { checkpoint, entries } = await disk.readHint(hintId)
   for (const bit of bits(checkpoint)) {
     disk.hint = hint => ({ ...hint, checkpoint: flipped(hint.checkpoint, bit) })
     await unreadable(reopened().readHint(hintId))
   }
-  for (const bit of bits(effects[0]!)) {
-    disk.hint = hint => ({ ...hint, effects: [flipped(hint.effects[0]!, bit)] })
-    await unreadable(reopened().readEffects(hintId, 0))
+  for (const bit of bits(entries[0]!)) {
+    disk.hint = hint => ({ ...hint, entries: [flipped(hint.entries[0]!, bit)] })
+    await unreadable(reopened().readEntries(hintId, 0))
   }
   for (const bit of bits((await disk.read())!.pending!)) {
     disk.head = head => ({ ...head, pending: flipped(head.pending!, bit) })
@@ -158,7 +198,7 @@ describe('a lost key', () => {
 
   test('makes the state unreadable; a new hint may take its place', async () => {
     await unreadable(locked().readPartial(hintId))
-    await sealed.complete(hintId, bytes('checkpoint', 60))
+    await sealed.complete(hintId, 0, bytes('checkpoint', 60))
     await sealed.putPending(hintId, 0, bytes('pending', 50))
     const store = locked()
     await unreadable(store.read())
@@ -168,7 +208,7 @@ describe('a lost key', () => {
   })
 
   test('lets an unreadable state be discarded, and condemned', async () => {
-    await sealed.complete(hintId, bytes('checkpoint', 60))
+    await sealed.complete(hintId, 0, bytes('checkpoint', 60))
     await sealed.putPending(hintId, 0, bytes('pending', 50))
     await expect(sealed.discard(undefined)).rejects.toThrow('readable')
     await locked().discard(undefined)
@@ -182,13 +222,15 @@ describe('a lost key', () => {
 
 test('nothing secret is stored as it is, and nothing twice the same', async () => {
   const secret = bytes('a secret of some length', 64)
-  await sealed.complete(hintId, secret)
+  await sealed.complete(hintId, 0, secret)
   await sealed.putPending(hintId, 0, secret)
   const head = await disk.read()
-  await sealed.commit(hintId, 0, secret)
-  const { checkpoint, effects, directory } = await disk.readHint(hintId)
-  const stored = [checkpoint, effects[0]!, head!.pending!].map(value => Buffer.from(value))
+  await sealed.advance(hintId, 0, { entry: secret, manifest: record.manifest, pending: secret })
+  const advanced = await disk.read()
+  await sealed.commit(hintId, 1, secret)
+  const { checkpoint, manifest, directory, entries } = await disk.readHint(hintId)
+  const stored = [checkpoint, ...entries, head!.pending!, advanced!.pending!].map(value => Buffer.from(value))
   for (const value of stored) expect(value.includes(Buffer.from(secret.subarray(0, 8)))).toBe(false)
-  expect(new Set(stored.map(value => value.toString('hex'))).size).toBe(3)
-  expect(directory).toEqual(bytes('directory', 30))
+  expect(new Set(stored.map(value => value.toString('hex'))).size).toBe(5)
+  expect({ manifest, directory }).toEqual(epochOf(1))
 })
