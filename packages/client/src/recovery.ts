@@ -116,6 +116,7 @@ export async function resume(
     const hintId = inCore(core, () => builder.hintId)
     if (!equalBytes(hintId, record.hintId)) throw unreadable('the half-made hint is not the one on record')
     readable()
+    await draft.follow(watch.signal)
     await draft.fold(watch, true)
     return await draft.complete()
   } finally {
@@ -231,7 +232,7 @@ export class Draft {
       } catch (error) {
         // Both have failed to give a partition: perhaps because it is another by now.
         if (!(error instanceof ServerError) || watch.signal.aborted) throw error
-        if (!(await this.#follow(watch.signal))) throw error
+        if (!(await this.follow(watch.signal))) throw error
         this.#download = undefined
       }
     }
@@ -244,7 +245,7 @@ export class Draft {
   }
 
   /** Brings what is folded to the newest epoch. Whether there was one. Throws OutdatedError. */
-  async #follow(signal: AbortSignal): Promise<boolean> {
+  async follow(signal: AbortSignal): Promise<boolean> {
     const { core, store } = this.#around
     const steps = await stepsAfter(this.#agreed, this.#around, signal)
     for (const step of steps) {

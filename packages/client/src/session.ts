@@ -9,7 +9,7 @@ import { type Manifest, toHex } from '@pirouette/protocol'
 import { abortable, scoped } from './abort.js'
 import { LOCK_LEASE_MS, LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
 import { assertAlive, isDead } from './core.js'
-import { ClosedError, CondemnedError, ServerError, StorageError, UnsupportedError } from './errors.js'
+import { ClosedError, CondemnedError, ServerError, StorageError, TamperedError, UnsupportedError } from './errors.js'
 import type { StorageKind } from './events.js'
 import type { Hint } from './hint.js'
 import { Keeper, type Parts, restless } from './keeper.js'
@@ -57,8 +57,7 @@ export class Session {
     const session = new Session(parts, keeper)
     const progress = new ProgressMeter(onProgress)
     try {
-      await session.#operate(() => session.#begin(progress, signal))
-      await session.#catchUp(progress, signal)
+      await session.#begin(progress, signal)
       progress.phase('ready')
       return session
     } catch (error) {
@@ -135,39 +134,43 @@ export class Session {
     return this.#closed
   }
 
-  /**
-   * The state, in step with the store, known to the fence (S8), and what was left pending in it finished (S3). If servers
-   * fail meanwhile, the map opens all the same: the first lookup tries again, and sends nothing else before.
-   */
+  /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */
   async #begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    const keeper = this.#keeper
+    const watch = { progress, signal }
+    try {
+      await this.#operate(() => keeper.current(watch))
+      await this.#followServers(signal).catch(async error => {
+        if (!(error instanceof OutdatedError)) throw error
+        const { reason } = error
+        // An old generation answers on while the new one is fetched; anything else is not answered any more.
+        if (reason === 'generation') this.#rebuild(reason)
+        else await this.#operate(() => keeper.startOver(reason, watch))
+      })
+      await this.#operate(() => this.#takeUp(watch))
+    } catch (error) {
+      if (!(error instanceof CondemnedError)) throw error
+    }
+  }
+
+  /**
+   * Finishes what is pending, and has the fence confirm the state (S8). If servers fail meanwhile, the map opens all the
+   * same: the first lookup tries again, and sends nothing else before.
+   */
+  async #takeUp(watch: Watch): Promise<void> {
     const keeper = this.#keeper
     const rounds = new Rounds()
     for (;;) {
       try {
-        const hint = await scoped([signal], signal => keeper.current({ progress, signal }))
+        const hint = keeper.live ?? (await keeper.current(watch))
         rounds.count(hint)
-        await keeper.confirm(hint)
-        if (isPending(hint)) await keeper.finish(hint)
-        if (keeper.live === hint) return
+        if (!isPending(hint)) return await keeper.confirm(hint)
+        await keeper.finish(hint)
       } catch (error) {
-        if (error instanceof CondemnedError || error instanceof OutdatedError) return
-        if (error instanceof ServerError && keeper.live !== undefined && isPending(keeper.live)) return
+        if (error instanceof OutdatedError) return
+        if (error instanceof ServerError && !(error instanceof TamperedError)) return
         if (!isMoved(error)) throw error
       }
-    }
-  }
-
-  /** What the servers have done since the state was stored. */
-  async #catchUp(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#followServers(signal)
-    } catch (error) {
-      if (error instanceof CondemnedError) return
-      if (!(error instanceof OutdatedError)) throw error
-      const { reason } = error
-      // An old generation answers on while the new one is fetched; anything else is not answered any more.
-      if (reason === 'generation') this.#rebuild(reason)
-      else await this.#operate(() => this.#keeper.startOver(reason, { progress, signal }))
     }
   }
 

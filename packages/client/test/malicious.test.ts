@@ -317,7 +317,7 @@ describe('a lie', () => {
     const entryBytes = database.manifest.recordBytes + 64
     const entries = 3 * database.manifest.partitions
     for (let entry = 0; entry < entries; entry++) {
-      const harness = new Harness(network)
+      const harness = new Harness(network, 1 + entry)
       const map = await harness.open()
       network.misbehave[A] = flip(HEADER_BYTES + entry * entryBytes + 17)
       expect(await harness.failure(map.getMany(['x', 'y', 'z']))).toMatchObject({ name: 'TamperedError', server: A })
@@ -351,8 +351,8 @@ test.each([A, B])('the right records in another order, by %s, are caught', async
 
 test('messages name the server and no secret', async () => {
   const { network } = keyed()
-  for (const misbehave of [...PROTOCOL, ...NETWORK].map(([, m]) => m)) {
-    const harness = new Harness(network)
+  for (const [i, [, misbehave]] of [...PROTOCOL, ...NETWORK].entries()) {
+    const harness = new Harness(network, 1 + i)
     const map = await harness.open()
     network.misbehave[A] = misbehave
     const { message, stack } = await harness.failure(map.get('secret-name'))

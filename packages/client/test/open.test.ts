@@ -310,8 +310,9 @@ test('a recovered record that is not the one asked for: StorageError, and the ma
     }
     return builder
   }
-  for (const ask of [(m: client.PirouetteMap) => m.get(NAMES[3]!), (m: client.PirouetteMap) => m.get('absent')]) {
-    const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
+  for (const [i, key] of [NAMES[3]!, 'absent'].entries()) {
+    const ask = (map: client.PirouetteMap) => map.get(key)
+    const harness = new Harness(network, 1 + i, { loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
     const map = await harness.open()
     expect(await harness.failure(ask(map))).toMatchObject({ name: 'StorageError', code: 'storage' })
     expect((await harness.store.read())?.condemned).toEqual({ culprit: undefined })
