@@ -46,7 +46,10 @@ export class CondemnedError extends PirouetteError {
   readonly server: string | undefined
 
   constructor(server: string | undefined) {
-    const reason = server === undefined ? 'the local state is corrupt, or a copy of it was restored' : `${server} answered with forged records`
+    const reason =
+      server === undefined
+        ? 'the local state is corrupt, or a copy of it was restored'
+        : `${server} answered with forged records`
     super(`this map's state is condemned: ${reason}. Call reset() to begin anew with a new hint`)
     this.server = server
   }

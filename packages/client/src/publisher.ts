@@ -2,7 +2,15 @@
 // the manifest before and the expiry, so that two servers which lie together can neither make up a record nor pair a
 // genuine manifest with a false list. It comes on top of comparing the servers, never instead.
 
-import { fromHex, type Manifest, parseInfo, type SignatureInfo, signedBytes, toHex, WireError } from '@pirouette/protocol'
+import {
+  fromHex,
+  type Manifest,
+  parseInfo,
+  type SignatureInfo,
+  signedBytes,
+  toHex,
+  WireError,
+} from '@pirouette/protocol'
 import type { Environment } from './environment.js'
 import { SignatureError, UsageError } from './errors.js'
 import { type Agreed, fromWire } from './manifest.js'

@@ -15,7 +15,6 @@ import type { Core } from '@pirouette/wasm'
 import { inCore } from './core.js'
 import { ServerError, TamperedError, VersionError } from './errors.js'
 import { type Agreed, agree, disagree, fromWire } from './manifest.js'
-import { offlineBytes } from './offline.js'
 import type { Publisher } from './publisher.js'
 import { patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
@@ -82,8 +81,6 @@ export async function stepsAfter(base: Agreed, following: Following, signal: Abo
     before = next
   }
   const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
-  const bytes = wanted.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
-  if (bytes > offlineBytes(before.manifest)) throw new OutdatedError('history') // downloading it all costs less
   const steps: Step[] = []
   for (const { manifest, bytes } of wanted) {
     steps.push({ manifest, bytes, list: await updateList(following, manifest, signal) })

@@ -407,24 +407,27 @@ describe('state that cannot be used', () => {
 })
 
 describe('what it belongs to', () => {
-  test.each([false, true])('an epoch that no update leads to: discarded, and downloaded anew (half-made: %s)', async half => {
-    const values = someValues(1000, 8)
-    const next = buildDatabase(core, { values, partitions: 16, manifest: laterEpoch(2) })
-    const world = new World()
-    if (half) await halfDownloaded(world, 5)
-    else await lived({ world })
-    const later = new World({ network: sameOnBoth(records, next), before: world })
-    const life = later.life()
-    const map = await life.open()
-    const what = half ? 'download' : 'hint'
-    expect(life.events).toEqual([
-      { type: 'resumed', what, pending: false },
-      { type: 'discarded', reason: 'manifest' },
-    ])
-    expect(map.epoch).toBe(2)
-    expect(new Set(blobs(later)).size).toBe(16)
-    await later.checkValues(map)
-  })
+  test.each([false, true])(
+    'an epoch that no update leads to: discarded, and downloaded anew (half-made: %s)',
+    async half => {
+      const values = someValues(1000, 8)
+      const next = buildDatabase(core, { values, partitions: 16, manifest: laterEpoch(2) })
+      const world = new World()
+      if (half) await halfDownloaded(world, 5)
+      else await lived({ world })
+      const later = new World({ network: sameOnBoth(records, next), before: world })
+      const life = later.life()
+      const map = await life.open()
+      const what = half ? 'download' : 'hint'
+      expect(life.events).toEqual([
+        { type: 'resumed', what, pending: false },
+        { type: 'discarded', reason: 'manifest' },
+      ])
+      expect(map.epoch).toBe(2)
+      expect(new Set(blobs(later)).size).toBe(16)
+      await later.checkValues(map)
+    },
+  )
 
   test.each([
     ['another second server', [A, 'https://c.example']],
