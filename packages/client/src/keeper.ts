@@ -15,7 +15,7 @@ import { CondemnedError, ProtocolError, StorageError, TamperedError } from './er
 import type { OnEvent, StorageKind } from './events.js'
 import { type Claim, Fence, type RollbackPreference } from './fence.js'
 import { belongsTo, type Hint, refreshLink } from './hint.js'
-import { finishBatch, hasTurned, isPending, type Journal, refreshQuery } from './lookup.js'
+import { finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
 import { type Agreed, agree, readManifest } from './manifest.js'
 import type { Publisher } from './publisher.js'
 import { begin, type Draft, install, prepare, reopen, resume, type Surroundings, type Watch } from './recovery.js'
@@ -270,13 +270,21 @@ export class Keeper {
     }
   }
 
-  /** Discards what is stored, which no update leads on from, and begins anew. */
+  /** Discards the hint in memory, which no update leads on from, and begins anew, unless another tab has already. */
   async startOver(reason: OutdatedError['reason'], watch: Watch): Promise<void> {
     await this.#settling
+    const outdated = this.#hint?.record
     this.#retire()
-    const head = await this.#readHead(true)
-    const replaces = head && (await this.#discard(head, reason))
-    this.#adopt(await this.#begin(replaces, watch), 0)
+    try {
+      const head = await this.#readHead(true)
+      const same = outdated !== undefined && isOf(head, outdated.hintId) && head?.condemned === undefined
+      if (same && head !== undefined && equalBytes(head.record.manifest, outdated.manifest)) {
+        await this.#discard(head, reason)
+      }
+    } catch (error) {
+      if (!isMoved(error)) throw error
+    }
+    await this.current(watch)
   }
 
   /** Whether the journal has become too long, and nothing is under way. */
@@ -392,13 +400,12 @@ export class Keeper {
 
   /** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
   async #begin(replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-    for (let replaced = replaces; ; ) {
+    for (let replaced = replaces; ; replaced = undefined) {
       try {
         return await begin(this.#around, replaced, watch)
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
-        const head = await this.#readHead(true)
-        replaced = head && (await this.#discard(head, error.reason))
+        this.#parts.announce({ type: 'discarded', reason: error.reason })
       }
     }
   }
@@ -481,6 +488,7 @@ export class Keeper {
   // ---- from memory to the store ------------------------------------------------------------------
 
   async #intend(hint: Hint, version: number, pending: Uint8Array, own: boolean): Promise<void> {
+    await this.#confirming // whereupon the effect before it goes to the store
     try {
       await this.#store.putPending(hint.record.hintId, version, pending)
     } catch (error) {
@@ -510,31 +518,44 @@ export class Keeper {
     if (fence.has(claim)) return
     if (fence.awake && this.#parts.rollback !== 'strict') {
       // A silence now is not a refusal: the next batch asks again, and waits.
-      this.#confirming = this.#confirm(hint, fence, claim).catch(() => fence.forget())
+      const heard = this.#confirm(hint, fence, claim).catch(() => false)
+      this.#confirming = heard.then(granted => {
+        if (!granted) fence.forget()
+      })
       return
     }
     await this.#confirm(hint, fence, claim)
     this.#assertOf(hint)
   }
 
-  /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
+  /**
+   * The same ahead of the first batch, which then need not wait, of a hint that has none yet. A later version is
+   * confirmed with its batch, when that is on the disk: a power failure may still undo the effect that led to it, and a
+   * hint that the fence knows to be further would be condemned.
+   */
   async confirm(hint: Hint): Promise<void> {
-    if (!hint.record.fenced || this.#fenceOf(hint).awake) return
-    const { version } = hint
-    const request = isPending(hint) ? refreshQuery(hint) : undefined
-    await this.#confirm(hint, this.#fenceOf(hint), claimOf(hint, version, request))
+    if (!hint.record.fenced || hint.version > 0 || this.#fenceOf(hint).awake) return
+    await this.#confirm(hint, this.#fenceOf(hint), claimOf(hint, 0, undefined))
   }
 
-  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<void> {
-    if ((await fence.confirm(claim)) === 'granted') return
-    // Another tab may have gone further since, on the same store: then this one is merely late.
-    const head = await this.#readHead(false)
-    const pending = !isZero(claim.requestHash)
-    const late = isOf(head, hint.record.hintId) && head?.condemned === undefined
-    if (late && (head?.version !== claim.version || (head.pending !== undefined) !== pending)) {
-      throw new StateMovedError('another tab has gone further')
+  /**
+   * Has the refresh server grant a claim. A refusal condemns the hint, unless another tab has got ahead on the same
+   * store. false: it has, and has finished the very batch that is claimed: the same bytes again show nothing new.
+   */
+  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<boolean> {
+    if ((await fence.confirm(claim)) === 'granted') return true
+    if (this.durable) {
+      const head = await this.#readHead(false)
+      const pending = !isZero(claim.requestHash)
+      const same = isOf(head, hint.record.hintId) && head?.condemned === undefined
+      if (!same || head?.version !== claim.version || (head.pending !== undefined) !== pending) {
+        this.#stale = true
+        if (same && pending && head !== undefined && head.version > claim.version) return false
+        throw new StateMovedError('another tab has gone further, or has begun anew')
+      }
     }
     await this.condemn(hint)
+    return true
   }
 
   /** Throws if this hint has been condemned meanwhile. */
@@ -555,12 +576,12 @@ export class Keeper {
   /**
    * The answers are verified, so this call's records are right, whatever becomes of the effect; the caller does not
    * wait for it. Until it is stored, the batch is pending in the store, and whoever finds it sends the same bytes. An
-   * intent that follows at once is refused unless the effect was stored before it: its version tells.
+   * intent that follows at once is refused unless the effect was stored before it: its version tells. The fence's word
+   * comes first: if it refuses, the store still shows that it is this batch which is at fault.
    */
   async #apply(hint: Hint, version: number, effect: Uint8Array): Promise<void> {
-    const storing = this.#storeEffect(hint, version, effect)
-    if (!this.durable) return await storing
-    this.#settling = storing
+    if (!this.durable) return await this.#storeEffect(hint, version, effect)
+    this.#settling = this.#confirming.then(() => this.#storeEffect(hint, version, effect))
   }
 
   async #storeEffect(hint: Hint, version: number, effect: Uint8Array): Promise<void> {

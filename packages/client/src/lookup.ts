@@ -114,11 +114,7 @@ function queries({ core, client, manifest, roles }: Hint): readonly [Request, Re
   return [request(0), request(1)]
 }
 
-/** What the refresh server is sent for the pending batch. */
-export function refreshQuery(hint: Hint): Uint8Array {
-  return ofRefresh(hint, queries(hint)).query
-}
-
+/** What is for the refresh server. */
 function ofRefresh<T>({ roles }: Hint, [first, second]: readonly [T, T]): T {
   return roles[0] === REFRESH ? first : second
 }
