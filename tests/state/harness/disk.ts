@@ -49,6 +49,11 @@ export class Disk {
     return this.#heads.slice(from + 1, this.#flushed + 1)
   }
 
+  /** Writes since there was nothing, or since what was torn was cleared away. */
+  get writes(): number {
+    return this.#heads.length - 1
+  }
+
   /** Writes that a power loss may undo. */
   get unflushed(): number {
     return this.#heads.length - 1 - this.#flushed
@@ -59,6 +64,13 @@ export class Disk {
     this.#heads.length -= lost
     this.#log.length -= lost
     await this.#replay()
+  }
+
+  /** A copy that was made after the first `kept` writes is put in its place. */
+  async putBack(kept: number): Promise<void> {
+    this.torn = false
+    this.#flushed = Math.min(this.#flushed, kept)
+    await this.losePower(this.writes - kept)
   }
 
   /** Some writes have never happened, though nobody is told. */
