@@ -193,7 +193,7 @@ function makeManifests(): Manifest[] {
     generation: 0x01020304,
     epoch: 0xfffffffe,
     expires: 0x1_0000_0001,
-    updateListBytes: 0xa0b0c0d0,
+    updateListBytes: 16_190, // 40 + 50·(5 + 318), the longest of "variable"
     updateListHash: bytes('update list', 32),
     updateRecordsHash: bytes('update records', 32),
     previousManifest: bytes('previous manifest', 32),
@@ -213,7 +213,10 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, generation: 2, epoch: 2, previousManifest: changed.previousManifest },
       ...{ ...sized(1, 1, 1, 1), recordBytes: 1 },
     },
-    'largest partitions': { ...keyless, ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
+    'largest partitions': {
+      ...{ ...keyless, ...changed, updateListBytes: 0xa0b0c0d0 },
+      ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
+    },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
 }
@@ -255,6 +258,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a later epoch without a manifest before it': overwritten(changed, 168, '00'.repeat(32)),
     'an update list without its hash': overwritten(changed, 104, '00'.repeat(32)),
     'an update list shorter than its header': overwritten(changed, 68, u32(39)),
+    'an update list longer than any': overwritten(changed, 68, u32(16_191)),
     'an update list in the first epoch': overwritten(overwritten(keyed, 68, u32(40)), 104, '01'),
     'the hash of no update records': overwritten(keyed, 136, '01'),
     'a directory without keys': overwritten(keyless, 64, u32(1)),
