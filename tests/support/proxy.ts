@@ -12,6 +12,8 @@ export interface Exchange {
   /** in the order and spelling in which they came, without Host, which names this proxy's port */
   readonly headers: readonly (readonly [string, string])[]
   readonly body: Uint8Array
+  /** the rig's, in the order in which requests left; on two connections they may come in another */
+  readonly number: number
   /** undefined while there is none, or if a lie took it over */
   reply?: Reply
 }
@@ -63,7 +65,8 @@ export class LyingProxy {
   async #pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { method = '', url: path = '', rawHeaders } = incoming
     const headers = pairs(rawHeaders).filter(([name]) => !['host', NUMBER_HEADER].includes(name.toLowerCase()))
-    const exchange: Exchange = { method, path, headers, body: new Uint8Array(await buffer(incoming)) }
+    const number = Number(incoming.headers[NUMBER_HEADER])
+    const exchange: Exchange = { method, path, headers, body: new Uint8Array(await buffer(incoming)), number }
     this.seen.push(exchange)
     const genuine = await this.#ask(exchange)
     const reply = this.lie ? this.lie(genuine, exchange, outgoing) : genuine
