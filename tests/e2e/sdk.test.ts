@@ -28,8 +28,14 @@ beforeAll(async () => {
   await writeFile(inFolder('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
   await runPirouette('build', '--data', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
   await runPirouette('build', '--data', inFolder('names.csv'), '--out', inFolder('names'))
-  const datasets = ['records', 'names'].flatMap(name => ['--dataset', `${name}=${inFolder(name)}`])
-  servers = [await startServerProcess(...datasets), await startServerProcess(...datasets)]
+  const start = (server: string) =>
+    startServerProcess(
+      ...['records', 'names'].flatMap(name => [
+        ...['--dataset', `${name}=${inFolder(name)}`],
+        ...['--store', `${name}=${inFolder(`${name} of ${server}`)}`],
+      ]),
+    )
+  servers = [await start('A'), await start('B')]
   proxies = [await LyingProxy.start(servers[0]!.url), await LyingProxy.start(servers[1]!.url)]
   site = await startPage(proxies.map(({ url }) => url))
 })
