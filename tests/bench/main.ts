@@ -33,12 +33,12 @@ export async function bench(args: string[]): Promise<number> {
     console.log(
       await runPirouette('build', '--data', file, '--record-bytes', `${options.recordBytes}`, '--out', dataset),
     )
-    const start = async () => {
-      const server = await startServerProcess('--dataset', dataset)
+    const start = async (name: string) => {
+      const server = await startServerProcess('--dataset', dataset, '--store', join(folder.path, name))
       closers.unshift(server.stop)
       return server.url
     }
-    const servers = [await start(), await start()] as [string, string]
+    const servers = [await start('A'), await start('B')] as [string, string]
     const site = await startPage(servers)
     closers.unshift(site.close)
     const browser = await launchBrowser('chromium')
@@ -139,7 +139,7 @@ async function writeDocument(table: string, options: Options, browserVersion: st
 serves it from two processes on loopback, and measures the SDK as an app ships it in a page of headless Chromium, ${repeats}
 times over: the offline phase from \`open()\` until it resolves, then ${lookups} lookups of random records after
 ${WARM_UP_LOOKUPS} that do not count, in turn of a map whose state is in memory and of one whose state is durable; then
-reopening the latter, from \`open()\` to its first vector without the round trip for the manifests.
+reopening the latter, from \`open()\` to its first vector without the round trips for manifests and fence.
 
 ${table}
 

@@ -3,6 +3,7 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
@@ -10,7 +11,7 @@ import * as lies from '../faults/lies.js'
 import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
-import { answers } from '../support/shapes.js'
+import { answers, claims } from '../support/shapes.js'
 import { complaintsOf, startPage } from '../support/web.js'
 
 const values = distinctRecords(1000, 12)
@@ -154,6 +155,11 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
       }
     }
     expect(new Set(seen.flat().map(({ method }) => method))).toEqual(new Set(['GET', 'POST'])) // no preflight
+    // Each hint is known to one server, whichever was drawn.
+    const hints = seen.map(all => new Set(claims(all).map(({ body }) => bytesToHex(body.subarray(24, 40)))))
+    const [atA, atB] = hints as [Set<string>, Set<string>]
+    expect(atA.size + atB.size).toBeGreaterThanOrEqual(5)
+    expect([...atA].filter(id => atB.has(id))).toEqual([])
   })
 
   test('nothing is complained about', async () => {
