@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
-import type { Operation } from './support/epochs.js'
+import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
 import {
   add,
@@ -20,7 +20,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, type Network, ok, on, problem } from './support/network.js'
+import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
@@ -466,4 +466,95 @@ describe('durable state', () => {
       await w.auditor.assertSound()
     },
   )
+})
+
+describe('a new generation', () => {
+  /** The same values in another layout, behind the epoch a database is at. */
+  function laidOutAnew({ newest }: Living, partitions: number): Database {
+    const manifest = {
+      databaseId: newest.manifest.databaseId,
+      generation: newest.manifest.generation + 1,
+      epoch: newest.manifest.epoch + 1,
+      previousManifest: core.blake3(newest.manifestBytes),
+    }
+    const values = newest.byIndex.map(value => value!)
+    return buildDatabase(core, { values, partitions, manifest })
+  }
+
+  test('the old hint answers while the new one is downloaded, and then the new one does', async () => {
+    const living = livingKeyless()
+    const { harness, map, events, network } = await opened(living)
+    const old = living.newest
+    const next = laidOutAnew(living, 3)
+    let letGo = () => {}
+    const held = new Promise<void>(resolve => {
+      letGo = resolve
+    })
+    for (const server of [A, B]) {
+      network.publish(server, next)
+      network.misbehave[server] = on('/v1/blobs/', async genuine => {
+        await held
+        return genuine
+      })
+    }
+    const syncing = map.sync()
+    await settle()
+    expect(events).toEqual([{ type: 'outdated', reason: 'generation' }])
+    for (const index of [0, 7, 7, 14]) expect(await harness.drive(map.at(index))).toEqual(old.byIndex[index])
+    expect(map.epoch).toBe(1)
+    letGo()
+    await harness.drive(syncing)
+    expect(events.slice(1)).toEqual([{ type: 'updated', generation: 2, epoch: 2 }])
+    await checkAll(harness, map, next)
+  })
+
+  test('once the old one is not answered any more, a lookup waits for the new hint', async () => {
+    const living = livingKeyless()
+    const { harness, map, network } = await opened(living)
+    const next = laidOutAnew(living, 3)
+    for (const server of [A, B]) network.publish(server, next)
+    const after = nextEpoch(core, next, [edit(3, 'three')])
+    for (const server of [A, B]) network.publish(server, after)
+    const calls = [map.at(3), map.at(4), map.sync()]
+    const [three, four] = await harness.drive(Promise.all(calls))
+    expect([three, four]).toEqual([utf8('three'), after.byIndex[4]])
+    await checkAll(harness, map, after)
+  })
+
+  test('stored state of the old one: the map opens with it at once, and moves over', async () => {
+    const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+    const network = sameOnBoth(first)
+    const w = new World({ network, database: first })
+    const life = w.life()
+    await w.drive((await life.open()).at(1))
+    life.kill()
+    const next = laidOutAnew(new Living(network, first), 20)
+    for (const server of [A, B]) network.publish(server, next)
+    const later = w.life()
+    const map = await later.open()
+    await w.checkValues(map)
+    await w.drive(map.sync())
+    expect(map.epoch).toBe(2)
+    await w.checkValues(map)
+    expect(later.events).toEqual([
+      { type: 'resumed', what: 'hint', pending: false },
+      { type: 'outdated', reason: 'generation' },
+      { type: 'updated', generation: 2, epoch: 2 },
+    ])
+    await w.auditor.assertSound()
+  })
+
+  test('closed while it is downloaded: nothing is left running', async () => {
+    const living = livingKeyless()
+    const { harness, map, network } = await opened(living)
+    for (const server of [A, B]) {
+      network.publish(server, laidOutAnew(living, 3))
+      network.misbehave[server] = hang('/v1/blobs/')
+    }
+    const syncing = harness.failure(map.sync())
+    await settle()
+    await harness.drive(map.close())
+    expect(await syncing).toMatchObject({ code: 'closed' })
+    expect(harness.clock.waiting).toBe(0)
+  })
 })
