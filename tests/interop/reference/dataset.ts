@@ -52,6 +52,7 @@ function dataset(
   const database = new Database(layout, records)
   const zero = new Uint8Array(32)
   const withoutId: Manifest = {
+    suite: 1,
     ...layout,
     ...shape,
     databaseId: new Uint8Array(16),
