@@ -23,6 +23,7 @@ import {
   isZero,
   type Manifest,
   partitionBytes,
+  proofsOf,
   type SignatureInfo,
   signedBytes,
   toHex,
@@ -479,8 +480,8 @@ export class LivingDatabase implements Epochs {
       manifestBytes,
       manifestHash: toHex(this.#core.blake3(manifestBytes)),
       isCores: 'newest',
-      answer(vectors) {
-        return this.isCores === 'newest' ? database.answer(vectors) : database.answerPrevious(vectors)
+      answer(...query) {
+        return this.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query)
       },
     }
   }
@@ -522,7 +523,7 @@ function reading<T>(storage: Storage, work: () => T): T {
 function allocate(core: Core, location: string, manifest: Manifest): DatabaseHandle {
   try {
     const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
-    const database = core.newDatabase(layout)
+    const database = core.newDatabase(layout, proofsOf(manifest)[0])
     layout.free()
     return database
   } catch (error) {
