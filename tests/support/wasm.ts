@@ -17,10 +17,10 @@ export function layoutHandle(core: Core, { records, recordBytes, partitions, par
 }
 
 /** `records`: N·ℓ bytes. */
-export function commitDatabase(core: Core, layout: Layout, records: Uint8Array): CommittedDatabase {
+export function commitDatabase(core: Core, layout: Layout, records: Uint8Array, proofs?: Proofs): CommittedDatabase {
   const padded = new Uint8Array(layout.partitions * partitionBytes(layout))
   padded.set(records)
-  const handle = core.newDatabase(layoutHandle(core, layout))
+  const handle = core.newDatabase(layoutHandle(core, layout), proofs)
   memory(core, handle.recordsPointer(), padded.length).set(padded)
   const each = (work: (q: number) => Uint8Array) => Array.from({ length: layout.partitions }, (_, q) => work(q))
   for (let q = 0; q < layout.partitions; q++) handle.commit(q)
@@ -58,6 +58,7 @@ export function tagsOf(client: ClientHandle): Uint8Array {
   return stored.slice(end - client.tagBytes, end)
 }
 
-function memory(core: Core, pointer: number, bytes: number): Uint8Array {
+/** A view of `bytes` bytes of the core's memory; any call that allocates may move it. */
+export function memory(core: Core, pointer: number, bytes: number): Uint8Array {
   return new Uint8Array(core.memory.buffer, pointer, bytes)
 }
