@@ -854,9 +854,10 @@ describe('several tabs on one store never condemn one another', () => {
         await world.checkValues(first, [1])
         let over = false
         const found = first.at(6).catch((error: { code: string }) => expect(error.code).toBe('network'))
-        found.then(() => {
+        const end = () => {
           over = true
-        })
+        }
+        found.then(end, end)
         for (let i = 0; i < moment; i++) await Promise.resolve()
         if (over) break
         one.freeze()
