@@ -275,6 +275,8 @@ export interface Costs {
 
 /** What a database will cost, computed before anything of it exists. */
 export interface Plan {
+  /** what it was made for, defaults included */
+  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions'>]-?: NonNullable<Workload[Name]> }
   /** (N, ℓ, Q, M) */
   readonly layout: {
     readonly records: number
@@ -293,7 +295,7 @@ export interface Plan {
 /** One instance of the WASM module, as a client needs it. */
 export interface ClientCore {
   readonly memory: { readonly buffer: ArrayBuffer }
-  /** costs and a recommendation; throws `layout` or `index` if there is no such database */
+  /** costs and a recommendation; throws `layout` if there can be no such database */
   plan(workload: Workload): Plan
   planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
   layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle

@@ -277,6 +277,8 @@ fn micros(bytes: u64, kbit: u64) -> u64 {
 /// A layout, its costs, and which kind of proof suits the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
+    /// what it was made for
+    pub workload: Workload,
     /// Q and M as [`Layout::plan`] decides them
     pub layout: Layout,
     /// with an opening proof beside every record
@@ -293,8 +295,7 @@ impl Plan {
     /// Plans a database for a workload.
     ///
     /// # Errors
-    /// [`Error::Layout`] if there is no such database, or a connection has no speed; [`Error::Index`] for a batch that
-    /// no request may carry.
+    /// [`Error::Layout`] if there is no such database, no request may carry such a batch, or a connection has no speed.
     pub fn new(workload: &Workload) -> Result<Self, Error> {
         if workload.value_bytes > MAX_RECORD_BYTES as u64 {
             return Err(Error::Layout(format!("a value has at most {MAX_RECORD_BYTES} bytes")));
@@ -305,35 +306,30 @@ impl Plan {
         let layout = Layout::plan(workload.records, workload.record_bytes(), workload.partitions)?;
         let most = layout.max_batch(layout.record_bytes() + Merkle::proof_bytes(&layout)) as u64;
         if !(1..=most).contains(&workload.batch) {
-            return Err(Error::Index { what: "queries in a batch, from 1,", bound: most + 1 });
+            return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
         }
         let [merkle, tags] = [Proofs::Merkle, Proofs::Tags].map(|proofs| Costs::new(&layout, workload, proofs));
         let (recommended, reason) = recommend(&merkle, &tags, workload.memory_bytes);
-        Ok(Plan { layout, merkle, tags, recommended, reason })
+        Ok(Plan { workload: *workload, layout, merkle, tags, recommended, reason })
     }
 }
 
 fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64) -> (Proofs, String) {
-    let [with_proofs, with_tags] = [merkle, tags].map(|costs| si(costs.day_bytes()));
-    let (held, target) = (si(tags.memory_bytes), si(memory_bytes));
-    if tags.memory_bytes > memory_bytes {
-        let reason = format!(
-            "With tags a client would hold {held}, more than its {target}. \
-             A day moves {with_proofs} with proofs and would move {with_tags} with tags."
-        );
-        (Proofs::Merkle, reason)
+    let moved = [merkle, tags].map(|costs| si(costs.day_bytes()));
+    let held = [merkle, tags].map(|costs| si(costs.memory_bytes));
+    let target = si(memory_bytes);
+    let without_tags = format!("A day moves {} with proofs and would move {} with tags", moved[0], moved[1]);
+    if merkle.memory_bytes > memory_bytes {
+        let too_much = format!("A client holds {} even without tags, more than its {target}.", held[0]);
+        (Proofs::Merkle, format!("{too_much} {without_tags}."))
+    } else if tags.memory_bytes > memory_bytes {
+        let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
+        (Proofs::Merkle, format!("{too_much} {without_tags}."))
     } else if tags.day_bytes() > merkle.day_bytes() {
-        let reason = format!(
-            "A day moves {with_proofs} with proofs and would move {with_tags} with tags, \
-             whose updates carry whole records."
-        );
-        (Proofs::Merkle, reason)
+        (Proofs::Merkle, format!("{without_tags}, for which changes carry whole records."))
     } else {
-        let reason = format!(
-            "A day moves {with_tags} with tags and would move {with_proofs} with proofs. \
-             With tags a client holds {held}, within its {target}."
-        );
-        (Proofs::Tags, reason)
+        let fits = format!("With tags a client holds {}, within its {target}.", held[1]);
+        (Proofs::Tags, format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0]))
     }
 }
 

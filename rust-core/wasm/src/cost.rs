@@ -3,6 +3,7 @@
 use js_sys::{Object, Reflect};
 use pirouette_core::cost::{Costs, Plan, Workload};
 use pirouette_core::error::Error;
+use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
 use crate::{Outcome, thrown};
@@ -10,20 +11,15 @@ use crate::{Outcome, thrown};
 /// Plans a database for a workload.
 ///
 /// # Errors
-/// `layout`, also for a property that is no whole number; `index`.
+/// `layout`, also for a property that is no whole number.
 #[wasm_bindgen]
 pub fn plan(workload: &JsValue) -> Outcome<Object> {
     let plan = read(workload).and_then(|workload| Plan::new(&workload)).map_err(thrown)?;
-    let layout = [
-        ("records", plan.layout.records()),
-        ("recordBytes", plan.layout.record_bytes()),
-        ("partitions", plan.layout.partitions()),
-        ("partitionRecords", plan.layout.partition_records()),
-    ];
     let out = Object::new();
-    set(&out, "layout", object(layout.map(|(name, number)| (name, number as u64))));
-    set(&out, "merkle", costs(&plan.merkle));
-    set(&out, "tags", costs(&plan.tags));
+    set(&out, "workload", workload_object(&plan.workload));
+    set(&out, "layout", layout_object(&plan.layout));
+    set(&out, "merkle", costs_object(&plan.merkle));
+    set(&out, "tags", costs_object(&plan.tags));
     set(&out, "recommended", plan.recommended.name());
     set(&out, "reason", plan.reason);
     Ok(out)
@@ -58,7 +54,33 @@ fn read(workload: &JsValue) -> Result<Workload, Error> {
 
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-fn costs(costs: &Costs) -> Object {
+fn workload_object(workload: &Workload) -> Object {
+    let out = object([
+        ("records", workload.records),
+        ("valueBytes", workload.value_bytes),
+        ("batch", workload.batch),
+        ("lookupsPerDay", workload.lookups_per_day),
+        ("changesPerDay", workload.changes_per_day),
+        ("memoryBytes", workload.memory_bytes),
+        ("uplinkKbit", workload.uplink_kbit),
+        ("downlinkKbit", workload.downlink_kbit),
+    ]);
+    set(&out, "keyed", workload.keyed);
+    set(&out, "variable", workload.variable);
+    out
+}
+
+fn layout_object(layout: &Layout) -> Object {
+    let numbers = [
+        ("records", layout.records()),
+        ("recordBytes", layout.record_bytes()),
+        ("partitions", layout.partitions()),
+        ("partitionRecords", layout.partition_records()),
+    ];
+    object(numbers.map(|(name, number)| (name, number as u64)))
+}
+
+fn costs_object(costs: &Costs) -> Object {
     object([
         ("entryBytes", costs.entry_bytes),
         ("hintBytes", costs.hint_bytes),
