@@ -261,7 +261,7 @@ export interface Costs {
   readonly pendingBytes: number
   /** what a lookup adds to the journal, unsealed */
   readonly effectBytes: number
-  /** most that lookups make of a journal */
+  /** most that lookups make of a journal, if there are pauses between them: a checkpoint waits for one, half a second */
   readonly journalBytes: number
   /** what a server keeps to open commitments */
   readonly treeBytes: number

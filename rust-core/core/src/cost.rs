@@ -163,7 +163,7 @@ pub struct Costs {
     pub pending_bytes: u64,
     /// what a lookup adds to the journal
     pub effect_bytes: u64,
-    /// most that lookups make of a journal
+    /// most that lookups make of a journal, if there are pauses between them: a checkpoint waits for one
     pub journal_bytes: u64,
     /// what a server keeps to open commitments
     pub tree_bytes: u64,

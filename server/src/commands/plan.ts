@@ -68,7 +68,7 @@ function describePlan(plan: Plan): string {
     ['while downloading, more', costs => bytes(costs.downloadMemoryBytes)],
     'Client, on disk',
     ['checkpoint', costs => bytes(costs.checkpointBytes)],
-    ['journal, at most', costs => bytes(costs.journalBytes)],
+    ['journal, up to', costs => bytes(costs.journalBytes)],
     'Offline phase, once',
     ['manifests', costs => bytes(2 * costs.manifestBytes)],
     ...directory,
