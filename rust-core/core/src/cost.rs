@@ -341,6 +341,33 @@ fn si(bytes: u64) -> String {
         1_000_000..1_000_000_000 => ("MB", 1_000_000),
         _ => ("GB", 1_000_000_000),
     };
-    let tenths = bytes.saturating_add(scale / 20) / (scale / 10);
-    if tenths < 1000 { format!("{}.{} {unit}", tenths / 10, tenths % 10) } else { format!("{} {unit}", tenths / 10) }
+    let rounded = |unit: u64| bytes.saturating_add(unit / 2) / unit;
+    match rounded(scale / 10) {
+        tenths @ 0..1000 => format!("{}.{} {unit}", tenths / 10, tenths % 10),
+        _ => format!("{} {unit}", rounded(scale)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_with_two_or_three_digits() {
+        for (bytes, written) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (1_049, "1.0 kB"),
+            (1_050, "1.1 kB"),
+            (99_949, "99.9 kB"),
+            (99_950, "100 kB"),
+            (362_500, "363 kB"),
+            (64_000_000, "64.0 MB"),
+            (5_766_000_000, "5.8 GB"),
+            (u64::MAX, "18446744073 GB"),
+        ] {
+            assert_eq!(si(bytes), written);
+        }
+    }
 }
