@@ -46,7 +46,12 @@ test('a table has both kinds of proof side by side and ends with a recommendatio
 test('keys, changes and batches have rows of their own', async () => {
   const plain = (await plan(...small)).stdout
   const { stdout } = await plan(...small, '--keyed', '--changes-per-day', '5', '--batch', '8', '--lookups-per-day', '1')
-  for (const shown of [/^1000 keyed records of 46 bytes/, /key directory/, /\n {2}fence +88 B/, /\n {2}of it changes/]) {
+  for (const shown of [
+    /^1000 keyed records of 46 bytes/,
+    /key directory/,
+    /\n {2}fence +88 B/,
+    /\n {2}of it changes/,
+  ]) {
     expect(stdout).toMatch(shown)
     expect(plain).not.toMatch(shown)
   }
