@@ -5,7 +5,7 @@
 import type { PirouetteMap } from '@pirouette/client'
 import { type Environment, MemoryStore, openWith, platformEnvironment } from '@pirouette/client/environment'
 import { decodeManifest, encodeQuery, type Manifest, vectorBytes } from '@pirouette/protocol'
-import { type Costs, loadCore, type ProofKind, type Workload } from '@pirouette/wasm'
+import { type Costs, loadCore, type Proofs, type Workload } from '@pirouette/wasm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
@@ -142,7 +142,7 @@ async function openMeasured(data: Data): Promise<Client> {
 }
 
 const core = await loadCore()
-const kinds: readonly ProofKind[] = ['merkle']
+const kinds: readonly Proofs[] = ['merkle']
 
 describe.each(kinds)('%s', kind => {
   const costsOf = (workload: Workload): Costs => core.plan(workload)[kind]

@@ -1,13 +1,13 @@
 // What a database of one's own would cost, as one types its size. The formulas are the core's (docs/costs.md), the same
 // that `pirouette plan` prints.
 
-import { type Costs, loadCore, type Plan, type ProofKind } from '@pirouette/wasm'
+import { type Costs, loadCore, type Plan, type Proofs } from '@pirouette/wasm'
 import { bytes, count, element, find, milliseconds } from './format.js'
 
-const KINDS: readonly ProofKind[] = ['merkle', 'tags']
+const KINDS: readonly Proofs[] = ['merkle', 'tags']
 
 /** A label, and what stands beside it for each kind of proof. */
-type Row = readonly [label: string, cell: (costs: Costs, kind: ProofKind) => string]
+type Row = readonly [label: string, cell: (costs: Costs, kind: Proofs) => string]
 
 const rows: readonly Row[] = [
   ['Download, once', costs => bytes(costs.offlineBytes)],

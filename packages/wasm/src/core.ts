@@ -186,7 +186,7 @@ export interface DatabaseHandle {
 }
 
 /** How a client checks answers: by an opening proof beside every record, or by a tag of every record, which it keeps. */
-export type ProofKind = 'merkle' | 'tags'
+export type Proofs = 'merkle' | 'tags'
 
 /** What a plan is made for. A lookup is one request to each server, with `batch` queries in it. Whole numbers. */
 export interface Workload {
@@ -269,7 +269,7 @@ export interface Costs {
   readonly contentBytes: number
   /** a server's memory: database, trees, content hashes, directory */
   readonly serverBytes: number
-  /** leaves and nodes a server hashes for its commitments, once */
+  /** leaves and nodes a server hashes for its commitments, once; none if it offers tags alone */
   readonly digestHashes: number
 }
 
@@ -287,7 +287,7 @@ export interface Plan {
   readonly merkle: Costs
   readonly tags: Costs
   /** tags, if the client has the memory and they do not move more bytes a day */
-  readonly recommended: ProofKind
+  readonly recommended: Proofs
   /** why, in a sentence */
   readonly reason: string
 }

@@ -14,8 +14,9 @@ use crate::layout::{Layout, MAX_RECORD_BYTES};
 /// Client memory that a plan may use unless it is told another: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 
-/// Bytes of one client-held tag.
-pub const TAG_BYTES: u64 = 8;
+// docs/protocol.md, client-held tags: one a record, and the key they are made under.
+const TAG_BYTES: u64 = 8;
+const TAG_KEY_BYTES: u64 = 16;
 
 // docs/protocol.md: what the wire puts around records, proofs and offsets.
 const SERVERS: u64 = 2;
@@ -43,7 +44,7 @@ const HINTS_A_JOURNAL: u64 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proofs {
     /// by an opening proof beside every record
-    Merkle,
+    Openings,
     /// by a tag of every record, which the client keeps
     Tags,
 }
@@ -53,7 +54,7 @@ impl Proofs {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Proofs::Merkle => Merkle::NAME,
+            Proofs::Openings => Merkle::NAME,
             Proofs::Tags => "tags",
         }
     }
@@ -171,7 +172,7 @@ pub struct Costs {
     pub content_bytes: u64,
     /// a server's memory: database, trees, content hashes, directory
     pub server_bytes: u64,
-    /// leaves and nodes a server hashes for its commitments, once
+    /// leaves and nodes a server hashes for its commitments, once; none if it offers tags alone
     pub digest_hashes: u64,
 }
 
@@ -188,18 +189,24 @@ impl Costs {
         let depth = u64::from(layout.depth());
 
         let entries = SERVERS * partitions;
-        let (entry_bytes, tag_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
-            Proofs::Merkle => (
+        let (entry_bytes, tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
+            Proofs::Openings => (
                 record_bytes + proof_bytes,
+                0,
                 0,
                 partitions * auxiliary_bytes,
                 batch * entries * (depth + 1),
                 UPDATE_ENTRY_HEAD_BYTES + record_bytes,
             ),
             // The recovered record of each query is checked as well.
-            Proofs::Tags => {
-                (record_bytes, TAG_BYTES * slots, 0, batch * (entries + 1), UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes)
-            }
+            Proofs::Tags => (
+                record_bytes,
+                TAG_BYTES * slots,
+                TAG_KEY_BYTES,
+                0,
+                batch * (entries + 1),
+                UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,
+            ),
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;
@@ -252,6 +259,7 @@ impl Costs {
                 + BINDING_BYTES
                 + permutation_bytes
                 + partition_bytes
+                + tag_key_bytes
                 + tag_bytes,
             pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions),
             effect_bytes,
@@ -259,7 +267,7 @@ impl Costs {
             tree_bytes,
             content_bytes,
             server_bytes: database_bytes + tree_bytes + content_bytes + directory_bytes,
-            digest_hashes: partitions * auxiliary_bytes / CELL_BYTES as u64,
+            digest_hashes: tree_bytes / CELL_BYTES as u64,
         }
     }
 
@@ -308,7 +316,7 @@ impl Plan {
         if !(1..=most).contains(&workload.batch) {
             return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
         }
-        let [merkle, tags] = [Proofs::Merkle, Proofs::Tags].map(|proofs| Costs::new(&layout, workload, proofs));
+        let [merkle, tags] = [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, workload, proofs));
         let (recommended, reason) = recommend(&merkle, &tags, workload.memory_bytes);
         Ok(Plan { workload: *workload, layout, merkle, tags, recommended, reason })
     }
@@ -321,12 +329,12 @@ fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64) -> (Proofs, String
     let without_tags = format!("A day moves {} with proofs and would move {} with tags", moved[0], moved[1]);
     if merkle.memory_bytes > memory_bytes {
         let too_much = format!("A client holds {} even without tags, more than its {target}.", held[0]);
-        (Proofs::Merkle, format!("{too_much} {without_tags}."))
+        (Proofs::Openings, format!("{too_much} {without_tags}."))
     } else if tags.memory_bytes > memory_bytes {
         let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
-        (Proofs::Merkle, format!("{too_much} {without_tags}."))
+        (Proofs::Openings, format!("{too_much} {without_tags}."))
     } else if tags.day_bytes() > merkle.day_bytes() {
-        (Proofs::Merkle, format!("{without_tags}, for which changes carry whole records."))
+        (Proofs::Openings, format!("{without_tags}, for which changes carry whole records."))
     } else {
         let fits = format!("With tags a client holds {}, within its {target}.", held[1]);
         (Proofs::Tags, format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0]))

@@ -93,6 +93,7 @@ fn the_million_small_records_cost_what_the_architecture_says() {
     assert_eq!((lookup(&merkle), lookup(&tags)), (17_632, 1248)); // ≤ 18 KiB and ≤ 1.3 KiB
     assert_eq!((merkle.lookup_hashes, tags.lookup_hashes), (2 * 16 * 17, 2 * 16 + 1));
     assert_eq!((merkle.tree_bytes, tags.tree_bytes), (16 * 32 * ((2 << 16) - 1), 0));
+    assert_eq!(tags.checkpoint_bytes - merkle.checkpoint_bytes, 16 + (8 << 20));
     assert_eq!(recommended, Proofs::Tags);
 }
 
@@ -102,12 +103,12 @@ fn tags_are_recommended_where_they_fit_and_move_less() {
     let held = Plan::new(&base).unwrap().tags.memory_bytes;
     let recommended = |workload: Workload| Plan::new(&workload).unwrap().recommended;
     assert_eq!(recommended(Workload { memory_bytes: held, ..base }), Proofs::Tags);
-    assert_eq!(recommended(Workload { memory_bytes: held - 1, ..base }), Proofs::Merkle);
-    assert_eq!(recommended(Workload { memory_bytes: 0, ..base }), Proofs::Merkle);
+    assert_eq!(recommended(Workload { memory_bytes: held - 1, ..base }), Proofs::Openings);
+    assert_eq!(recommended(Workload { memory_bytes: 0, ..base }), Proofs::Openings);
     // Every change costs a whole record more with tags.
     assert_eq!(recommended(Workload { changes_per_day: 10_000, ..base }), Proofs::Tags);
-    assert_eq!(recommended(Workload { changes_per_day: 11_000, ..base }), Proofs::Merkle);
-    assert_eq!(recommended(Workload { lookups_per_day: 0, changes_per_day: 1, ..base }), Proofs::Merkle);
+    assert_eq!(recommended(Workload { changes_per_day: 11_000, ..base }), Proofs::Openings);
+    assert_eq!(recommended(Workload { lookups_per_day: 0, changes_per_day: 1, ..base }), Proofs::Openings);
 }
 
 #[test]

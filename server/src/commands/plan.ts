@@ -1,6 +1,6 @@
 // `pirouette plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
-import { type CoreError, type Costs, loadCore, type Plan, type ProofKind, type Workload } from '@pirouette/wasm'
+import { type CoreError, type Costs, loadCore, type Plan, type Proofs, type Workload } from '@pirouette/wasm'
 import { BuildError } from '../dataset/errors.js'
 
 /** The options of `plan` as commander gives them. */
@@ -51,7 +51,7 @@ export async function plan({ partitions = [], ...options }: PlanArguments): Prom
 const WASM_BYTES = 2 ** 32
 
 /** A heading, or a label and what stands beside it for each kind of proof. */
-type Row = string | readonly [label: string, cell: (costs: Costs, kind: ProofKind) => string]
+type Row = string | readonly [label: string, cell: (costs: Costs, kind: Proofs) => string]
 
 function describePlan(plan: Plan): string {
   const { keyed, batch, lookupsPerDay, changesPerDay } = plan.workload
