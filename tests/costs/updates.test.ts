@@ -67,12 +67,18 @@ const cases: Record<string, { data: Data; workload: Workload; operations: readon
 const core = await loadCore()
 
 test.each(Object.entries(cases))('%s', async (_, { data, workload, operations }) => {
-  const { merkle } = core.plan({ ...workload, changesPerDay: operations.length })
+  const plan = core.plan({ ...workload, changesPerDay: operations.length })
   const [a, b] = [await changedServer(data, operations), await changedServer(data, operations)]
   const manifests = [await a.get('/v1/manifests?since=1'), await b.get('/v1/manifests?since=1')] as const
-  const list = await a.get(`/v1/blobs/${toHex(decodeManifest(manifests[0]).updateListHash)}`)
-  expect(list.length).toBe(merkle.updateListBytes)
-  expect(list.length + manifests[0].length + manifests[1].length).toBe(merkle.updateBytes)
+  const { updateListHash, updateRecordsHash } = decodeManifest(manifests[0])
+  for (const [costs, hash] of [
+    [plan.merkle, updateListHash],
+    [plan.tags, updateRecordsHash],
+  ] as const) {
+    const list = await a.get(`/v1/blobs/${toHex(hash)}`)
+    expect(list.length).toBe(costs.updateListBytes)
+    expect(list.length + manifests[0].length + manifests[1].length).toBe(costs.updateBytes)
+  }
 })
 
 test('a database that changes has a fence, and one that does not has none of this', () => {

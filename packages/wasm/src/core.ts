@@ -211,9 +211,6 @@ export interface DatabaseHandle {
   free(): void
 }
 
-/** How a client checks answers: by an opening proof beside every record, or by a tag of every record, which it keeps. */
-export type Proofs = 'merkle' | 'tags'
-
 /** What a plan is made for. A lookup is one request to each server, with `batch` queries in it. Whole numbers. */
 export interface Workload {
   /** N */

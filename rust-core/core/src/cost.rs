@@ -3,7 +3,8 @@
 //!
 //! Bytes are bodies and buffers: no HTTP, no TLS, no WebAssembly module. Traffic is that of both servers together.
 
-use crate::commitment::{CELL_BYTES, Merkle, VectorCommitment};
+use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
+use crate::commitment::{CELL_BYTES, Merkle, Proofs, VectorCommitment};
 use crate::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::directory;
 use crate::error::Error;
@@ -13,10 +14,6 @@ use crate::layout::{Layout, MAX_RECORD_BYTES};
 
 /// Client memory that a plan may use unless it is told another: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
-
-// docs/protocol.md, client-held tags: one a record, and the key they are made under.
-const TAG_BYTES: u64 = 8;
-const TAG_KEY_BYTES: u64 = 16;
 
 // docs/protocol.md: what the wire puts around records, proofs and offsets.
 const SERVERS: u64 = 2;
@@ -39,26 +36,6 @@ const COUNT_BYTES: u64 = 4;
 /// (packages/client/src/checkpoints.ts).
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
 const HINTS_A_JOURNAL: u64 = 8;
-
-/// How a client checks the entries of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proofs {
-    /// by an opening proof beside every record
-    Openings,
-    /// by a tag of every record, which the client keeps
-    Tags,
-}
-
-impl Proofs {
-    /// Its name in `/v1/info`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Proofs::Openings => Merkle::NAME,
-            Proofs::Tags => "tags",
-        }
-    }
-}
 
 /// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,14 +161,13 @@ impl Costs {
         let [partition_bytes, database_bytes] =
             [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
         let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
-        let [proof_bytes, auxiliary_bytes] =
-            [Merkle::proof_bytes(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
+        let [entry_bytes, auxiliary_bytes] =
+            [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
         let depth = u64::from(layout.depth());
 
         let entries = SERVERS * partitions;
-        let (entry_bytes, tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
+        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
             Proofs::Openings => (
-                record_bytes + proof_bytes,
                 0,
                 0,
                 partitions * auxiliary_bytes,
@@ -200,9 +176,8 @@ impl Costs {
             ),
             // The recovered record of each query is checked as well.
             Proofs::Tags => (
-                record_bytes,
-                TAG_BYTES * slots,
-                TAG_KEY_BYTES,
+                TAG_BYTES as u64 * slots,
+                TAG_KEY_BYTES as u64,
                 0,
                 batch * (entries + 1),
                 UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,
@@ -312,7 +287,7 @@ impl Plan {
             return Err(Error::Layout("a connection has at least 1 kbit/s each way".into()));
         }
         let layout = Layout::plan(workload.records, workload.record_bytes(), workload.partitions)?;
-        let most = layout.max_batch(layout.record_bytes() + Merkle::proof_bytes(&layout)) as u64;
+        let most = layout.max_batch(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
         if !(1..=most).contains(&workload.batch) {
             return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
         }

@@ -5,8 +5,8 @@ mod common;
 
 use common::{database, hint_from};
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
-use pirouette_core::cost::{Costs, Plan, Proofs, Workload};
+use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::cost::{Costs, Plan, Workload};
 use pirouette_core::epoch::{self, Operation};
 use pirouette_core::error::Error;
 use pirouette_core::hint::Hint;
@@ -14,11 +14,20 @@ use pirouette_core::query::{Role, query};
 use pirouette_core::random::ChaCha;
 use pirouette_core::recon::{recon, verify};
 
+const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
+
+fn costs(plan: &Plan, proofs: Proofs) -> &Costs {
+    match proofs {
+        Proofs::Openings => &plan.merkle,
+        Proofs::Tags => &plan.tags,
+    }
+}
+
 /// A database as planned, and its hint.
-fn made(plan: &Plan) -> (Database<Merkle>, Hint) {
+fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
     let content: Vec<u8> = (0..plan.layout.records() * plan.layout.record_bytes()).map(|i| (i % 251) as u8).collect();
     let mut database = database::<Merkle>(plan.layout, &content);
-    let hint = hint_from(&mut database, &mut ChaCha::new(&[1; 32], 0));
+    let hint = hint_from(&mut database, proofs, &mut ChaCha::new(&[1; 32], 0));
     (database, hint)
 }
 
@@ -31,18 +40,23 @@ const WORKLOADS: [(u64, u64, Option<u64>, u64); 6] = [
     (70_000, 1, Some(500), 64),
 ];
 
-fn plan((records, value_bytes, partitions, batch): (u64, u64, Option<u64>, u64), changes_per_day: u64) -> Plan {
-    Plan::new(&Workload { partitions, batch, changes_per_day, ..Workload::new(records, value_bytes) }).unwrap()
+/// Every workload as planned, with each kind of proof.
+fn plans(changes: impl Fn(u64) -> u64) -> impl Iterator<Item = (Plan, Proofs)> {
+    let planned = WORKLOADS.map(|(records, value_bytes, partitions, batch)| {
+        let changes_per_day = changes(records);
+        Plan::new(&Workload { partitions, batch, changes_per_day, ..Workload::new(records, value_bytes) }).unwrap()
+    });
+    planned.into_iter().flat_map(|plan| KINDS.map(|proofs| (plan.clone(), proofs)))
 }
 
 #[test]
 fn hints_and_their_stored_forms_are_as_long_as_planned() {
-    for workload in WORKLOADS {
-        let plan = plan(workload, 0);
-        let costs = &plan.merkle;
-        let (_, hint) = made(&plan);
+    for (plan, proofs) in plans(|_| 0) {
+        let costs = costs(&plan, proofs);
+        let (_, hint) = made(&plan, proofs);
         assert_eq!(hint.parity_bytes() as u64, costs.hint_bytes);
         assert_eq!(hint.permutation_bytes() as u64, costs.permutation_bytes);
+        assert_eq!(hint.tag_bytes() as u64, costs.tag_bytes);
         assert_eq!(hint.encode(&[0; 32]).unwrap().len() as u64, costs.checkpoint_bytes);
     }
 }
@@ -50,17 +64,16 @@ fn hints_and_their_stored_forms_are_as_long_as_planned() {
 #[test]
 fn batches_and_their_stored_forms_are_as_long_as_planned() {
     const HEADER_BYTES: usize = 40;
-    for workload in WORKLOADS {
-        let plan = plan(workload, 0);
-        let costs = &plan.merkle;
-        let (database, mut hint) = made(&plan);
-        let indices = vec![0; workload.3 as usize];
+    for (plan, proofs) in plans(|_| 0) {
+        let costs = costs(&plan, proofs);
+        let (database, mut hint) = made(&plan, proofs);
+        let indices = vec![0; plan.workload.batch as usize];
         let mut pending = query(&mut hint, &indices, &mut ChaCha::new(&[2; 32], 0)).unwrap();
         assert_eq!(pending.encode(&plan.layout).len() as u64, costs.pending_bytes);
         let (mut up, mut down) = (0, 0);
         for role in [Role::Retrieve, Role::Refresh] {
             let vectors = pending.vectors(role);
-            let answer = database.answer(&vectors).unwrap();
+            let answer = database.answer(&vectors, proofs).unwrap();
             assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap());
             up += HEADER_BYTES + vectors.len();
             down += HEADER_BYTES + answer.len();
@@ -73,14 +86,17 @@ fn batches_and_their_stored_forms_are_as_long_as_planned() {
 
 #[test]
 fn update_lists_are_as_long_as_planned() {
-    for workload in WORKLOADS {
-        let changes = workload.0.min(20);
-        let plan = plan(workload, changes);
-        let (mut database, _) = made(&plan);
+    for (plan, proofs) in plans(|records| records.min(20)) {
+        let (mut database, _) = made(&plan, proofs);
         let record = vec![0xff; plan.layout.record_bytes()]; // no byte of the contents
-        let edits: Vec<_> = (0..changes as u32).map(|index| Operation::EditIndex(index, &record)).collect();
+        let edits: Vec<_> =
+            (0..plan.workload.changes_per_day as u32).map(|index| Operation::EditIndex(index, &record)).collect();
         let epoch = epoch::apply(&mut database, None, &edits).unwrap_or_else(|_| unreachable!());
-        assert_eq!(epoch.list.bytes().len() as u64, plan.merkle.update_list_bytes);
+        let list = match proofs {
+            Proofs::Openings => &epoch.list,
+            Proofs::Tags => &epoch.records,
+        };
+        assert_eq!(list.bytes().len() as u64, costs(&plan, proofs).update_list_bytes);
     }
 }
 

@@ -6,7 +6,7 @@ use pirouette_core::error::Error;
 use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
-use crate::{Outcome, thrown};
+use crate::{Outcome, name_of, thrown};
 
 /// Plans a database for a workload.
 ///
@@ -20,7 +20,7 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     set(&out, "layout", layout_object(&plan.layout));
     set(&out, "merkle", costs_object(&plan.merkle));
     set(&out, "tags", costs_object(&plan.tags));
-    set(&out, "recommended", plan.recommended.name());
+    set(&out, "recommended", name_of(plan.recommended));
     set(&out, "reason", plan.reason);
     Ok(out)
 }
