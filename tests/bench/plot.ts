@@ -235,14 +235,14 @@ const UNITS: Record<Unit, readonly (readonly [number, string])[]> = {
 }
 
 /** `5 ms`, in powers of 1000 */
-function format(value: number, unit: Unit): string {
+export function format(value: number, unit: Unit): string {
   // A little below, because 1e-3 may come out as 0.00099….
   const [each, name] = UNITS[unit].find(([each]) => value >= each * 0.999) ?? UNITS[unit].at(-1)!
   return `${Number((value / each).toPrecision(3))}${name}`
 }
 
 /** `2²⁰` for powers of two, `3 M` for others */
-function power(x: number): string {
+export function power(x: number): string {
   const exponent = Math.log2(x)
   if (!Number.isInteger(exponent) || exponent < 4) return format(x, 'count')
   return `2${[...`${exponent}`].map(digit => '⁰¹²³⁴⁵⁶⁷⁸⁹'[Number(digit)]).join('')}`
