@@ -69,7 +69,9 @@ export class FixedEpochs implements Epochs {
   }
 
   since(epoch: number): Uint8Array | undefined {
-    return epoch === this.newest.manifest.epoch ? new Uint8Array() : undefined
+    const { manifest, manifestBytes } = this.newest
+    if (epoch === manifest.epoch - 1) return manifestBytes
+    return epoch === manifest.epoch ? new Uint8Array() : undefined
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {

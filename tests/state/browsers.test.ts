@@ -74,7 +74,8 @@ describe.each(['chromium', 'firefox'] as const)('a private window of %s', name =
     expect(await lookUp(page, [8, 9])).toEqual([8, 9].map(recordAt))
     await page.reload()
     const resumed = await openMap(page, stage.servers, 'preferred')
-    expect(resumed).toEqual(storage === 'memory' ? events : ['resumed hint false'])
+    // With the batch of the last lookup pending, or not: an answer does not wait until its effect is stored.
+    expect(resumed).toEqual(storage === 'memory' ? events : [expect.stringMatching(/^resumed hint (true|false)$/)])
     expect(await lookUp(page, [9, 10])).toEqual([9, 10].map(recordAt))
   })
 

@@ -3,7 +3,7 @@
 import { IndexedDbStore, openIndexedDbStore } from '../../packages/client/src/store/indexeddb.js'
 import type { DurableStore, StateStore } from '../../packages/client/src/store/store.js'
 import { type Bench, conformance, type Setup } from '../../packages/client/test/store/conformance.js'
-import { expectEqual, expectRejection } from '../../packages/client/test/store/expect.js'
+import { expectEqual, expectRejection, outcome } from '../../packages/client/test/store/expect.js'
 import { bytes, epochOf, observe, recordOf } from '../../packages/client/test/store/fixtures.js'
 import { format1 } from '../../packages/client/test/store/format-1.js'
 import { format2 } from '../../packages/client/test/store/format-2.js'
@@ -322,14 +322,16 @@ const specials: Record<string, () => Promise<void>> = {
     }
     await replaced(IDBDatabase.prototype, 'transaction', { value: spy }, async () => {
       const { store } = await openIndexedDbStore(newPair())
+      const extended = bytes('extended', 55)
       const calls: Record<string, () => Promise<unknown>> = {
         begin: () => store.begin(A, PARTIAL, DIRECTORY, undefined),
         putPartial: () => store.putPartial(A.hintId, 0, PARTIAL),
         updatePartial: () => store.updatePartial(A.hintId, 0, { partial: PARTIAL, ...epochOf(1, 2) }),
         complete: () => store.complete(A.hintId, 1, CHECKPOINT),
         putPending: () => store.putPending(A.hintId, 0, bytes('pending', 50)),
-        commit: () => store.commit(A.hintId, 0, bytes('effect', 20)),
-        advance: () => store.advance(A.hintId, 1, { ...epochOf(1, 3), entry: bytes('update', 25), pending: undefined }),
+        advance: () => store.advance(A.hintId, 0, { ...epochOf(1, 3), entry: bytes('update', 25), pending: extended }),
+        'putPending of the same bytes': () => store.putPending(A.hintId, 1, extended),
+        commit: () => store.commit(A.hintId, 1, bytes('effect', 20)),
         putCheckpoint: () => store.putCheckpoint(A.hintId, 2, { checkpoint: CHECKPOINT, ...epochOf(1, 3) }),
         condemn: () => store.condemn(A.hintId, undefined),
       }
@@ -346,13 +348,60 @@ const specials: Record<string, () => Promise<void>> = {
         updatePartial: relaxed,
         complete: strict,
         putPending: strict,
-        commit: relaxed,
         advance: relaxed,
+        // The first try, sealed afresh, is refused; the second writes what is there already, and flushes it.
+        'putPending of the same bytes': ['strict', 'strict'],
+        commit: relaxed,
         putCheckpoint: relaxed,
         condemn: strict,
       })
       await store.close()
     })
+  },
+
+  async 'a write that fails at any of its requests has changed nothing'() {
+    const { put, delete: remove } = IDBObjectStore.prototype
+    /** Lets so many requests pass; resolves to whether `call` needed no more. */
+    const afterRequests = async (count: number, call: () => Promise<unknown>): Promise<boolean> => {
+      let left = count
+      const counted = <P extends unknown[], R>(method: (...parameters: P) => R) =>
+        function (this: IDBObjectStore, ...parameters: P): R {
+          if (left-- <= 0) throw new DOMException('no space left', 'QuotaExceededError')
+          return method.apply(this, parameters)
+        }
+      return await replaced(IDBObjectStore.prototype, 'put', { value: counted(put) }, () =>
+        replaced(IDBObjectStore.prototype, 'delete', { value: counted(remove) }, async () => {
+          const found = await outcome(call())
+          if (found !== 'fine') expectEqual(found, 'StoreFullError')
+          return found === 'fine'
+        }),
+      )
+    }
+    const [pending, extended] = [bytes('pending', 50), bytes('extended', 55)]
+    const steps: ((store: StateStore) => Promise<unknown>)[] = [
+      store => store.begin(A, PARTIAL, DIRECTORY, undefined),
+      store => store.updatePartial(A.hintId, 0, { partial: bytes('updated', 45), ...epochOf(1, 2) }),
+      store => store.complete(A.hintId, 1, CHECKPOINT),
+      store => store.putPending(A.hintId, 0, pending),
+      store => store.advance(A.hintId, 0, { ...epochOf(1, 3), entry: bytes('update', 25), pending: extended }),
+      store => store.putCheckpoint(A.hintId, 1, { checkpoint: bytes('at 1', 60), ...epochOf(1, 3) }),
+      store => store.commit(A.hintId, 1, bytes('effect', 20)),
+      store => store.condemn(A.hintId, undefined),
+    ]
+    const needed: number[] = []
+    const { store } = await openIndexedDbStore(newPair())
+    for (const step of steps) {
+      const before = await observe(store)
+      for (let requests = 0; ; requests++) {
+        if (await afterRequests(requests, () => step(store))) {
+          needed.push(requests)
+          break
+        }
+        expectEqual(await observe(store), before, `after ${requests} requests of ${step}`)
+      }
+    }
+    expectEqual(needed, [6, 3, 4, 1, 2, 8, 2, 4], 'requests each takes')
+    await store.close()
   },
 
   async 'a server set that has changed: what is stored for the old one goes, unless it is condemned'() {

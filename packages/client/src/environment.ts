@@ -7,6 +7,7 @@ import { type Locks, platformLocks } from './locks.js'
 import { confirmed, type OpenDurableStore, type OpenedStore, type OpenStore } from './storage.js'
 import { openIndexedDbStore } from './store/indexeddb.js'
 import { MemoryStore } from './store/memory.js'
+import { platformTabs, type Tabs } from './tabs.js'
 
 export interface Clock {
   /** milliseconds; only differences are used */
@@ -29,6 +30,8 @@ export interface Environment {
   readonly openStore: OpenStore
   /** one tab at a time */
   readonly locks: Locks
+  /** one tab for all */
+  readonly tabs: Tabs
   readonly loadCore: () => Promise<Core>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
   readonly pause: () => Promise<void>
@@ -37,7 +40,7 @@ export interface Environment {
 /** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
 export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
   const openStore = store === undefined ? platformStore : appStore(store)
-  return { clock: platformClock, fetch, random, openStore, locks: platformLocks, loadCore, pause }
+  return { clock: platformClock, fetch, random, openStore, locks: platformLocks, tabs: platformTabs(), loadCore, pause }
 }
 
 const platformClock: Clock = {

@@ -18,3 +18,4 @@ export {
   type StoredHint,
   type StoredPartial,
 } from './store/store.js'
+export { noTabs, type Tabs } from './tabs.js'

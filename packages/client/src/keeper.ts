@@ -69,8 +69,8 @@ export class Keeper {
   readonly #retired: Hint[] = []
   /** of the newest epoch this map has been at */
   #manifest: Manifest | undefined
-  /** canonical bytes of the manifest whose signature was checked last */
-  #vouched: Uint8Array | undefined
+  /** canonical bytes of the manifest both servers have shown last, signed if that is asked */
+  #shown: Uint8Array | undefined
   #fence: { readonly hintId: Uint8Array; readonly fence: Fence } | undefined
   /** the fence's word on the last batch, while it is under way */
   #confirming: Promise<void> = Promise.resolve()
@@ -172,13 +172,19 @@ export class Keeper {
     }
   }
 
+  /** Whether the hint in memory is at what the servers have shown last, in this life of the page. */
+  get fresh(): boolean {
+    const { record } = this.#hint ?? {}
+    return record !== undefined && this.#shown !== undefined && equalBytes(this.#shown, record.manifest)
+  }
+
   /** The epochs after `base` that both servers have, as far as they are signed, if that is asked. Touches no state. */
   async stepsAfter(base: Agreed, signal: AbortSignal): Promise<Step[]> {
     const { core, publisher, stats } = this.#parts
     const steps = await stepsAfter(base, { core, links: this.#downloads, publisher, stats }, signal)
-    const vouched = this.#vouched !== undefined && equalBytes(this.#vouched, base.bytes)
+    const vouched = this.#shown !== undefined && equalBytes(this.#shown, base.bytes)
     if (steps.length === 0 && !vouched) await publisher?.check(base, this.#downloads, signal)
-    this.#vouched = steps.at(-1)?.bytes ?? base.bytes
+    this.#shown = steps.at(-1)?.bytes ?? base.bytes
     return steps
   }
 
@@ -198,6 +204,12 @@ export class Keeper {
       }
     }
     throw restless()
+  }
+
+  /** Follows what another tab has done. */
+  async follow(watch: Watch): Promise<void> {
+    this.#stale = true
+    await this.current(watch)
   }
 
   /** Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one. */
@@ -246,7 +258,9 @@ export class Keeper {
       const hint = await install(draft, replaced, watch.signal)
       this.#retire()
       this.#condemned = undefined
+      this.#arrived(hint.manifest)
       this.#adopt(hint, 0)
+      this.#tellTabs()
     } catch (error) {
       draft.free()
       if (error instanceof StoreFailure) this.#failures++
@@ -318,6 +332,7 @@ export class Keeper {
       if (await this.#caughtUp(hint, head)) {
         this.#stale = false
         this.#checkpoints.note(head!.journalBytes)
+        this.#arrived(hint.manifest)
         return hint
       }
       this.#retire()
@@ -413,9 +428,19 @@ export class Keeper {
       this.#lose(hint)
       throw error
     }
-    this.#manifest = hint.manifest
-    const { generation, epoch } = step.manifest
-    this.#parts.announce({ type: 'updated', generation, epoch })
+    this.#arrived(hint.manifest)
+    this.#tellTabs()
+  }
+
+  /** The hint is at this epoch now. */
+  #arrived(manifest: Manifest): void {
+    const { generation, epoch } = manifest
+    if (epoch !== this.#manifest?.epoch) this.#parts.announce({ type: 'updated', generation, epoch })
+    this.#manifest = manifest
+  }
+
+  #tellTabs(): void {
+    if (this.durable) this.#parts.environment.tabs.tell(tabsName(this.#parts.servers))
   }
 
   /** The head. An unreadable state is discarded, if that is wanted, and there is none then. */
@@ -449,7 +474,7 @@ export class Keeper {
     const agreed = await agree(this.#downloads, signal)
     await publisher?.check(agreed, this.#downloads, signal)
     if (this.#manifest !== undefined) publisher?.checkSuccession(this.#manifest, agreed.manifest)
-    this.#vouched = agreed.bytes
+    this.#shown = agreed.bytes
     return agreed
   }
 
@@ -495,7 +520,7 @@ export class Keeper {
   /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
   async confirm(hint: Hint): Promise<void> {
     if (!hint.record.fenced || this.#fenceOf(hint).awake) return
-    const { core, version } = hint
+    const { version } = hint
     const request = isPending(hint) ? refreshQuery(hint) : undefined
     await this.#confirm(hint, this.#fenceOf(hint), claimOf(hint, version, request))
   }
@@ -612,6 +637,11 @@ export class Keeper {
 }
 
 type Discarding = 'unreadable' | 'servers' | OutdatedError['reason']
+
+/** Under which the tabs of one identity find each other. */
+export function tabsName(servers: ServerPair): string {
+  return `pirouette tabs ${identityOf(servers).join(' ')}`
+}
 
 function claimOf({ core, record, manifest }: Hint, version: number, request: Uint8Array | undefined): Claim {
   const requestHash = request === undefined ? new Uint8Array(32) : inCore(core, () => core.blake3(request))

@@ -35,6 +35,11 @@ export interface OpenWithOptions {
    * `strict` allows none, at the price of a round trip more in each lookup; see docs/threat-model.md.
    */
   readonly rollback?: RollbackPreference | undefined
+  /**
+   * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
+   * given, it does in browsers; elsewhere a stream would keep the process from ending.
+   */
+  readonly push?: boolean | undefined
   /** Told, after the fact, what becomes of the state. From before `open()` resolves until the map is closed. */
   readonly onEvent?: OnEvent | undefined
 }
@@ -60,11 +65,11 @@ export async function openWith(environment: Environment, options: OpenWithOption
   if (!PREFERENCES.has(storage)) throw new UsageError("storage: expected 'required', 'preferred' or 'memory'")
   const servers = parseServers(options.servers)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
-  const { rollback = 'confirm' } = options
+  const { rollback = 'confirm', push = typeof globalThis.addEventListener === 'function' } = options
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { storage, publisherKey, rollback })
+  const shared = join(environment, servers, { storage, publisherKey, rollback, push })
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -101,6 +106,7 @@ interface Wishes {
   readonly storage: StoragePreference
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
+  readonly push: boolean
 }
 
 interface Shared {
@@ -137,9 +143,9 @@ function join(environment: Environment, servers: ServerPair, wishes: Wishes): Sh
     // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
     for (const hear of hearers) queueMicrotask(() => hear(event))
   }
-  const { storage: preference, publisherKey, rollback } = wishes
+  const { storage: preference, publisherKey, ...others } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { environment, servers, preference, publisher, rollback, announce }
+  const parts = { environment, servers, preference, publisher, announce, ...others }
   const opening = Session.open(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
@@ -178,10 +184,11 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  return a.storage === b.storage && a.publisherKey === b.publisherKey && a.rollback === b.rollback
+  const wishes = ['storage', 'publisherKey', 'rollback', 'push'] as const
+  return wishes.every(wish => a[wish] === b[wish])
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const parts = ['clock', 'fetch', 'random', 'openStore', 'locks', 'loadCore', 'pause'] as const
+  const parts = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'loadCore', 'pause'] as const
   return parts.every(part => a[part] === b[part])
 }

@@ -12,15 +12,17 @@ import { assertAlive, isDead } from './core.js'
 import { ClosedError, CondemnedError, ServerError, StorageError, TamperedError, UnsupportedError } from './errors.js'
 import type { StorageKind } from './events.js'
 import type { Hint } from './hint.js'
-import { Keeper, type Parts, restless } from './keeper.js'
+import { Keeper, type Parts, restless, tabsName } from './keeper.js'
 import { beginBatch, isPending } from './lookup.js'
 import { type OnProgress, ProgressMeter } from './progress.js'
+import { listen } from './push.js'
 import { openRecords, type Question } from './question.js'
 import type { Draft, Watch } from './recovery.js'
 import { identityOf } from './servers.js'
-import { type Stats, StatsKeeper } from './stats.js'
+import { Meter, type Stats, StatsKeeper } from './stats.js'
 import { isMoved, openStorage } from './storage.js'
 import { OutdatedError } from './sync.js'
+import { linksOf } from './transport.js'
 
 export class Session {
   readonly #parts: Parts
@@ -32,6 +34,10 @@ export class Session {
   #closed: Promise<void> | undefined
   #askedToPersist = false
   #rebuilding: Rebuild | undefined
+  #listening: Promise<void> = Promise.resolve()
+  #following: Promise<void> | undefined
+  /** a server has spoken since the last sync() began */
+  #heard = false
 
   private constructor(parts: Parts, keeper: Keeper) {
     this.#parts = parts
@@ -40,7 +46,7 @@ export class Session {
 
   /** Loads the core and takes up the stored state, or runs the offline phase. A condemned state opens, too. */
   static async open(
-    surroundings: Omit<Parts, 'core' | 'stats'>,
+    { push, ...surroundings }: Omit<Parts, 'core' | 'stats'> & { readonly push: boolean },
     onProgress: OnProgress,
     signal: AbortSignal,
   ): Promise<Session> {
@@ -59,6 +65,7 @@ export class Session {
     try {
       await session.#begin(progress, signal)
       progress.phase('ready')
+      if (push) session.#listen()
       return session
     } catch (error) {
       await session.close()
@@ -130,8 +137,15 @@ export class Session {
    */
   close(): Promise<void> {
     this.#closing.abort(new ClosedError())
-    this.#closed ??= Promise.resolve(this.#working).then(() => this.#keeper.close())
+    this.#closed ??= this.#end()
     return this.#closed
+  }
+
+  async #end(): Promise<void> {
+    await Promise.allSettled([this.#working, this.#listening, this.#following])
+    await this.#keeper.close()
+    const draft = await this.#rebuilding?.draft.catch(() => undefined)
+    draft?.free()
   }
 
   /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */
@@ -140,16 +154,23 @@ export class Session {
     const watch = { progress, signal }
     try {
       await this.#operate(() => keeper.current(watch))
-      await this.#followServers(signal).catch(async error => {
-        if (!(error instanceof OutdatedError)) throw error
-        const { reason } = error
-        // An old generation answers on while the new one is fetched; anything else is not answered any more.
-        if (reason === 'generation') this.#rebuild(reason)
-        else await this.#operate(() => keeper.startOver(reason, watch))
-      })
+      if (!keeper.fresh) await this.#catchUp(watch)
       await this.#operate(() => this.#takeUp(watch))
     } catch (error) {
       if (!(error instanceof CondemnedError)) throw error
+    }
+  }
+
+  /** What the servers have done since the state was stored. */
+  async #catchUp(watch: Watch): Promise<void> {
+    try {
+      await this.#followServers(watch.signal)
+    } catch (error) {
+      if (!(error instanceof OutdatedError)) throw error
+      const { reason } = error
+      // An old generation answers on while the new one is fetched; anything else is not answered any more.
+      if (reason === 'generation') this.#rebuild(reason)
+      else await this.#operate(() => this.#keeper.startOver(reason, watch))
     }
   }
 
@@ -186,6 +207,36 @@ export class Session {
       if (steps.length === 0) return
       await this.#operate(() => this.#keeper.apply(steps, watch))
     }
+  }
+
+  /** Hears of new epochs from the servers, or from the tab that does, and follows. Until the map is closed. */
+  #listen(): void {
+    const { environment, servers } = this.#parts
+    const { signal } = this.#closing
+    const links = linksOf(servers, environment, [new Meter(), new Meter()])
+    const task = () => listen(links, ({ epoch }) => this.#hear(epoch), signal)
+    if (!this.#keeper.durable) {
+      this.#listening = task()
+      return
+    }
+    const name = tabsName(servers)
+    const follow = () =>
+      this.#operate(() => this.#watched(undefined, watch => this.#keeper.follow(watch))).catch(() => {})
+    const deafen = environment.tabs.hear(name, follow)
+    this.#listening = environment.tabs.lead(name, task, signal).finally(deafen)
+  }
+
+  /** A server says that it has this epoch. Whatever fails now, its next line, or the next lookup, tries again. */
+  #hear(epoch: number): void {
+    if (this.manifest === undefined || epoch <= this.manifest.epoch) return
+    this.#heard = true
+    this.#following ??= (async () => {
+      while (this.#heard && this.#closed === undefined) {
+        this.#heard = false
+        await this.sync().catch(() => {})
+      }
+      this.#following = undefined
+    })()
   }
 
   /** Downloads a new hint beside the old one, which answers meanwhile, and then puts it in its place. One at a time. */

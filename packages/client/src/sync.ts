@@ -59,26 +59,23 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  */
 export async function stepsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<Step[]> {
   const { core, links, publisher } = following
-  const chains = await Promise.all([chainOf(links[0], base, signal), chainOf(links[1], base, signal)])
+  const chains = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
   if (chains.some(chain => chain === 'forgotten')) return await whyForgotten(base, links, signal)
-  const [a, b] = chains.map(chain => (chain === 'behind' ? [] : chain)) as [Agreed[], Agreed[]]
+  const [a, b] = chains as [Agreed[], Agreed[]]
 
   const common: Agreed[] = []
-  let before = base
   for (let i = 0; i < Math.min(a.length, b.length); i++) {
     const next = a[i]!
     // One server is honest, so equal means right, for each epoch on the way: each has a list of its own.
     if (!equalBytes(next.bytes, b[i]!.bytes)) throw disagree(links, 'their manifests of one epoch differ')
-    if (!continues(core, before, next)) {
-      if (i > 0) throw disagree(links, 'what they publish does not follow from what they published before')
-      throw new OutdatedError('manifest')
-    }
+    const expected = i === 0 ? equalBytes(next.bytes, base.bytes) : continues(core, common.at(-1) ?? base, next)
+    if (!expected) throw new OutdatedError('manifest')
+    if (i === 0) continue
     if (next.manifest.generation !== base.manifest.generation) {
-      if (i === 0) throw new OutdatedError('generation')
+      if (i === 1) throw new OutdatedError('generation')
       break
     }
     common.push(next)
-    before = next
   }
   const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
   const steps: Step[] = []
@@ -89,17 +86,19 @@ export async function stepsAfter(base: Agreed, following: Following, signal: Abo
 }
 
 /**
- * The manifests one server has after `base`. `behind`: it does not have `base` yet; `forgotten`: it has, or may have,
- * gone too far to tell.
+ * The manifests one server has from `base` on, itself first: whoever has none of them is behind. `forgotten`: the server
+ * has gone too far to tell.
  */
-async function chainOf(link: Link, base: Agreed, signal: AbortSignal): Promise<Agreed[] | 'behind' | 'forgotten'> {
+async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise<Agreed[] | 'forgotten'> {
   const { epoch } = base.manifest
-  const path = `/v1/manifests?since=${epoch}`
-  const chain = await patiently(link, signal, () => getBounded(link, path, LONGEST_CHAIN, signal)).catch(error => {
-    if (!(error instanceof VersionError)) throw error
-    return (error.newest?.epoch ?? epoch) < epoch ? 'behind' : 'forgotten'
-  })
-  return chain instanceof Uint8Array ? fromWire(link, () => decodeManifests(chain)) : chain
+  const path = `/v1/manifests?since=${epoch - 1}`
+  try {
+    const chain = await patiently(link, signal, () => getBounded(link, path, LONGEST_CHAIN, signal))
+    return fromWire(link, () => decodeManifests(chain))
+  } catch (error) {
+    if (!(error instanceof VersionError) || error.newest === undefined) throw error
+    return error.newest.epoch < epoch ? [] : 'forgotten'
+  }
 }
 
 /** Whether `next` names `base` as the one before it and keeps the rules of a generation. */

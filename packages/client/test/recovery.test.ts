@@ -62,7 +62,7 @@ describe('a whole hint', () => {
       const life = world.life()
       const map = await life.open()
       const asked = world.network.seen.slice(before).map(({ path }) => path)
-      expect(asked).toEqual(['/v1/manifests?since=1', '/v1/manifests?since=1', '/v1/fence'])
+      expect(asked).toEqual(['/v1/manifests?since=0', '/v1/manifests?since=0', '/v1/fence'])
       expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
       expect([map.size, map.epoch]).toEqual([1000, 1])
       await world.checkValues(map)

@@ -27,6 +27,7 @@ test('every request carries no header, cookie, referrer or type of ours, and all
   const harness = new Harness(network)
   const map = await harness.open()
   await harness.drive(map.get('absent'))
+  await harness.drive(map.sync())
   const kinds = new Set(network.seen.map(seen => seen.path.split(/[/?]/)[2]))
   expect(kinds).toEqual(new Set(['manifest', 'blobs', 'fence', 'manifests', 'answer']))
   for (const seen of network.seen) {

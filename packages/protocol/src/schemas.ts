@@ -51,8 +51,8 @@ export const ManifestQuerySchema = Type.Object({
   epoch: Type.Optional(positiveU32()),
 })
 
-/** `?since=E` */
-export const ManifestsQuerySchema = Type.Object({ since: positiveU32() })
+/** `?since=E`; 0: from the first epoch on */
+export const ManifestsQuerySchema = Type.Object({ since: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }) })
 
 /** `/v1/epochs/<E>` */
 export const EpochParamsSchema = Type.Object({ epoch: positiveU32() })

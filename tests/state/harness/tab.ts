@@ -5,6 +5,7 @@ import type { MapEvent, PirouetteMap } from '@pirouette/client'
 import {
   type Clock,
   type Environment,
+  noTabs,
   type OpenedStore,
   openWith,
   type StateStore,
@@ -72,6 +73,7 @@ export class Tab {
         await this.#comes('the store opens')
         return this.#openStore(preference, store => plant.store?.(store, place) ?? store)
       },
+      tabs: noTabs,
       locks: world.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       loadCore: async () => {
         await this.#comes('the core is loaded')

@@ -14,10 +14,12 @@ import type {
   StoredPartial,
 } from './store.js'
 
+type Half = Omit<StoredPartial, 'version'>
+
 interface Kept {
   head: rules.StoredHead
   /** of a half-made hint */
-  partial: Omit<StoredPartial, 'version'> | undefined
+  partial: Half | undefined
   /** of a whole one */
   checkpoint: StoredCheckpoint | undefined
   /** effects and updates from the checkpoint's version up to the head's */
@@ -146,7 +148,7 @@ export class MemoryStore implements StateStore {
 
 // Copies: what was handed over may be overwritten by its owner, and what is handed out, too.
 
-function copyOfPartial({ partial, directory }: Omit<StoredPartial, 'version'>): Omit<StoredPartial, 'version'> {
+function copyOfPartial({ partial, directory }: Half): Half {
   return { partial: partial.slice(), directory: directory.slice() }
 }
 

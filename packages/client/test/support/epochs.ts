@@ -1,8 +1,7 @@
-// The next epoch of a database, as a server makes it, on the real core and the real codecs. The core has the newest epoch
-// and the one before it: older ones are not answered any more.
+// The next epoch of a database, as a server makes it, on the real core and the real codecs.
 
 import { encodeManifest, encodeRecord, type Manifest } from '@pirouette/protocol'
-import type { Core, EpochHandle } from '@pirouette/wasm'
+import type { Core, DatabaseHandle, EpochHandle } from '@pirouette/wasm'
 import type { Database } from './database.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
@@ -24,13 +23,12 @@ export function nextEpoch(
   operations: readonly Operation[],
   change: Partial<Manifest> = {},
 ): Database {
-  const { handle, manifest: old } = before
-  const epoch = applied(core, before, operations)
+  const { manifest: old } = before
+  const handle = copyOf(core, before)
+  const epoch = applied(core, { ...before, handle }, operations)
   const directory = epoch.takeDirectory()
   const list = epoch.list()
   epoch.free()
-  // The one before is now the core's previous epoch, and the one before that nobody's.
-  Object.assign(before, { answer: (vectors: Uint8Array) => handle.answerPrevious(vectors) })
 
   const { records, partitions, partitionBytes } = handle.layout
   const flat = new Uint8Array(core.memory.buffer, handle.recordsPointer(), partitions * partitionBytes).slice()
@@ -58,6 +56,7 @@ export function nextEpoch(
   }
   return {
     ...before,
+    handle,
     manifest,
     manifestBytes: encodeManifest(manifest),
     blobs,
@@ -65,6 +64,17 @@ export function nextEpoch(
     directory,
     answer: vectors => handle.answer(vectors),
   }
+}
+
+/** The same records in a handle of their own, so that each epoch can be answered for as long as a test likes. */
+function copyOf(core: Core, { handle, manifest }: Database): DatabaseHandle {
+  const { records, recordBytes, partitions, partitionRecords } = manifest
+  const copy = core.newDatabase(core.layout(records, recordBytes, partitions, partitionRecords))
+  const bytes = partitions * partitionRecords * recordBytes
+  const flat = new Uint8Array(core.memory.buffer, handle.recordsPointer(), bytes)
+  new Uint8Array(core.memory.buffer, copy.recordsPointer(), bytes).set(flat)
+  for (let q = 0; q < partitions; q++) copy.commit(q)
+  return copy
 }
 
 function applied(core: Core, { handle, manifest, directory }: Database, operations: readonly Operation[]): EpochHandle {

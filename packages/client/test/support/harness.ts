@@ -2,7 +2,7 @@
 
 import { type Core, loadCore } from '@pirouette/wasm'
 import type { PirouetteMap } from '../../src/index.js'
-import { type Environment, MemoryStore, type OpenWithOptions, openWith } from '../../src/injection.js'
+import { type Environment, MemoryStore, noTabs, type OpenWithOptions, openWith } from '../../src/injection.js'
 import { drive, ManualClock } from './clock.js'
 import { buildDatabase, type Contents, type Database, someValues } from './database.js'
 import { A, B, Network } from './network.js'
@@ -61,6 +61,7 @@ export class Harness {
         return { store, storage: 'memory' }
       },
       locks: { hold: (_name, _patience, task) => task() },
+      tabs: noTabs,
       loadCore: async () => core,
       pause: async () => {},
       ...change,

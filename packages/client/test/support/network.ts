@@ -6,6 +6,7 @@ import {
   decodeManifest,
   decodeQuery,
   encodeAnswer,
+  encodeEvent,
   encodeFenceReply,
   type FenceRequest,
   type FenceVerdict,
@@ -34,12 +35,22 @@ export interface Seen {
   readonly tick: number
 }
 
+/** An open stream of events. */
+export interface Stream {
+  readonly server: string
+  tell(line: string): void
+  end(): void
+}
+
 /** May replace the genuine reply. Returning undefined lets it through. */
 export type Misbehave = (seen: Seen, genuine: Response) => Response | Promise<Response> | undefined
 
 export class Network {
   readonly seen: Seen[] = []
   readonly misbehave: Record<string, Misbehave | undefined> = {}
+  /** whether servers tell of new epochs, and the streams on which they do */
+  push = false
+  readonly streams = new Set<Stream>()
   /** whether servers have a rollback fence, and what they know in it, by server and hint id */
   fence = true
   readonly hints = new Map<string, { readonly version: number; readonly hash: string }>()
@@ -80,9 +91,33 @@ export class Network {
   /** From now on `server` has this epoch, too. */
   publish(server: string, database: Database): void {
     this.#databases[server]!.push(database)
+    for (const stream of this.streams) if (stream.server === server) stream.tell(encodeEvent(database.manifest))
   }
 
-  #reply(server: string, { path, body }: Seen): Response {
+  /** `server` has nothing but this from now on. */
+  replace(server: string, database: Database): void {
+    this.#databases[server] = [database]
+  }
+
+  #stream(server: string, { init }: Seen): Response {
+    let stream: Stream | undefined
+    const body = new ReadableStream<Uint8Array>({
+      start: controller => {
+        const tell = (line: string) => controller.enqueue(new TextEncoder().encode(line))
+        stream = { server, tell, end: () => controller.close() }
+        this.streams.add(stream)
+        tell(encodeEvent(this.#databases[server]!.at(-1)!.manifest))
+        init.signal?.addEventListener('abort', () => {
+          this.streams.delete(stream!)
+          controller.error(init.signal?.reason)
+        })
+      },
+    })
+    return new Response(body, { headers: { 'content-type': 'application/x-ndjson' } })
+  }
+
+  #reply(server: string, seen: Seen): Response {
+    const { path, body } = seen
     const databases = this.#databases[server]!
     const newest = databases.at(-1)!
     if (path === '/v1/manifest') return ok(newest.manifestBytes)
@@ -100,6 +135,7 @@ export class Network {
       const blob = databases.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
       return blob ? ok(blob) : problem(404, 'not_found')
     }
+    if (path === '/v1/events' && this.push) return this.#stream(server, seen)
     if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const query = decodeQuery(body)
@@ -138,11 +174,12 @@ export class Network {
   }
 }
 
-/** The manifests after epoch E, if the one of E is kept. */
+/** The manifests after epoch E, if the next one is kept. */
 function chainAfter(since: number, databases: readonly Database[]): Response {
-  const at = databases.findIndex(({ manifest }) => manifest.epoch === since)
-  if (at === -1) return epochUnknown(databases.at(-1)!)
-  return ok(Buffer.concat(databases.slice(at + 1).map(({ manifestBytes }) => manifestBytes)))
+  const newest = databases.at(-1)!
+  const at = databases.findIndex(({ manifest }) => manifest.epoch === since + 1)
+  if (at === -1 && since !== newest.manifest.epoch) return epochUnknown(newest)
+  return ok(Buffer.concat(databases.slice(at === -1 ? databases.length : at).map(({ manifestBytes }) => manifestBytes)))
 }
 
 function epochUnknown({ manifest: { generation, epoch } }: Database): Response {

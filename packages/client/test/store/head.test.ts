@@ -1,0 +1,58 @@
+// A stored head that could not have been written is refused, whatever about it is wrong (S3).
+
+import { expect, test } from 'vitest'
+import { fromRow, toRow } from '../../src/store/head.js'
+import type { StoredHead } from '../../src/store/rules.js'
+import { StateUnreadableError } from '../../src/store/store.js'
+import { bytes, recordOf } from './fixtures.js'
+
+const record = recordOf(1)
+const whole: StoredHead = {
+  record,
+  stage: 'whole',
+  version: 5,
+  checkpointVersion: 3,
+  journalBytes: 40,
+  pending: bytes('pending', 50),
+  condemned: undefined,
+}
+const partial: StoredHead = {
+  record,
+  stage: 'partial',
+  version: 2,
+  checkpointVersion: 2,
+  journalBytes: 0,
+  pending: undefined,
+  condemned: undefined,
+}
+
+test.each<[string, StoredHead]>([
+  ['whole', whole],
+  ['whole, just made', { ...whole, version: 0, checkpointVersion: 0, journalBytes: 0, pending: undefined }],
+  ['half-made', partial],
+  ['condemned', { ...whole, checkpointVersion: 5, pending: undefined, condemned: { culprit: 'https://a.example' } }],
+  ['half-made and condemned', { ...partial, condemned: { culprit: undefined } }],
+])('%s: read as it was written', (_, head) => {
+  expect(fromRow(toRow(head))).toEqual(head)
+})
+
+test.each<[string, object]>([
+  ['nothing', {}],
+  ['format 1', { ...toRow(whole), format: 1 }],
+  ['format 3', { ...toRow(whole), format: 3 }],
+  ['a hint id of 15 bytes', toRow({ ...whole, record: { ...record, hintId: bytes('hint', 15) } })],
+  ['no word of the fence', { ...toRow(whole), record: { ...record, fenced: undefined } }],
+  ['the fence in other words', { ...toRow(whole), record: { ...record, fenced: 1 } }],
+  ['no manifest', { ...toRow(whole), record: { ...record, manifest: undefined } }],
+  ['a manifest that is no bytes', { ...toRow(whole), record: { ...record, manifest: 'bytes' } }],
+  ['no server', { ...toRow(whole), record: { ...record, refreshServer: undefined } }],
+  ['another stage', { ...toRow(whole), stage: 'ready' }],
+  ['half a version', toRow({ ...whole, version: 4.5 })],
+  ['a checkpoint of a version to come', toRow({ ...whole, checkpointVersion: 6 })],
+  ['a half-made hint with a checkpoint', toRow({ ...partial, checkpointVersion: 1 })],
+  ['a half-made hint with a batch', toRow({ ...partial, pending: bytes('pending', 50) })],
+  ['a batch that is no bytes', { ...toRow(whole), pending: [1, 2] }],
+  ['a culprit that is no name', { ...toRow(whole), condemned: { culprit: 7 } }],
+])('%s: unreadable', (_, row) => {
+  expect(() => fromRow(row)).toThrow(StateUnreadableError)
+})

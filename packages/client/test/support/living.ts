@@ -1,0 +1,51 @@
+// Two servers whose database changes, and what a test says to change it.
+
+import { toHex } from '@pirouette/protocol'
+import { buildDatabase, type Database, someValues } from './database.js'
+import { nextEpoch, type Operation } from './epochs.js'
+import { core, keyed, sameOnBoth } from './harness.js'
+import { A, B, type Network, problem, type Seen } from './network.js'
+
+export const utf8 = (text: string) => new TextEncoder().encode(text)
+
+/** Publishes epochs, to both servers or to one after the other. */
+export class Living {
+  constructor(
+    readonly network: Network,
+    public newest: Database,
+  ) {}
+
+  /** update lists so far, by their hash in hex: servers keep them, other than partitions and directories */
+  readonly lists = new Set<string>()
+
+  publish(operations: readonly Operation[], servers: readonly string[] = [A, B]): Database {
+    this.newest = nextEpoch(core, this.newest, operations)
+    this.lists.add(toHex(this.newest.manifest.updateListHash))
+    for (const server of servers) this.network.publish(server, this.newest)
+    return this.newest
+  }
+}
+
+/** What a server says that has only the newest partitions and directory. */
+export function newestAlone(living: Living, genuine: Response, { path }: Seen): Response {
+  const hash = path.slice('/v1/blobs/'.length)
+  return living.newest.blobs.has(hash) || living.lists.has(hash) ? genuine : problem(404, 'not_found')
+}
+
+/** A keyless database of 15 values of 5 bytes in partitions of 4. */
+export function livingKeyless(): Living {
+  const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
+  return new Living(sameOnBoth(first), first)
+}
+
+/** The database of `keyed()`. */
+export function livingKeyed(): Living {
+  const { network, database } = keyed()
+  return new Living(network, database)
+}
+
+export const edit = (index: number, value: string): Operation => ({ op: 'edit', index, value: utf8(value) })
+export const append = (value: string): Operation => ({ op: 'add', value: utf8(value) })
+export const add = (key: string, value: string): Operation => ({ op: 'add', key, value: utf8(value) })
+export const change = (key: string, value: string): Operation => ({ op: 'edit', key, value: utf8(value) })
+export const remove = (key: string): Operation => ({ op: 'delete', key })
