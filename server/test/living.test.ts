@@ -601,9 +601,11 @@ describe('over HTTP', () => {
       ['confirm', 1, 0, g, 'refused'], // a clone's other bytes
       ['confirm', 1, 0, zero, 'refused'], // a state from before the request
       ['register', 1, 0, zero, 'refused'],
-      ['confirm', 1, 7, zero, 'granted'],
-      ['confirm', 1, 6, h, 'refused'],
+      ['confirm', 1, 7, zero, 'granted'], // and nothing is kept
+      ['confirm', 1, 6, h, 'granted'],
+      ['confirm', 1, 5, zero, 'refused'],
       ['confirm', 1, 7, g, 'granted'],
+      ['confirm', 1, 7, zero, 'refused'],
       ['confirm', 1, 7, h, 'refused'],
       ['confirm', 1, Number.MAX_SAFE_INTEGER, h, 'granted'],
       ['register', 2, 0, zero, 'granted'],

@@ -2,7 +2,7 @@
 // it asks of its environment happens when the world says so, or never.
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
-import { type Clock, type Environment, openWith, type StateStore } from '@pirouette/client/environment'
+import { type Clock, type Environment, noTabs, openWith, type StateStore } from '@pirouette/client/environment'
 import { type ClientHandle, type DirectoryHandle, type HintBuilderHandle, loadCore } from '@pirouette/wasm'
 import { Disk, type Method } from '../state/harness/disk.js'
 import { Locks } from '../state/harness/locks.js'
@@ -87,6 +87,7 @@ export class Tab {
         return { store: this.#mount(this.disk), storage: durable ? 'best-effort' : 'memory' }
       },
       locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
+      tabs: noTabs,
       loadCore: async () => this.#watchedCore(),
       pause: () => this.#comes('a pause ends'),
     }
@@ -103,6 +104,7 @@ export class Tab {
       servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
       storage: weather.storage,
       rollback: weather.rollback,
+      push: false,
       onEvent: (event: MapEvent) => this.#hear(event),
     }
     return this.#call('open', undefined, async signal => {

@@ -3,7 +3,7 @@
 // nothing was sent, and this tab follows (catch-up.ts) or reads everything anew (recovery.ts). The same after any
 // failure that leaves open what the store holds. When the servers have moved on, both follow (sync.ts, advance.ts).
 
-import { equalBytes, isZero, type Manifest } from '@pirouette/protocol'
+import { equalBytes, type Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { advance } from './advance.js'
 import { catchUp, isOf, RolledBackError } from './catch-up.js'
@@ -11,11 +11,11 @@ import { Checkpoints } from './checkpoints.js'
 import { ROUNDS, STORE_FAILURES } from './constants.js'
 import { inCore } from './core.js'
 import type { Environment } from './environment.js'
-import { CondemnedError, ProtocolError, StorageError, TamperedError } from './errors.js'
+import { CondemnedError, ProtocolError, StorageError, TamperedError, UnsupportedError } from './errors.js'
 import type { OnEvent, StorageKind } from './events.js'
 import { type Claim, Fence, type RollbackPreference } from './fence.js'
 import { belongsTo, type Hint, refreshLink } from './hint.js'
-import { finishBatch, hasTurned, isPending, type Journal, refreshQuery } from './lookup.js'
+import { type Admission, finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
 import { type Agreed, agree, readManifest } from './manifest.js'
 import type { Publisher } from './publisher.js'
 import { begin, type Draft, install, prepare, reopen, resume, type Surroundings, type Watch } from './recovery.js'
@@ -72,8 +72,6 @@ export class Keeper {
   /** canonical bytes of the manifest both servers have shown last, signed if that is asked */
   #shown: Uint8Array | undefined
   #fence: { readonly hintId: Uint8Array; readonly fence: Fence } | undefined
-  /** the fence's word on the last batch, while it is under way */
-  #confirming: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
   #settling: Promise<void> = Promise.resolve()
   /** of the store, in a row */
@@ -148,7 +146,7 @@ export class Keeper {
     const lists: Uint8Array[] = []
     const journal: Journal = {
       intend: (version, pending) => this.#intend(hint, version, pending, own && lists.length === 0),
-      admit: (version, request) => this.#admit(hint, version, request),
+      admit: () => this.#admit(hint),
       apply: (version, effect) => this.#apply(hint, version, effect),
       lose: () => this.#lose(hint),
       condemn: culprit => this.#condemn(hintId, culprit),
@@ -182,8 +180,7 @@ export class Keeper {
   async stepsAfter(base: Agreed, signal: AbortSignal): Promise<Step[]> {
     const { core, publisher, stats } = this.#parts
     const steps = await stepsAfter(base, { core, links: this.#downloads, publisher, stats }, signal)
-    const vouched = this.#shown !== undefined && equalBytes(this.#shown, base.bytes)
-    if (steps.length === 0 && !vouched) await publisher?.check(base, this.#downloads, signal)
+    if (steps.length === 0 && !this.#isVouched(base)) await publisher?.check(base, this.#downloads, signal)
     this.#shown = steps.at(-1)?.bytes ?? base.bytes
     return steps
   }
@@ -212,10 +209,18 @@ export class Keeper {
     await this.current(watch)
   }
 
-  /** Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one. */
+  #isVouched({ bytes }: Agreed): boolean {
+    return this.#shown !== undefined && equalBytes(this.#shown, bytes)
+  }
+
+  /**
+   * Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one; or if there is
+   * none, because another tab that does not ask for it has taken the state there.
+   */
   async assertVouched(hint: Hint, watch: Watch): Promise<void> {
     const { publisher } = this.#parts
-    if (publisher === undefined || !publisher.hasExpired(hint.manifest)) return
+    if (publisher === undefined) return
+    if (this.#isVouched(hint.agreed) && !publisher.hasExpired(hint.manifest)) return
     await this.apply(await this.stepsAfter(hint.agreed, watch.signal), watch)
     if (this.#manifest !== undefined) publisher.checkExpiry(this.#manifest)
   }
@@ -275,7 +280,7 @@ export class Keeper {
     await this.#settling
     this.#retire()
     const head = await this.#readHead(true)
-    const replaces = head && (await this.#discard(head, reason))
+    const replaces = head && (await this.#discard(head, reason, watch))
     this.#adopt(await this.#begin(replaces, watch), 0)
   }
 
@@ -303,10 +308,9 @@ export class Keeper {
     for (const hint of this.#retired.splice(0)) hint.free()
   }
 
-  /** Resolves once the effect of the last batch is stored, or is known not to be, and its fence has been heard. */
+  /** Resolves once the effect of the last batch is stored, or is known not to be. */
   async settled(): Promise<void> {
     await this.#settling
-    await this.#confirming
   }
 
   /** Overwrites and frees secrets, and lets go of the store. */
@@ -361,7 +365,7 @@ export class Keeper {
   async #recover(head: StateHead, watch: Watch): Promise<Hint> {
     const { servers, announce } = this.#parts
     const { record, condemned } = head
-    const beginInstead = async (reason: Discarding) => await this.#begin(await this.#discard(head, reason), watch)
+    const beginInstead = async (reason: Discarding) => await this.#begin(await this.#discard(head, reason, watch), watch)
     if (!belongsTo(record, servers)) return await beginInstead('servers')
     this.#manifest ??= readManifest(record.manifest)
     if (condemned !== undefined) {
@@ -398,7 +402,7 @@ export class Keeper {
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
         const head = await this.#readHead(true)
-        replaced = head && (await this.#discard(head, error.reason))
+        replaced = head && (await this.#discard(head, error.reason, watch))
       }
     }
   }
@@ -459,8 +463,11 @@ export class Keeper {
   }
 
   /** Makes room for a new hint, which is to replace the result. */
-  async #discard(head: StateHead, reason: Discarding): Promise<Uint8Array | undefined> {
+  async #discard(head: StateHead, reason: Discarding, watch: Watch): Promise<Uint8Array | undefined> {
     const { hintId } = head.record
+    // What this map has seen must not be forgotten because servers show something older, or another's: first there has
+    // to be something that its publisher vouches for, to take its place.
+    if (this.#parts.publisher !== undefined && this.#manifest !== undefined) await this.#newest(watch)
     // A condemned state stays until another is begun in its place: that it was condemned must not be forgotten.
     if (head.condemned === undefined) await this.#store.discard(hintId)
     this.#parts.announce({ type: 'discarded', reason })
@@ -498,54 +505,56 @@ export class Keeper {
   }
 
   /**
-   * S8: the refresh server has heard of this version before any vector leaves that another copy of this state could have
-   * sent. Wide awake, and unless strictness is asked for, it is told in the same moment, and heard before the next batch.
+   * S8: the refresh server hears of a batch before any vector leaves that another copy of this state could contradict.
+   * While it is wide awake, and unless strictness is asked for, a hint has it hear in the same moment; it is not taken
+   * further before it has been heard.
    */
-  async #admit(hint: Hint, version: number, request: Uint8Array): Promise<void> {
-    await this.#confirming
-    this.#assertOf(hint)
-    if (!hint.record.fenced) return
+  async #admit(hint: Hint): Promise<Admission> {
     const fence = this.#fenceOf(hint)
-    const claim = claimOf(hint, version, request)
-    if (fence.has(claim)) return
-    if (fence.awake && this.#parts.rollback !== 'strict') {
-      // A silence now is not a refusal: the next batch asks again, and waits.
-      this.#confirming = this.#confirm(hint, fence, claim).catch(() => fence.forget())
-      return
+    if (fence === undefined || fence.has(claimOf(hint))) return { heard: Promise.resolve() }
+    const inStep = fence.awake && this.#parts.rollback !== 'strict'
+    const heard = this.#confirm(hint, fence)
+    if (!inStep) {
+      await heard
+      return { heard }
     }
-    await this.#confirm(hint, fence, claim)
-    this.#assertOf(hint)
+    const late = (error: unknown) => {
+      // Another tab has finished this very batch: its answers are right, and the store will refuse its effect.
+      if (!isMoved(error)) throw error
+    }
+    return { heard: heard.catch(late) }
   }
 
   /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
   async confirm(hint: Hint): Promise<void> {
-    if (!hint.record.fenced || this.#fenceOf(hint).awake) return
-    const { version } = hint
-    const request = isPending(hint) ? refreshQuery(hint) : undefined
-    await this.#confirm(hint, this.#fenceOf(hint), claimOf(hint, version, request))
+    const fence = this.#fenceOf(hint)
+    if (fence !== undefined && !fence.awake) await this.#confirm(hint, fence)
   }
 
-  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<void> {
-    if ((await fence.confirm(claim)) === 'granted') return
-    // Another tab may have gone further since, on the same store: then this one is merely late.
-    const head = await this.#readHead(false)
-    const pending = !isZero(claim.requestHash)
-    const late = isOf(head, hint.record.hintId) && head?.condemned === undefined
-    if (late && (head?.version !== claim.version || (head.pending !== undefined) !== pending)) {
-      throw new StateMovedError('another tab has gone further')
+  async #confirm(hint: Hint, fence: Fence): Promise<void> {
+    const { version } = hint
+    const pending = isPending(hint)
+    if ((await fence.confirm(claimOf(hint))) === 'granted') return
+    if (this.durable) {
+      // Another tab may have gone further on this store, or have begun anew: then this one is merely late.
+      const head = await this.#readHead(false)
+      const here = isOf(head, hint.record.hintId) && head?.condemned === undefined
+      if (!here || head?.version !== version || (head.pending !== undefined) !== pending) {
+        this.#stale = true
+        throw new StateMovedError('another tab has gone further')
+      }
     }
     await this.condemn(hint)
+    throw new CondemnedError(undefined)
   }
 
-  /** Throws if this hint has been condemned meanwhile. */
-  #assertOf({ record }: Hint): void {
-    const condemned = this.#condemned
-    if (condemned !== undefined && equalBytes(condemned.hintId, record.hintId)) {
-      throw new CondemnedError(condemned.culprit)
+  /** undefined: this hint's refresh server had none when it was made. Throws UnsupportedError if there has to be one. */
+  #fenceOf({ record }: Hint): Fence | undefined {
+    if (!record.fenced) {
+      if (this.#parts.rollback !== 'strict') return undefined
+      const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
+      throw new UnsupportedError(`this map's hint was made without a rollback fence; ${instead}`)
     }
-  }
-
-  #fenceOf({ record }: Hint): Fence {
     if (this.#fence === undefined || !equalBytes(this.#fence.hintId, record.hintId)) {
       this.#fence = { hintId: record.hintId, fence: new Fence(refreshLink(record, this.#fences)) }
     }
@@ -643,8 +652,14 @@ export function tabsName(servers: ServerPair): string {
   return `pirouette tabs ${identityOf(servers).join(' ')}`
 }
 
-function claimOf({ core, record, manifest }: Hint, version: number, request: Uint8Array | undefined): Claim {
-  const requestHash = request === undefined ? new Uint8Array(32) : inCore(core, () => core.blake3(request))
+/**
+ * What a fence is to confirm. Its version counts lookups alone: an update raises the hint's version and its epoch alike.
+ * If it counted updates, a copy that is behind would catch up with the fence just by following the database.
+ */
+function claimOf(hint: Hint): Claim {
+  const { core, client, record, manifest } = hint
+  const requestHash = isPending(hint) ? inCore(core, () => client.fenceHash()) : new Uint8Array(32)
+  const version = hint.version + 2 ** 32 - manifest.epoch
   return { databaseId: manifest.databaseId, hintId: record.hintId, version, requestHash }
 }
 

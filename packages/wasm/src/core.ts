@@ -116,6 +116,8 @@ export interface ClientHandle {
   /** count·Q offsets, u16 little-endian: the bytes after a request's header */
   retrieveVectors(): Uint8Array
   refreshVectors(): Uint8Array
+  /** what the rollback fence knows the pending batch by, 32 bytes: the same at every epoch (docs/protocol.md) */
+  fenceHash(): Uint8Array
   /**
    * Verifies all count·Q entries of one server's answer (the bytes after the answer's header), without
    * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.

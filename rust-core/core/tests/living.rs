@@ -217,6 +217,8 @@ proptest! {
                 prop_assert_eq!(old, &new[..2 * q_before]);
             }
         }
+        // What a rollback fence was told of it holds at every epoch.
+        prop_assert_eq!(pending.fence_hash(), *blake3::hash(&sent[1]).as_bytes());
         let (_, pending) = recon(&mut hint, pending).err().unwrap(); // nothing of the old epoch counts
         let records = finish(&world.database, &mut hint, pending);
         for (recovered, &index) in records.chunks_exact(RECORD_BYTES).zip(&indices) {

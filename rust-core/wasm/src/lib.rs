@@ -420,6 +420,15 @@ impl ClientHandle {
         Ok(self.some_pending()?.vectors(Role::Refresh))
     }
 
+    /// What the rollback fence knows the pending batch by (32 bytes), the same at every epoch.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = fenceHash)]
+    pub fn fence_hash(&self) -> Outcome<Vec<u8>> {
+        Ok(self.some_pending()?.fence_hash().to_vec())
+    }
+
     /// Verifies one answer whole. `false`: forged, and condemned.
     ///
     /// # Errors

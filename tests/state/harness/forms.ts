@@ -27,6 +27,7 @@ export interface CheckpointForm {
 
 export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
   const { reader, hintId, version } = openFrame(bytes, 'PIRp', layout)
+  reader.u32() // Q when it was made
   const count = reader.u32()
   const indices = times(count, reader.u32)
   times(count + count * layout.partitions, reader.u16) // columns, refresh columns

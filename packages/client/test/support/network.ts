@@ -159,7 +159,8 @@ export class Network {
     if (kept === undefined) return kind === 'register' ? grant() : 'refused'
     const same = version === kept.version
     if (kind === 'register') return same && kept.hash === ZERO ? 'granted' : 'refused'
-    return version > kept.version || (same && (kept.hash === ZERO || kept.hash === hash)) ? grant() : 'refused'
+    if (version < kept.version || (same && kept.hash !== ZERO && kept.hash !== hash)) return 'refused'
+    return hash === ZERO ? 'granted' : grant()
   }
 
   /** What `/v1/info` says; tests put signatures in. */
