@@ -1,13 +1,12 @@
 // What the servers get to see, held against what is stored and what they have seen before:
 //
-//   (a) whatever is sent for the first time is the batch that the disk holds safely at that moment, for this server's role;
-//   (b) of one batch, a server sees one vector a query, and later only the same, longer by the partitions that were added;
+//   (a) whatever is sent has been stored before as a pending batch, safely, and is for this server's role in it;
+//   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile;
 //   (c) two batches of one hint never show the same column: their vectors do not agree but by chance;
 //   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it.
 
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { encodeQuery } from '../interop/reference/message.js'
-import type { Disk } from '../state/harness/disk.js'
 import { decodePending } from '../state/harness/forms.js'
 import { after, type Head, type Write } from '../state/harness/ledger.js'
 import { SERVERS, type ServerName } from './servers.js'
@@ -16,8 +15,17 @@ type Vectors = readonly (readonly number[])[]
 
 /** A batch of queries, through all the epochs it has been extended to. */
 interface Batch {
-  /** the vectors each server was sent last */
+  /** the longest vectors that each server was sent */
   readonly shown: Map<ServerName, Vectors>
+}
+
+/** What one server may be sent. */
+interface Request {
+  readonly hint: Hint
+  readonly batch: Batch
+  readonly vectors: Vectors
+  /** the pending batch it is in, in hex */
+  readonly pending: string
 }
 
 interface Hint {
@@ -40,6 +48,8 @@ export class Audit {
   /** the first thing that was not as it must be */
   fault: string | undefined
   readonly #hints = new Map<string, Hint>()
+  /** by server and body, in hex */
+  readonly #requests = new Map<string, Request>()
   /** bodies that each server was sent */
   readonly #sent = new Map<ServerName, Set<string>>(SERVERS.map(server => [server, new Set()]))
   /** pending batches that no power loss undoes */
@@ -65,9 +75,8 @@ export class Audit {
     }
     if (write.method === 'putPending' && before?.pending === undefined) this.#intended(head!)
     if (write.method === 'advance' && before?.pending !== undefined) {
-      const { batches } = this.#hints.get(head!.hint)!
-      batches.set(head!.version, batches.get(before.version)!)
       this.#count('pending batches extended')
+      this.#pending(head!, this.#hints.get(head!.hint)!.batches.get(before.version)!)
     }
     return head
   }
@@ -77,37 +86,52 @@ export class Audit {
     for (const head of heads) if (head?.pending) this.#safe.add(hex(head.pending))
   }
 
-  /** A query leaves a client, whose state is on `disk`. */
-  sent(disk: Disk, server: ServerName, body: Uint8Array): void {
+  /** A query leaves a client; `durable`: its state is on a disk. */
+  sent(server: ServerName, body: Uint8Array, durable: boolean): void {
     const sent = this.#sent.get(server)!
-    const request = hex(body)
-    if (sent.has(request)) return this.#count('queries sent again')
-    sent.add(request)
-    const { head } = disk
-    if (head?.pending === undefined) return this.#blame(`${server} is sent a query, and none is pending`)
-    const hint = this.#hints.get(head.hint)!
-    const manifest = decodeManifest(Buffer.from(head.manifest, 'hex'))
-    const form = decodePending(head.pending, manifest)
-    const vectors = server === hint.retrieveServer ? form.retrieve : form.refresh
-    if (hex(encodeQuery(manifest, vectors)) !== request) return this.#blame(`${server} is sent what is not pending (a)`)
-    if (disk.durable && !this.#safe.has(hex(head.pending))) {
-      return this.#blame(`${server} is sent what a power loss may undo (a)`)
+    const name = hex(body)
+    if (sent.has(name)) {
+      this.#count('queries sent again')
+      return
     }
-    const batch = hint.batches.get(head.version)!
+    sent.add(name)
+    const request = this.#requests.get(`${server} ${name}`)
+    if (request === undefined) {
+      this.#blame(`${server} is sent what was not stored (a)`)
+      return
+    }
+    const { hint, batch, vectors, pending } = request
+    if (durable && !this.#safe.has(pending)) this.#blame(`${server} is sent what a power loss may undo (a)`)
     const earlier = batch.shown.get(server)
-    batch.shown.set(server, vectors)
     if (earlier !== undefined) {
-      this.#count('queries sent again, extended')
-      if (!extend(earlier, vectors)) this.#blame(`${server} is sent two different vectors of one query (b)`)
+      this.#count('queries sent again, at another epoch')
+      if (!extend(earlier, vectors) && !extend(vectors, earlier)) {
+        this.#blame(`${server} is sent two different vectors of one query (b)`)
+      }
     }
+    if (earlier === undefined || extend(earlier, vectors)) batch.shown.set(server, vectors)
     this.#assertNew(hint, batch, server, vectors)
   }
 
-  #intended({ hint: id, version }: Head): void {
-    const { batches } = this.#hints.get(id)!
-    const earlier = batches.get(version)
-    if (earlier && earlier.shown.size > 0) this.#blame(`a second batch at version ${version}: the first was shown (b)`)
-    batches.set(version, { shown: new Map() })
+  #intended(head: Head): void {
+    const earlier = this.#hints.get(head.hint)!.batches.get(head.version)
+    if (earlier && earlier.shown.size > 0) {
+      this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
+    }
+    this.#pending(head, { shown: new Map() })
+  }
+
+  /** From now on this is what a batch may be sent as. */
+  #pending({ hint: id, version, pending, manifest: bytes }: Head, batch: Batch): void {
+    const hint = this.#hints.get(id)!
+    hint.batches.set(version, batch)
+    const manifest = decodeManifest(Buffer.from(bytes, 'hex'))
+    const { retrieve, refresh } = decodePending(pending!, manifest)
+    for (const server of SERVERS) {
+      const vectors = server === hint.retrieveServer ? retrieve : refresh
+      const name = `${server} ${hex(encodeQuery(manifest, vectors))}`
+      this.#requests.set(name, { hint, batch, vectors, pending: hex(pending!) })
+    }
   }
 
   #assertNew(hint: Hint, batch: Batch, server: ServerName, vectors: Vectors): void {
@@ -153,7 +177,7 @@ function extend(earlier: Vectors, later: Vectors): boolean {
 /** Whether two vectors agree everywhere, one partition excepted. */
 function alike(a: readonly number[], b: readonly number[]): boolean {
   const common = Math.min(a.length, b.length)
-  let equal = 0
-  for (let q = 0; q < common; q++) if (a[q] === b[q]) equal++
-  return common >= TELLING && equal >= common - 1
+  let different = 0
+  for (let q = 0; q < common && different < 2; q++) if (a[q] !== b[q]) different++
+  return common >= TELLING && different < 2
 }

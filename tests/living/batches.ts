@@ -113,8 +113,9 @@ export class Batches {
   /** A key that was deleted before, or a new one. */
   #add(now: Version): Operation {
     if (!now.shape.keyed) return { op: 'add', value: this.#value(now) }
-    const again = this.#chance.happens(0.4) && this.#deleted.length > 0
-    const key = again ? this.#chance.pick(this.#deleted) : `new ${this.#made++}`
+    const gone = this.#deleted.filter(key => now.get(key) === undefined)
+    const again = gone.length > 0 && this.#chance.happens(0.4)
+    const key = again ? this.#chance.pick(gone) : `new ${this.#made++}`
     return { op: 'add', key, value: this.#value(now) }
   }
 

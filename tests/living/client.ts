@@ -173,7 +173,7 @@ export class Tab {
     const body = (init.body as Uint8Array | undefined)?.slice()
     const what = path.replace(/^\/v1\//, '').replace(/(blobs\/.{4}).*/, '$1')
     const name = server === SERVERS[0] ? 'A' : 'B'
-    if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(this.disk, server, body!)
+    if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
     await this.#comes(`${what} reaches ${name}`)
     const reply = await world.asked(server, path, { method: body ? 'POST' : 'GET', body })
     await this.#comes(`${name} on ${what}: ${reply.status}`)

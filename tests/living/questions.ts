@@ -57,11 +57,11 @@ export function anyQuestion(chance: Chance, version: Version, batches: Batches):
   return getMany(keys, keys.length + chance.below(3))
 }
 
-/** Everything there is, and what is not there any more. */
-export function everyQuestion(chance: Chance, version: Version, batches: Batches): readonly Question[] {
+/** Everything there is, and what is not there any more. Where records can only be had one by one, `most` of them. */
+export function everyQuestion(chance: Chance, version: Version, batches: Batches, most: number): readonly Question[] {
   const { keyed } = version.shape
   const indices = Array.from(version.slots.keys())
-  if (!keyed) return shuffled(chance, indices).map(at)
+  if (!keyed) return shuffled(chance, indices).slice(0, most).map(at)
   const keys = shuffled(chance, [...new Set([...version.keys, ...batches.deleted, 'nobody', 'nowhere'])])
   const groups = Array.from({ length: Math.ceil(keys.length / 32) }, (_, i) => keys.slice(32 * i, 32 * (i + 1)))
   return [

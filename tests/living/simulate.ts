@@ -39,10 +39,7 @@ export async function simulate(
   const world = new World(chance, { foundation, weather, start: start(foundation, weather, own) })
   const violation = await world.run().then(
     () => undefined,
-    (error: unknown) => {
-      if (error instanceof Violation) return error.message
-      throw error
-    },
+    (error: Error) => (error instanceof Violation ? error.message : `${error.stack}`),
   )
   return { seed, violation, steps: world.steps, counts: world.counts, trace: world.trace }
 }

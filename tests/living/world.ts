@@ -114,7 +114,7 @@ export class World {
     try {
       for (let round = 1; round <= this.weather.rounds; round++) {
         await this.#storm()
-        await this.#check()
+        await this.#check(round === this.weather.rounds)
       }
     } finally {
       await this.#end()
@@ -202,6 +202,7 @@ export class World {
 
   note(who: Who | undefined, what: string): void {
     const name = who instanceof Tab ? who.name : (who ?? '')
+    if (process.env['TRACE']) console.log(name, what)
     this.trace.push(`${`${(this.now / 1000).toFixed(1)} s`.padStart(9)}  ${name.padEnd(7)}${what}`)
   }
 
@@ -253,7 +254,8 @@ export class World {
   /** Anything may happen. */
   async #storm(): Promise<void> {
     const deck = this.#shuffledDeck()
-    while (deck.length > 0) {
+    // Some cards may never come to be played.
+    for (let idle = 0; deck.length > 0 && idle < 20; ) {
       await this.#quiet()
       this.#wake()
       const coming = this.#ready()
@@ -264,8 +266,9 @@ export class World {
         this.#comes(this.chance.pick(coming))
       } else if (!(await this.#step(deck)) && coming.length > 0) {
         this.#comes(this.chance.pick(coming))
-      } else if (coming.length === 0) {
-        this.#timePasses()
+      } else if (coming.length === 0 && !this.#timePasses()) {
+        this.steps++
+        idle++
       }
     }
   }
@@ -299,6 +302,7 @@ export class World {
     if (idle !== undefined) idle.open()
     else if (alive.length === 0 || (alive.length < this.weather.tabs && this.chance.happens(0.3))) this.#newTab().open()
     else return false
+    this.steps++
     return true
   }
 
@@ -566,7 +570,7 @@ export class World {
   // ---- looking back ------------------------------------------------------------------------------
 
   /** Nothing happens any more: everything must come to its end, and be as it must. */
-  async #check(): Promise<void> {
+  async #check(last: boolean): Promise<void> {
     this.note(undefined, '— calm —')
     for (const who of [...this.#until.keys()]) this.#restoreTo(who)
     for (const coming of this.#coming) coming.notBefore = 0
@@ -579,7 +583,9 @@ export class World {
     for (const tab of this.#maps()) await this.#follow(tab)
     this.#putBack = false
     const [eldest, ...others] = this.#maps()
-    for (const question of everyQuestion(this.chance, this.publisher.newest, this.batches)) eldest!.ask(question)
+    const { newest } = this.publisher
+    const most = last ? newest.size : 40
+    for (const question of everyQuestion(this.chance, newest, this.batches, most)) eldest!.ask(question)
     await this.#settle()
     for (const tab of others) {
       for (let i = 0; i < 8; i++) tab.ask(anyQuestion(this.chance, this.publisher.newest, this.batches))
