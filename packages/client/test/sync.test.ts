@@ -205,6 +205,23 @@ describe('servers that lie about what changed', () => {
     await checkAll(harness, map, living.newest)
   })
 
+  test('a manifest that comes after the other server has forgotten its epoch: its server is asked again', async () => {
+    const living = livingKeyless()
+    const { network } = living
+    const old = living.newest
+    living.publish([edit(3, 'three')])
+    let late = true
+    network.misbehave[B] = ({ path }) => {
+      if (path !== '/v1/manifest' || !late) return undefined
+      late = false
+      return ok(old.manifestBytes)
+    }
+    network.misbehave[A] = ({ path }) => (path.startsWith('/v1/manifest?') ? problem(404, 'epoch_unknown') : undefined)
+    const { harness, map } = await opened(living)
+    expect(late).toBe(false)
+    await checkAll(harness, map, living.newest)
+  })
+
   test('different manifests of one epoch: ServersDisagreeError, and nothing changes', async () => {
     const living = livingKeyless()
     const { harness, map, network } = await opened(living)
