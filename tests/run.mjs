@@ -1,12 +1,11 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak [living] [args]`. They are TypeScript,
-// which Vite compiles as it is loaded.
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak [args]`. All are TypeScript, which
+// Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
 
+const programs = { bench: '/bench/main.ts', core: '/bench/core.ts', soak: '/state/soak.ts' }
 const [name, ...args] = process.argv.slice(2)
-const living = name === 'soak' && args[0] === 'living'
-const program = living ? '/living/soak.ts' : { bench: '/bench/main.ts', soak: '/state/soak.ts' }[name]
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,
@@ -14,8 +13,8 @@ const compiler = await createServer({
   server: { middlewareMode: true, ws: false },
 })
 try {
-  const module = await compiler.ssrLoadModule(program)
-  process.exitCode = await module[name](living ? args.slice(1) : args)
+  const program = await compiler.ssrLoadModule(programs[name])
+  process.exitCode = await program[name](args)
 } finally {
   await compiler.close()
 }

@@ -25,6 +25,8 @@ export interface CoreVectors {
     readonly absentIndices: readonly number[]
   }[]
   readonly lookups: readonly LookupVector[]
+  /** the same lives in suite 2 */
+  readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
 }
 
 /** A database, a hint, and the batches of its life. */

@@ -246,7 +246,7 @@ export class World {
   #isTooOld({ disk, map }: Tab): boolean {
     const stored = disk.head && Buffer.from(disk.head.manifest, 'hex').readUInt32LE(28)
     const epoch = Math.min(stored ?? Number.POSITIVE_INFINITY, map?.epoch || Number.POSITIVE_INFINITY)
-    return epoch === Number.POSITIVE_INFINITY || this.publisher.newest.epoch - epoch > this.weather.history + 1
+    return epoch === Number.POSITIVE_INFINITY || this.publisher.newest.epoch - epoch > this.weather.history
   }
 
   // ---- the schedule ------------------------------------------------------------------------------

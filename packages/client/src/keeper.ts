@@ -17,13 +17,14 @@ import { type Claim, Fence, type RollbackPreference } from './fence.js'
 import { belongsTo, type Hint, refreshLink } from './hint.js'
 import { type Admission, finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
 import { type Agreed, agree, readManifest } from './manifest.js'
+import type { ProofsPreference } from './proofs.js'
 import type { Publisher } from './publisher.js'
 import { begin, type Draft, install, prepare, reopen, resume, type Surroundings, type Watch } from './recovery.js'
 import { identityOf, type ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
 import { isMoved, type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from './storage.js'
 import { type StateHead, StateMovedError, type StateStore, StateUnreadableError } from './store/store.js'
-import { OutdatedError, type Step, stepsAfter } from './sync.js'
+import { type Base, OutdatedError, type Step, stepsAfter } from './sync.js'
 import { type Link, linksOf } from './transport.js'
 
 export interface Parts {
@@ -33,6 +34,7 @@ export interface Parts {
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
   readonly rollback: RollbackPreference
+  readonly proofs: ProofsPreference
   readonly stats: StatsKeeper
   readonly announce: OnEvent
 }
@@ -160,7 +162,7 @@ export class Keeper {
         if (error instanceof TamperedError) this.#parts.announce({ type: 'condemned', server: error.server })
         if (!hasTurned(error, hint.manifest)) throw error
         // Never called off: when a server turns has nothing to do with what is asked, and neither has this.
-        const steps = await this.stepsAfter(hint.agreed, new AbortController().signal)
+        const steps = await this.stepsAfter(hint.base, new AbortController().signal)
         if (steps.length === 0) throw error
         for (const step of steps) {
           await this.#advance(hint, step)
@@ -177,7 +179,7 @@ export class Keeper {
   }
 
   /** The epochs after `base` that both servers have, as far as they are signed, if that is asked. Touches no state. */
-  async stepsAfter(base: Agreed, signal: AbortSignal): Promise<Step[]> {
+  async stepsAfter(base: Base, signal: AbortSignal): Promise<Step[]> {
     const { core, publisher, stats } = this.#parts
     const steps = await stepsAfter(base, { core, links: this.#downloads, publisher, stats }, signal)
     if (steps.length === 0 && !this.#isVouched(base)) await publisher?.check(base, this.#downloads, signal)
@@ -221,7 +223,7 @@ export class Keeper {
     const { publisher } = this.#parts
     if (publisher === undefined) return
     if (this.#isVouched(hint.agreed) && !publisher.hasExpired(hint.manifest)) return
-    await this.apply(await this.stepsAfter(hint.agreed, watch.signal), watch)
+    await this.apply(await this.stepsAfter(hint.base, watch.signal), watch)
     if (this.#manifest !== undefined) publisher.checkExpiry(this.#manifest)
   }
 
@@ -384,6 +386,10 @@ export class Keeper {
         return await resume(this.#around, head, watch, readable)
       }
       const hint = await reopen(this.#around, head)
+      if (!this.#isWished(hint)) {
+        hint.free()
+        return await beginInstead('proofs')
+      }
       announce({ type: 'resumed', what: 'hint', pending })
       return hint
     } catch (error) {
@@ -405,6 +411,12 @@ export class Keeper {
         replaced = head && (await this.#discard(head, error.reason, watch))
       }
     }
+  }
+
+  /** Whether a hint takes the kind of proof that the app insists on. */
+  #isWished({ proofs }: Pick<Hint, 'proofs'>): boolean {
+    const { proofs: wish } = this.#parts
+    return wish === 'auto' || wish === proofs
   }
 
   /** What was read in two steps, and does not fit together, may only have been moved on in between. */
@@ -645,7 +657,7 @@ export class Keeper {
   }
 }
 
-type Discarding = 'unreadable' | 'servers' | OutdatedError['reason']
+type Discarding = 'unreadable' | 'servers' | 'proofs' | OutdatedError['reason']
 
 /** Under which the tabs of one identity find each other. */
 export function tabsName(servers: ServerPair): string {

@@ -110,10 +110,10 @@ interface Request {
 }
 
 /** The requests to the first and the second server of the pair. Made anew each time, and always the same. */
-function queries({ core, client, manifest, roles }: Hint): readonly [Request, Request] {
+function queries({ core, client, manifest, roles, proofs }: Hint): readonly [Request, Request] {
   const count = inCore(core, () => client.pending)
   const vectors = inCore(core, () => [client.retrieveVectors(), client.refreshVectors()] as const)
-  const request = (s: 0 | 1) => ({ query: encodeQuery(manifest, count, vectors[roles[s]]), count })
+  const request = (s: 0 | 1) => ({ query: encodeQuery(manifest, count, vectors[roles[s]], proofs), count })
   return [request(0), request(1)]
 }
 
@@ -123,7 +123,7 @@ async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Req
   const link = links[s]
   for (let attempt = 1; ; attempt++) {
     try {
-      const entries = await answerOf(hint.manifest, link, request)
+      const entries = await answerOf(hint, link, request)
       if (!both.over) await verify(exchange, both, s, entries)
       return
     } catch (error) {
@@ -137,9 +137,9 @@ async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Req
 }
 
 /** The entries of one server's answer, not yet verified. */
-async function answerOf(manifest: Manifest, link: Link, { query, count }: Request): Promise<Uint8Array> {
-  const answer = await postQuery(link, query, answerBytes(manifest, count))
-  return fromWire(link, () => decodeAnswer(manifest, count, answer))
+async function answerOf({ manifest, proofs }: Hint, link: Link, { query, count }: Request): Promise<Uint8Array> {
+  const answer = await postQuery(link, query, answerBytes(manifest, count, proofs))
+  return fromWire(link, () => decodeAnswer(manifest, count, answer, proofs))
 }
 
 /**

@@ -9,6 +9,7 @@ import type { RollbackPreference } from './fence.js'
 import type { Normalize } from './keys.js'
 import { PirouetteMap } from './map.js'
 import type { OnProgress, Progress } from './progress.js'
+import type { ProofsPreference } from './proofs.js'
 import { Publisher, parsePublisherKey } from './publisher.js'
 import { parseServers, type ServerPair } from './servers.js'
 import { Session } from './session.js'
@@ -35,6 +36,12 @@ export interface OpenWithOptions {
    * `strict` allows none, at the price of a round trip more in each lookup; see docs/threat-model.md.
    */
   readonly rollback?: RollbackPreference | undefined
+  /**
+   * What proves that answers are genuine. `merkle`: proofs that the servers send. `tags`: nothing on the wire; the map
+   * keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given: tags, unless the
+   * map would then take more than 64 MB of memory. The servers see which; see docs/threat-model.md.
+   */
+  readonly proofs?: ProofsPreference | undefined
   /**
    * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
    * given, it does in browsers; elsewhere a stream would keep the process from ending.
@@ -66,10 +73,12 @@ export async function openWith(environment: Environment, options: OpenWithOption
   const servers = parseServers(options.servers)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   const { rollback = 'confirm', push = typeof globalThis.addEventListener === 'function' } = options
+  const { proofs = 'auto' } = options
+  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { storage, publisherKey, rollback, push })
+  const shared = join(environment, servers, { storage, publisherKey, rollback, proofs, push })
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -99,6 +108,7 @@ export async function openWith(environment: Environment, options: OpenWithOption
 }
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
+const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
 const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
 
 /** What maps must have in common to share a session. */
@@ -106,6 +116,7 @@ interface Wishes {
   readonly storage: StoragePreference
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
+  readonly proofs: ProofsPreference
   readonly push: boolean
 }
 
@@ -184,7 +195,7 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'push'] as const
+  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'push'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 

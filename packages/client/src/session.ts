@@ -88,8 +88,8 @@ export class Session {
   }
 
   get stats(): Stats {
-    const { hintBytes = 0, permutationBytes = 0 } = this.#keeper.known ?? {}
-    return this.#parts.stats.snapshot({ hintBytes, permutationBytes })
+    const { hintBytes = 0, permutationBytes = 0, tagBytes = 0 } = this.#keeper.known ?? {}
+    return this.#parts.stats.snapshot({ hintBytes, permutationBytes, tagBytes })
   }
 
   /**
@@ -199,11 +199,11 @@ export class Session {
   async #followServers(signal: AbortSignal): Promise<void> {
     const watch = { progress: new ProgressMeter(() => {}), signal }
     for (;;) {
-      const { agreed } = await this.#operate(async () => {
+      const { base } = await this.#operate(async () => {
         this.#assertWanted(signal)
         return this.#keeper.live ?? (await this.#keeper.current(watch))
       })
-      const steps = await this.#keeper.stepsAfter(agreed, signal)
+      const steps = await this.#keeper.stepsAfter(base, signal)
       if (steps.length === 0) return
       await this.#operate(() => this.#keeper.apply(steps, watch))
     }

@@ -9,7 +9,9 @@ import {
   MANIFEST_HEADER_BYTES,
   MAX_PARTITIONS,
   type Manifest,
+  type Proofs,
   toHex,
+  updateRecordsBytes,
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { inCore } from './core.js'
@@ -22,8 +24,13 @@ import { getBlob, getBounded, type Link } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
-  /** the update list's bytes, of the hash that the manifest holds */
+  /** the update list's bytes in the form that the base takes, of the hash that the manifest holds */
   readonly list: Uint8Array
+}
+
+/** The epoch something is at that follows, and which form of update lists it takes. */
+export interface Base extends Agreed {
+  readonly proofs: Proofs
 }
 
 /** Who asks, and whom. */
@@ -57,7 +64,7 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<Step[]> {
+export async function stepsAfter(base: Base, following: Following, signal: AbortSignal): Promise<Step[]> {
   const { core, links, publisher } = following
   const chains = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
   if (chains.some(chain => chain === 'forgotten')) return await whyForgotten(base, links, signal)
@@ -80,7 +87,7 @@ export async function stepsAfter(base: Agreed, following: Following, signal: Abo
   const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
   const steps: Step[] = []
   for (const { manifest, bytes } of wanted) {
-    steps.push({ manifest, bytes, list: await updateList(following, manifest, signal) })
+    steps.push({ manifest, bytes, list: await updateList(following, manifest, base.proofs, signal) })
   }
   return steps
 }
@@ -122,26 +129,33 @@ async function whyForgotten(base: Agreed, links: Following['links'], signal: Abo
 }
 
 /** The list that a manifest speaks of, from the first server whose bytes have its hash. */
-async function updateList(following: Following, manifest: Manifest, signal: AbortSignal): Promise<Uint8Array> {
-  const { core, links, stats } = following
-  const { updateListHash, updateListBytes } = manifest
+async function updateList(
+  { core, links, stats }: Following,
+  manifest: Manifest,
+  proofs: Proofs,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const [expected, length] =
+    proofs === 'tags'
+      ? [manifest.updateRecordsHash, updateRecordsBytes(manifest)]
+      : [manifest.updateListHash, manifest.updateListBytes]
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
   let failure: unknown
   for (const link of order) {
     try {
       const bytes = await patiently(link, signal, async () => {
-        const list = new Uint8Array(updateListBytes)
+        const list = new Uint8Array(length)
         let at = 0
         const take = (chunk: Uint8Array) => {
           list.set(chunk, at)
           at += chunk.length
         }
-        await getBlob(link, toHex(updateListHash), updateListBytes, take, signal)
+        await getBlob(link, toHex(expected), length, take, signal)
         return list
       })
       const hash = inCore(core, () => core.blake3(bytes))
-      if (equalBytes(hash, updateListHash)) return bytes
+      if (equalBytes(hash, expected)) return bytes
       throw new TamperedError(link.server.name, 'its update list does not have the hash both servers agreed on')
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error

@@ -1,6 +1,6 @@
 //! From a publisher's batch to the next epoch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`): an ordered list of add, edit and
 //! delete by key (keyed databases) or index (keyless ones), refused whole at its first operation that cannot be, and
-//! otherwise turned into one write and one update list. Deterministic: equal databases and batches give equal bytes.
+//! otherwise turned into one write and one update list, in both its forms. Deterministic: equal databases and batches give equal bytes.
 //!
 //! An added record goes into the lowest slot that was empty when the batch began, else behind the last. A slot that
 //! the batch empties stays empty until the next epoch: a client between the two must not find another key's record
@@ -14,7 +14,7 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
-use crate::update::{Kind, UpdateList};
+use crate::update::{Form, Kind, UpdateList};
 
 type Fingerprint = [u8; FINGERPRINT_BYTES];
 
@@ -59,8 +59,10 @@ pub enum Reason {
 
 /// What an epoch brought.
 pub struct Epoch {
-    /// for the manifest and for clients
+    /// in delta form, for the manifest and for clients
     pub list: UpdateList,
+    /// the same in record form
+    pub records: UpdateList,
     /// keyed databases: the new directory
     pub directory: Option<Directory>,
 }
@@ -94,15 +96,17 @@ pub fn apply<C: VectorCommitment>(
         }
     };
     let writes: Vec<_> = writes.into_iter().filter(|(index, record)| *record != old(*index as usize)).collect();
-    let mut list = UpdateList::new(before, after, writes.len());
+    let [mut list, mut records_list] =
+        [Form::Delta, Form::Record].map(|form| UpdateList::new(form, before, after, writes.len()));
     for (index, record) in &writes {
         let old = old(*index as usize);
         let kind = kind(directory.is_some(), *index as usize >= before.records(), &old, record);
-        list.push(*index, kind, old.iter().zip(record).map(|(old, new)| old ^ new));
+        list.push(*index, kind, &old, record);
+        records_list.push(*index, kind, &old, record);
     }
     let directory = directory.map(|directory| directory.updated(&list)).transpose().map_err(failed)?;
     database.write(after, &writes).map_err(failed)?;
-    Ok(Epoch { list, directory })
+    Ok(Epoch { list, records: records_list, directory })
 }
 
 /// The same M with room for `records`. Q never shrinks.

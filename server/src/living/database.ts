@@ -23,6 +23,7 @@ import {
   isZero,
   type Manifest,
   partitionBytes,
+  proofsOf,
   type SignatureInfo,
   signedBytes,
   toHex,
@@ -36,6 +37,7 @@ import {
   type EpochHandle,
   loadCore,
   type RefusedError,
+  type UpdateForm,
 } from '@pirouette/wasm'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
@@ -69,6 +71,8 @@ interface LivingEpoch extends Epoch {
 interface Turn {
   readonly epoch: LivingEpoch
   readonly list: Uint8Array
+  /** the same in record form */
+  readonly recordList: Uint8Array
   /** indices of records that changed */
   readonly changed: Uint32Array
   /** empty: keyless */
@@ -93,8 +97,8 @@ export class LivingDatabase implements Epochs {
   #changed: Uint32Array = new Uint32Array()
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
-  /** epochs by their update list's hash */
-  readonly #lists = new Map<string, number>()
+  /** the update lists of the epochs in history, by their hash, each in both forms */
+  readonly #lists = new Map<string, { readonly epoch: number; readonly form: UpdateForm }>()
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -214,8 +218,8 @@ export class LivingDatabase implements Epochs {
 
   async findBlob(hash: string): Promise<Blob | undefined> {
     await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
-    const epoch = this.#lists.get(hash)
-    const list = epoch === undefined ? undefined : this.#store.list(epoch)
+    const known = this.#lists.get(hash)
+    const list = known && this.#store.list(known.epoch, known.form)
     if (list !== undefined) return memoryBlob(list)
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
@@ -296,6 +300,7 @@ export class LivingDatabase implements Epochs {
         epoch: batch.epoch,
         manifest: turn.epoch.manifestBytes,
         list: turn.list,
+        recordList: turn.recordList,
         batch: known,
         body,
         directory,
@@ -349,7 +354,8 @@ export class LivingDatabase implements Epochs {
     this.#previous = undefined
     this.#partitions = undefined
     const before = this.#newest.manifest
-    const list = change.list()
+    const list = change.list('delta')
+    const recordList = change.list('record')
     const changed = change.indices()
     const directory = change.takeDirectory()
     change.free()
@@ -367,9 +373,10 @@ export class LivingDatabase implements Epochs {
       directoryHash: before.keyed ? this.#core.blake3(directoryBytes) : new Uint8Array(HASH_BYTES),
       updateListBytes: list.length,
       updateListHash: this.#core.blake3(list),
+      updateRecordsHash: this.#core.blake3(recordList),
       previousManifest: this.#core.blake3(this.#newest.manifestBytes),
     }
-    return { epoch: this.#epochOf(manifest, encodeManifest(manifest)), list, changed, directoryBytes }
+    return { epoch: this.#epochOf(manifest, encodeManifest(manifest)), list, recordList, changed, directoryBytes }
   }
 
   #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
@@ -413,8 +420,8 @@ export class LivingDatabase implements Epochs {
     this.#newest = turn.epoch
     this.#changed = turn.changed
     this.#directoryBytes = turn.directoryBytes
-    this.#lists.set(toHex(manifest.updateListHash), manifest.epoch)
-    for (const [hash, epoch] of this.#lists) if (epoch < manifest.epoch - this.history) this.#lists.delete(hash)
+    for (const { form, hash } of listsOf(manifest)) this.#lists.set(toHex(hash), { epoch: manifest.epoch, form })
+    for (const [hash, { epoch }] of this.#lists) if (epoch < manifest.epoch - this.history) this.#lists.delete(hash)
   }
 
   /** Applies the stored batch to the stored epoch, and holds the result to the stored manifest. */
@@ -438,11 +445,13 @@ export class LivingDatabase implements Epochs {
     for (const epoch of this.#store.epochs()) {
       const manifest = reading(this.#storage, () => decodeManifest(this.#store.manifest(epoch)!))
       if (manifest.updateListBytes === 0) continue
-      const list = this.#store.list(epoch)
-      if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
-        throw new DatasetError(this.#store.location, `the update list of epoch ${epoch} is missing or damaged`)
+      for (const { form, hash } of listsOf(manifest)) {
+        const list = this.#store.list(epoch, form)
+        if (list === undefined || !equalBytes(this.#core.blake3(list), hash)) {
+          throw new DatasetError(this.#store.location, `the update list of epoch ${epoch} is missing or damaged`)
+        }
+        this.#lists.set(toHex(hash), { epoch, form })
       }
-      this.#lists.set(toHex(manifest.updateListHash), epoch)
     }
   }
 
@@ -471,8 +480,8 @@ export class LivingDatabase implements Epochs {
       manifestBytes,
       manifestHash: toHex(this.#core.blake3(manifestBytes)),
       isCores: 'newest',
-      answer(vectors) {
-        return this.isCores === 'newest' ? database.answer(vectors) : database.answerPrevious(vectors)
+      answer(...query) {
+        return this.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query)
       },
     }
   }
@@ -493,6 +502,14 @@ export class LivingDatabase implements Epochs {
   }
 }
 
+/** The two forms of the list that leads to an epoch. */
+function listsOf({ updateListHash, updateRecordsHash }: Manifest): { form: UpdateForm; hash: Uint8Array }[] {
+  return [
+    { form: 'delta', hash: updateListHash },
+    { form: 'record', hash: updateRecordsHash },
+  ]
+}
+
 /** Runs `work` on what was stored; anything wrong with it names the file. */
 function reading<T>(storage: Storage, work: () => T): T {
   try {
@@ -506,7 +523,7 @@ function reading<T>(storage: Storage, work: () => T): T {
 function allocate(core: Core, location: string, manifest: Manifest): DatabaseHandle {
   try {
     const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
-    const database = core.newDatabase(layout)
+    const database = core.newDatabase(layout, proofsOf(manifest)[0])
     layout.free()
     return database
   } catch (error) {

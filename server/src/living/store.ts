@@ -6,6 +6,7 @@
 // An epoch number in a key has eight hex digits, so that keys sort by it.
 
 import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import type { UpdateForm } from '@pirouette/wasm'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: what fills one page of an LMDB file beside its header. */
@@ -15,6 +16,7 @@ const FORMAT = 1
 const CHUNK = 'chunk/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
+const RECORD_LIST = 'record-list/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
@@ -33,6 +35,8 @@ export interface EpochChanges {
   readonly epoch: number
   readonly manifest: Uint8Array
   readonly list: Uint8Array
+  /** the same in record form */
+  readonly recordList: Uint8Array
   readonly batch: BatchRecord
   /** the batch's whole body */
   readonly body: Uint8Array
@@ -87,6 +91,7 @@ export class EpochStore {
       transaction.put(DIRECTORY, changes.directory)
       transaction.put(MANIFEST + hex(epoch), changes.manifest)
       transaction.put(LIST + hex(epoch), changes.list)
+      transaction.put(RECORD_LIST + hex(epoch), changes.recordList)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
       transaction.put(OPERATIONS, changes.body)
       transaction.put(HEAD, json({ format: FORMAT, epoch }))
@@ -99,8 +104,8 @@ export class EpochStore {
     return this.#storage.get(MANIFEST + hex(epoch))
   }
 
-  list(epoch: number): Uint8Array | undefined {
-    return this.#storage.get(LIST + hex(epoch))
+  list(epoch: number, form: UpdateForm): Uint8Array | undefined {
+    return this.#storage.get((form === 'delta' ? LIST : RECORD_LIST) + hex(epoch))
   }
 
   batch(epoch: number): BatchRecord | undefined {
@@ -141,7 +146,7 @@ export class EpochStore {
 
   #epochsBefore(oldest: number): string[] {
     const keys: string[] = []
-    for (const prefix of [MANIFEST, LIST, BATCH, SIGNATURE]) {
+    for (const prefix of [MANIFEST, LIST, RECORD_LIST, BATCH, SIGNATURE]) {
       for (const [key] of this.#storage.entries(prefix)) {
         if (key >= prefix + hex(oldest)) break
         keys.push(key)

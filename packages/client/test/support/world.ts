@@ -182,7 +182,7 @@ export class Life {
 
   openIdle(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     const onEvent = (event: MapEvent) => void this.events.push(event)
-    return openWith(this.environment, { servers: [A, B], onEvent, ...options })
+    return openWith(this.environment, { servers: [A, B], proofs: 'merkle', onEvent, ...options })
   }
 
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
