@@ -367,7 +367,8 @@ export class Keeper {
   async #recover(head: StateHead, watch: Watch): Promise<Hint> {
     const { servers, announce } = this.#parts
     const { record, condemned } = head
-    const beginInstead = async (reason: Discarding) => await this.#begin(await this.#discard(head, reason, watch), watch)
+    const beginInstead = async (reason: Discarding) =>
+      await this.#begin(await this.#discard(head, reason, watch), watch)
     if (!belongsTo(record, servers)) return await beginInstead('servers')
     this.#manifest ??= readManifest(record.manifest)
     if (condemned !== undefined) {
