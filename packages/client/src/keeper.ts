@@ -222,7 +222,7 @@ export class Keeper {
   async assertVouched(hint: Hint, watch: Watch): Promise<void> {
     const { publisher } = this.#parts
     if (publisher === undefined) return
-    if (this.#isVouched(hint.agreed) && !publisher.hasExpired(hint.manifest)) return
+    if (this.#isVouched(hint.base) && !publisher.hasExpired(hint.manifest)) return
     await this.apply(await this.stepsAfter(hint.base, watch.signal), watch)
     if (this.#manifest !== undefined) publisher.checkExpiry(this.#manifest)
   }
