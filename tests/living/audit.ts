@@ -42,6 +42,9 @@ interface Hint {
  */
 const TELLING = 16
 
+/** A query's body in hex, without the suite: that is for life, and the reference knows only the first. */
+const nameOf = (body: Uint8Array) => hex(body.subarray(8))
+
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 export class Audit {
@@ -89,7 +92,7 @@ export class Audit {
   /** A query leaves a client; `durable`: its state is on a disk. */
   sent(server: ServerName, body: Uint8Array, durable: boolean): void {
     const sent = this.#sent.get(server)!
-    const name = hex(body)
+    const name = nameOf(body)
     if (sent.has(name)) {
       this.#count('queries sent again')
       return
@@ -129,7 +132,7 @@ export class Audit {
     const { retrieve, refresh } = decodePending(pending!, manifest)
     for (const server of SERVERS) {
       const vectors = server === hint.retrieveServer ? retrieve : refresh
-      const name = `${server} ${hex(encodeQuery(manifest, vectors))}`
+      const name = `${server} ${nameOf(encodeQuery(manifest, vectors))}`
       this.#requests.set(name, { hint, batch, vectors, pending: hex(pending!) })
     }
   }

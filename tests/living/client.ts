@@ -103,6 +103,7 @@ export class Tab {
     const options = {
       servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
       storage: weather.storage,
+      proofs: weather.proofs,
       rollback: weather.rollback,
       push: false,
       onEvent: (event: MapEvent) => this.#hear(event),
@@ -230,9 +231,9 @@ export class Tab {
     return {
       ...core,
       decodeDirectory: (bytes, records) => this.#watchedDirectory(core.decodeDirectory(bytes, records)),
-      newHintBuilder: (layout, commitments, contentHashes, entropy) => {
+      newHintBuilder: (layout, commitments, contentHashes, entropy, proofs) => {
         this.#use(entropy)
-        return this.#watchedBuilder(core.newHintBuilder(layout, commitments, contentHashes, entropy))
+        return this.#watchedBuilder(core.newHintBuilder(layout, commitments, contentHashes, entropy, proofs))
       },
       resumeHintBuilder: (...stored) => this.#watchedBuilder(core.resumeHintBuilder(...stored)),
       reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),

@@ -1,6 +1,7 @@
 // What a schedule is to meet with, drawn once at its beginning.
 
 import type { StoragePreference } from '@pirouette/client/environment'
+import type { Proofs } from '@pirouette/protocol'
 import type { Chance } from '../state/harness/chance.js'
 
 /** What happens in a step, and how often in a round. */
@@ -45,6 +46,7 @@ export interface Weather {
   readonly tabs: number
   readonly locks: boolean
   readonly storage: StoragePreference
+  readonly proofs: Proofs
   readonly rollback: 'confirm' | 'strict'
   /** epochs before the newest that servers keep */
   readonly history: number
@@ -70,6 +72,7 @@ export function anyWeather(chance: Chance, { processes = false } = {}): Weather 
     tabs: chance.pick([1, 1, 2, 3]),
     locks: chance.happens(0.6),
     storage: chance.happens(0.1) ? 'memory' : 'required',
+    proofs: chance.pick(['merkle', 'tags']),
     rollback: chance.pick(['confirm', 'strict']),
     history,
     lmdb: !processes && chance.happens(0.05),
