@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { Chance } from '../state/harness/chance.js'
 import type { Foundation } from './databases.js'
+import { ProcessServer } from './processes.js'
 import { LocalServer, SERVERS, type ServerName } from './servers.js'
 import { anyWeather, type Weather } from './weather.js'
 import { type Surroundings, Violation, World } from './world.js'
@@ -23,20 +24,21 @@ export interface Setting {
   /** an empty folder, for servers that keep their database in files */
   readonly folder: string
   readonly weather?: Weather
-  /** how servers are started; in this process unless something else is said */
-  readonly start?: (foundation: Foundation, weather: Weather, folder: string) => Surroundings['start']
+  /** servers are processes of their own */
+  readonly processes?: boolean
 }
 
 /** The same seed, weather and databases: the same schedule, unless servers are processes or write files. */
 export async function simulate(
   seed: number,
-  { foundations, folder, weather: given, start = local }: Setting,
+  { foundations, folder, weather: given, processes = false }: Setting,
 ): Promise<Outcome> {
   const chance = new Chance(seed)
-  const weather = given ?? anyWeather(chance)
+  const weather = given ?? anyWeather(chance, processes)
   const foundation = foundations[weather.foundation]!
   const own = join(folder, `${seed}`)
-  const world = new World(chance, { foundation, weather, start: start(foundation, weather, own) })
+  const start = (processes ? startProcesses : startLocally)(foundation, weather, own)
+  const world = new World(chance, { foundation, weather, start })
   const violation = await world.run().then(
     () => undefined,
     (error: Error) => (error instanceof Violation ? error.message : `${error.stack}`),
@@ -44,7 +46,7 @@ export async function simulate(
   return { seed, violation, steps: world.steps, counts: world.counts, trace: world.trace }
 }
 
-function local(foundation: Foundation, { history, lmdb }: Weather, folder: string): Surroundings['start'] {
+function startLocally(foundation: Foundation, { history, lmdb }: Weather, folder: string): Surroundings['start'] {
   return async (slowly, onFailure) => {
     const start = (name: ServerName, letter: string) =>
       LocalServer.start({
@@ -54,6 +56,14 @@ function local(foundation: Foundation, { history, lmdb }: Weather, folder: strin
       })
     const [a, b] = SERVERS
     return { [a]: await start(a, 'a'), [b]: await start(b, 'b') }
+  }
+}
+
+function startProcesses(foundation: Foundation, { history }: Weather, folder: string): Surroundings['start'] {
+  return async () => {
+    const start = (letter: string) => ProcessServer.start({ foundation, history, folder: join(folder, letter) })
+    const [a, b] = SERVERS
+    return { [a]: await start('a'), [b]: await start('b') }
   }
 }
 

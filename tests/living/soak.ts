@@ -34,7 +34,7 @@ export async function soak(args: string[]): Promise<number> {
     console.log(`${schedules} schedules from seed ${first} on, ${steps} steps${replay ? '' : `: ${summary(met)}`}`)
   try {
     for (let seed = first; seed < first + count; seed++) {
-      const outcome = await simulate(seed, { foundations, folder: folder.path })
+      const outcome = await simulate(seed, { foundations, folder: folder.path, processes: values.processes === true })
       steps += outcome.steps
       for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
       if (replay) console.log(outcome.trace.join('\n'))

@@ -63,7 +63,8 @@ export interface Weather {
   readonly deck: Deck
 }
 
-export function anyWeather(chance: Chance, { processes = false } = {}): Weather {
+/** `processes`: servers are processes of their own. */
+export function anyWeather(chance: Chance, processes = false): Weather {
   const sometimes = (probability: number, most: number) => (chance.happens(probability) ? chance.between(1, most) : 0)
   const history = chance.pick([64, 64, 64, 2])
   return {

@@ -202,7 +202,6 @@ export class World {
 
   note(who: Who | undefined, what: string): void {
     const name = who instanceof Tab ? who.name : (who ?? '')
-    if (process.env['TRACE']) console.log(name, what)
     this.trace.push(`${`${(this.now / 1000).toFixed(1)} s`.padStart(9)}  ${name.padEnd(7)}${what}`)
   }
 
@@ -646,8 +645,8 @@ export class World {
 
   /** Lets everything run that does not wait for the world. */
   async #quiet(): Promise<void> {
-    for (let idle = 0, held = 0; idle < 2; ) {
-      await new Promise<void>(resolve => void setImmediate(resolve))
+    for (let idle = 0, held = 0, turns = 0; idle < 2; turns++) {
+      await (turns < 100 ? turn() : moment())
       // A server whose write is held up may hold up others that ask it.
       const waits = this.#coming.some(({ who }) => !(who instanceof Tab))
       idle = this.#asked === 0 || (waits && ++held > 10) ? idle + 1 : 0
@@ -696,10 +695,16 @@ export class World {
     for (const { callback } of this.#timers.splice(0)) callback()
     for (const { profile } of this.tabs) profile.locks?.giveToAll()
     const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
-    await Promise.all([...closing, new Promise<void>(resolve => void setImmediate(resolve))])
+    await Promise.all([...closing, turn()])
     for (const server of SERVERS) await this.#servers[server].remove()
   }
 }
+
+/** Of the event loop. */
+const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
+
+/** When servers are processes, they need the processor, too. */
+const moment = () => new Promise<void>(resolve => void setTimeout(resolve, 1))
 
 /** A schedule has shown something that must not be. */
 export class Violation extends Error {

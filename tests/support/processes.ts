@@ -18,6 +18,8 @@ export interface ServerProcess {
   readonly url: string
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
+  /** kill -9; resolves when it is gone */
+  kill(): Promise<void>
 }
 
 /** Runs `pirouette serve …` until it is stopped. */
@@ -42,6 +44,10 @@ export async function startServerProcess(...args: string[]): Promise<ServerProce
       child.kill('SIGTERM')
       const [code, signal] = await exited
       if (code !== 0) throw new Error(`pirouette serve ended with ${code ?? signal}`)
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
     },
   }
 }
