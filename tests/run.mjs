@@ -1,5 +1,5 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak | traffic [args]`. All are
-// TypeScript, which Vite compiles as it is loaded.
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak [living] | traffic [args]`. All
+// are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -8,9 +8,11 @@ const programs = {
   bench: '/bench/main.ts',
   core: '/bench/core.ts',
   soak: '/state/soak.ts',
+  living: '/living/soak.ts',
   traffic: '/bench/traffic.ts',
 }
 const [name, ...args] = process.argv.slice(2)
+const program = name === 'soak' && args[0] === 'living' ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,
@@ -18,8 +20,8 @@ const compiler = await createServer({
   server: { middlewareMode: true, ws: false },
 })
 try {
-  const program = await compiler.ssrLoadModule(programs[name])
-  process.exitCode = await program[name](args)
+  const module = await compiler.ssrLoadModule(programs[program])
+  process.exitCode = await module[name](args)
 } finally {
   await compiler.close()
 }

@@ -18,7 +18,7 @@ export interface ServerProcess {
   readonly url: string
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
-  /** kill -9, and waits until it is gone */
+  /** kill -9; resolves when it is gone */
   kill(): Promise<void>
 }
 

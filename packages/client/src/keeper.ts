@@ -205,9 +205,9 @@ export class Keeper {
   }
 
   /** Follows what another tab has done. */
-  async follow(watch: Watch): Promise<void> {
-    this.#stale = true
-    await this.current(watch)
+  async follow(watch: Watch): Promise<Hint> {
+    if (this.durable) this.#stale = true
+    return await this.current(watch)
   }
 
   #isShown({ bytes }: Agreed): boolean {

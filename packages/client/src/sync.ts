@@ -14,6 +14,7 @@ import {
   updateRecordsBytes,
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
+import { ATTEMPTS } from './constants.js'
 import { inCore } from './core.js'
 import { ServerError, TamperedError, VersionError } from './errors.js'
 import { type Agreed, agree, disagree, fromWire } from './manifest.js'
@@ -64,7 +65,7 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(base: Base, following: Following, signal: AbortSignal): Promise<Step[]> {
+export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
   const { core, links, publisher } = following
   const chains = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
   if (chains.some(chain => chain === 'forgotten')) return await whyForgotten(base, links, signal)
@@ -86,8 +87,15 @@ export async function stepsAfter(base: Base, following: Following, signal: Abort
   }
   const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
   const steps: Step[] = []
-  for (const { manifest, bytes } of wanted) {
-    steps.push({ manifest, bytes, list: await updateList(following, manifest, base.proofs, signal) })
+  try {
+    for (const { manifest, bytes } of wanted) {
+      steps.push({ manifest, bytes, list: await updateList(following, manifest, base.proofs, signal) })
+    }
+  } catch (error) {
+    // What they told of a moment ago they may have forgotten by now: asked again, they say so.
+    const forgotten = error instanceof ServerError && error.refusal === 'not_found'
+    if (!forgotten || attempt === ATTEMPTS) throw error
+    return await stepsAfter(base, following, signal, attempt + 1)
   }
   return steps
 }

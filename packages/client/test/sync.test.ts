@@ -207,6 +207,24 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await checkAll(harness, map, living.newest)
     })
 
+    test('a manifest that comes after the other server has forgotten its epoch: its server is asked again', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      const old = living.newest
+      living.publish([edit(3, 'three')])
+      let late = true
+      network.misbehave[B] = ({ path }) => {
+        if (path !== '/v1/manifest' || !late) return undefined
+        late = false
+        return ok(old.manifestBytes)
+      }
+      network.misbehave[A] = ({ path }) =>
+        path.startsWith('/v1/manifest?') ? problem(404, 'epoch_unknown') : undefined
+      const { harness, map } = await opened(living)
+      expect(late).toBe(false)
+      await checkAll(harness, map, living.newest)
+    })
+
     test('different manifests of one epoch: ServersDisagreeError, and nothing changes', async () => {
       const living = livingKeyless()
       const { harness, map, network } = await opened(living)
@@ -279,6 +297,26 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         { type: 'outdated', reason: 'history' },
         { type: 'updated', generation: 1, epoch: 5 },
       ])
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('history exceeded between a chain and its lists: a new hint is made', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const list = living.publish([edit(0, 'new 0')]).manifest
+      let told = 0
+      for (const server of [A, B]) {
+        network.misbehave[server] = (seen, genuine) => {
+          const forgotten = [list.updateListHash, list.updateRecordsHash].some(hash => seen.path.endsWith(toHex(hash)))
+          if (forgotten) return problem(404, 'not_found')
+          if (!seen.path.startsWith('/v1/manifests?since=0') || ++told <= 2) return genuine
+          return Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 5 }, { status: 404 })
+        }
+      }
+      await harness.drive(map.sync())
+      expect(events[0]).toEqual({ type: 'outdated', reason: 'history' })
+      network.misbehave[A] = undefined
+      network.misbehave[B] = undefined
       await checkAll(harness, map, living.newest)
     })
 
@@ -444,6 +482,26 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(await w.drive(b.at(1))).toEqual(living.newest.byIndex[1])
       expect([b.epoch, lists()]).toEqual([2, before])
       expect(await w.drive(a.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
+      const { living, world: w } = world()
+      const [one, two] = [w.life(), w.life()]
+      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      living.publish(someEdits(1))
+      await w.drive(a.sync())
+      living.publish(someEdits(2))
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
+        )
+      }
+      await w.drive(b.sync())
+      expect(b.epoch).toBe(3)
+      expect(two.events.map(({ type }) => type)).not.toContain('outdated')
+      expect(await w.drive(b.at(1000))).toEqual(living.newest.byIndex[1000])
       await w.auditor.assertSound()
     })
 

@@ -54,10 +54,21 @@ export class Disk {
     return this.#heads.length - 1 - this.#flushed
   }
 
+  /** Writes so far. */
+  get writes(): number {
+    return this.#log.length
+  }
+
   /** The newest `lost` of the unflushed writes have never happened. */
   async losePower(lost: number): Promise<void> {
-    this.#heads.length -= lost
-    this.#log.length -= lost
+    await this.restore(this.writes - lost)
+  }
+
+  /** What stood there after the first `writes` writes is put back, flushed or not. */
+  async restore(writes: number): Promise<void> {
+    this.#heads.length = writes + 1
+    this.#log.length = writes
+    this.#flushed = Math.min(this.#flushed, writes)
     await this.#replay()
   }
 
