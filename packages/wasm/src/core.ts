@@ -182,6 +182,8 @@ export interface DatabaseHandle {
   applyKeyed(directory: DirectoryHandle, kinds: Uint8Array, fingerprints: Uint8Array, records: Uint8Array): EpochHandle
   /** The same for a keyless database, by index; an add goes behind the last record whatever its index says. */
   applyKeyless(kinds: Uint8Array, indices: Uint32Array, records: Uint8Array): EpochHandle
+  /** Applies the update list of an epoch that was made before, to the one before it. */
+  applyList(list: Uint8Array, after: LayoutHandle): void
   free(): void
 }
 

@@ -2,7 +2,6 @@
 //! out of both. Answers can be had at the newest epoch and at the one before it, so that clients may move on in their
 //! own time: what the last update overwrote is kept, cell by cell.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
@@ -24,10 +23,25 @@ pub struct Database<C> {
 /// The epoch before the newest, as what the update overwrote.
 struct Overwritten {
     layout: Layout,
-    /// by record index
-    records: HashMap<usize, Box<[u8]>>,
-    /// by partition and cell
-    cells: HashMap<(usize, usize), [u8; CELL_BYTES]>,
+    /// indices of records, ascending
+    indices: Vec<usize>,
+    /// those records, ℓ bytes each
+    records: Vec<u8>,
+    /// (partition, cell) and content, ascending
+    cells: Vec<((usize, usize), [u8; CELL_BYTES])>,
+}
+
+impl Overwritten {
+    fn record(&self, index: usize) -> Option<&[u8]> {
+        let at = self.indices.binary_search(&index).ok()?;
+        let bytes = self.layout.record_bytes();
+        Some(&self.records[at * bytes..][..bytes])
+    }
+
+    fn cell(&self, partition: usize, cell: usize) -> Option<&[u8; CELL_BYTES]> {
+        let at = self.cells.binary_search_by_key(&(partition, cell), |(place, _)| *place).ok()?;
+        Some(&self.cells[at].1)
+    }
 }
 
 impl<C: VectorCommitment> Database<C> {
@@ -130,19 +144,23 @@ impl<C: VectorCommitment> Database<C> {
         let before = self.layout;
         grow(&mut self.records, after.database_bytes())?;
         grow(&mut self.auxiliary, auxiliary_bytes::<C>(&after)?)?;
-        let mut overwritten = Overwritten { layout: before, records: HashMap::new(), cells: HashMap::new() };
+        let mut overwritten =
+            Overwritten { layout: before, indices: Vec::new(), records: Vec::new(), cells: Vec::new() };
 
         let (m, record_bytes, bytes) = (after.partition_records(), after.record_bytes(), C::auxiliary_bytes(&after));
         for group in writes.chunk_by(|(a, _), (b, _)| *a as usize / m == *b as usize / m) {
             let q = group[0].0 as usize / m;
+            if q < before.partitions() {
+                let changes = group.iter().map(|(index, record)| (*index as usize % m, record.as_slice()));
+                C::update(&after, &mut self.auxiliary[q * bytes..][..bytes], changes, &mut |cell, old| {
+                    overwritten.cells.push(((q, cell), *old));
+                });
+            }
             for (index, record) in group {
                 let stored = &mut self.records[*index as usize * record_bytes..][..record_bytes];
                 if q < before.partitions() {
-                    overwritten.records.insert(*index as usize, Box::from(&*stored));
-                    let auxiliary = &mut self.auxiliary[q * bytes..][..bytes];
-                    C::update(&after, auxiliary, *index as usize % m, record, &mut |cell, old| {
-                        overwritten.cells.entry((q, cell)).or_insert(*old);
-                    });
+                    overwritten.indices.push(*index as usize);
+                    overwritten.records.extend_from_slice(stored);
                 }
                 stored.copy_from_slice(record);
             }
@@ -183,11 +201,11 @@ impl<C: VectorCommitment> Database<C> {
         let layout = &previous.layout;
         self.answer_with(vectors, layout, |(q, offset), entry| {
             let (record, proof) = entry.split_at_mut(layout.record_bytes());
-            if let Some(old) = previous.records.get(&(q * layout.partition_records() + offset)) {
+            if let Some(old) = previous.record(q * layout.partition_records() + offset) {
                 record.copy_from_slice(old);
             }
             for (cell, into) in C::proof_cells(layout, offset).zip(proof.chunks_exact_mut(CELL_BYTES)) {
-                if let Some(old) = cell.and_then(|cell| previous.cells.get(&(q, cell))) {
+                if let Some(old) = cell.and_then(|cell| previous.cell(q, cell)) {
                     into.copy_from_slice(old);
                 }
             }

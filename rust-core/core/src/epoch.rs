@@ -14,7 +14,7 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
-use crate::update::{Kind, UpdateList};
+use crate::update::{Entry, Kind, UpdateList};
 
 type Fingerprint = [u8; FINGERPRINT_BYTES];
 
@@ -86,23 +86,35 @@ pub fn apply<C: VectorCommitment>(
     let failed = |error| Refused { operation: batch.len(), reason: Reason::Failed(error) };
     let after = grown(&before, records).map_err(failed)?;
 
-    let old = |index: usize| {
-        if index < before.slots() {
-            database.record(index).unwrap_or(&[]).to_vec()
-        } else {
-            vec![0; before.record_bytes()]
-        }
-    };
-    let writes: Vec<_> = writes.into_iter().filter(|(index, record)| *record != old(*index as usize)).collect();
+    let zero = vec![0; before.record_bytes()];
+    let old = |index: u32| database.record(index as usize).unwrap_or(&zero);
+    let writes: Vec<_> = writes.into_iter().filter(|(index, record)| record != old(*index)).collect();
     let mut list = UpdateList::new(before, after, writes.len());
     for (index, record) in &writes {
-        let old = old(*index as usize);
-        let kind = kind(directory.is_some(), *index as usize >= before.records(), &old, record);
+        let old = old(*index);
+        let kind = kind(directory.is_some(), *index as usize >= before.records(), old, record);
         list.push(*index, kind, old.iter().zip(record).map(|(old, new)| old ^ new));
     }
     let directory = directory.map(|directory| directory.updated(&list)).transpose().map_err(failed)?;
     database.write(after, &writes).map_err(failed)?;
     Ok(Epoch { list, directory })
+}
+
+/// Applies the list of an epoch that was made before: the same database results, byte for byte.
+///
+/// # Errors
+/// [`Error::Update`] if the list starts from another layout; as [`Database::write`]. Nothing has changed then.
+pub fn apply_list<C: VectorCommitment>(database: &mut Database<C>, list: &UpdateList) -> Result<(), Error> {
+    if list.before() != database.layout() {
+        return Err(Error::Update("it starts from another layout"));
+    }
+    let zero = vec![0; database.layout().record_bytes()];
+    let written = |entry: Entry<'_>| {
+        let old = database.record(entry.index as usize).unwrap_or(&zero);
+        (entry.index, old.iter().zip(entry.delta).map(|(old, delta)| old ^ delta).collect())
+    };
+    let writes: Vec<(u32, Vec<u8>)> = list.entries().map(written).collect();
+    database.write(*list.after(), &writes)
 }
 
 /// The same M with room for `records`. Q never shrinks.

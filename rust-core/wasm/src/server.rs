@@ -6,6 +6,7 @@ use pirouette_core::commitment::Merkle;
 use pirouette_core::directory::Directory;
 use pirouette_core::epoch::{self, Operation, Reason};
 use pirouette_core::error::Error;
+use pirouette_core::update::UpdateList;
 use pirouette_core::{key, permutation};
 use wasm_bindgen::prelude::*;
 
@@ -172,6 +173,17 @@ impl DatabaseHandle {
             })
             .collect();
         EpochHandle::new(epoch::apply(&mut self.0, None, &batch))
+    }
+
+    /// Applies the list of an epoch that was made before.
+    ///
+    /// # Errors
+    /// `update`, `layout`, `phase`. Nothing has changed then.
+    #[wasm_bindgen(js_name = applyList)]
+    pub fn apply_list(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<()> {
+        UpdateList::decode(list, *self.0.layout(), after.0)
+            .and_then(|list| epoch::apply_list(&mut self.0, &list))
+            .map_err(thrown)
     }
 }
 

@@ -5,7 +5,6 @@
 // previous one; should the write fail, memory and disk have parted for good, and the process has to be replaced.
 
 import { Readable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import {
   type Batch,
@@ -17,10 +16,8 @@ import {
   type EpochStatus,
   encodeManifest,
   equalBytes,
-  FINGERPRINT_BYTES,
   fromHex,
   HASH_BYTES,
-  isZero,
   type Manifest,
   partitionBytes,
   type SignatureInfo,
@@ -45,8 +42,9 @@ import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from '../epoch
 import { epochUnknown, Refusal } from '../refusal.js'
 import type { Storage } from '../storage/storage.js'
 import { Fence, type FenceOptions } from './fence.js'
+import { type KnownManifest, type Loaded, load, reading } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
-import { type BatchRecord, CHUNK_BYTES, EpochStore } from './store.js'
+import { type BatchRecord, CHUNK_BYTES, CHUNKS_TOGETHER, EpochStore } from './store.js'
 
 export interface LivingOptions {
   /** epochs before the newest whose manifests and update lists are kept; default 64 */
@@ -56,6 +54,11 @@ export interface LivingOptions {
 }
 
 const DEFAULT_HISTORY = 64
+
+/** How far stored chunks may fall behind: what has to be applied to them when the server starts. */
+const MOST_BEHIND_BYTES = 8 * 1024 * 1024
+const MOST_BEHIND_EPOCHS = 64
+
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 const SLICE_BYTES = 256 * 1024
@@ -89,8 +92,12 @@ export class LivingDatabase implements Epochs {
   #directoryBytes: Uint8Array
   #newest: LivingEpoch
   #previous: LivingEpoch | undefined
-  /** records by which the newest epoch differs from what the store has */
-  #changed: Uint32Array = new Uint32Array()
+  /** chunks that changed after the store got them, and the bytes of the lists that tell it how */
+  #behind: Set<number>
+  #behindBytes: number
+  /** the epoch of which chunks that never changed since are */
+  #base: number
+  #catchingUp: Promise<void> | undefined
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
   /** epochs by their update list's hash */
@@ -99,76 +106,53 @@ export class LivingDatabase implements Epochs {
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
   #failed = false
+  #closing = false
 
-  private constructor(
-    core: Core,
-    storage: Storage,
-    database: DatabaseHandle,
-    epoch: { readonly manifest: Manifest; readonly bytes: Uint8Array },
-    directory: { readonly handle: DirectoryHandle | undefined; readonly bytes: Uint8Array },
-    options: LivingOptions,
-  ) {
+  private constructor(core: Core, storage: Storage, loaded: Loaded, options: LivingOptions) {
     this.#core = core
     this.#storage = storage
     this.#store = new EpochStore(storage)
-    this.#database = database
-    this.#directory = directory.handle
-    this.#directoryBytes = directory.bytes
-    this.#newest = this.#epochOf(epoch.manifest, epoch.bytes)
-    this.history = options.history ?? DEFAULT_HISTORY
+    this.#database = loaded.database
+    this.#directory = loaded.directory
+    this.#directoryBytes = loaded.directoryBytes
+    this.#newest = this.#epochOf(loaded.newest)
+    if (loaded.previous !== undefined) this.#previous = { ...this.#epochOf(loaded.previous), isCores: 'previous' }
+    this.#behind = new Set(loaded.lagging)
+    this.#behindBytes = loaded.listBytes
+    this.#base = loaded.base
+    // The epoch before is answered, so that much history there always is.
+    this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = new Fence(storage, options.fence)
   }
 
   /** Whether a storage has a database in it. */
   static existsIn(storage: Storage): boolean {
-    return reading(storage, () => new EpochStore(storage).head()) !== undefined
+    return reading(storage.location, () => new EpochStore(storage).head()) !== undefined
   }
 
   /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
     const { core, database, manifest, manifestBytes, directory } = dataset
-    const total = manifest.partitions * partitionBytes(manifest)
-    await new EpochStore(storage).create(manifest, manifestBytes, directory, number => {
-      const at = number * CHUNK_BYTES
-      return recordBytesView(core, database, at, Math.min(CHUNK_BYTES, total - at))
-    })
+    const chunk = chunksOf(core, database, manifest)
+    await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk)
   }
 
   /**
-   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew, of the
-   * stored records and, by applying the last batch again, of the newest epoch. Throws DatasetError, naming the file.
+   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the
+   * stored records. Throws DatasetError, naming the file.
    */
   static async open(storage: Storage, options: LivingOptions = {}): Promise<LivingDatabase> {
     const core = await loadCore()
     const store = new EpochStore(storage)
-    const wrong = (reason: string): never => {
-      throw new DatasetError(store.location, reason)
-    }
-    const head = reading(storage, () => store.head()) ?? wrong('there is no database in it')
-    const body = store.lastBatch()
-    const bytes = store.manifest(body === undefined ? head : head - 1) ?? wrong('a manifest is missing')
-    const manifest = reading(storage, () => decodeManifest(bytes))
-    const database = allocate(core, store.location, manifest)
+    const head = reading(store.location, () => store.head())
+    if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
+    const loaded = await load(core, store, head, options.onProgress)
     try {
-      fill(core, database, manifest, store)
-      for (let q = 0; q < manifest.partitions; q++) {
-        database.commit(q)
-        checkPartition(database, manifest, q, wrong)
-        options.onProgress?.({ stage: 'hashing', done: q + 1, total: manifest.partitions })
-        await nextTurn()
-      }
-      const { records, recordBytes } = manifest
-      const unused = manifest.partitions * partitionBytes(manifest) - records * recordBytes
-      if (!isZero(recordBytesView(core, database, records * recordBytes, unused))) {
-        wrong(`bytes after the last of its ${records} records are not zero`)
-      }
-      const directory = openDirectory(core, database, manifest, store.directory() ?? new Uint8Array(), wrong)
-      const living = new LivingDatabase(core, storage, database, { manifest, bytes }, directory, options)
-      if (body !== undefined) living.#replay(body, store.manifest(head) ?? wrong('the newest manifest is missing'))
-      living.#indexLists()
+      const living = new LivingDatabase(core, storage, loaded, options)
+      living.#indexHistory()
       return living
     } catch (error) {
-      database.free()
+      loaded.database.free()
       throw error
     }
   }
@@ -246,9 +230,7 @@ export class LivingDatabase implements Epochs {
    * on disk; batches happen one after the other. Throws a Refusal, and then nothing has changed.
    */
   publish(body: Uint8Array): Promise<EpochStatus> {
-    const work = this.#queue.then(() => this.#publish(body))
-    this.#queue = work.catch(() => {})
-    return work
+    return this.#inTurn(() => this.#publish(body))
   }
 
   /** Keeps a publisher's signature for whoever asks. Throws a Refusal if it is none. */
@@ -269,7 +251,9 @@ export class LivingDatabase implements Epochs {
 
   /** Gives the memory back and closes the storage, after the batches under way. */
   async close(): Promise<void> {
+    this.#closing = true
     await this.#queue
+    await this.#catchingUp
     this.#listeners.clear()
     this.#directory?.free()
     this.#database.free()
@@ -284,8 +268,6 @@ export class LivingDatabase implements Epochs {
     if (made !== undefined) return made
 
     const operations = readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
-    const chunks = this.#laggingChunks()
-    const directory = this.#directoryBytes
     const change = this.#applyInCore(operations)
     let turn: Turn
     let known: BatchRecord
@@ -297,9 +279,6 @@ export class LivingDatabase implements Epochs {
         manifest: turn.epoch.manifestBytes,
         list: turn.list,
         batch: known,
-        body,
-        directory,
-        chunks,
         oldest: batch.epoch - this.history,
       })
       if (!added) throw new Error('another process has published into this store')
@@ -369,7 +348,7 @@ export class LivingDatabase implements Epochs {
       updateListHash: this.#core.blake3(list),
       previousManifest: this.#core.blake3(this.#newest.manifestBytes),
     }
-    return { epoch: this.#epochOf(manifest, encodeManifest(manifest)), list, changed, directoryBytes }
+    return { epoch: this.#epochOf({ manifest, bytes: encodeManifest(manifest) }), list, changed, directoryBytes }
   }
 
   #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
@@ -411,65 +390,95 @@ export class LivingDatabase implements Epochs {
     const { manifest } = turn.epoch
     this.#previous = this.#newest
     this.#newest = turn.epoch
-    this.#changed = turn.changed
     this.#directoryBytes = turn.directoryBytes
+    this.#fallBehind(turn)
     this.#lists.set(toHex(manifest.updateListHash), manifest.epoch)
     for (const [hash, epoch] of this.#lists) if (epoch < manifest.epoch - this.history) this.#lists.delete(hash)
   }
 
-  /** Applies the stored batch to the stored epoch, and holds the result to the stored manifest. */
-  #replay(body: Uint8Array, manifestBytes: Uint8Array): void {
+  /** What is kept of earlier epochs must be whole too. */
+  #indexHistory(): void {
     const { location } = this.#store
-    const { manifest } = this.#newest
-    const hash = reading(this.#storage, () => this.#store.batch(manifest.epoch + 1)?.batch)
-    if (hash !== toHex(this.#core.blake3(body))) throw new DatasetError(location, 'its last batch is damaged')
-    const { batch, turn } = reading(this.#storage, () => {
-      const batch = decodeBatch(body)
-      const operations = readOperations(this.#core, manifest, batch.encoding, batch.operations)
-      return { batch, turn: this.#turn(batch, this.#applyInCore(operations)) }
-    })
-    if (!equalBytes(turn.epoch.manifestBytes, manifestBytes)) {
-      throw new DatasetError(location, `the last batch does not lead to the manifest of epoch ${batch.epoch}`)
-    }
-    this.#complete(turn)
-  }
-
-  #indexLists(): void {
     for (const epoch of this.#store.epochs()) {
-      const manifest = reading(this.#storage, () => decodeManifest(this.#store.manifest(epoch)!))
-      if (manifest.updateListBytes === 0) continue
+      const { updateListBytes, updateListHash } = reading(location, () => {
+        if (this.#store.batch(epoch) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
+        this.#store.signatures(epoch)
+        return decodeManifest(this.#store.manifest(epoch)!)
+      })
+      if (updateListBytes === 0) continue
       const list = this.#store.list(epoch)
-      if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
-        throw new DatasetError(this.#store.location, `the update list of epoch ${epoch} is missing or damaged`)
+      if (list === undefined || !equalBytes(this.#core.blake3(list), updateListHash)) {
+        throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
       }
-      this.#lists.set(toHex(manifest.updateListHash), epoch)
+      this.#lists.set(toHex(updateListHash), epoch)
     }
   }
 
-  /** The chunks that the store lacks of the newest epoch, as they are now. */
-  #laggingChunks(): Map<number, Uint8Array> {
-    const { manifest } = this.#newest
+  /** Stored chunks that the newest epoch changed are behind from now on. */
+  #fallBehind({ changed, list, epoch: { manifest } }: Turn): void {
     const { recordBytes } = manifest
-    const total = manifest.partitions * partitionBytes(manifest)
-    const chunks = new Map<number, Uint8Array>()
-    for (const index of this.#changed) {
-      const first = Math.floor((index * recordBytes) / CHUNK_BYTES)
+    for (const index of changed) {
       const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
-      for (let number = first; number <= last; number++) {
-        if (chunks.has(number)) continue
-        const at = number * CHUNK_BYTES
-        chunks.set(number, recordBytesView(this.#core, this.#database, at, Math.min(CHUNK_BYTES, total - at)).slice())
+      for (let number = Math.floor((index * recordBytes) / CHUNK_BYTES); number <= last; number++) {
+        this.#behind.add(number)
       }
     }
-    return chunks
+    this.#behindBytes += list.length
+    if (this.#behindBytes > MOST_BEHIND_BYTES || manifest.epoch - this.#base > MOST_BEHIND_EPOCHS) {
+      this.#catchingUp ??= this.#catchUp().finally(() => {
+        this.#catchingUp = undefined
+      })
+    }
   }
 
-  #epochOf(manifest: Manifest, manifestBytes: Uint8Array): LivingEpoch {
+  /**
+   * Writes the chunks that are behind, a few at a time between batches. If that fails they stay behind and nothing is
+   * lost: the lists are there, and it is tried again after the next batch.
+   */
+  async #catchUp(): Promise<void> {
+    const before = { base: this.#base, chunks: this.#behind, bytes: this.#behindBytes }
+    const base = this.#newest.manifest.epoch
+    this.#base = base
+    this.#behind = new Set()
+    this.#behindBytes = 0
+    const numbers = [...before.chunks]
+    let done = true
+    try {
+      for (let i = 0; i < numbers.length && done; i += CHUNKS_TOGETHER) {
+        done = await this.#inTurn(() => this.#writeChunks(numbers.slice(i, i + CHUNKS_TOGETHER)))
+      }
+      done &&= await this.#inTurn(() => this.#store.rebase(base, this.#newest.manifest.epoch, this.#directoryBytes))
+    } catch {
+      done = false
+    }
+    if (done) return
+    for (const number of before.chunks) this.#behind.add(number)
+    this.#behindBytes += before.bytes
+    this.#base = before.base
+  }
+
+  /** To be called in turn: what is in memory is then the newest epoch, on disk. */
+  async #writeChunks(numbers: readonly number[]): Promise<boolean> {
+    const { manifest } = this.#newest
+    return (
+      !this.#closing &&
+      (await this.#store.writeChunks(manifest.epoch, numbers, chunksOf(this.#core, this.#database, manifest)))
+    )
+  }
+
+  /** After all that was begun before, and before all that is begun after. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#queue.then(work)
+    this.#queue = done.catch(() => {})
+    return done
+  }
+
+  #epochOf({ manifest, bytes }: KnownManifest): LivingEpoch {
     const database = this.#database
     return {
       manifest,
-      manifestBytes,
-      manifestHash: toHex(this.#core.blake3(manifestBytes)),
+      manifestBytes: bytes,
+      manifestHash: toHex(this.#core.blake3(bytes)),
       isCores: 'newest',
       answer(vectors) {
         return this.isCores === 'newest' ? database.answer(vectors) : database.answerPrevious(vectors)
@@ -493,84 +502,13 @@ export class LivingDatabase implements Epochs {
   }
 }
 
-/** Runs `work` on what was stored; anything wrong with it names the file. */
-function reading<T>(storage: Storage, work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    if ((error as Error).name === 'RuntimeError') throw error // a trap of the core
-    throw new DatasetError(storage.location, (error as Error).message)
-  }
-}
-
-function allocate(core: Core, location: string, manifest: Manifest): DatabaseHandle {
-  try {
-    const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
-    const database = core.newDatabase(layout)
-    layout.free()
-    return database
-  } catch (error) {
-    if ((error as CoreError).code !== 'layout') throw error
-    throw new DatasetError(location, (error as Error).message)
-  }
-}
-
-/** Stored records into memory. A chunk that was never written is zero. */
-function fill(core: Core, database: DatabaseHandle, manifest: Manifest, store: EpochStore): void {
+/** A database's chunks by number, as they are in memory when they are asked for. */
+function chunksOf(core: Core, database: DatabaseHandle, manifest: Manifest): (number: number) => Uint8Array {
   const total = manifest.partitions * partitionBytes(manifest)
-  const records = recordBytesView(core, database, 0, total)
-  for (const [at, bytes] of store.chunks()) {
-    if (at + bytes.length > total)
-      throw new DatasetError(store.location, 'it holds more records than its manifest says')
-    records.set(bytes, at)
+  return number => {
+    const at = number * CHUNK_BYTES
+    return recordBytesView(core, database, at, Math.min(CHUNK_BYTES, total - at))
   }
-}
-
-function checkPartition(
-  database: DatabaseHandle,
-  manifest: Manifest,
-  q: number,
-  wrong: (reason: string) => never,
-): void {
-  if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
-    wrong(`the records of partition ${q} are not those of epoch ${manifest.epoch}`)
-  }
-  if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
-    wrong(`the commitment of partition ${q} is not that of its records`)
-  }
-}
-
-/** The stored directory, if it is the manifest's and leads to every record there is. */
-function openDirectory(
-  core: Core,
-  database: DatabaseHandle,
-  manifest: Manifest,
-  bytes: Uint8Array,
-  wrong: (reason: string) => never,
-): { handle: DirectoryHandle | undefined; bytes: Uint8Array } {
-  if (!manifest.keyed) return { handle: undefined, bytes: new Uint8Array() }
-  if (bytes.length !== manifest.directoryBytes || !equalBytes(core.blake3(bytes), manifest.directoryHash)) {
-    wrong('its directory is not the one that the manifest names')
-  }
-  const { records, recordBytes } = manifest
-  const stored = recordBytesView(core, database, 0, records * recordBytes)
-  const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
-  for (let i = 0; i < records; i++) {
-    for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[i * recordBytes + k]!
-  }
-  let handle: DirectoryHandle
-  try {
-    handle = core.decodeDirectory(bytes, records)
-  } catch (error) {
-    if ((error as CoreError).code !== 'directory') throw error
-    return wrong(`its directory: ${(error as Error).message}`)
-  }
-  const indices = handle.indices(fingerprints, records)
-  for (let i = 0; i < records; i++) {
-    const empty = isZero(fingerprints, FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
-    if (!empty && indices[i] !== i) wrong(`its directory does not lead to record ${i}`)
-  }
-  return { handle, bytes }
 }
 
 function verifies({ publicKey, signature }: SignatureInfo, manifest: Uint8Array): boolean {
