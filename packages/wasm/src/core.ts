@@ -187,6 +187,23 @@ export interface DatabaseHandle {
   free(): void
 }
 
+/** A generation in the making, beside the database it is made of, which must not change meanwhile. */
+export interface NextGenerationHandle {
+  /** some milliseconds of work; whether there is more. Throws `layout` or `directory`, and then is of no more use. */
+  step(old: DatabaseHandle): boolean
+  /** once all steps were made, and once */
+  finish(): GenerationHandle
+  free(): void
+}
+
+export interface GenerationHandle {
+  /** every partition of it is committed; once */
+  takeDatabase(): DatabaseHandle | undefined
+  /** once; undefined for keyless databases */
+  takeDirectory(): DirectoryHandle | undefined
+  free(): void
+}
+
 /** One instance of the WASM module, as a client needs it. */
 export interface ClientCore {
   readonly memory: { readonly buffer: ArrayBuffer }
@@ -224,6 +241,8 @@ export interface Core extends ClientCore {
   databaseId(seed: Uint8Array): Uint8Array
   buildDirectory(fingerprints: Uint8Array): DirectoryHandle
   newDatabase(layout: LayoutHandle): DatabaseHandle
+  /** Begins the generation after `old`'s, with room for `headroom` records more. Throws `layout`. */
+  nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

@@ -10,6 +10,8 @@ use pirouette_core::answer::Database;
 use pirouette_core::commitment::Merkle;
 use pirouette_core::directory::Directory;
 use pirouette_core::epoch::{Operation, Reason, apply, apply_list};
+use pirouette_core::error::Error;
+use pirouette_core::generation::NextGeneration;
 use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::key::fingerprint;
 use pirouette_core::layout::Layout;
@@ -280,6 +282,41 @@ proptest! {
         }
     }
 
+    /// A new generation is what building anew from the keys there are makes, and goes on living.
+    #[test]
+    fn a_new_generation_is_a_build_of_what_is_there(
+        keys in 1u16..40, partitions in 1u64..6, epochs in prop::collection::vec(choices(), 0..4), headroom in 0u64..100, after in choices(),
+    ) {
+        let mut world = World::new(keys, partitions);
+        for choices in &epochs {
+            world.step(choices);
+        }
+        let answers = world.database.answer(&vec![0; 2 * world.database.layout().partitions()]).unwrap();
+        if world.model.is_empty() {
+            prop_assert!(matches!(next_generation(&world.database, true, headroom), Err(Error::Directory(_))));
+            return Ok(());
+        }
+        let (database, directory) = next_generation(&world.database, true, headroom).unwrap();
+        prop_assert_eq!(world.database.answer(&vec![0; 2 * world.database.layout().partitions()]).unwrap(), answers);
+        let directory = directory.unwrap();
+        let prints: Vec<u8> = world.model.keys().copied().flat_map(print_of).collect();
+        prop_assert_eq!(directory.encode(), Directory::build(&prints).unwrap().encode());
+        let count = world.model.len() as u64;
+        let plan = Layout::plan(count + headroom, RECORD_BYTES as u64, None).unwrap();
+        let layout = *database.layout();
+        prop_assert_eq!(layout.records() as u64, count);
+        prop_assert_eq!((layout.partitions(), layout.partition_records()), (plan.partitions(), plan.partition_records()));
+        world.database = database;
+        world.directory = directory;
+        world.assert_consistent();
+        let unused = layout.records() * RECORD_BYTES..;
+        prop_assert!(world.database.records_mut()[unused].iter().all(|&byte| byte == 0));
+        world.step(&after);
+        world.assert_consistent();
+        let mut hint = world.hint(1);
+        lookups(&world, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
+    }
+
     #[test]
     fn only_the_list_of_this_step_is_read(choices in choices(), at in any::<prop::sample::Index>(), flip in 1u8..) {
         let mut world = World::new(20, 3);
@@ -352,6 +389,52 @@ fn a_key_deleted_and_added_again_in_one_batch_is_found() {
             assert_eq!(world.database.record(index as usize).unwrap(), again, "{key} into the slot of {freed}");
         }
     }
+}
+
+fn next_generation(
+    old: &Database<Merkle>,
+    keyed: bool,
+    headroom: u64,
+) -> Result<(Database<Merkle>, Option<Directory>), Error> {
+    let mut next = NextGeneration::new(old, keyed, headroom)?;
+    while next.step(old)? {}
+    next.finish()
+}
+
+#[test]
+fn a_new_generation_of_a_keyless_database_keeps_its_indices() {
+    // More records than one step looks at, and empty ones among them.
+    let layout = Layout::new(70_001, 2, 3, 30_000).unwrap();
+    let records: Vec<u8> = (0..70_001u32).flat_map(|i| (i as u16 % 1000).to_le_bytes()).collect();
+    let old = database::<Merkle>(layout, &records);
+    let (mut new, directory) = next_generation(&old, false, 1_000_000).unwrap();
+    assert!(directory.is_none());
+    let after = *new.layout();
+    assert_eq!((after.records(), after.partitions(), after.partition_records()), (70_001, 17, 62_942));
+    assert_eq!(&new.records_mut()[..records.len()], &records);
+    assert!(new.records_mut()[records.len()..].iter().all(|&byte| byte == 0));
+    let fresh = database::<Merkle>(after, &records);
+    assert_eq!((commitments(&new), content_hashes(&new)), (commitments(&fresh), content_hashes(&fresh)));
+}
+
+#[test]
+fn a_generation_that_cannot_be_is_refused() {
+    let old = database::<Merkle>(Layout::new(4, 20, 2, 2).unwrap(), &[1; 80]);
+    for headroom in [u64::MAX, 1 << 40, (1 << 32) - 1] {
+        assert!(matches!(next_generation(&old, false, headroom), Err(Error::Layout(_))), "{headroom}");
+    }
+    let mut early = NextGeneration::new(&old, false, 0).unwrap();
+    early.step(&old).unwrap();
+    assert!(matches!(early.finish(), Err(Error::Phase(_))));
+    // Equal fingerprints: no honest history leads there, and no error is forgotten.
+    let mut failing = NextGeneration::new(&old, true, 0).unwrap();
+    let error = loop {
+        if let Err(error) = failing.step(&old) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::Directory(_)));
+    assert!(matches!(failing.step(&old), Err(Error::Phase(_))));
 }
 
 #[test]

@@ -134,7 +134,9 @@ impl VectorCommitment for Merkle {
         // Level by level, so that paths that meet are hashed once.
         let (mut below, mut start) = (0, layout.partition_records());
         for width in widths(layout).skip(1) {
-            indices.iter_mut().for_each(|index| *index >>= 1);
+            for index in &mut indices {
+                *index >>= 1;
+            }
             indices.dedup();
             for &index in &indices {
                 let children = &cells[below..start];
