@@ -25,7 +25,7 @@ interface Case {
   readonly made: string
 }
 
-async function prepare(dir: string, epochs: number): Promise<Case> {
+async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
   const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
   const data = join(dir, 'a.csv')
   await writeFile(data, `key,value\n${lines}`)
@@ -37,7 +37,7 @@ async function prepare(dir: string, epochs: number): Promise<Case> {
   await storage.close()
   dataset.close()
   const living = await LivingDatabase.open(openLmdb(store))
-  const batch = (from: number, deletes = true) => {
+  const batch = (from: number, deletes = true, sole?: object) => {
     const { manifest, manifestHash } = living.newest
     const { databaseId, generation, epoch } = manifest
     const operations = Array.from({ length: 300 }, (_, i) =>
@@ -50,12 +50,12 @@ async function prepare(dir: string, epochs: number): Promise<Case> {
     return encodeBatch({
       ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
       previousManifest: fromHex(manifestHash),
-      operations: new TextEncoder().encode(operations.join('\n')),
+      operations: new TextEncoder().encode(sole === undefined ? operations.join('\n') : JSON.stringify(sole)),
     })
   }
   for (let epoch = 2; epoch <= epochs; epoch++) await living.publish(batch(epoch === 2 ? 0 : 500, epoch === 2))
   const old = living.newest.manifestHash
-  const body = batch(1000)
+  const body = batch(1000, true, last)
   await living.close()
   const copy = join(dir, 'copy')
   cpSync(store, copy, { recursive: true })
@@ -163,4 +163,22 @@ describe('a process that is killed while it writes the chunks that are behind lo
       expect(await dieAt(prepared, point, transaction)).toBe('new')
     },
   )
+})
+
+// Chunks that are behind come first, then the new base, the new generation's mark and its chunks, and its epoch last.
+describe('a process that is killed while it begins a generation leaves the old one or the new one', () => {
+  let prepared: Case
+  beforeAll(async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    prepared = await prepare(dir, 3, { op: 'generation', headroom: 500 })
+    return () => rm(dir, { recursive: true })
+  })
+
+  test.each([1, 2, 3, 4, 5].map(transaction => [transaction]))('in transaction %i', async transaction => {
+    const isLast = transaction === 5
+    expect(await dieAt(prepared, 'before its writes', transaction)).toBe('old')
+    const committing = await dieAt(prepared, 'while it commits', transaction)
+    if (!isLast) expect(committing).toBe('old')
+    expect(await dieAt(prepared, 'once it is done', transaction)).toBe(isLast ? 'new' : 'old')
+  })
 })

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
 use crate::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::error::{Error, expect_below};
-use crate::hint::zeroed;
+use crate::hint::reserved;
 use crate::layout::Layout;
 
 /// A database as a server holds it. Records are zero at first; write them, then commit every partition.
@@ -50,10 +50,14 @@ impl<C: VectorCommitment> Database<C> {
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn new(layout: Layout) -> Result<Self, Error> {
+        let (record_bytes, auxiliary_bytes) = (layout.database_bytes(), auxiliary_bytes::<C>(&layout)?);
+        let (mut records, mut auxiliary) = (reserved(record_bytes)?, reserved(auxiliary_bytes)?);
+        records.resize(record_bytes, 0);
+        auxiliary.resize(auxiliary_bytes, 0);
         Ok(Database {
             layout,
-            records: zeroed(layout.database_bytes())?,
-            auxiliary: zeroed(auxiliary_bytes::<C>(&layout)?)?,
+            records,
+            auxiliary,
             content: vec![None; layout.partitions()],
             previous: None,
             scheme: PhantomData,

@@ -8,7 +8,7 @@ use crate::answer::Database;
 use crate::commitment::VectorCommitment;
 use crate::directory::{Directory, DirectoryBuilder};
 use crate::error::Error;
-use crate::hint::zeroed;
+use crate::hint::reserved;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
 
@@ -133,6 +133,6 @@ fn allocate<C: VectorCommitment>(old: &Layout, records: usize, headroom: u64) ->
     let plan = Layout::plan(records.saturating_add(headroom), record_bytes, None)?;
     let layout = Layout::new(records, record_bytes, plan.partitions() as u64, plan.partition_records() as u64)?;
     let database = Database::new(layout)?;
-    zeroed(layout.database_bytes() / SLACK_FRACTION + SLACK_BYTES)?;
+    reserved(layout.database_bytes() / SLACK_FRACTION + SLACK_BYTES)?;
     Ok(database)
 }

@@ -41,31 +41,44 @@ import { recordBytesView } from '../dataset/memory.js'
 import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from '../epochs.js'
 import { epochUnknown, Refusal } from '../refusal.js'
 import type { Storage } from '../storage/storage.js'
+import { WriteBehind } from './behind.js'
 import { Fence, type FenceOptions } from './fence.js'
-import { type KnownManifest, type Loaded, load, reading } from './loading.js'
+import { type MadeGeneration, makeGeneration } from './generation.js'
+import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
-import { type BatchRecord, CHUNK_BYTES, CHUNKS_TOGETHER, EpochStore } from './store.js'
+import { CHUNK_BYTES, EpochStore, type Head } from './store.js'
 
 export interface LivingOptions {
   /** epochs before the newest whose manifests and update lists are kept; default 64 */
   readonly history?: number | undefined
+  /** how long a generation is answered after it has ended, unless the next one ends before; default 24 */
+  readonly lingerHours?: number | undefined
   readonly fence?: FenceOptions | undefined
+  /** seconds since 1970; default: the system's */
+  readonly now?: (() => number) | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
 const DEFAULT_HISTORY = 64
-
-/** How far stored chunks may fall behind: what has to be applied to them when the server starts. */
-const MOST_BEHIND_BYTES = 8 * 1024 * 1024
-const MOST_BEHIND_EPOCHS = 64
-
+const DEFAULT_LINGER_HOURS = 24
+const HOUR_SECONDS = 60 * 60
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 const SLICE_BYTES = 256 * 1024
 
+const ANOTHER_PROCESS = 'another process has published into this store'
+
 /** An epoch of a living database: the core's newest, or the one before it. */
 interface LivingEpoch extends Epoch {
   isCores: 'newest' | 'previous'
+}
+
+/** The last epoch of a generation that has ended. */
+interface OldEpoch {
+  readonly epoch: LivingEpoch
+  readonly database: DatabaseHandle
+  /** seconds since 1970 */
+  readonly until: number
 }
 
 /** What a batch made of the core's database, not yet on disk. */
@@ -87,17 +100,14 @@ export class LivingDatabase implements Epochs {
   readonly #core: Core
   readonly #storage: Storage
   readonly #store: EpochStore
-  readonly #database: DatabaseHandle
+  #database: DatabaseHandle
   #directory: DirectoryHandle | undefined
   #directoryBytes: Uint8Array
   #newest: LivingEpoch
   #previous: LivingEpoch | undefined
-  /** chunks that changed after the store got them, and the bytes of the lists that tell it how */
-  #behind: Set<number>
-  #behindBytes: number
-  /** the epoch of which chunks that never changed since are */
-  #base: number
-  #catchingUp: Promise<void> | undefined
+  /** the generation before, while it is answered */
+  #old: OldEpoch | undefined
+  #behind: WriteBehind
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
   /** epochs by their update list's hash */
@@ -106,7 +116,9 @@ export class LivingDatabase implements Epochs {
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
   #failed = false
-  #closing = false
+  readonly #lingerSeconds: number
+  readonly #now: () => number
+  #timer: NodeJS.Timeout | undefined
 
   private constructor(core: Core, storage: Storage, loaded: Loaded, options: LivingOptions) {
     this.#core = core
@@ -117,12 +129,12 @@ export class LivingDatabase implements Epochs {
     this.#directoryBytes = loaded.directoryBytes
     this.#newest = this.#epochOf(loaded.newest)
     if (loaded.previous !== undefined) this.#previous = { ...this.#epochOf(loaded.previous), isCores: 'previous' }
-    this.#behind = new Set(loaded.lagging)
-    this.#behindBytes = loaded.listBytes
-    this.#base = loaded.base
+    this.#behind = this.#writeBehind(loaded)
     // The epoch before is answered, so that much history there always is.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = new Fence(storage, options.fence)
+    this.#lingerSeconds = (options.lingerHours ?? DEFAULT_LINGER_HOURS) * HOUR_SECONDS
+    this.#now = options.now ?? (() => Date.now() / 1000)
   }
 
   /** Whether a storage has a database in it. */
@@ -150,6 +162,7 @@ export class LivingDatabase implements Epochs {
     try {
       const living = new LivingDatabase(core, storage, loaded, options)
       living.#indexHistory()
+      await living.#resumeOld(head)
       return living
     } catch (error) {
       loaded.database.free()
@@ -166,13 +179,17 @@ export class LivingDatabase implements Epochs {
   }
 
   find(generation: number, epoch: number): Epoch | undefined {
-    return [this.#newest, this.#previous].find(
-      known => known?.manifest.generation === generation && known.manifest.epoch === epoch,
-    )
+    return this.#answered().find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
   }
 
   list(): EpochInfo[] {
-    return [...(this.#previous === undefined ? [] : [this.#previous]), this.#newest].map(infoOf)
+    return this.#answered().map(infoOf)
+  }
+
+  /** Newest last. */
+  #answered(): LivingEpoch[] {
+    if (this.#old !== undefined && this.#old.until <= this.#now()) this.#endOld()
+    return [this.#old?.epoch, this.#previous, this.#newest].filter(epoch => epoch !== undefined)
   }
 
   manifestOf(generation: number, epoch: number): Uint8Array | undefined {
@@ -251,12 +268,13 @@ export class LivingDatabase implements Epochs {
 
   /** Gives the memory back and closes the storage, after the batches under way. */
   async close(): Promise<void> {
-    this.#closing = true
+    clearTimeout(this.#timer)
     await this.#queue
-    await this.#catchingUp
+    await this.#behind.stop()
     this.#listeners.clear()
     this.#directory?.free()
     this.#database.free()
+    this.#old?.database.free()
     await this.#storage.close()
   }
 
@@ -268,12 +286,20 @@ export class LivingDatabase implements Epochs {
     if (made !== undefined) return made
 
     const operations = readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
+    const status =
+      'headroom' in operations
+        ? await this.#beginGeneration(batch, hash, operations.headroom)
+        : await this.#change(batch, hash, operations)
+    for (const listener of this.#listeners) listener({ generation: status.generation, epoch: status.epoch })
+    return status
+  }
+
+  /** The next epoch of this generation. */
+  async #change(batch: Batch, hash: string, operations: Operations): Promise<EpochStatus> {
     const change = this.#applyInCore(operations)
-    let turn: Turn
-    let known: BatchRecord
-    try {
-      turn = this.#turn(batch, change)
-      known = { batch: hash, changes: turn.changed.length }
+    return this.#orFail(async () => {
+      const turn = this.#turn(batch, change)
+      const known = { batch: hash, changes: turn.changed.length }
       const added = await this.#store.append({
         epoch: batch.epoch,
         manifest: turn.epoch.manifestBytes,
@@ -281,15 +307,94 @@ export class LivingDatabase implements Epochs {
         batch: known,
         oldest: batch.epoch - this.history,
       })
-      if (!added) throw new Error('another process has published into this store')
+      if (!added) throw new Error(ANOTHER_PROCESS)
+      this.#complete(turn)
+      return { ...infoOf(turn.epoch), ...known }
+    })
+  }
+
+  /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
+  async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
+    // What stays on disk of the old generation is to be its last epoch, without a list.
+    await this.#behind.flush()
+    const made = await makeGeneration(this.#core, this.#database, this.#newest, batch, headroom)
+    const { manifest, bytes } = made.known
+    const known = { batch: hash, changes: 0 }
+    try {
+      await this.#store.stage(manifest, chunksOf(this.#core, made.database, manifest))
+    } catch (error) {
+      made.free()
+      throw error
+    }
+    return this.#orFail(async () => {
+      const { directoryBytes: directory } = made
+      const until = Math.floor(this.#now()) + this.#lingerSeconds
+      const oldest = batch.epoch - this.history
+      const begun = await this.#store.begin({ manifest, manifestBytes: bytes, directory, batch: known, until, oldest })
+      if (!begun) throw new Error(ANOTHER_PROCESS)
+      this.#succeed(made, until)
+      return { ...infoOf(this.#newest), ...known }
+    })
+  }
+
+  /** A generation is on disk: everybody may know, and the old one lingers. */
+  #succeed(made: MadeGeneration, until: number): void {
+    this.#endOld()
+    this.#old = { epoch: this.#newest, database: this.#database, until }
+    this.#directory?.free()
+    this.#database = made.database
+    this.#directory = made.directory
+    this.#directoryBytes = made.directoryBytes
+    this.#newest = this.#epochOf(made.known)
+    this.#previous = undefined
+    this.#partitions = undefined
+    void this.#behind.stop()
+    this.#behind = this.#writeBehind({ base: made.known.manifest.epoch, lagging: [], listBytes: 0 })
+    this.#forgetLists()
+    this.#watchOld()
+  }
+
+  /** Once disk may differ from memory, a failure is for good. */
+  async #orFail<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
     } catch (error) {
       this.#failed = true
       this.onFailure(error as Error)
       throw error
     }
-    this.#complete(turn)
-    for (const listener of this.#listeners) listener({ generation: batch.generation, epoch: batch.epoch })
-    return { ...infoOf(turn.epoch), ...known }
+  }
+
+  /** Takes up a generation that lingered when the process ended, and clears away what is left of others. */
+  async #resumeOld({ generation, old }: Head): Promise<void> {
+    const lingers = old !== undefined && old.until > this.#now()
+    for (const other of this.#store.generations()) {
+      if (other !== generation && !(lingers && other === old.generation)) await this.#store.drop(other)
+    }
+    if (!lingers) return
+    const loaded = await loadOld(this.#core, this.#store, old)
+    if (loaded === undefined) return
+    const { known, database } = loaded
+    this.#old = { epoch: this.#epochOf(known, database), database, until: old.until }
+    this.#watchOld()
+  }
+
+  /** Memory goes when its time is over, whether anybody asks or not. */
+  #watchOld(): void {
+    clearTimeout(this.#timer)
+    if (this.#old === undefined) return
+    const rest = this.#old.until - this.#now()
+    if (rest <= 0) this.#endOld()
+    else this.#timer = setTimeout(() => this.#watchOld(), 1000 * Math.min(rest, HOUR_SECONDS)).unref()
+  }
+
+  #endOld(): void {
+    if (this.#old === undefined) return
+    const { epoch, database } = this.#old
+    this.#old = undefined
+    database.free()
+    // Should this fail, the next start clears it away.
+    this.#inTurn(() => this.#store.drop(epoch.manifest.generation)).catch(() => {})
   }
 
   #parseBatch(body: Uint8Array): Batch {
@@ -391,9 +496,24 @@ export class LivingDatabase implements Epochs {
     this.#previous = this.#newest
     this.#newest = turn.epoch
     this.#directoryBytes = turn.directoryBytes
-    this.#fallBehind(turn)
+    this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
+    this.#behind.catchUp(work => this.#inTurn(work))
     this.#lists.set(toHex(manifest.updateListHash), manifest.epoch)
-    for (const [hash, epoch] of this.#lists) if (epoch < manifest.epoch - this.history) this.#lists.delete(hash)
+    this.#forgetLists()
+  }
+
+  #forgetLists(): void {
+    const oldest = this.#newest.manifest.epoch - this.history
+    for (const [hash, epoch] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
+  }
+
+  #writeBehind(from: ConstructorParameters<typeof WriteBehind>[2]): WriteBehind {
+    const current = () => ({
+      epoch: this.#newest.manifest.epoch,
+      chunk: chunksOf(this.#core, this.#database, this.#newest.manifest),
+      directoryBytes: this.#directoryBytes,
+    })
+    return new WriteBehind(this.#store, current, from)
   }
 
   /** What is kept of earlier epochs must be whole too. */
@@ -414,58 +534,6 @@ export class LivingDatabase implements Epochs {
     }
   }
 
-  /** Stored chunks that the newest epoch changed are behind from now on. */
-  #fallBehind({ changed, list, epoch: { manifest } }: Turn): void {
-    const { recordBytes } = manifest
-    for (const index of changed) {
-      const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
-      for (let number = Math.floor((index * recordBytes) / CHUNK_BYTES); number <= last; number++) {
-        this.#behind.add(number)
-      }
-    }
-    this.#behindBytes += list.length
-    if (this.#behindBytes > MOST_BEHIND_BYTES || manifest.epoch - this.#base > MOST_BEHIND_EPOCHS) {
-      this.#catchingUp ??= this.#catchUp().finally(() => {
-        this.#catchingUp = undefined
-      })
-    }
-  }
-
-  /**
-   * Writes the chunks that are behind, a few at a time between batches. If that fails they stay behind and nothing is
-   * lost: the lists are there, and it is tried again after the next batch.
-   */
-  async #catchUp(): Promise<void> {
-    const before = { base: this.#base, chunks: this.#behind, bytes: this.#behindBytes }
-    const base = this.#newest.manifest.epoch
-    this.#base = base
-    this.#behind = new Set()
-    this.#behindBytes = 0
-    const numbers = [...before.chunks]
-    let done = true
-    try {
-      for (let i = 0; i < numbers.length && done; i += CHUNKS_TOGETHER) {
-        done = await this.#inTurn(() => this.#writeChunks(numbers.slice(i, i + CHUNKS_TOGETHER)))
-      }
-      done &&= await this.#inTurn(() => this.#store.rebase(base, this.#newest.manifest.epoch, this.#directoryBytes))
-    } catch {
-      done = false
-    }
-    if (done) return
-    for (const number of before.chunks) this.#behind.add(number)
-    this.#behindBytes += before.bytes
-    this.#base = before.base
-  }
-
-  /** To be called in turn: what is in memory is then the newest epoch, on disk. */
-  async #writeChunks(numbers: readonly number[]): Promise<boolean> {
-    const { manifest } = this.#newest
-    return (
-      !this.#closing &&
-      (await this.#store.writeChunks(manifest.epoch, numbers, chunksOf(this.#core, this.#database, manifest)))
-    )
-  }
-
   /** After all that was begun before, and before all that is begun after. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#queue.then(work)
@@ -473,8 +541,7 @@ export class LivingDatabase implements Epochs {
     return done
   }
 
-  #epochOf({ manifest, bytes }: KnownManifest): LivingEpoch {
-    const database = this.#database
+  #epochOf({ manifest, bytes }: KnownManifest, database = this.#database): LivingEpoch {
     return {
       manifest,
       manifestBytes: bytes,
@@ -489,11 +556,14 @@ export class LivingDatabase implements Epochs {
   /** A partition as it is in memory. Should a batch change it meanwhile, the download breaks off. */
   #partitionBlob(q: number): Blob {
     const { manifest } = this.#newest
+    const database = this.#database
     const hash = contentHash(manifest, q)
     const length = partitionBytes(manifest)
     const slice = (first: number, last: number) => {
-      if (!equalBytes(this.#database.contentHash(q), hash)) throw new Error('the partition has changed')
-      return recordBytesView(this.#core, this.#database, q * length + first, last - first + 1).slice()
+      if (database !== this.#database || !equalBytes(database.contentHash(q), hash)) {
+        throw new Error('the partition has changed')
+      }
+      return recordBytesView(this.#core, database, q * length + first, last - first + 1).slice()
     }
     function* slices(first: number, last: number) {
       for (let at = first; at <= last; at += SLICE_BYTES) yield slice(at, Math.min(last, at + SLICE_BYTES - 1))

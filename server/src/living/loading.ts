@@ -18,7 +18,7 @@ import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
 import { recordBytesView } from '../dataset/memory.js'
-import { CHUNK_BYTES, type Dated, type EpochStore, type Head } from './store.js'
+import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './store.js'
 
 export interface KnownManifest {
   readonly manifest: Manifest
@@ -57,13 +57,7 @@ export async function load(
   const database = loader.allocate(start.manifest)
   try {
     const lagging = loader.fill(database, start.manifest, newest.manifest, lists)
-    for (let q = 0; q < start.manifest.partitions; q++) {
-      database.commit(q)
-      loader.checkPartition(database, start.manifest, q)
-      onProgress({ stage: 'hashing', done: q + 1, total: start.manifest.partitions })
-      await nextTurn()
-    }
-    loader.checkPadding(database, start.manifest)
+    await loader.commit(database, start.manifest, onProgress)
     if (!isFirst) loader.turn(database, newest.manifest, lists.get(head.epoch)!)
     const { directory, directoryBytes } = loader.directory(database, newest.manifest, lists)
     let listBytes = 0
@@ -72,6 +66,30 @@ export async function load(
       ...{ database, directory, directoryBytes, newest, lagging, listBytes, base: head.base },
       previous: isFirst ? undefined : start,
     }
+  } catch (error) {
+    database.free()
+    throw error
+  }
+}
+
+/** The last epoch of a generation that has ended; undefined: memory does not suffice for it too. */
+export async function loadOld(
+  core: Core,
+  store: EpochStore,
+  { generation, epoch }: OldGeneration,
+): Promise<{ readonly database: DatabaseHandle; readonly known: KnownManifest } | undefined> {
+  const loader = new Loader(core, store, { generation, epoch, base: epoch })
+  const known = loader.manifest(epoch)
+  let database: DatabaseHandle
+  try {
+    database = loader.allocate(known.manifest)
+  } catch {
+    return undefined
+  }
+  try {
+    loader.fill(database, known.manifest, known.manifest, new Map())
+    await loader.commit(database, known.manifest)
+    return { database, known }
   } catch (error) {
     database.free()
     throw error
@@ -131,13 +149,18 @@ class Loader {
     const total = bytesOf(manifest)
     const records = recordBytesView(this.#core, database, 0, total)
     const epochs = new Map<number, number>()
-    for (const [number, chunk] of this.#store.chunks(newest.generation)) {
-      const at = number * CHUNK_BYTES
-      if (at >= bytesOf(newest)) this.#wrong('it holds more records than its manifest says')
-      this.#checkEpoch(chunk, `chunk ${number}`)
-      epochs.set(number, chunk.epoch)
-      if (at < total) records.set(chunk.bytes.subarray(0, total - at), at)
+    if (!this.#reading(() => this.#store.generations()).includes(newest.generation)) {
+      this.#wrong(`the mark of generation ${newest.generation} is missing`)
     }
+    this.#reading(() => {
+      for (const [number, chunk] of this.#store.chunks(newest.generation)) {
+        const at = number * CHUNK_BYTES
+        if (at >= bytesOf(newest)) this.#wrong('it holds more records than its manifest says')
+        this.#checkEpoch(chunk, `chunk ${number}`)
+        epochs.set(number, Math.max(chunk.epoch, this.#head.base))
+        if (at < total) records.set(chunk.bytes.subarray(0, total - at), at)
+      }
+    })
     const lagging = new Set<number>()
     for (const [epoch, list] of lists) {
       for (const { number, at, delta } of this.#changes(list, newest.recordBytes)) {
@@ -165,7 +188,22 @@ class Loader {
     }
   }
 
-  checkPartition(database: DatabaseHandle, manifest: Manifest, q: number): void {
+  /** Hashes all records and holds them to the manifest. */
+  async commit(
+    database: DatabaseHandle,
+    manifest: Manifest,
+    onProgress: (progress: Progress) => void = () => {},
+  ): Promise<void> {
+    for (let q = 0; q < manifest.partitions; q++) {
+      database.commit(q)
+      this.#checkPartition(database, manifest, q)
+      onProgress({ stage: 'hashing', done: q + 1, total: manifest.partitions })
+      await nextTurn()
+    }
+    this.#checkPadding(database, manifest)
+  }
+
+  #checkPartition(database: DatabaseHandle, manifest: Manifest, q: number): void {
     if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
       this.#wrong(`the records of partition ${q} are not those of epoch ${manifest.epoch}`)
     }
@@ -174,7 +212,7 @@ class Loader {
     }
   }
 
-  checkPadding(database: DatabaseHandle, manifest: Manifest): void {
+  #checkPadding(database: DatabaseHandle, manifest: Manifest): void {
     const { records, recordBytes } = manifest
     const unused = manifest.partitions * partitionBytes(manifest) - records * recordBytes
     if (!isZero(recordBytesView(this.#core, database, records * recordBytes, unused))) {
@@ -190,7 +228,7 @@ class Loader {
       database.applyList(list, after)
       after.free()
     })
-    for (let q = 0; q < partitions; q++) this.checkPartition(database, newest, q)
+    for (let q = 0; q < partitions; q++) this.#checkPartition(database, newest, q)
   }
 
   /** The newest epoch's directory, if it is the manifest's and leads to every record there is. */
@@ -199,8 +237,10 @@ class Loader {
     newest: Manifest,
     lists: Map<number, Uint8Array>,
   ): { directory: DirectoryHandle | undefined; directoryBytes: Uint8Array } {
-    const stored = this.#store.directory(newest.generation) ?? this.#wrong('its directory is missing')
+    const stored =
+      this.#reading(() => this.#store.directory(newest.generation)) ?? this.#wrong('its directory is missing')
     this.#checkEpoch(stored, 'the directory')
+    if (stored.epoch < this.#head.base) this.#wrong('its directory is too old')
     if (!newest.keyed) {
       if (stored.bytes.length > 0) this.#wrong('it has a directory and no keys')
       return { directory: undefined, directoryBytes: stored.bytes }
@@ -244,7 +284,7 @@ class Loader {
   }
 
   #checkEpoch({ epoch }: Dated, what: string): void {
-    if (epoch < this.#head.base || epoch > this.#head.epoch) this.#wrong(`${what} is of an epoch it cannot be of`)
+    if (epoch > this.#head.epoch) this.#wrong(`${what} is of an epoch that is not there`)
   }
 
   #reading<T>(work: () => T): T {

@@ -11,20 +11,23 @@ import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/pr
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
-export const CHUNK_BYTES = 8 * 4096 - 16 - 4
+export const CHUNK_BYTES = 8 * 4096 - 16 - 8
 
 /** What is written in one transaction, so that neither memory nor the event loop has to bear a whole database. */
 export const CHUNKS_TOGETHER = 128
 
 const FORMAT = 2
 const CHUNK = 'chunk/'
+/** marks a generation that has chunks */
+const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
 const DIRECTORY = 'directory/'
-const EPOCH_BYTES = 4
+const DATE_BYTES = 8
+const DAMAGED = 'a stored value is damaged'
 
 /** Where a store stands. */
 export interface Head {
@@ -32,8 +35,30 @@ export interface Head {
   readonly epoch: number
   /** … and its generation; each has chunks of its own */
   readonly generation: number
-  /** no chunk is of an earlier epoch, so that the lists after it lead everywhere */
+  /** no chunk has changed from its own epoch to this one, so that the lists since lead from every chunk to everywhere */
   readonly base: number
+  /** the generation before, answered for some time yet; its chunks are those of its last epoch */
+  readonly old?: OldGeneration | undefined
+}
+
+export interface OldGeneration {
+  readonly generation: number
+  /** its last */
+  readonly epoch: number
+  /** seconds since 1970 */
+  readonly until: number
+}
+
+/** A generation's first epoch, made here of the one before. */
+export interface GenerationChanges {
+  readonly manifest: Manifest
+  readonly manifestBytes: Uint8Array
+  /** empty: keyless */
+  readonly directory: Uint8Array
+  readonly batch: BatchRecord
+  readonly until: number
+  /** history before this epoch goes */
+  readonly oldest: number
 }
 
 /** What became of an epoch. */
@@ -84,7 +109,7 @@ export class EpochStore {
   ): Promise<void> {
     if (this.head() !== undefined) throw new Error('the store is not empty')
     const { epoch, generation } = manifest
-    await this.#stage(manifest, chunk)
+    await this.stage(manifest, chunk)
     await this.#storage.transact(transaction => {
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
       transaction.put(MANIFEST + hex(epoch), manifestBytes)
@@ -93,23 +118,73 @@ export class EpochStore {
     })
   }
 
-  /** Writes all of a generation's chunks, which mean nothing before a head names it. */
-  async #stage(manifest: Manifest, chunk: (number: number) => Uint8Array): Promise<void> {
+  /** Writes all chunks of a generation, which mean nothing before a head names it. */
+  async stage(manifest: Manifest, chunk: (number: number) => Uint8Array): Promise<void> {
+    const { generation, epoch } = manifest
+    const head = this.head()
+    if (this.generations().includes(generation)) await this.drop(generation) // an attempt that ended early
+    await this.#storage.transact(transaction => transaction.put(GENERATION + hex(generation), json({})))
     const count = Math.ceil((manifest.partitions * partitionBytes(manifest)) / CHUNK_BYTES)
     for (let start = 0; start < count; start += CHUNKS_TOGETHER) {
       await this.#storage.transact(transaction => {
+        if (readHead(transaction)?.epoch !== head?.epoch)
+          throw new Error('another process has published into this store')
         for (let number = start; number < Math.min(count, start + CHUNKS_TOGETHER); number++) {
-          putDated(transaction, chunkKey(manifest.generation, number), manifest.epoch, chunk(number))
+          putDated(transaction, chunkKey(generation, number), epoch, chunk(number))
         }
       })
     }
   }
 
+  /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
+  async begin(changes: GenerationChanges): Promise<boolean> {
+    const { epoch, generation } = changes.manifest
+    const before = this.head()
+    if (before?.epoch !== epoch - 1) return false
+    const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
+    const forgotten = this.#keysBefore(changes.oldest, before.base, old)
+    return this.#storage.transact(transaction => {
+      if (readHead(transaction)?.epoch !== epoch - 1) return false
+      putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
+      transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
+      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      putHead(transaction, { epoch, generation, base: epoch, old })
+      transaction.remove(DIRECTORY + hex(before.generation)) // clients that have the old one have it
+      for (const key of forgotten) transaction.remove(key)
+      return true
+    })
+  }
+
+  /** Generations that have chunks. */
+  generations(): number[] {
+    return [...this.#storage.entries(GENERATION)].map(([key, mark]) => {
+      parse(mark)
+      return Number.parseInt(key.slice(GENERATION.length), 16)
+    })
+  }
+
+  /** Removes a generation that is not the head's. */
+  async drop(generation: number): Promise<void> {
+    await this.#storage.transact(transaction => {
+      const head = readHead(transaction)
+      if (head?.old?.generation === generation) putHead(transaction, { ...head, old: undefined })
+      transaction.remove(DIRECTORY + hex(generation))
+    })
+    for (let start = 0; this.#storage.count(chunkPrefix(generation)) > 0; start += CHUNKS_TOGETHER) {
+      await this.#storage.transact(transaction => {
+        for (let number = start; number < start + CHUNKS_TOGETHER; number++) {
+          transaction.remove(chunkKey(generation, number))
+        }
+      })
+    }
+    await this.#storage.transact(transaction => transaction.remove(GENERATION + hex(generation)))
+  }
+
   /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile. */
   async append(changes: EpochChanges): Promise<boolean> {
     const { epoch, oldest } = changes
-    const forgotten = [MANIFEST, BATCH, SIGNATURE].flatMap(prefix => this.#keysBefore(prefix, oldest))
-    forgotten.push(...this.#keysBefore(LIST, Math.min(oldest, (this.head()?.base ?? 0) + 1)))
+    const before = this.head()
+    const forgotten = this.#keysBefore(oldest, before?.base ?? 0, before?.old)
     return this.#storage.transact(transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch - 1) return false
@@ -136,7 +211,7 @@ export class EpochStore {
     })
   }
 
-  /** No chunk is of an epoch before `base` any more; the directory is given as it is at `epoch`, the newest. */
+  /** Every chunk is at least as it was at epoch `base`; the directory is given as it is at `epoch`, the newest. */
   async rebase(base: number, epoch: number, directory: Uint8Array): Promise<boolean> {
     return this.#storage.transact(transaction => {
       const head = readHead(transaction)
@@ -190,11 +265,15 @@ export class EpochStore {
     return [...this.#storage.entries(`${SIGNATURE}${hex(epoch)}/`)].map(([, bytes]) => parse(bytes) as SignatureInfo)
   }
 
-  #keysBefore(prefix: string, epoch: number): string[] {
+  /** What is kept of epochs before `oldest`, but for lists that chunks need, and of the old generation's last epoch. */
+  #keysBefore(oldest: number, base: number, old: OldGeneration | undefined): string[] {
     const keys: string[] = []
-    for (const [key] of this.#storage.entries(prefix)) {
-      if (key >= prefix + hex(epoch)) break
-      keys.push(key)
+    for (const prefix of [MANIFEST, LIST, BATCH, SIGNATURE]) {
+      const end = prefix + hex(prefix === LIST ? Math.min(oldest, base + 1) : oldest)
+      for (const [key] of this.#storage.entries(prefix)) {
+        if (key >= end) break
+        if (old === undefined || !key.startsWith(prefix + hex(old.epoch))) keys.push(key)
+      }
     }
     return keys
   }
@@ -208,16 +287,20 @@ function chunkKey(generation: number, number: number): string {
   return chunkPrefix(generation) + hex(number)
 }
 
+/** epoch (u32) ‖ CRC-32 of the bytes, begun with the epoch (u32) ‖ bytes */
 function putDated(transaction: Transaction, key: string, epoch: number, bytes: Uint8Array): void {
-  const value = Buffer.allocUnsafe(EPOCH_BYTES + bytes.length)
+  const value = Buffer.allocUnsafe(DATE_BYTES + bytes.length)
   value.writeUInt32LE(epoch)
-  value.set(bytes, EPOCH_BYTES)
+  value.writeUInt32LE(crc32(bytes, epoch), 4)
+  value.set(bytes, DATE_BYTES)
   transaction.put(key, value)
 }
 
 function dated(bytes: Uint8Array): Dated {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  return { epoch: view.getUint32(0, true), bytes: bytes.subarray(EPOCH_BYTES) }
+  const value = { epoch: view.getUint32(0, true), bytes: bytes.subarray(DATE_BYTES) }
+  if (crc32(value.bytes, value.epoch) !== view.getUint32(4, true)) throw new Error(DAMAGED)
+  return value
 }
 
 function readHead(from: Pick<Transaction, 'get'>): Head | undefined {
@@ -245,6 +328,6 @@ function json(value: object): Uint8Array {
 function parse(bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
   const value = text.slice(0, -8)
-  if (hex(crc32(value)) !== text.slice(-8)) throw new Error('a stored value is damaged')
+  if (hex(crc32(value)) !== text.slice(-8)) throw new Error(DAMAGED)
   return JSON.parse(value)
 }

@@ -1,15 +1,7 @@
 // POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest and the batch alone: never
 // compressed, never chunked, not to be transformed on the way.
 
-import {
-  entryBytes,
-  HEADER_BYTES,
-  MAX_PARTITIONS,
-  type Manifest,
-  maxBatch,
-  OFFSET_BYTES,
-  queryBytes,
-} from '@pirouette/protocol'
+import { HEADER_BYTES, MAX_PARTITIONS, type Manifest, maxBatch, OFFSET_BYTES, queryBytes } from '@pirouette/protocol'
 import type { FastifyRequest } from 'fastify'
 import { answerQuery } from '../answer.js'
 import type { Epochs } from '../epochs.js'
@@ -19,7 +11,7 @@ import type { Routes } from './types.js'
 
 export interface AnswerOptions {
   readonly epochs: Epochs
-  /** partitions may be added */
+  /** layouts may come and go */
   readonly living: boolean
   readonly readiness: Readiness
   /** configuration of @fastify/rate-limit for this route */
@@ -63,10 +55,10 @@ export function answerRoute(app: Routes, { epochs, living, readiness, rateLimit,
   }
 }
 
-/** In bytes. With more partitions a batch has fewer queries, so that the longest query can be told for any Q. */
+/** In bytes; of a living database for any layout that it may come to have with records of that length. */
 function longestQuery(manifest: Manifest, living: boolean): number {
   if (!living) return queryBytes(manifest, maxBatch(manifest))
-  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / entryBytes(manifest)))
+  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / manifest.recordBytes))
   return HEADER_BYTES + OFFSET_BYTES * offsets
 }
 
