@@ -85,6 +85,8 @@ program
     ),
   )
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
+  .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
+  .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
   .action(publish)
 
 program
