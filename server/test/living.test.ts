@@ -532,6 +532,63 @@ describe('over HTTP', () => {
     }
   })
 
+  test.each([false, true])(
+    'history that is over is gone, restarted %s, and the reply names the newest epoch',
+    async restart => {
+      const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+      let living = await LivingDatabase.open(storage, { history: 2 })
+      const lists: string[] = []
+      for (let epoch = 2; epoch <= 8; epoch++) {
+        // Generations do not interrupt it.
+        await living.publish(
+          batchOn(living, [epoch === 7 ? { op: 'generation' } : { op: 'edit', key: 'one', value: `${epoch}` }]),
+        )
+        lists[epoch] = toHex(living.newest.manifest.updateListHash)
+      }
+      if (restart) {
+        await living.close()
+        living = await LivingDatabase.open(storage, { history: 2 })
+      }
+      const app = await createServer({ datasets: [{ living }] })
+      onTestFinished(async () => {
+        await app.close()
+        await living.close()
+      })
+      const expectUnknown = async (url: string) => {
+        const reply = await app.inject(url)
+        const { code, generation, epoch } = parseErrorReply(reply.body)
+        expect([url, reply.statusCode, code, generation, epoch]).toEqual([url, 404, 'epoch_unknown', 2, 8])
+      }
+      for (const epoch of [1, 2, 3, 4, 9, 10, 4_294_967_295]) {
+        await expectUnknown(`/v1/manifests?since=${epoch}`)
+      }
+      for (const epoch of [1, 2, 3, 4, 5, 9]) {
+        await expectUnknown(`/v1/manifest?generation=1&epoch=${epoch}`)
+        await expectUnknown(`/v1/epochs/${epoch}`)
+      }
+      await expectUnknown('/v1/manifest?generation=2&epoch=6')
+      for (const epoch of [2, 3, 4, 5]) expect((await app.inject(`/v1/blobs/${lists[epoch]}`)).statusCode).toBe(404)
+      for (const [epoch, generation] of [
+        [6, 1],
+        [7, 2],
+        [8, 2],
+      ] as const) {
+        const manifest = decodeManifest(
+          (await app.inject(`/v1/manifest?generation=${generation}&epoch=${epoch}`)).rawPayload,
+        )
+        expect([manifest.generation, manifest.epoch]).toEqual([generation, epoch])
+        const status = (await app.inject(`/v1/epochs/${epoch}`)).json()
+        expect(status).toMatchObject({ generation, epoch, changes: epoch === 7 ? 0 : 1 })
+        if (epoch !== 7) expect((await app.inject(`/v1/blobs/${lists[epoch]}`)).statusCode).toBe(200)
+      }
+      const chain = await app.inject('/v1/manifests?since=5')
+      expect(decodeManifests(chain.rawPayload).map(({ manifest: { epoch } }) => epoch)).toEqual([6, 7, 8])
+      for (const url of ['/v1/epochs/0', '/v1/epochs/-1', '/v1/epochs/x', '/v1/epochs/4294967296', '/v1/manifests']) {
+        expect([url, (await app.inject(url)).json().code]).toEqual([url, 'bad_request'])
+      }
+    },
+  )
+
   test('nobody writes without the token, and there is nothing to write to without one configured', async () => {
     const { living, app } = await server({ token: TOKEN })
     const body = batchOn(living, [{ op: 'delete', key: 'one' }])
@@ -551,6 +608,42 @@ describe('over HTTP', () => {
       expect((await post(closed, url, body, { authorization })).statusCode).toBe(404)
     }
     expect(living.newest.manifest.epoch).toBe(1)
+  })
+
+  test('web pages may send a token where a publisher writes, and nowhere else', async () => {
+    const preflight = async (app: FastifyInstance, url: string) => {
+      const headers = {
+        origin: 'https://app.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization, content-type',
+      }
+      const reply = await app.inject({ method: 'OPTIONS', url, headers })
+      expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([204, '*'])
+      expect(reply.headers['access-control-allow-credentials']).toBeUndefined()
+      const allowed = String(reply.headers['access-control-allow-headers']).toLowerCase().split(', ')
+      expect(allowed).toContain('content-type')
+      return allowed.includes('authorization')
+    }
+    const { living, app } = await server({ token: TOKEN })
+    const named = await createServer({ datasets: [{ name: 'list', living }], publisherToken: TOKEN })
+    onTestFinished(() => named.close())
+    const readOnly = (await server()).app
+    for (const route of ['/v1/epochs', '/v1/signatures', '/v1/epochs?x=1']) {
+      expect(await preflight(app, route)).toBe(true)
+      expect(await preflight(named, `/list${route}`)).toBe(true)
+      expect(await preflight(named, route)).toBe(false)
+      expect(await preflight(readOnly, route)).toBe(false)
+    }
+    for (const route of ['/v1/answer', '/v1/fence', '/v1/manifest', '/v1/epochs/1', '/v1/events', '/']) {
+      expect(await preflight(app, route)).toBe(false)
+    }
+    const headers = { origin: 'https://app.example', authorization, 'content-type': 'application/octet-stream' }
+    const body = batchOn(living, [{ op: 'delete', key: 'one' }])
+    const reply = await post(app, '/v1/epochs', body, headers)
+    expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([200, '*'])
+    // A page must be able to read why it was refused.
+    const refused = await post(app, '/v1/epochs', body, { ...headers, authorization: 'Bearer wrong' })
+    expect([refused.statusCode, refused.headers['access-control-allow-origin']]).toEqual([401, '*'])
   })
 
   test('a refused batch names its line', async () => {
