@@ -27,6 +27,10 @@ const buildOptions = () => [
   new Option('--headroom <n>', 'plan for this many records more, for updates to fill (default: 0)').argParser(
     wholeNumber,
   ),
+  new Option(
+    '--proofs <kind>',
+    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing',
+  ).choices(['merkle', 'tags']),
   new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
     wholeNumber,
   ),

@@ -6,7 +6,19 @@ import { type Batch, decodeManifests, type Manifest, parseInfo, toHex } from '@p
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, LivingDatabase, loadDataset, MemoryStorage } from '../dist/index.js'
 import { builtDirectory, dataFile, pseudoRandom } from './helpers.js'
-import { batchOn, bodyOf, contents, KEYED, keyed, opened, recordAt, refusal, storageOf } from './living-helpers.js'
+import {
+  batchOn,
+  bodyOf,
+  contents,
+  expectTwins,
+  KEYED,
+  keyed,
+  numbers,
+  opened,
+  recordAt,
+  refusal,
+  storageOf,
+} from './living-helpers.js'
 
 const HOUR = 3600
 
@@ -78,6 +90,31 @@ describe('a new generation', () => {
     built.close()
   })
 
+  test('of records without commitments has none either, also after a restart', async () => {
+    const choices = { maxValueBytes: 20, partitions: 2, name: 'a' }
+    const storages = [
+      await storageOf('a.csv', KEYED, { ...choices, proofs: 'tags' }),
+      await storageOf('a.csv', KEYED, choices),
+    ] as const
+    const twin = await opened(storages[1])
+    let living = await LivingDatabase.open(storages[0])
+    onTestFinished(() => living.close())
+    for (const each of [living, twin]) {
+      await changed(each)
+      await begin(each, 100)
+    }
+    for (let epoch = 4; epoch < 7; epoch++) {
+      expectTwins(living, twin)
+      await living.close()
+      living = await LivingDatabase.open(storages[0])
+      expectTwins(living, twin)
+      expect(living.list().length).toBe(epoch === 4 ? 2 : 3)
+      for (const each of [living, twin]) {
+        await each.publish(batchOn(each, [{ op: 'add', key: `key ${epoch}`, value: `${epoch}` }]))
+      }
+    }
+  })
+
   test('leaves the old one answered until its time is over, in memory and on disk', async () => {
     let seconds = 1_800_000_000
     const options = { lingerHours: 2, history: 2, now: () => seconds }
@@ -87,7 +124,7 @@ describe('a new generation', () => {
     const old = living.newest.manifest
     const records = recordsOf(living, old)
     await begin(living)
-    const epochs = () => living.list().map(({ generation, epoch }) => [generation, epoch])
+    const epochs = () => living.list().map(numbers)
     expect(epochs()).toEqual([
       [1, 3],
       [2, 4],
@@ -146,7 +183,7 @@ describe('a new generation', () => {
     const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
     const living = await LivingDatabase.open(storage)
     for (let i = 0; i < 4; i++) await begin(living, i)
-    expect(living.list().map(({ generation, epoch }) => [generation, epoch])).toEqual([
+    expect(living.list().map(numbers)).toEqual([
       [4, 4],
       [5, 5],
     ])
@@ -353,7 +390,7 @@ test('over HTTP a generation is published like any batch, and /v1/info lists wha
   })
   expect((await post([{ op: 'edit', key: 'one', value: 'x' }])).statusCode).toBe(200)
   const { epochs } = parseInfo((await app.inject('/v1/info')).json())
-  expect(epochs.map(({ generation, epoch }) => [generation, epoch])).toEqual([
+  expect(epochs.map(numbers)).toEqual([
     [1, 1],
     [2, 2],
     [2, 3],

@@ -1,7 +1,7 @@
 // What tests of a living database share: one in memory storage, batches for it, and reading it as a client does.
 
 import { blake3 } from '@noble/hashes/blake3.js'
-import { type Batch, encodeBatch, entryBytes, fromHex, type Manifest, toHex } from '@pirouette/protocol'
+import { type Batch, encodeBatch, entryBytes, fromHex, isZero, type Manifest, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished } from 'vitest'
 import { LivingDatabase, type LivingOptions, loadDataset, MemoryStorage } from '../dist/index.js'
 import { Refusal } from '../dist/refusal.js'
@@ -52,14 +52,42 @@ export function batchOn(
   })
 }
 
-/** The stored record at an index, its proof verified against the manifest of that epoch. */
+/** The stored record at an index, its proof verified against the manifest of that epoch; with tags it is the same. */
 export function recordAt(living: LivingDatabase, manifest: Manifest, index: number): Uint8Array {
-  const offsets = Array(manifest.partitions).fill(index % manifest.partitionRecords) as number[]
-  const entries = living.find(manifest.generation, manifest.epoch)!.answer(vectors(offsets))
+  const offsets = vectors(Array(manifest.partitions).fill(index % manifest.partitionRecords))
+  const epoch = living.find(manifest.generation, manifest.epoch)!
   const q = Math.floor(index / manifest.partitionRecords)
-  const size = entryBytes(manifest)
-  return verifiedRecord(manifest, q, index % manifest.partitionRecords, entries.subarray(q * size, (q + 1) * size))
+  const [bare, entry] = (['tags', 'merkle'] as const).map(proofs => {
+    const size = entryBytes(manifest, proofs)
+    return epoch.answer(offsets, proofs).subarray(q * size, (q + 1) * size)
+  })
+  const record = verifiedRecord(manifest, q, index % manifest.partitionRecords, entry!)
+  expect(toHex(bare!)).toBe(toHex(record))
+  return record
 }
+
+/** A database without commitments differs from one with in nothing else, in any of the epochs answered. */
+export function expectTwins(bare: LivingDatabase, full: LivingDatabase): void {
+  const { suite, commitments, previousManifest, ...same } = bare.newest.manifest
+  expect(full.newest.manifest).toMatchObject({ suite: 1, ...same })
+  expect([suite, isZero(commitments), isZero(previousManifest)]).toEqual([2, true, false])
+  expect(bare.list().map(numbers)).toEqual(full.list().map(numbers))
+  for (const { generation, epoch } of bare.list()) {
+    const [one, other] = [bare, full].map(each => each.find(generation, epoch)!)
+    const { partitions, partitionRecords } = one!.manifest
+    for (let m = 0; m < partitionRecords; m++) {
+      const offsets = vectors(Array(partitions).fill(m))
+      expect(one!.answer(offsets, 'tags')).toEqual(other!.answer(offsets, 'tags'))
+      expect(() => one!.answer(offsets, 'merkle')).toThrow(expect.objectContaining({ code: 'phase' }))
+    }
+  }
+}
+
+/** Generation and epoch. */
+export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) => [
+  generation,
+  epoch,
+]
 
 export async function bodyOf(living: LivingDatabase, hash: Uint8Array): Promise<Uint8Array> {
   const blob = (await living.findBlob(toHex(hash)))!

@@ -3,17 +3,21 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import {
+  answerBytes,
   decodeAnswer,
   decodeManifest,
   decodeManifests,
   encodeFenceRequest,
   encodeQuery,
   type FenceRequest,
+  isZero,
+  type Manifest,
   parseErrorReply,
   parseEvent,
   parseInfo,
   signedBytes,
   toHex,
+  updateRecordsBytes,
 } from '@pirouette/protocol'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -23,6 +27,7 @@ import {
   batchOn,
   bodyOf,
   contents,
+  expectTwins,
   KEYED,
   keyed,
   opened,
@@ -66,11 +71,63 @@ describe('an epoch', () => {
     const list = await bodyOf(living, manifest.updateListHash)
     expect(toHex(blake3(list))).toBe(toHex(manifest.updateListHash))
     expect(list.length).toBe(40 + 3 * (5 + manifest.recordBytes))
+    const recordList = await bodyOf(living, manifest.updateRecordsHash)
+    expect(toHex(blake3(recordList))).toBe(toHex(manifest.updateRecordsHash))
+    expect(recordList.length).toBe(40 + 3 * (5 + 2 * manifest.recordBytes))
+    expect(recordList.length).toBe(updateRecordsBytes(manifest))
     expect(toHex(blake3(await bodyOf(living, manifest.directoryHash)))).toBe(toHex(manifest.directoryHash))
     for (let q = 0; q < manifest.partitions; q++) {
       const hash = manifest.contentHashes.subarray(32 * q, 32 * (q + 1))
       expect(toHex(blake3(await bodyOf(living, hash)))).toBe(toHex(hash))
     }
+  })
+
+  test('lists what was and what is, in the one form, and their difference in the other', async () => {
+    const living = await keyed({ partitions: 2 })
+    const before = living.newest.manifest
+    const records = (manifest: Manifest) =>
+      Array.from({ length: manifest.partitions * manifest.partitionRecords }, (_, i) => recordAt(living, manifest, i))
+    const old = records(before)
+    await living.publish(
+      batchOn(living, [
+        { op: 'edit', key: 'two', value: 'changed' },
+        { op: 'delete', key: 'three' },
+        ...Array.from({ length: 4 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `${i}` })),
+      ]),
+    )
+    const { manifest } = living.newest
+    const { recordBytes } = manifest
+    const now = records(manifest)
+    expect(now.length).toBeGreaterThan(old.length)
+    const zero = new Uint8Array(recordBytes)
+    const changes = now.flatMap((record, index) => {
+      const was = old[index] ?? zero
+      const kind = isZero(was) ? 1 : isZero(record) ? 3 : 2
+      return toHex(was) === toHex(record) ? [] : [{ index, kind, was, record }]
+    })
+    expect(changes.map(({ kind }) => kind).sort()).toEqual([1, 1, 1, 1, 2, 3])
+    // docs/protocol.md, Updates
+    const header = (form: number) =>
+      Buffer.concat([
+        Buffer.from('PIRU'),
+        Buffer.from(Uint16Array.of(1, form).buffer),
+        Buffer.from(
+          Uint32Array.of(
+            ...[before.records, before.partitions, manifest.records, manifest.partitions],
+            ...[manifest.partitionRecords, recordBytes, changes.length, 0],
+          ).buffer,
+        ),
+      ])
+    const entries = (contents: (was: Uint8Array, record: Uint8Array) => Uint8Array[]) =>
+      changes.flatMap(({ index, kind, was, record }) => [
+        Buffer.from(Uint32Array.of(index).buffer),
+        Uint8Array.of(kind),
+        ...contents(was, record),
+      ])
+    const delta = entries((was, record) => [was.map((byte, i) => byte ^ record[i]!)])
+    expect(toHex(await bodyOf(living, manifest.updateListHash))).toBe(toHex(Buffer.concat([header(1), ...delta])))
+    const both = entries((was, record) => [was, record])
+    expect(toHex(await bodyOf(living, manifest.updateRecordsHash))).toBe(toHex(Buffer.concat([header(2), ...both])))
   })
 
   test('leaves the one before answerable, and no other', async () => {
@@ -130,6 +187,27 @@ describe('an epoch', () => {
       const { manifest } = living.newest
       expect([manifest.records, manifest.partitions]).toEqual([values.length, Math.ceil(values.length / 2)])
       expect(values.map((_, i) => toHex(recordAt(living, manifest, i)))).toEqual(values)
+    }
+  })
+
+  test('of a database without commitments differs in nothing else, and is answered with records alone', async () => {
+    const [storage, other] = await Promise.all(
+      (['tags', 'merkle'] as const).map(proofs => storageOf('a.csv', KEYED, { maxValueBytes: 20, name: 'a', proofs })),
+    )
+    const twin = await opened(other!)
+    let living = await LivingDatabase.open(storage!)
+    onTestFinished(() => living.close())
+    for (let epoch = 2; epoch < 9; epoch++) {
+      const changes = [
+        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
+        { op: 'edit', key: 'one', value: `${epoch}` },
+        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
+      ]
+      await twin.publish(batchOn(twin, changes))
+      await living.publish(batchOn(living, changes))
+      await living.close()
+      living = await LivingDatabase.open(storage!)
+      expectTwins(living, twin)
     }
   })
 
@@ -330,9 +408,12 @@ describe('history', () => {
     expect(living.manifestOf(1, 4)).toBeUndefined()
     expect(living.manifestOf(2, 8)).toBeUndefined()
     expect(living.status(4)).toBeUndefined()
-    expect(await living.findBlob(toHex(manifests[4]!.manifest.updateListHash))).toBeDefined()
-    expect(await living.findBlob(toHex(manifests[3]!.manifest.updateListHash))).toBeUndefined()
-    expect([storage.count('manifest/'), storage.count('batch/')]).toEqual([4, 4])
+    for (const form of ['updateListHash', 'updateRecordsHash'] as const) {
+      expect(await living.findBlob(toHex(manifests[4]!.manifest[form]))).toBeDefined()
+      expect(await living.findBlob(toHex(manifests[3]!.manifest[form]))).toBeUndefined()
+    }
+    // Chunks need the lists in delta form for longer.
+    for (const kept of ['manifest/', 'batch/', 'record-list/']) expect(storage.count(kept)).toBe(4)
   })
 })
 
@@ -502,17 +583,23 @@ describe('over HTTP', () => {
     expect((await app.inject('/v1/epochs/2')).json()).toEqual(reply.json())
     const info = parseInfo((await app.inject('/v1/info')).json())
     expect(info.epochs).toEqual(living.list())
-    expect(info.offers).toEqual({ proofs: ['merkle'], updates: ['delta'], push: true, fence: true, history: 64 })
+    expect(info.offers).toEqual({
+      ...{ proofs: ['merkle', 'tags'], updates: ['delta', 'record'], push: true, fence: true, history: 64 },
+    })
     const chain = await app.inject('/v1/manifests?since=1')
     expect(decodeManifests(chain.rawPayload).map(({ manifest }) => manifest.epoch)).toEqual([2])
     const { manifest } = living.newest
     const list = await app.inject(`/v1/blobs/${toHex(manifest.updateListHash)}`)
     expect([list.statusCode, list.rawPayload.length]).toEqual([200, manifest.updateListBytes])
+    const recordList = await app.inject(`/v1/blobs/${toHex(manifest.updateRecordsHash)}`)
+    expect([recordList.statusCode, recordList.rawPayload.length]).toEqual([200, updateRecordsBytes(manifest)])
     for (const epoch of [1, 2]) {
       const known = living.find(1, epoch)!.manifest
-      const query = encodeQuery(known, 1, vectors(Array(known.partitions).fill(0)))
-      const answer = await post(app, '/v1/answer', query)
-      expect(decodeAnswer(known, 1, answer.rawPayload).length).toBeGreaterThan(0)
+      for (const proofs of ['merkle', 'tags'] as const) {
+        const query = encodeQuery(known, 1, vectors(Array(known.partitions).fill(0)), proofs)
+        const answer = await post(app, '/v1/answer', query)
+        expect(decodeAnswer(known, 1, answer.rawPayload, proofs).length).toBe(answerBytes(known, 1, proofs) - 40)
+      }
     }
   })
 

@@ -26,6 +26,8 @@ export interface CoreVectors {
   }[]
   readonly generations: readonly GenerationVector[]
   readonly lookups: readonly LookupVector[]
+  /** the same lives in suite 2 */
+  readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
 }
 
 /** A database and the next generation of it. */

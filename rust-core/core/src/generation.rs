@@ -47,7 +47,7 @@ impl<C: VectorCommitment> NextGeneration<C> {
         let stage = if keyed {
             Stage::Collect(DirectoryBuilder::new())
         } else {
-            Stage::Place(allocate(old.layout(), records, headroom)?, None)
+            Stage::Place(allocate(old, records, headroom)?, None)
         };
         Ok(NextGeneration { headroom, records, next: 0, stage })
     }
@@ -74,7 +74,7 @@ impl<C: VectorCommitment> NextGeneration<C> {
                 None => Stage::Index(builder),
                 Some(directory) => {
                     self.next = 0;
-                    let database = allocate(old.layout(), directory.keys() as usize, self.headroom)?;
+                    let database = allocate(old, directory.keys() as usize, self.headroom)?;
                     Stage::Place(database, Some(directory))
                 }
             },
@@ -128,11 +128,11 @@ fn fingerprint(record: &[u8]) -> Option<&[u8; FINGERPRINT_BYTES]> {
 }
 
 /// N records in a layout planned for N + headroom.
-fn allocate<C: VectorCommitment>(old: &Layout, records: usize, headroom: u64) -> Result<Database<C>, Error> {
-    let (records, record_bytes) = (records as u64, old.record_bytes() as u64);
+fn allocate<C: VectorCommitment>(old: &Database<C>, records: usize, headroom: u64) -> Result<Database<C>, Error> {
+    let (records, record_bytes) = (records as u64, old.layout().record_bytes() as u64);
     let plan = Layout::plan(records.saturating_add(headroom), record_bytes, None)?;
     let layout = Layout::new(records, record_bytes, plan.partitions() as u64, plan.partition_records() as u64)?;
-    let database = Database::new(layout)?;
+    let database = old.empty_like(layout)?;
     reserved(layout.database_bytes() / SLACK_FRACTION + SLACK_BYTES)?;
     Ok(database)
 }

@@ -2,7 +2,7 @@
 
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
 use pirouette_core::epoch::{self, Operation, Reason};
 use pirouette_core::error::Error;
@@ -11,7 +11,7 @@ use pirouette_core::update::UpdateList;
 use pirouette_core::{key, permutation};
 use wasm_bindgen::prelude::*;
 
-use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, thrown};
+use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, proofs_named, thrown};
 
 /// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
 ///
@@ -56,13 +56,19 @@ pub struct DatabaseHandle(Database<Merkle>);
 
 #[wasm_bindgen]
 impl DatabaseHandle {
-    /// An all-zero database.
+    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero.
     ///
     /// # Errors
-    /// `layout`.
+    /// `layout`, `index` for a kind of proof there is not.
     #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle) -> Outcome<DatabaseHandle> {
-        Database::new(layout.0).map(DatabaseHandle).map_err(thrown)
+    pub fn new(layout: &LayoutHandle, proofs: Option<String>) -> Outcome<DatabaseHandle> {
+        proofs_named(proofs)
+            .and_then(|proofs| match proofs {
+                Proofs::Openings => Database::new(layout.0),
+                Proofs::Tags => Database::without_openings(layout.0),
+            })
+            .map(DatabaseHandle)
+            .map_err(thrown)
     }
 
     /// Address of the Q·M·ℓ bytes of records.
@@ -96,12 +102,12 @@ impl DatabaseHandle {
         self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
     }
 
-    /// Answers count·Q offsets.
+    /// Answers count·Q offsets with the kind of proof named.
     ///
     /// # Errors
     /// `length`, `index`, `phase`.
-    pub fn answer(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
-        self.0.answer(vectors).map_err(thrown)
+    pub fn answer(&self, vectors: &[u8], proofs: Option<String>) -> Outcome<Vec<u8>> {
+        proofs_named(proofs).and_then(|proofs| self.0.answer(vectors, proofs)).map_err(thrown)
     }
 
     /// Answers at the epoch before the last batch.
@@ -109,8 +115,8 @@ impl DatabaseHandle {
     /// # Errors
     /// `length`, `index`, `phase`.
     #[wasm_bindgen(js_name = answerPrevious)]
-    pub fn answer_previous(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
-        self.0.answer_previous(vectors).map_err(thrown)
+    pub fn answer_previous(&self, vectors: &[u8], proofs: Option<String>) -> Outcome<Vec<u8>> {
+        proofs_named(proofs).and_then(|proofs| self.0.answer_previous(vectors, proofs)).map_err(thrown)
     }
 
     /// Its layout, at the newest epoch.
@@ -213,9 +219,17 @@ impl EpochHandle {
 
 #[wasm_bindgen]
 impl EpochHandle {
-    /// The update list's bytes.
-    pub fn list(&self) -> Vec<u8> {
-        self.0.list.bytes().to_vec()
+    /// The update list's bytes, in the form named: `delta` (if none is) or `record`.
+    ///
+    /// # Errors
+    /// `index` for a form there is not.
+    #[allow(clippy::needless_pass_by_value)] // as wasm-bindgen hands it over
+    pub fn list(&self, form: Option<String>) -> Outcome<Vec<u8>> {
+        match form.as_deref() {
+            None | Some("delta") => Ok(self.0.list.bytes().to_vec()),
+            Some("record") => Ok(self.0.records.bytes().to_vec()),
+            Some(_) => Err(thrown(Error::Index { what: "form of the update list", bound: 2 })),
+        }
     }
 
     /// Records it changed.

@@ -134,8 +134,8 @@ function parseMount(argument: string): { name: string | undefined; dir: string }
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
-  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, expires, succeeds, name } =
-    options
+  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, proofs } = options
+  const { expires, succeeds, name } = options
   const out = join(parent, 'dataset')
   const choices = {
     data,
@@ -145,6 +145,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
     partitions,
     maxValueBytes,
     headroom,
+    proofs,
     expires,
     succeeds,
     name,

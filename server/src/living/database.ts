@@ -33,6 +33,7 @@ import {
   type EpochHandle,
   loadCore,
   type RefusedError,
+  type UpdateForm,
 } from '@pirouette/wasm'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
@@ -85,6 +86,8 @@ interface OldEpoch {
 interface Turn {
   readonly epoch: LivingEpoch
   readonly list: Uint8Array
+  /** the same in record form */
+  readonly recordList: Uint8Array
   /** indices of records that changed */
   readonly changed: Uint32Array
   /** empty: keyless */
@@ -110,8 +113,8 @@ export class LivingDatabase implements Epochs {
   #behind: WriteBehind
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
-  /** epochs by their update list's hash */
-  readonly #lists = new Map<string, number>()
+  /** the update lists of the epochs in history, by their hash, each in both forms */
+  readonly #lists = new Map<string, { readonly epoch: number; readonly form: UpdateForm }>()
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -215,8 +218,8 @@ export class LivingDatabase implements Epochs {
 
   async findBlob(hash: string): Promise<Blob | undefined> {
     await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
-    const epoch = this.#lists.get(hash)
-    const list = epoch === undefined ? undefined : this.#store.list(epoch)
+    const known = this.#lists.get(hash)
+    const list = known && this.#store.list(known.epoch, known.form)
     if (list !== undefined) return memoryBlob(list)
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
@@ -304,6 +307,7 @@ export class LivingDatabase implements Epochs {
         epoch: batch.epoch,
         manifest: turn.epoch.manifestBytes,
         list: turn.list,
+        recordList: turn.recordList,
         batch: known,
         oldest: batch.epoch - this.history,
       })
@@ -433,7 +437,8 @@ export class LivingDatabase implements Epochs {
     this.#previous = undefined
     this.#partitions = undefined
     const before = this.#newest.manifest
-    const list = change.list()
+    const list = change.list('delta')
+    const recordList = change.list('record')
     const changed = change.indices()
     const directory = change.takeDirectory()
     change.free()
@@ -451,9 +456,11 @@ export class LivingDatabase implements Epochs {
       directoryHash: before.keyed ? this.#core.blake3(directoryBytes) : new Uint8Array(HASH_BYTES),
       updateListBytes: list.length,
       updateListHash: this.#core.blake3(list),
+      updateRecordsHash: this.#core.blake3(recordList),
       previousManifest: this.#core.blake3(this.#newest.manifestBytes),
     }
-    return { epoch: this.#epochOf({ manifest, bytes: encodeManifest(manifest) }), list, changed, directoryBytes }
+    const epoch = this.#epochOf({ manifest, bytes: encodeManifest(manifest) })
+    return { epoch, list, recordList, changed, directoryBytes }
   }
 
   #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
@@ -498,13 +505,13 @@ export class LivingDatabase implements Epochs {
     this.#directoryBytes = turn.directoryBytes
     this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
     this.#behind.catchUp(work => this.#inTurn(work))
-    this.#lists.set(toHex(manifest.updateListHash), manifest.epoch)
+    for (const { form, hash } of listsOf(manifest)) this.#lists.set(toHex(hash), { epoch: manifest.epoch, form })
     this.#forgetLists()
   }
 
   #forgetLists(): void {
     const oldest = this.#newest.manifest.epoch - this.history
-    for (const [hash, epoch] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
+    for (const [hash, { epoch }] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
   }
 
   #writeBehind(from: ConstructorParameters<typeof WriteBehind>[2]): WriteBehind {
@@ -520,17 +527,19 @@ export class LivingDatabase implements Epochs {
   #indexHistory(): void {
     const { location } = this.#store
     for (const epoch of this.#store.epochs()) {
-      const { updateListBytes, updateListHash } = reading(location, () => {
+      const manifest = reading(location, () => {
         if (this.#store.batch(epoch) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
         this.#store.signatures(epoch)
         return decodeManifest(this.#store.manifest(epoch)!)
       })
-      if (updateListBytes === 0) continue
-      const list = this.#store.list(epoch)
-      if (list === undefined || !equalBytes(this.#core.blake3(list), updateListHash)) {
-        throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
+      if (manifest.updateListBytes === 0) continue
+      for (const { form, hash } of listsOf(manifest)) {
+        const list = this.#store.list(epoch, form)
+        if (list === undefined || !equalBytes(this.#core.blake3(list), hash)) {
+          throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
+        }
+        this.#lists.set(toHex(hash), { epoch, form })
       }
-      this.#lists.set(toHex(updateListHash), epoch)
     }
   }
 
@@ -547,8 +556,8 @@ export class LivingDatabase implements Epochs {
       manifestBytes: bytes,
       manifestHash: toHex(this.#core.blake3(bytes)),
       isCores: 'newest',
-      answer(vectors) {
-        return this.isCores === 'newest' ? database.answer(vectors) : database.answerPrevious(vectors)
+      answer(...query) {
+        return this.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query)
       },
     }
   }
@@ -570,6 +579,14 @@ export class LivingDatabase implements Epochs {
     }
     return { bytes: length, open: async (first, last) => Readable.from(slices(first, last)) }
   }
+}
+
+/** The two forms of the list that leads to an epoch. */
+function listsOf({ updateListHash, updateRecordsHash }: Manifest): { form: UpdateForm; hash: Uint8Array }[] {
+  return [
+    { form: 'delta', hash: updateListHash },
+    { form: 'record', hash: updateRecordsHash },
+  ]
 }
 
 /** A database's chunks by number, as they are in memory when they are asked for. */

@@ -12,6 +12,7 @@ import {
   isZero,
   type Manifest,
   partitionBytes,
+  proofsOf,
   UPDATE_LIST_HEADER_BYTES,
 } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
@@ -128,7 +129,7 @@ class Loader {
     const lists = new Map<number, Uint8Array>()
     const { base, epoch: last } = this.#head
     for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
-      lists.set(epoch, this.#store.list(epoch) ?? this.#wrong(`the update list of epoch ${epoch} is missing`))
+      lists.set(epoch, this.#store.list(epoch, 'delta') ?? this.#wrong(`the update list of epoch ${epoch} is missing`))
     }
     return lists
   }
@@ -137,7 +138,7 @@ class Loader {
     const { records, recordBytes, partitions, partitionRecords } = manifest
     return this.#reading(() => {
       const layout = this.#core.layout(records, recordBytes, partitions, partitionRecords)
-      const database = this.#core.newDatabase(layout)
+      const database = this.#core.newDatabase(layout, proofsOf(manifest)[0])
       layout.free()
       return database
     })

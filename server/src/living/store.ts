@@ -2,12 +2,14 @@
 // more than the epoch's update list.
 //
 // Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
-// what has changed in it. A list is old ⊕ new, so it leads a chunk forward and back alike.
+// what has changed in it. In delta form a list is old ⊕ new, so it leads a chunk forward and back alike; the record form
+// is there for clients alone.
 //
 // An epoch number in a key has eight hex digits, so that keys sort by it.
 
 import { crc32 } from 'node:zlib'
 import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import type { UpdateForm } from '@pirouette/wasm'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
@@ -22,6 +24,7 @@ const CHUNK = 'chunk/'
 const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
+const RECORD_LIST = 'record-list/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
@@ -79,6 +82,8 @@ export interface EpochChanges {
   readonly epoch: number
   readonly manifest: Uint8Array
   readonly list: Uint8Array
+  /** the same in record form */
+  readonly recordList: Uint8Array
   readonly batch: BatchRecord
   /** history before this epoch goes */
   readonly oldest: number
@@ -190,6 +195,7 @@ export class EpochStore {
       if (head?.epoch !== epoch - 1) return false
       transaction.put(MANIFEST + hex(epoch), changes.manifest)
       transaction.put(LIST + hex(epoch), changes.list)
+      transaction.put(RECORD_LIST + hex(epoch), changes.recordList)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
       putHead(transaction, { ...head, epoch })
       for (const key of forgotten) transaction.remove(key)
@@ -227,8 +233,8 @@ export class EpochStore {
   }
 
   /** The update list that leads to `epoch`. */
-  list(epoch: number): Uint8Array | undefined {
-    return this.#storage.get(LIST + hex(epoch))
+  list(epoch: number, form: UpdateForm): Uint8Array | undefined {
+    return this.#storage.get((form === 'delta' ? LIST : RECORD_LIST) + hex(epoch))
   }
 
   batch(epoch: number): BatchRecord | undefined {
@@ -265,10 +271,10 @@ export class EpochStore {
     return [...this.#storage.entries(`${SIGNATURE}${hex(epoch)}/`)].map(([, bytes]) => parse(bytes) as SignatureInfo)
   }
 
-  /** What is kept of epochs before `oldest`, but for lists that chunks need, and of the old generation's last epoch. */
+  /** What is kept of epochs before `oldest`, but for deltas that chunks need, and of the old generation's last epoch. */
   #keysBefore(oldest: number, base: number, old: OldGeneration | undefined): string[] {
     const keys: string[] = []
-    for (const prefix of [MANIFEST, LIST, BATCH, SIGNATURE]) {
+    for (const prefix of [MANIFEST, LIST, RECORD_LIST, BATCH, SIGNATURE]) {
       const end = prefix + hex(prefix === LIST ? Math.min(oldest, base + 1) : oldest)
       for (const [key] of this.#storage.entries(prefix)) {
         if (key >= end) break

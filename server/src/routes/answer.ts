@@ -1,7 +1,15 @@
-// POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest and the batch alone: never
-// compressed, never chunked, not to be transformed on the way.
+// POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest, the suite and the batch's
+// count alone: never compressed, never chunked, not to be transformed on the way.
 
-import { HEADER_BYTES, MAX_PARTITIONS, type Manifest, maxBatch, OFFSET_BYTES, queryBytes } from '@pirouette/protocol'
+import {
+  entryBytes,
+  HEADER_BYTES,
+  MAX_PARTITIONS,
+  type Manifest,
+  maxBatch,
+  OFFSET_BYTES,
+  queryBytes,
+} from '@pirouette/protocol'
 import type { FastifyRequest } from 'fastify'
 import { answerQuery } from '../answer.js'
 import type { Epochs } from '../epochs.js'
@@ -55,10 +63,10 @@ export function answerRoute(app: Routes, { epochs, living, readiness, rateLimit,
   }
 }
 
-/** In bytes; of a living database for any layout that it may come to have with records of that length. */
+/** In bytes, with tags, as a batch has most queries then; of a living database for any layout it may come to have. */
 function longestQuery(manifest: Manifest, living: boolean): number {
-  if (!living) return queryBytes(manifest, maxBatch(manifest))
-  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / manifest.recordBytes))
+  if (!living) return queryBytes(manifest, maxBatch(manifest, 'tags'))
+  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / entryBytes(manifest, 'tags')))
   return HEADER_BYTES + OFFSET_BYTES * offsets
 }
 

@@ -99,6 +99,7 @@ export function buildDatabase(core: Core, contents: Contents): Database {
 /** Manifest fields of a later epoch: it has a predecessor, and within the first generation a list that leads to it. */
 export function later(epoch: number, generation = 1): Partial<Manifest> {
   const previousManifest = new Uint8Array(32).fill(1)
-  const list = { updateListBytes: 40, updateListHash: new Uint8Array(32).fill(2) }
+  const hash = new Uint8Array(32).fill(2)
+  const list = { updateListBytes: 40, updateListHash: hash, updateRecordsHash: hash }
   return { epoch, generation, previousManifest, ...(generation === 1 && list) }
 }
