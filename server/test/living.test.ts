@@ -295,6 +295,10 @@ test('random batches and restarts make what a plain map makes', async () => {
       else model.set(key, value)
     }
     await living.publish(batchOn(living, operations))
+    if (model.size > 0 && below(8) === 0) {
+      await living.publish(batchOn(living, [{ op: 'generation', headroom: below(50) }]))
+      epoch++
+    }
     if (below(4) === 0) {
       await living.close()
       living = await LivingDatabase.open(storage, { history: 3 })
@@ -479,6 +483,39 @@ describe('a failure to write', () => {
     expect([0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))).toEqual(records)
     storage.fails = false
     expect((await refusal(living.publish(batchOn(living, [{ op: 'delete', key: 'two' }])))).code).toBe('not_ready')
+  })
+
+  // In memory is then an epoch that is not on disk.
+  test('stops writing chunks behind', async () => {
+    const twin = await keyed()
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await LivingDatabase.open(storage)
+    const next = async (value: string) => {
+      const body = batchOn(twin, [{ op: 'edit', key: 'one', value }])
+      await twin.publish(body)
+      return body
+    }
+    for (let epoch = 2; epoch <= 65; epoch++) await living.publish(await next(`${epoch}`))
+    // The first makes chunks be written, after the second, which fails.
+    const bodies = [await next('written'), await next('failed')] as const
+    const transact = storage.transact.bind(storage)
+    storage.transact = work =>
+      transact(transaction =>
+        work({
+          get: key => transaction.get(key),
+          remove: key => transaction.remove(key),
+          put: (key, value) => {
+            if (key === 'manifest/00000043') throw new Error('no space left on device')
+            transaction.put(key, value)
+          },
+        }),
+      )
+    const outcomes = await Promise.allSettled(bodies.map(body => living.publish(body)))
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    await living.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(66)
+    expect(again.find(1, 65)).toBeDefined()
   })
 })
 

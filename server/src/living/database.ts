@@ -360,6 +360,7 @@ export class LivingDatabase implements Epochs {
       return await work()
     } catch (error) {
       this.#failed = true
+      void this.#behind.stop() // what is in memory may be no epoch that is on disk
       this.onFailure(error as Error)
       throw error
     }
