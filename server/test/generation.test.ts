@@ -3,7 +3,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex } from '@pirouette/protocol'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createServer, LivingDatabase, loadDataset, MemoryStorage } from '../dist/index.js'
 import { builtDirectory, dataFile, pseudoRandom } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, keyed, opened, recordAt, refusal, storageOf } from './living-helpers.js'
@@ -126,6 +126,22 @@ describe('a new generation', () => {
       expect([prefix, storage.count(prefix)]).toEqual([prefix, 0])
     }
     await living.close()
+  })
+
+  test('ends the old one in time though nobody asks', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    let seconds = 1_800_000_000
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await opened(storage, { lingerHours: 30, now: () => seconds })
+    await begin(living)
+    for (let hour = 1; hour <= 30; hour++) {
+      expect(storage.count('chunk/00000001/')).toBe(1)
+      seconds += HOUR
+      vi.advanceTimersByTime(1000 * HOUR)
+    }
+    await living.findBlob('') // after what is under way
+    expect(storage.count('chunk/00000001/')).toBe(0)
   })
 
   test('is all there is after a restart when the old one has had its time', async () => {
@@ -302,6 +318,27 @@ describe('a failure to write', () => {
     await living.close()
     expect((await opened(storage)).list().map(({ epoch }) => epoch)).toEqual([1])
     expect([storage.count('chunk/00000002/'), storage.count('generation/')]).toEqual([0, 1])
+  })
+
+  test('because another process has opened the store meanwhile leaves it whole', async () => {
+    const { storage, living } = await failing()
+    const transact = storage.transact.bind(storage)
+    let other: LivingDatabase | undefined
+    storage.transact = async work => {
+      const result = await transact(work)
+      // What is staged is left over from an attempt that ended early, as the other process sees it.
+      if (other === undefined && storage.count('chunk/00000002/') > 0) {
+        storage.transact = transact
+        other = await LivingDatabase.open(storage)
+      }
+      return result as never
+    }
+    await expect(begin(living)).rejects.toThrow('another process')
+    await living.close()
+    await other!.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(1)
+    await begin(again)
   })
 
   test('of the epoch itself is for good', async () => {

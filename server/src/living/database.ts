@@ -46,7 +46,7 @@ import { Fence, type FenceOptions } from './fence.js'
 import { type MadeGeneration, makeGeneration } from './generation.js'
 import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
-import { CHUNK_BYTES, EpochStore, type Head } from './store.js'
+import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './store.js'
 
 export interface LivingOptions {
   /** epochs before the newest whose manifests and update lists are kept; default 64 */
@@ -65,8 +65,6 @@ const HOUR_SECONDS = 60 * 60
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 const SLICE_BYTES = 256 * 1024
-
-const ANOTHER_PROCESS = 'another process has published into this store'
 
 /** An epoch of a living database: the core's newest, or the one before it. */
 interface LivingEpoch extends Epoch {
