@@ -4,7 +4,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { createServer, LivingDatabase, loadDataset, MemoryStorage } from '../dist/index.js'
+import { createServer, LivingDatabase, loadDataset } from '../dist/index.js'
 import { builtDirectory, dataFile, pseudoRandom } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, keyed, opened, recordAt, refusal, storageOf } from './living-helpers.js'
 
@@ -271,28 +271,8 @@ describe('a generation is refused, and nothing changes,', () => {
 })
 
 describe('a failure to write', () => {
-  /** `fails` says of which keys. */
-  class FailingStorage extends MemoryStorage {
-    fails = (_: string) => false
-    override transact<T>(work: Parameters<MemoryStorage['transact']>[0]): Promise<T> {
-      return super.transact(transaction =>
-        work({
-          get: key => transaction.get(key),
-          remove: key => transaction.remove(key),
-          put: (key, value) => {
-            if (this.fails(key)) throw new Error('no space left on device')
-            transaction.put(key, value)
-          },
-        }),
-      ) as Promise<T>
-    }
-  }
-
-  async function failing(): Promise<{ storage: FailingStorage; living: LivingDatabase }> {
-    const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(100_000), { recordBytes: 5 }))
-    const storage = new FailingStorage()
-    await LivingDatabase.create(storage, dataset)
-    dataset.close()
+  async function failing() {
+    const storage = await storageOf('a.bin', pseudoRandom(100_000), { recordBytes: 5 })
     return { storage, living: await LivingDatabase.open(storage) }
   }
 
