@@ -3,8 +3,8 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex } from '@pirouette/protocol'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, LivingDatabase, loadDataset, MemoryStorage } from '../dist/index.js'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createServer, LivingDatabase, loadDataset } from '../dist/index.js'
 import { builtDirectory, dataFile, pseudoRandom } from './helpers.js'
 import {
   batchOn,
@@ -165,6 +165,22 @@ describe('a new generation', () => {
     await living.close()
   })
 
+  test('ends the old one in time though nobody asks', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    let seconds = 1_800_000_000
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await opened(storage, { lingerHours: 30, now: () => seconds })
+    await begin(living)
+    for (let hour = 1; hour <= 30; hour++) {
+      expect(storage.count('chunk/00000001/')).toBe(1)
+      seconds += HOUR
+      vi.advanceTimersByTime(1000 * HOUR)
+    }
+    await living.findBlob('') // after what is under way
+    expect(storage.count('chunk/00000001/')).toBe(0)
+  })
+
   test('is all there is after a restart when the old one has had its time', async () => {
     let seconds = 1_800_000_000
     const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
@@ -292,28 +308,8 @@ describe('a generation is refused, and nothing changes,', () => {
 })
 
 describe('a failure to write', () => {
-  /** `fails` says of which keys. */
-  class FailingStorage extends MemoryStorage {
-    fails = (_: string) => false
-    override transact<T>(work: Parameters<MemoryStorage['transact']>[0]): Promise<T> {
-      return super.transact(transaction =>
-        work({
-          get: key => transaction.get(key),
-          remove: key => transaction.remove(key),
-          put: (key, value) => {
-            if (this.fails(key)) throw new Error('no space left on device')
-            transaction.put(key, value)
-          },
-        }),
-      ) as Promise<T>
-    }
-  }
-
-  async function failing(): Promise<{ storage: FailingStorage; living: LivingDatabase }> {
-    const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(100_000), { recordBytes: 5 }))
-    const storage = new FailingStorage()
-    await LivingDatabase.create(storage, dataset)
-    dataset.close()
+  async function failing() {
+    const storage = await storageOf('a.bin', pseudoRandom(100_000), { recordBytes: 5 })
     return { storage, living: await LivingDatabase.open(storage) }
   }
 
@@ -339,6 +335,27 @@ describe('a failure to write', () => {
     await living.close()
     expect((await opened(storage)).list().map(({ epoch }) => epoch)).toEqual([1])
     expect([storage.count('chunk/00000002/'), storage.count('generation/')]).toEqual([0, 1])
+  })
+
+  test('because another process has opened the store meanwhile leaves it whole', async () => {
+    const { storage, living } = await failing()
+    const transact = storage.transact.bind(storage)
+    let other: LivingDatabase | undefined
+    storage.transact = async work => {
+      const result = await transact(work)
+      // What is staged is left over from an attempt that ended early, as the other process sees it.
+      if (other === undefined && storage.count('chunk/00000002/') > 0) {
+        storage.transact = transact
+        other = await LivingDatabase.open(storage)
+      }
+      return result as never
+    }
+    await expect(begin(living)).rejects.toThrow('another process')
+    await living.close()
+    await other!.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(1)
+    await begin(again)
   })
 
   test('of the epoch itself is for good', async () => {

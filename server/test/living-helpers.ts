@@ -3,19 +3,37 @@
 import { blake3 } from '@noble/hashes/blake3.js'
 import { type Batch, encodeBatch, entryBytes, fromHex, isZero, type Manifest, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished } from 'vitest'
-import { LivingDatabase, type LivingOptions, loadDataset, MemoryStorage } from '../dist/index.js'
+import { LivingDatabase, type LivingOptions, loadDataset, MemoryStorage, type Transaction } from '../dist/index.js'
 import { Refusal } from '../dist/refusal.js'
 import { builtDirectory, type Choices, vectors, verifiedRecord } from './helpers.js'
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 
+/** A storage that can fail to write: `fails` says which keys. */
+export class FailingStorage extends MemoryStorage {
+  fails = (_key: string) => false
+
+  override transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+    return super.transact(transaction =>
+      work({
+        get: key => transaction.get(key),
+        remove: key => transaction.remove(key),
+        put: (key, value) => {
+          if (this.fails(key)) throw new Error('no space left on device')
+          transaction.put(key, value)
+        },
+      }),
+    )
+  }
+}
+
 export async function storageOf(
   name: string,
   contents: string | Uint8Array,
   choices: Choices = {},
-): Promise<MemoryStorage> {
+): Promise<FailingStorage> {
   const dataset = await loadDataset(await builtDirectory(name, contents, choices))
-  const storage = new MemoryStorage()
+  const storage = new FailingStorage()
   await LivingDatabase.create(storage, dataset)
   dataset.close()
   return storage

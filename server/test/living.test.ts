@@ -21,8 +21,8 @@ import {
 } from '@pirouette/protocol'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, LivingDatabase, type LivingOptions, loadDataset, MemoryStorage } from '../dist/index.js'
-import { builtDirectory, dataFile, pseudoRandom, vectors } from './helpers.js'
+import { createServer, LivingDatabase, type LivingOptions } from '../dist/index.js'
+import { dataFile, pseudoRandom, vectors } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -373,6 +373,10 @@ test('random batches and restarts make what a plain map makes', async () => {
       else model.set(key, value)
     }
     await living.publish(batchOn(living, operations))
+    if (model.size > 0 && below(8) === 0) {
+      await living.publish(batchOn(living, [{ op: 'generation', headroom: below(50) }]))
+      epoch++
+    }
     if (below(4) === 0) {
       await living.close()
       living = await LivingDatabase.open(storage, { history: 3 })
@@ -480,24 +484,13 @@ describe('stored records, which are written behind the epochs,', () => {
   test('may fail to be written: nothing is lost, and it is tried again', async () => {
     const model = manyRecords(6000)
     const storage = await storageOf('a.bin', Buffer.concat(model), { recordBytes: RECORD_BYTES, partitions: 3 })
-    const transact = storage.transact.bind(storage)
     let failures = 0
     let failing = true
-    storage.transact = work =>
-      transact(transaction =>
-        work({
-          ...transaction,
-          get: key => transaction.get(key),
-          remove: key => transaction.remove(key),
-          put(key, value) {
-            if (failing && key.startsWith('chunk/')) {
-              failures++
-              throw new Error('no space left on device')
-            }
-            transaction.put(key, value)
-          },
-        }),
-      )
+    storage.fails = key => {
+      const fails = failing && key.startsWith('chunk/')
+      if (fails) failures++
+      return fails
+    }
     const living = await LivingDatabase.open(storage, { history: 1 })
     for (let i = 0; i < 70; i++) await change(living, model)
     await living.findBlob('') // after what is under way
@@ -537,29 +530,41 @@ test('a stored database in which anything was changed is refused, naming its sto
 
 describe('a failure to write', () => {
   test('leaves the known epoch answered, publishes nothing more, and is told', async () => {
-    class FailingStorage extends MemoryStorage {
-      fails = false
-      override async transact<T>(work: Parameters<MemoryStorage['transact']>[0]): Promise<T> {
-        if (this.fails) throw new Error('no space left on device')
-        return super.transact(work) as Promise<T>
-      }
-    }
-    const dataset = await loadDataset(await builtDirectory('a.csv', KEYED))
-    const storage = new FailingStorage()
-    await LivingDatabase.create(storage, dataset)
-    dataset.close()
+    const storage = await storageOf('a.csv', KEYED)
     const living = await opened(storage)
     const { manifest } = living.newest
     const records = [0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))
     const told: Error[] = []
     living.onFailure = error => told.push(error)
-    storage.fails = true
+    storage.fails = () => true
     await expect(living.publish(batchOn(living, [{ op: 'delete', key: 'one' }]))).rejects.toThrow('no space')
     expect(told.length).toBe(1)
     expect(living.newest.manifest).toBe(manifest)
     expect([0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))).toEqual(records)
-    storage.fails = false
+    storage.fails = () => false
     expect((await refusal(living.publish(batchOn(living, [{ op: 'delete', key: 'two' }])))).code).toBe('not_ready')
+  })
+
+  // In memory is then an epoch that is not on disk.
+  test('stops writing chunks behind', async () => {
+    const twin = await keyed()
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await LivingDatabase.open(storage)
+    const next = async (value: string) => {
+      const body = batchOn(twin, [{ op: 'edit', key: 'one', value }])
+      await twin.publish(body)
+      return body
+    }
+    for (let epoch = 2; epoch <= 65; epoch++) await living.publish(await next(`${epoch}`))
+    // The first makes chunks be written, after the second, which fails.
+    const bodies = [await next('written'), await next('failed')] as const
+    storage.fails = key => key === 'manifest/00000043'
+    const outcomes = await Promise.allSettled(bodies.map(body => living.publish(body)))
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    await living.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(66)
+    expect(again.find(1, 65)).toBeDefined()
   })
 })
 

@@ -1,7 +1,7 @@
 // Writing chunks behind the epochs: an epoch's transaction holds its list, and the records that the list changes follow
 // later, many epochs' at once. Until then a start applies the lists to the chunks.
 
-import { CHUNK_BYTES, CHUNKS_TOGETHER, type EpochStore } from './store.js'
+import { ANOTHER_PROCESS, CHUNK_BYTES, CHUNKS_TOGETHER, type EpochStore } from './store.js'
 
 /** How far chunks may fall behind: what a start has to apply to them. */
 const MOST_LIST_BYTES = 8 * 1024 * 1024
@@ -67,7 +67,7 @@ export class WriteBehind {
 
   /** Brings all chunks to the newest epoch, in this turn. Throws what storage throws. */
   async flush(): Promise<void> {
-    if (!(await this.#write(work => work()))) throw new Error('another process has published into this store')
+    if (!(await this.#write(work => work()))) throw new Error(ANOTHER_PROCESS)
   }
 
   /** Nothing is written afterwards. */

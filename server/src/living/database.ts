@@ -47,7 +47,7 @@ import { Fence, type FenceOptions } from './fence.js'
 import { type MadeGeneration, makeGeneration } from './generation.js'
 import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
-import { CHUNK_BYTES, EpochStore, type Head } from './store.js'
+import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './store.js'
 
 export interface LivingOptions {
   /** epochs before the newest whose manifests and update lists are kept; default 64 */
@@ -66,8 +66,6 @@ const HOUR_SECONDS = 60 * 60
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 const SLICE_BYTES = 256 * 1024
-
-const ANOTHER_PROCESS = 'another process has published into this store'
 
 /** An epoch of a living database: the core's newest, or the one before it. */
 interface LivingEpoch extends Epoch {
@@ -364,6 +362,7 @@ export class LivingDatabase implements Epochs {
       return await work()
     } catch (error) {
       this.#failed = true
+      void this.#behind.stop() // what is in memory may be no epoch that is on disk
       this.onFailure(error as Error)
       throw error
     }

@@ -20,7 +20,7 @@ export const CHUNKS_TOGETHER = 128
 
 const FORMAT = 2
 const CHUNK = 'chunk/'
-/** marks a generation that has chunks */
+/** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
@@ -30,6 +30,8 @@ const SIGNATURE = 'signature/'
 const HEAD = 'head'
 const DIRECTORY = 'directory/'
 const DATE_BYTES = 8
+
+export const ANOTHER_PROCESS = 'another process has published into this store'
 const DAMAGED = 'a stored value is damaged'
 
 /** Where a store stands. */
@@ -132,8 +134,9 @@ export class EpochStore {
     const count = Math.ceil((manifest.partitions * partitionBytes(manifest)) / CHUNK_BYTES)
     for (let start = 0; start < count; start += CHUNKS_TOGETHER) {
       await this.#storage.transact(transaction => {
-        if (readHead(transaction)?.epoch !== head?.epoch)
-          throw new Error('another process has published into this store')
+        if (readHead(transaction)?.epoch !== head?.epoch || !hasMark(transaction, generation)) {
+          throw new Error(ANOTHER_PROCESS)
+        }
         for (let number = start; number < Math.min(count, start + CHUNKS_TOGETHER); number++) {
           putDated(transaction, chunkKey(generation, number), epoch, chunk(number))
         }
@@ -149,7 +152,7 @@ export class EpochStore {
     const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
     const forgotten = this.#keysBefore(changes.oldest, before.base, old)
     return this.#storage.transact(transaction => {
-      if (readHead(transaction)?.epoch !== epoch - 1) return false
+      if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
       putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
       transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
@@ -160,7 +163,7 @@ export class EpochStore {
     })
   }
 
-  /** Generations that have chunks. */
+  /** Generations that have chunks, or had. */
   generations(): number[] {
     return [...this.#storage.entries(GENERATION)].map(([key, mark]) => {
       parse(mark)
@@ -174,6 +177,7 @@ export class EpochStore {
       const head = readHead(transaction)
       if (head?.old?.generation === generation) putHead(transaction, { ...head, old: undefined })
       transaction.remove(DIRECTORY + hex(generation))
+      transaction.put(GENERATION + hex(generation), json({ dropped: true }))
     })
     for (let start = 0; this.#storage.count(chunkPrefix(generation)) > 0; start += CHUNKS_TOGETHER) {
       await this.#storage.transact(transaction => {
@@ -283,6 +287,12 @@ export class EpochStore {
     }
     return keys
   }
+}
+
+/** Whether a generation's chunks are there to stay. */
+function hasMark(from: Pick<Transaction, 'get'>, generation: number): boolean {
+  const mark = from.get(GENERATION + hex(generation))
+  return mark !== undefined && !('dropped' in (parse(mark) as object))
 }
 
 function chunkPrefix(generation: number): string {
