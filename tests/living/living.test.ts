@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/servers.js'
 import { type Foundation, layFoundations } from './databases.js'
+import { SCHEDULES } from './schedules.js'
 import { report, simulate } from './simulate.js'
-
-const SCHEDULES = Number(process.env['SCHEDULES'] ?? 20)
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let foundations: readonly Foundation[]
