@@ -26,7 +26,8 @@ export interface Agreed {
 export async function agree(links: readonly [Link, Link], signal: AbortSignal): Promise<Agreed> {
   let [a, b] = await Promise.all([newest(links[0], signal), newest(links[1], signal)])
   for (let attempt = 1; ; attempt++) {
-    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) throw disagree(links, 'they hold different databases')
+    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId))
+      throw disagree(links, 'they hold different databases')
     const order = compareEpochs(a.manifest, b.manifest)
     const behind = order <= 0 ? a : b
     // The one ahead is asked for the epoch of the other; servers keep the previous one for this.

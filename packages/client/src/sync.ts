@@ -19,7 +19,7 @@ import { inCore } from './core.js'
 import { ServerError, TamperedError, VersionError } from './errors.js'
 import { type Agreed, agree, disagree, fromWire } from './manifest.js'
 import type { Publisher } from './publisher.js'
-import { patiently } from './retry.js'
+import { graver, patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { getBlob, getBounded, type Link } from './transport.js'
 
@@ -65,12 +65,7 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(
-  base: Base,
-  following: Following,
-  signal: AbortSignal,
-  attempt = 1,
-): Promise<Step[]> {
+export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
   const { core, links, publisher } = following
   const chains = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
   if (chains.some(chain => chain === 'forgotten')) return await whyForgotten(base, links, signal)
@@ -154,7 +149,7 @@ async function updateList(
       : [manifest.updateListHash, manifest.updateListBytes]
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
-  let failure: unknown
+  let failure: ServerError | undefined
   for (const link of order) {
     try {
       const bytes = await patiently(link, signal, async () => {
@@ -173,8 +168,7 @@ async function updateList(
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
-      // A lie is worth more words than a silence.
-      if (!(failure instanceof TamperedError)) failure = error
+      failure = failure === undefined ? error : graver(failure, error)
     }
   }
   throw failure
