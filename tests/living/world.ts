@@ -10,6 +10,7 @@
 //   - at rest, every record is right, and what is stored is, to the last bit, what a new client would have.
 
 import type { MapEvent } from '@pirouette/client'
+import { decodeManifest } from '@pirouette/protocol'
 import type { Chance } from '../state/harness/chance.js'
 import type { Head, Write } from '../state/harness/ledger.js'
 import { Audit } from './audit.js'
@@ -88,8 +89,8 @@ export class World {
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
   #putBack = false
-  /** states that tabs have discarded */
-  #discards = 0
+  /** the epoch of the state that a tab has discarded last */
+  readonly #discarded = new Map<Tab, number>()
   readonly #delivering = new Set<Promise<unknown>>()
 
   constructor(
@@ -173,7 +174,7 @@ export class World {
     const head = this.audit.wrote(write, before, torn)
     if (this.audit.fault !== undefined) this.violate(`${tab.name}: ${this.audit.fault}`)
     if (!tab.disk.durable) this.audit.flushed([head])
-    if (write.method === 'discard') this.#discards++
+    if (write.method === 'discard' && before) this.#discarded.set(tab, epochOf(before))
     return head
   }
 
@@ -195,7 +196,9 @@ export class World {
     if (event.type === 'condemned' && !this.#putBack) this.violate(`${tab.name} is condemned, and nobody has lied`)
     if (event.type !== 'discarded' && event.type !== 'outdated') return
     // It is missing if another tab has discarded it, which had a reason.
-    const explained = reason === 'missing' ? this.#discards > 0 : reason === 'history' && this.#isTooOld(tab)
+    const epoch = event.type === 'discarded' ? this.#discarded.get(tab) : tab.map?.epoch
+    const tooOld = epoch !== undefined && this.publisher.newest.epoch - epoch > this.weather.history
+    const explained = reason === 'missing' ? this.#discarded.size > 0 : reason === 'history' && tooOld
     if (!explained) this.violate(`${tab.name}'s state is ${event.type}: ${reason}`)
   }
 
@@ -242,13 +245,6 @@ export class World {
     const outOfReach = error.code === 'network' && this.misfortunes > misfortunes
     const condemned = error.code === 'condemned' && this.#putBack
     if (!closed && !outOfReach && !condemned) throw new Error(` fails with ${error.stack ?? error}`)
-  }
-
-  /** Whether the servers may have forgotten the update that leads on from what a tab has. */
-  #isTooOld({ disk, map }: Tab): boolean {
-    const stored = disk.head && Buffer.from(disk.head.manifest, 'hex').readUInt32LE(28)
-    const epoch = Math.min(stored ?? Number.POSITIVE_INFINITY, map?.epoch || Number.POSITIVE_INFINITY)
-    return epoch === Number.POSITIVE_INFINITY || this.publisher.newest.epoch - epoch > this.weather.history
   }
 
   // ---- the schedule ------------------------------------------------------------------------------
@@ -710,6 +706,10 @@ export class World {
     await Promise.all([...closing, turn()])
     for (const server of SERVERS) await this.#servers[server].remove()
   }
+}
+
+function epochOf({ manifest }: Head): number {
+  return decodeManifest(Buffer.from(manifest, 'hex')).epoch
 }
 
 /** Of the event loop. */
