@@ -1,10 +1,16 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak [living] [args]`. All are
-// TypeScript, which Vite compiles as it is loaded.
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak [living] | traffic [args]`. All
+// are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
 
-const programs = { bench: '/bench/main.ts', core: '/bench/core.ts', soak: '/state/soak.ts', living: '/living/soak.ts' }
+const programs = {
+  bench: '/bench/main.ts',
+  core: '/bench/core.ts',
+  soak: '/state/soak.ts',
+  living: '/living/soak.ts',
+  traffic: '/bench/traffic.ts',
+}
 const [name, ...args] = process.argv.slice(2)
 const program = name === 'soak' && args[0] === 'living' ? args.shift() : name
 const compiler = await createServer({

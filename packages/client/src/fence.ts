@@ -25,8 +25,8 @@ import { patiently } from './retry.js'
 import { type Link, postFence } from './transport.js'
 
 /**
- * `confirm`: versions are confirmed in step with lookups. `strict`: ahead of them, at the price of one more round trip
- * and of asking the two servers one after the other (it relaxes P2); a server without a fence is refused.
+ * `confirm`: lookups are confirmed in step with their requests. `strict`: ahead of them, at the price of one more round
+ * trip, in which the refresh server alone is asked (it relaxes P2); a server without a fence is refused.
  */
 export type RollbackPreference = 'confirm' | 'strict'
 

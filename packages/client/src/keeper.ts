@@ -174,15 +174,14 @@ export class Keeper {
 
   /** Whether the hint in memory is at what the servers have shown last, in this life of the page. */
   get fresh(): boolean {
-    const { record } = this.#hint ?? {}
-    return record !== undefined && this.#shown !== undefined && equalBytes(this.#shown, record.manifest)
+    return this.#hint !== undefined && this.#isShown(this.#hint.base)
   }
 
   /** The epochs after `base` that both servers have, as far as they are signed, if that is asked. Touches no state. */
   async stepsAfter(base: Base, signal: AbortSignal): Promise<Step[]> {
     const { core, publisher, stats } = this.#parts
     const steps = await stepsAfter(base, { core, links: this.#downloads, publisher, stats }, signal)
-    if (steps.length === 0 && !this.#isVouched(base)) await publisher?.check(base, this.#downloads, signal)
+    if (steps.length === 0 && !this.#isShown(base)) await publisher?.check(base, this.#downloads, signal)
     this.#shown = steps.at(-1)?.bytes ?? base.bytes
     return steps
   }
@@ -211,7 +210,7 @@ export class Keeper {
     return await this.current(watch)
   }
 
-  #isVouched({ bytes }: Agreed): boolean {
+  #isShown({ bytes }: Agreed): boolean {
     return this.#shown !== undefined && equalBytes(this.#shown, bytes)
   }
 
@@ -222,7 +221,7 @@ export class Keeper {
   async assertVouched(hint: Hint, watch: Watch): Promise<void> {
     const { publisher } = this.#parts
     if (publisher === undefined) return
-    if (this.#isVouched(hint.base) && !publisher.hasExpired(hint.manifest)) return
+    if (this.#isShown(hint.base) && !publisher.hasExpired(hint.manifest)) return
     await this.apply(await this.stepsAfter(hint.base, watch.signal), watch)
     if (this.#manifest !== undefined) publisher.checkExpiry(this.#manifest)
   }

@@ -27,13 +27,16 @@ export interface OpenWithOptions {
   readonly storage?: StoragePreference | undefined
   /**
    * The publisher's Ed25519 key (32 bytes, or the 64 hex digits that `pirouette keygen` prints), known out of band. With
-   * it, the database must be signed: even two servers that lie together cannot make up a record. Without it, comparing
-   * the servers has to do.
+   * it, the database must be signed, else SignatureError: even two servers that lie together cannot make up a record, nor
+   * take a map back to where it has been before. Without it, comparing the servers has to do.
    */
   readonly publisherKey?: string | Uint8Array | undefined
   /**
-   * How copies of the state are found out; `confirm` if not given, which allows a restored copy one lookup at most.
-   * `strict` allows none, at the price of a round trip more in each lookup; see docs/threat-model.md.
+   * How copies of the state (a restored backup, a cloned profile) are found out, with the help of the refresh server's
+   * rollback fence; `confirm` if not given. A copy that is opened is found out before it shows anything; one that was
+   * copied while it was open shows one lookup at most, and with `strict` none. `strict` costs a round trip more in each
+   * lookup, in which one server alone is asked (it relaxes P2), and refuses servers without a fence with
+   * UnsupportedError. See docs/threat-model.md, Old state put back.
    */
   readonly rollback?: RollbackPreference | undefined
   /**

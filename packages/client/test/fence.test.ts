@@ -531,6 +531,20 @@ describe('the fence on the way', () => {
     await world.auditor.assertSound()
   })
 
+  test('silent once, beside a lookup: it is asked again, and the lookup goes on', async () => {
+    const { world, map } = await opened()
+    const { refresh } = await rolesOf(world)
+    let silent = true
+    world.network.misbehave[refresh] = (seen, genuine) => {
+      if (seen.path !== FENCE || !silent) return undefined
+      silent = false
+      return hang(FENCE)(seen, genuine)
+    }
+    await world.checkValues(map)
+    expect(silent).toBe(false)
+    await world.auditor.assertSound()
+  })
+
   test('out of reach for long, after a pause: lookups fail, nothing is sent, and the batch waits', async () => {
     const { world, life, map } = await opened()
     await world.checkValues(map, [1])
@@ -871,6 +885,72 @@ describe('several tabs on one store never condemn one another', () => {
         await world.auditor.assertSound()
       }
     })
+  })
+
+  /** A tab whose requests to the fence wait until they are let through. */
+  function held(world: World): { life: Life; release: () => void } {
+    let release = () => {}
+    const gate = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const life: Life = world.life({
+      ...noLocks,
+      fetch: async (url, init) => {
+        if (url.endsWith(FENCE)) await gate
+        return await world.network.fetch(url, init)
+      },
+    })
+    return { life, release: () => release() }
+  }
+
+  test('late in step with its lookup, which another has finished: it has its answer, and asks no more', async () => {
+    const world = new World()
+    const [one, two] = [world.life(noLocks), world.life(noLocks)]
+    const [first, second] = [await one.open(), await two.open()]
+    const { refresh } = await rolesOf(world)
+    // The first of them is heard last.
+    let hear = () => {}
+    const { fetch } = world.network
+    let waiting = true
+    Object.assign(world.network, {
+      fetch: async (url: string, init: RequestInit) => {
+        if (url.endsWith(FENCE) && waiting) {
+          waiting = false
+          await new Promise<void>(resolve => {
+            hear = resolve
+          })
+        }
+        return await fetch(url, init)
+      },
+    })
+    const found = first.at(6)
+    await settle()
+    await world.checkValues(second, [7])
+    hear()
+    expect(await world.drive(found)).toEqual(world.database.byIndex[6])
+    expect(world.auditor.distinct(refresh)).toBe(2)
+    await world.checkValues(first)
+    for (const life of [one, two]) expect(life.events).not.toContainEqual(condemned)
+    await world.auditor.assertSound()
+  })
+
+  test('late when it opens, because another has a lookup under way: it finishes that, and opens', async () => {
+    const world = new World()
+    const two = world.life(noLocks)
+    const second = await two.open()
+    await world.checkValues(second, [1])
+    const { life: one, release } = held(world)
+    const opening = one.openIdle()
+    await settle()
+    world.network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
+    expect((await two.failure(second.at(6))).code).toBe('network')
+    world.network.misbehave[A] = undefined
+    release()
+    const first = await world.drive(opening)
+    expect((await world.head())!.pending).toBeUndefined()
+    await world.checkValues(first)
+    await world.checkValues(second)
+    for (const life of [one, two]) expect(life.events).not.toContainEqual(condemned)
   })
 
   test('late and refused, because another has begun anew: it follows, and nothing is condemned', async () => {

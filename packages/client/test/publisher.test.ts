@@ -560,6 +560,26 @@ describe('a map that has state', () => {
     expect(answers(publishing.network)).toBe(0)
   })
 
+  test('a half-made hint follows no further than what is signed', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const life = device.life()
+    life.interfere = (method, when) => {
+      if (method === 'putPartial' && when === 'after') life.kill()
+    }
+    life.openIdle({ publisherKey }).catch(() => {})
+    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
+    publishing.publish([edit(3, 'three')])
+    publishing.sign()
+    publishing.publish([edit(4, 'false')])
+    const next = device.life()
+    // The partitions of epoch 2 are still to be had, as they would be from a mirror.
+    const map = await next.open({ publisherKey })
+    expect(next.events).toContainEqual({ type: 'resumed', what: 'download', pending: false })
+    expect(map.epoch).toBe(2)
+    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+  })
+
   test('another tab without the key takes the state to an epoch that is not signed: it is not read there', async () => {
     const publishing = new Publishing()
     const device = new Device(publishing.network, publishing.newest)

@@ -2,7 +2,7 @@
 //! hash both servers agreed on and then folded under its own fresh permutation into the parities
 //! h_j = ⊕_q DB_q[σ_q(j)].
 
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use crate::commitment::tags::TAG_KEY_BYTES;
 use crate::commitment::{Checks, Proofs, Tags};
@@ -142,11 +142,9 @@ impl HintBuilder {
     /// # Errors
     /// As [`HintBuilder::new`].
     pub fn with_tags(layout: Layout, content_hashes: &[u8], entropy: [u8; ENTROPY_BYTES]) -> Result<Self, Error> {
-        let mut key = [0; TAG_KEY_BYTES];
-        ChaCha::new(&entropy, TAG_KEY_STREAM).fill(&mut key);
-        let checks = Checks::Tags(Tags::new(&layout, key)?);
-        key.zeroize();
-        Self::checked_by(checks, layout, content_hashes, entropy)
+        let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
+        ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
+        Self::checked_by(Checks::Tags(Tags::new(&layout, *key)?), layout, content_hashes, entropy)
     }
 
     fn checked_by(
@@ -241,8 +239,8 @@ impl HintBuilder {
     }
 
     /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12) under a
-    /// permutation drawn from the hint's entropy, and tags its records if the hint keeps tags. `false`: the hash differs; nothing but the lane has changed, which
-    /// is free again.
+    /// permutation drawn from the hint's entropy, and tags its records if the hint keeps tags. `false`: the hash differs;
+    /// nothing but the lane has changed, which is free again.
     ///
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.

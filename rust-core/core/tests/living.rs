@@ -415,6 +415,27 @@ fn a_hint_with_tags_refuses_differences_and_records_it_did_not_tag() {
     lookups(&world, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
 }
 
+/// Between an update and the new epoch's commitments an answer cannot be judged, and is not; tags need none.
+#[test]
+fn nothing_is_verified_before_the_commitments_of_its_epoch_are_there() {
+    for (proofs, verdict) in [(Proofs::Openings, None), (Proofs::Tags, Some(true))] {
+        let mut world = World::new(20, 3);
+        let mut hint = world.hint(proofs, 1);
+        let mut pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap();
+        let before = *hint.layout();
+        let lists = world.step(&[(3, 8)]);
+        let update = HintUpdate::new(&hint, received(lists.of(proofs), before), [1; 32]);
+        update_hint(&mut hint, Some(&mut pending), &update).unwrap();
+        let answer = world.database.answer(&pending.vectors(Role::Refresh), proofs).unwrap();
+        let verified = verify::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer);
+        assert_eq!(verified.as_ref().ok().copied(), verdict);
+        assert!(verdict.is_some() || matches!(verified, Err(Error::Phase(_))) && !hint.is_condemned());
+        assert_eq!(hint.rebind(&commitments(&world.database)[1..]).is_ok(), proofs == Proofs::Tags);
+        hint.rebind(&commitments(&world.database)).unwrap();
+        finish(&world.database, &mut hint, pending);
+    }
+}
+
 #[test]
 fn a_list_in_record_form_has_nothing_before_an_add_nor_after_a_delete() {
     let mut world = World::new(20, 3);
