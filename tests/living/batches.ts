@@ -29,8 +29,8 @@ export class Batches {
     return this.#deleted
   }
 
-  /** One that can be. */
-  next(version: Version): readonly Operation[] {
+  /** One that can be. What becomes of `keys` first: they are added, changed, moved or deleted. */
+  next(version: Version, keys: readonly string[] = []): readonly Operation[] {
     const operations: Operation[] = []
     let now = version
     const add = (operation: Operation) => {
@@ -40,6 +40,7 @@ export class Batches {
       operations.push(operation)
       this.#note(operation, now)
     }
+    for (const key of keys) for (const operation of this.#turnOf(key, now)) add(operation)
     const many = now.size < this.#mostRecords && this.#chance.happens(0.2)
     if (many) {
       // Beyond what the last partition has left: one or more are opened.
@@ -108,6 +109,14 @@ export class Batches {
       default:
         return [{ op: 'edit', key, value }]
     }
+  }
+
+  #turnOf(key: string, now: Version): Operation[] {
+    const value = this.#value(now)
+    if (now.get(key) === undefined) return [{ op: 'add', key, value }]
+    const moved = { op: 'add', key, value } as const
+    const gone = { op: 'delete', key } as const
+    return this.#chance.pick([[gone], [gone, moved], [{ op: 'edit', key, value }]] as const).slice()
   }
 
   /** A key that was deleted before, or a new one. */

@@ -8,7 +8,7 @@ import { Disk, type Method } from '../state/harness/disk.js'
 import { Locks } from '../state/harness/locks.js'
 import { Draws } from './audit.js'
 import type { Question } from './questions.js'
-import { SERVERS, type ServerName } from './servers.js'
+import { SERVERS } from './servers.js'
 import type { World } from './world.js'
 
 export const core = await loadCore()

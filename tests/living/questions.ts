@@ -10,6 +10,8 @@ type Answer = readonly (Uint8Array | boolean | undefined)[]
 export interface Question {
   /** for the trace */
   readonly what: string
+  /** none if it is about an index */
+  readonly keys: readonly string[]
   ask(map: PirouetteMap, signal: AbortSignal): Promise<Answer>
   answer(version: Version): Answer
 }
@@ -17,6 +19,7 @@ export interface Question {
 export function at(index: number): Question {
   return {
     what: `at ${index}`,
+    keys: [],
     ask: async (map, signal) => [await map.at(index, { signal })],
     answer: version => [version.at(index)],
   }
@@ -25,6 +28,7 @@ export function at(index: number): Question {
 function get(key: string): Question {
   return {
     what: `get ${key}`,
+    keys: [key],
     ask: async (map, signal) => [await map.get(key, { signal })],
     answer: version => [version.get(key)],
   }
@@ -33,6 +37,7 @@ function get(key: string): Question {
 function has(key: string): Question {
   return {
     what: `has ${key}`,
+    keys: [key],
     ask: async (map, signal) => [await map.has(key, { signal })],
     answer: version => [version.get(key) !== undefined],
   }
@@ -41,6 +46,7 @@ function has(key: string): Question {
 export function getMany(keys: readonly string[], padTo: number): Question {
   return {
     what: `get ${keys.join(', ')} (${padTo})`,
+    keys,
     ask: (map, signal) => map.getMany(keys, { padTo, signal }),
     answer: version => keys.map(key => version.get(key)),
   }

@@ -12,6 +12,8 @@ export interface Deck {
   publish: number
   /** twice in a row */
   'publish twice': number
+  /** twice, while a query is on its way, and about what it asks */
+  'publish under way': number
   /** to one server; the other has it some steps later */
   'publish to one': number
   /** each write of the server's takes its time */
@@ -86,6 +88,7 @@ export function anyWeather(chance: Chance, processes = false): Weather {
       sync: chance.between(1, 5),
       publish: chance.between(1, 4),
       'publish twice': chance.between(0, 2),
+      'publish under way': chance.between(0, 3),
       'publish to one': chance.between(0, 4),
       'publish slowly': processes ? 0 : sometimes(0.5, 2),
       'publish what cannot be': sometimes(0.4, 2),
@@ -98,7 +101,7 @@ export function anyWeather(chance: Chance, processes = false): Weather {
       'close a tab': sometimes(0.2, 1),
       reset: sometimes(0.2, 1),
       'give up': sometimes(0.3, 2),
-      'restore a backup': sometimes(0.1, 1),
+      'restore a backup': sometimes(0.2, 1),
       'kill a server': sometimes(0.3, 1),
       'kill a server while it publishes': sometimes(0.3, 1),
       refuse: sometimes(0.2, 1),

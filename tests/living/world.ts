@@ -10,6 +10,7 @@
 //   - at rest, every record is right, and what is stored is, to the last bit, what a new client would have.
 
 import type { MapEvent } from '@pirouette/client'
+import { decodeManifest } from '@pirouette/protocol'
 import type { Chance } from '../state/harness/chance.js'
 import type { Head, Write } from '../state/harness/ledger.js'
 import { Audit } from './audit.js'
@@ -70,7 +71,6 @@ export class World {
   misfortunes = 0
   violation: string | undefined
   publisher: Publisher
-  readonly #foundation: Foundation
   #servers!: Readonly<Record<ServerName, LivingServer>>
   readonly #start: Surroundings['start']
   #profile: Profile
@@ -89,6 +89,8 @@ export class World {
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
   #putBack = false
+  /** the epoch of the state that a tab has discarded last */
+  readonly #discarded = new Map<Tab, number>()
   readonly #delivering = new Set<Promise<unknown>>()
 
   constructor(
@@ -96,7 +98,6 @@ export class World {
     { foundation, weather, start }: Surroundings,
   ) {
     this.weather = weather
-    this.#foundation = foundation
     this.#start = start
     this.audit = new Audit(what => this.count(what))
     const { first, dataset } = foundation
@@ -173,6 +174,7 @@ export class World {
     const head = this.audit.wrote(write, before, torn)
     if (this.audit.fault !== undefined) this.violate(`${tab.name}: ${this.audit.fault}`)
     if (!tab.disk.durable) this.audit.flushed([head])
+    if (write.method === 'discard' && before) this.#discarded.set(tab, epochOf(before))
     return head
   }
 
@@ -193,7 +195,11 @@ export class World {
     const reason = 'reason' in event ? event.reason : event.type
     if (event.type === 'condemned' && !this.#putBack) this.violate(`${tab.name} is condemned, and nobody has lied`)
     if (event.type !== 'discarded' && event.type !== 'outdated') return
-    if (reason !== 'history' || !this.#isTooOld(tab)) this.violate(`${tab.name}'s state is ${event.type}: ${reason}`)
+    // It is missing if another tab has discarded it, which had a reason.
+    const epoch = event.type === 'discarded' ? this.#discarded.get(tab) : tab.map?.epoch
+    const tooOld = epoch !== undefined && this.publisher.newest.epoch - epoch > this.weather.history
+    const explained = reason === 'missing' ? this.#discarded.size > 0 : reason === 'history' && tooOld
+    if (!explained) this.violate(`${tab.name}'s state is ${event.type}: ${reason}`)
   }
 
   violate(violation: string): void {
@@ -239,13 +245,6 @@ export class World {
     const outOfReach = error.code === 'network' && this.misfortunes > misfortunes
     const condemned = error.code === 'condemned' && this.#putBack
     if (!closed && !outOfReach && !condemned) throw new Error(` fails with ${error.stack ?? error}`)
-  }
-
-  /** Whether the servers may have forgotten the update that leads on from what a tab has. */
-  #isTooOld({ disk, map }: Tab): boolean {
-    const stored = disk.head && Buffer.from(disk.head.manifest, 'hex').readUInt32LE(28)
-    const epoch = Math.min(stored ?? Number.POSITIVE_INFINITY, map?.epoch || Number.POSITIVE_INFINITY)
-    return epoch === Number.POSITIVE_INFINITY || this.publisher.newest.epoch - epoch > this.weather.history
   }
 
   // ---- the schedule ------------------------------------------------------------------------------
@@ -319,6 +318,15 @@ export class World {
         await this.#publish(SERVERS)
         await this.#publish(SERVERS)
       }),
+    'publish under way': () => {
+      const tab = this.#pick(this.#coming.filter(({ what }) => what.startsWith('answer reaches')).map(({ who }) => who))
+      if (!(tab instanceof Tab)) return undefined
+      const asked = tab.calls.filter(({ outcome }) => outcome === undefined).flatMap(call => call.question?.keys ?? [])
+      return this.#ifPublishable(async () => {
+        await this.#publish(SERVERS, asked.slice(0, 2))
+        await this.#publish(SERVERS, asked.slice(0, 1))
+      })
+    },
     'publish to one': () => this.#ifPublishable(() => this.#publish([this.chance.pick(SERVERS)])),
     'publish slowly': () => this.#ifPublishable(() => this.#publishSlowly()),
     'publish what cannot be': () => this.#ifPublishable(() => this.#offend()),
@@ -395,15 +403,15 @@ export class World {
   }
 
   /** The next epoch, to these servers now. */
-  async #publish(servers: readonly ServerName[]): Promise<void> {
+  async #publish(servers: readonly ServerName[], keys: readonly string[] = []): Promise<void> {
     await this.#deliverTo(this.publisher.lacking)
-    await this.#begin()
+    await this.#begin(keys)
     await this.#deliverTo(servers)
   }
 
-  async #begin(): Promise<void> {
+  async #begin(keys: readonly string[] = []): Promise<void> {
     const { newest } = this.publisher
-    const operations = this.batches.next(newest)
+    const operations = this.batches.next(newest, keys)
     const next = newest.after(operations)
     if (!(next instanceof Version)) throw new Error('a batch that cannot be')
     for (const { calls } of this.tabs) for (const call of calls) if (call.outcome === undefined) call.calm = false
@@ -426,7 +434,7 @@ export class World {
   async #publishSlowly(): Promise<void> {
     await this.#begin()
     const order = this.chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()
-    this.#inBackground(async () => {
+    void this.#inBackground(async () => {
       for (const server of order) await this.publisher.deliver(server)
     })
   }
@@ -562,7 +570,7 @@ export class World {
     this.#refusing.delete(who)
     if (!this.#servers[who].running) {
       this.note(undefined, `${who} starts again`)
-      this.#inBackground(() => this.#servers[who].start())
+      void this.#inBackground(() => this.#servers[who].start())
     }
   }
 
@@ -698,6 +706,10 @@ export class World {
     await Promise.all([...closing, turn()])
     for (const server of SERVERS) await this.#servers[server].remove()
   }
+}
+
+function epochOf({ manifest }: Head): number {
+  return decodeManifest(Buffer.from(manifest, 'hex')).epoch
 }
 
 /** Of the event loop. */

@@ -3,7 +3,7 @@
 
 import { ATTEMPTS, BACKOFF_MS } from './constants.js'
 import type { Environment } from './environment.js'
-import { NetworkError, RateLimitedError } from './errors.js'
+import { NetworkError, type PirouetteError, RateLimitedError, ServerError, TamperedError } from './errors.js'
 import type { Link } from './transport.js'
 
 /** Resolves after `ms`, or as soon as `signal` aborts. */
@@ -41,4 +41,17 @@ export async function patiently<T>(
     await sleep(link.environment.clock, BACKOFF_MS, signal)
     signal.throwIfAborted()
   }
+}
+
+/**
+ * Of the failures of the two servers, the one to show: a lie before a silence, and either before what a server has not
+ * (any more), which a client that asked in time would have had from it.
+ */
+export function graver<T extends PirouetteError>(one: T, other: T): T {
+  return gravity(other) > gravity(one) ? other : one
+}
+
+function gravity(error: PirouetteError): number {
+  if (error instanceof TamperedError) return 2
+  return error instanceof ServerError && error.refusal === 'not_found' ? 0 : 1
 }

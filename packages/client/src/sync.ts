@@ -19,7 +19,7 @@ import { inCore } from './core.js'
 import { ServerError, TamperedError, VersionError } from './errors.js'
 import { type Agreed, agree, disagree, fromWire } from './manifest.js'
 import type { Publisher } from './publisher.js'
-import { patiently } from './retry.js'
+import { graver, patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { getBlob, getBounded, type Link } from './transport.js'
 
@@ -149,7 +149,7 @@ async function updateList(
       : [manifest.updateListHash, manifest.updateListBytes]
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
-  let failure: unknown
+  let failure: ServerError | undefined
   for (const link of order) {
     try {
       const bytes = await patiently(link, signal, async () => {
@@ -168,8 +168,7 @@ async function updateList(
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
-      // A lie is worth more words than a silence.
-      if (!(failure instanceof TamperedError)) failure = error
+      failure = failure === undefined ? error : graver(failure, error)
     }
   }
   throw failure

@@ -204,6 +204,17 @@ describe('partitions', () => {
     for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
 
+  test.each([
+    [A, B],
+    [B, A],
+  ])('%s cannot be reached, and %s does not have them any more: the first is to blame', async (lost, turned) => {
+    const { network } = keyless(40)
+    network.misbehave[lost] = on('/v1/blobs/', () => problem(503, 'not_ready'))
+    network.misbehave[turned] = on('/v1/blobs/', () => problem(404, 'not_found'))
+    const harness = new Harness(network)
+    expect(await harness.failure(harness.open())).toMatchObject({ code: 'network', server: lost })
+  })
+
   test('a connection that breaks is tried again at the same server', async () => {
     const { network } = keyless(60)
     let broken = 0
