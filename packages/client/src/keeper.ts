@@ -276,13 +276,21 @@ export class Keeper {
     }
   }
 
-  /** Discards what is stored, which no update leads on from, and begins anew. */
+  /** Discards the hint in memory, which no update leads on from, and begins anew, unless another tab has already. */
   async startOver(reason: OutdatedError['reason'], watch: Watch): Promise<void> {
     await this.#settling
+    const outdated = this.#hint?.record
     this.#retire()
-    const head = await this.#readHead(true)
-    const replaces = head && (await this.#discard(head, reason, watch))
-    this.#adopt(await this.#begin(replaces, watch), 0)
+    try {
+      const head = await this.#readHead(true)
+      const same = outdated !== undefined && isOf(head, outdated.hintId) && head?.condemned === undefined
+      if (same && head !== undefined && equalBytes(head.record.manifest, outdated.manifest)) {
+        await this.#discard(head, reason, watch)
+      }
+    } catch (error) {
+      if (!isMoved(error)) throw error
+    }
+    await this.current(watch)
   }
 
   /** Whether the journal has become too long, and nothing is under way. */
@@ -402,13 +410,12 @@ export class Keeper {
 
   /** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
   async #begin(replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-    for (let replaced = replaces; ; ) {
+    for (let replaced = replaces; ; replaced = undefined) {
       try {
         return await begin(this.#around, replaced, watch)
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
-        const head = await this.#readHead(true)
-        replaced = head && (await this.#discard(head, error.reason, watch))
+        this.#parts.announce({ type: 'discarded', reason: error.reason })
       }
     }
   }

@@ -25,7 +25,7 @@ import {
   type StateStore,
   StateUnreadableError,
 } from './store/store.js'
-import { stepsAfter } from './sync.js'
+import { OutdatedError, stepsAfter } from './sync.js'
 import type { Link } from './transport.js'
 import { Turns } from './turns.js'
 
@@ -50,13 +50,19 @@ export interface Watch {
   readonly signal: AbortSignal
 }
 
-/** A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored. */
+/**
+ * A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored. Throws
+ * OutdatedError, and nothing is stored then, if no update leads on from where its download began.
+ */
 export async function begin(around: Surroundings, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
   const draft = await newDraft(around, watch)
   try {
     await draft.begin(replaces, watch.signal)
     await draft.fold(watch, false)
     return await draft.complete()
+  } catch (error) {
+    if (error instanceof OutdatedError) await draft.discard()
+    throw error
   } finally {
     draft.free()
   }
@@ -209,6 +215,11 @@ export class Draft {
     await store.begin(record, this.#partial(), directory, replaces)
     this.#record = record
     this.#version = 0
+  }
+
+  /** Takes what is stored of it away. Throws StateMovedError if another has taken its place. */
+  async discard(): Promise<void> {
+    await this.#around.store.discard(this.#record.hintId)
   }
 
   async #register(signal: AbortSignal): Promise<void> {
