@@ -1,10 +1,15 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak [args]`. All are TypeScript, which
-// Vite compiles as it is loaded.
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak | traffic [args]`. All are
+// TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
 
-const programs = { bench: '/bench/main.ts', core: '/bench/core.ts', soak: '/state/soak.ts' }
+const programs = {
+  bench: '/bench/main.ts',
+  core: '/bench/core.ts',
+  soak: '/state/soak.ts',
+  traffic: '/bench/traffic.ts',
+}
 const [name, ...args] = process.argv.slice(2)
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),

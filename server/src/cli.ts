@@ -2,6 +2,7 @@
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { build } from './commands/build.js'
+import { plan } from './commands/plan.js'
 import { keygen, publish } from './commands/publish.js'
 import { serve } from './commands/serve.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
@@ -74,6 +75,23 @@ for (const option of buildOptions()) serveCommand.addOption(option)
 serveCommand.action(serve)
 
 program
+  .command('plan')
+  .description('What a database will cost its clients and servers, before there is one.')
+  .requiredOption('--records <n>', 'number of records', wholeNumber)
+  .requiredOption('--value-bytes <n>', 'bytes of a value; of the longest, if they vary', wholeNumber)
+  .option('--keyed', 'records are looked up by key (default: by index)')
+  .option('--variable', 'values have lengths of their own (default: all have one)')
+  .option('--partitions <q...>', 'this number of partitions (default: chosen); several: a table of them', wholeNumbers)
+  .option('--batch <n>', 'records asked for in one lookup (default: 1)', wholeNumber)
+  .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
+  .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)
+  .option('--memory <MB>', 'what a client may keep in memory (default: 64)', wholeNumber)
+  .option('--uplink <kbit/s>', "a client's connection, up (default: 5000)", wholeNumber)
+  .option('--downlink <kbit/s>', "a client's connection, down (default: 20000)", wholeNumber)
+  .option('--json', 'print JSON, in bytes and microseconds')
+  .action(plan)
+
+program
   .command('publish [batch]')
   .description('Make the next epoch of a batch (jsonl), the same at both servers. Running it again is safe.')
   .requiredOption('--servers <a,b>', 'base URLs of the two servers')
@@ -112,6 +130,10 @@ try {
 function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
   return Number(text)
+}
+
+function wholeNumbers(text: string, before: number[] = []): number[] {
+  return [...before, wholeNumber(text)]
 }
 
 function portNumber(text: string): number {

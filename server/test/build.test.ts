@@ -149,6 +149,21 @@ function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array):
   }
 }
 
+test('`build --proofs` takes the kinds there are, and no other', async () => {
+  const data = await dataFile('a.txt', 'alpha\n')
+  const out = join(await temporaryDirectory(), 'out')
+  const { stdout } = await run(process.execPath, [command, 'build', '--data', data, '--out', out, '--proofs', 'tags'])
+  expect(stdout).toMatch(/^proofs: tags$/m)
+  expect(stdout).toMatch(/^answer bytes: 256$/m)
+  expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).suite).toBe(2)
+  const both = await run(process.execPath, [command, 'build', '--data', data, '--out', `${out}2`])
+  expect(both.stdout).toMatch(/^proofs: merkle, tags$/m)
+  expect(both.stdout).toMatch(/^answer bytes: 256, 256$/m) // M = 1: proofs of no siblings
+  await expect(
+    run(process.execPath, [command, 'build', '--data', data, '--out', out, '--proofs', 'none']),
+  ).rejects.toThrow(/--proofs/)
+})
+
 test('without commitments a dataset has the same files but for its manifest, and answers with records alone', async () => {
   const contents = pseudoRandom(1000 * 7)
   const choices = { recordBytes: 7, partitions: 3 }

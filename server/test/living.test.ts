@@ -14,6 +14,7 @@ import {
   entryBytes,
   type FenceRequest,
   fromHex,
+  isZero,
   type Manifest,
   parseErrorReply,
   parseEvent,
@@ -156,6 +157,54 @@ describe('an epoch', () => {
       const hash = manifest.contentHashes.subarray(32 * q, 32 * (q + 1))
       expect(toHex(blake3(await bodyOf(living, hash)))).toBe(toHex(hash))
     }
+  })
+
+  test('lists what was and what is, in the one form, and their difference in the other', async () => {
+    const living = await keyed({ partitions: 2 })
+    const before = living.newest.manifest
+    const records = (manifest: Manifest) =>
+      Array.from({ length: manifest.partitions * manifest.partitionRecords }, (_, i) => recordAt(living, manifest, i))
+    const old = records(before)
+    await living.publish(
+      batchOn(living, [
+        { op: 'edit', key: 'two', value: 'changed' },
+        { op: 'delete', key: 'three' },
+        ...Array.from({ length: 4 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `${i}` })),
+      ]),
+    )
+    const { manifest } = living.newest
+    const { recordBytes } = manifest
+    const now = records(manifest)
+    expect(now.length).toBeGreaterThan(old.length)
+    const zero = new Uint8Array(recordBytes)
+    const changes = now.flatMap((record, index) => {
+      const was = old[index] ?? zero
+      const kind = isZero(was) ? 1 : isZero(record) ? 3 : 2
+      return toHex(was) === toHex(record) ? [] : [{ index, kind, was, record }]
+    })
+    expect(changes.map(({ kind }) => kind).sort()).toEqual([1, 1, 1, 1, 2, 3])
+    // docs/protocol.md, Updates
+    const header = (form: number) =>
+      Buffer.concat([
+        Buffer.from('PIRU'),
+        Buffer.from(Uint16Array.of(1, form).buffer),
+        Buffer.from(
+          Uint32Array.of(
+            ...[before.records, before.partitions, manifest.records, manifest.partitions],
+            ...[manifest.partitionRecords, recordBytes, changes.length, 0],
+          ).buffer,
+        ),
+      ])
+    const entries = (contents: (was: Uint8Array, record: Uint8Array) => Uint8Array[]) =>
+      changes.flatMap(({ index, kind, was, record }) => [
+        Buffer.from(Uint32Array.of(index).buffer),
+        Uint8Array.of(kind),
+        ...contents(was, record),
+      ])
+    const delta = entries((was, record) => [was.map((byte, i) => byte ^ record[i]!)])
+    expect(toHex(await bodyOf(living, manifest.updateListHash))).toBe(toHex(Buffer.concat([header(1), ...delta])))
+    const both = entries((was, record) => [was, record])
+    expect(toHex(await bodyOf(living, manifest.updateRecordsHash))).toBe(toHex(Buffer.concat([header(2), ...both])))
   })
 
   test('leaves the one before answerable, and no other', async () => {

@@ -22,13 +22,15 @@ impl ContentTree {
     /// Hashes a partition.
     #[must_use]
     pub fn new(partition: &[u8]) -> Self {
-        let mut tree = ContentTree { groups: Vec::new(), hash: [0; CONTENT_HASH_BYTES] };
-        if partition.len() > GROUP_BYTES {
-            tree.groups =
-                (0..partition.len().div_ceil(GROUP_BYTES)).map(|group| chaining_value(partition, group)).collect();
-        }
+        let groups = (0..Self::groups(partition.len())).map(|group| chaining_value(partition, group)).collect();
+        let mut tree = ContentTree { groups, hash: [0; CONTENT_HASH_BYTES] };
         tree.merge(partition);
         tree
+    }
+
+    /// Chaining values kept for a partition of that many bytes.
+    pub(crate) fn groups(partition_bytes: usize) -> usize {
+        if partition_bytes > GROUP_BYTES { partition_bytes.div_ceil(GROUP_BYTES) } else { 0 }
     }
 
     /// The partition's BLAKE3.

@@ -16,6 +16,8 @@ const OVERLAY_ENTRY_BYTES: usize = FINGERPRINT_BYTES + 4;
 const MAX_LEVELS: usize = 32;
 /// Bits a key on each level; 2 costs 3.3 bits a key in all and builds fast.
 const GAMMA: f64 = 2.0;
+/// boomphf's least.
+const LEAST_LEVEL_BITS: u64 = 255;
 /// Words between two stored ranks.
 const RANK_WORDS: usize = 8;
 
@@ -224,6 +226,41 @@ impl Directory {
     }
 }
 
+/// Bytes of a new directory of `keys` keys, as expected: how many keys are left for each level depends on the keys. Keys
+/// are left where another has the same bit: of k keys on m bits, k·(1 − (1 − 1/m)^(k−1)).
+pub(crate) fn expected_bytes(keys: u64) -> u64 {
+    let mut bytes = HEADER_BYTES as u64;
+    let mut left = keys;
+    while left > 0 {
+        let bits = (2 * left).max(LEAST_LEVEL_BITS);
+        bytes += 4 + bits.div_ceil(64) * 8;
+        let alone = power(ONE - ONE / bits, left - 1);
+        left = times(left, ONE - alone);
+    }
+    bytes
+}
+
+/// 1 in fixed point.
+const ONE: u64 = 1 << 63;
+
+/// `count` times a fraction of at most 1, to the nearest.
+fn times(count: u64, fraction: u64) -> u64 {
+    ((u128::from(count) * u128::from(fraction) + u128::from(ONE / 2)) >> 63) as u64
+}
+
+/// A fraction to the power of `exponent`.
+fn power(mut base: u64, mut exponent: u64) -> u64 {
+    let mut product = ONE;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product = times(product, base);
+        }
+        base = times(base, base);
+        exponent >>= 1;
+    }
+    product
+}
+
 fn overlay_entry_index(entry: &[u8; OVERLAY_ENTRY_BYTES]) -> u32 {
     entry.last_chunk().map_or(0, |index| u32::from_le_bytes(*index))
 }
@@ -338,6 +375,17 @@ mod tests {
     fn a_million_keys_cost_less_than_half_a_megabyte() {
         let prints = fingerprints(100_000);
         assert!(Directory::build(&prints).unwrap().encode().len() < 45_000);
+    }
+
+    /// The seeds are fixed, so the bounds hold or fail for good: 1 %, or two levels of the least size.
+    #[test]
+    fn sizes_are_as_expected() {
+        for count in [1u32, 2, 10, 40, 100, 128, 200, 1000, 20_000, 100_000] {
+            let actual = Directory::build(&fingerprints(count)).unwrap().encode().len() as u64;
+            let expected = expected_bytes(count.into());
+            let off = actual.abs_diff(expected);
+            assert!(off <= (expected / 100).max(72), "{count} keys: {expected} bytes expected, {actual} found");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
+mod cost;
 #[cfg(feature = "server")]
 mod server;
 
