@@ -1,4 +1,4 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak | traffic [args]`. All are
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak | traffic [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,6 @@ import { createServer } from 'vite'
 
 const programs = {
   bench: '/bench/main.ts',
-  core: '/bench/core.ts',
   soak: '/state/soak.ts',
   traffic: '/bench/traffic.ts',
 }
