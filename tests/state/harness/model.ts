@@ -222,8 +222,8 @@ export class Model {
       for (const [earlier, of] of word.unheard) if (of <= version) word.unheard.delete(earlier)
     } else {
       this.#count('refused by the fence')
+      // Whoever was refused because another tab is further has been awake all the same.
       word.granted.clear()
-      word.at = undefined
       word.unheard.delete(claim)
     }
   }
@@ -388,7 +388,11 @@ export class Model {
   /** A batch is about to be shown. */
   #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Batch): void {
     const { granted, unheard, inStep, at } = this.#wordOn(tab, id)
-    const awake = at !== undefined && this.#now() - at < AWAKE_MS && [...unheard.keys()].join() === claim
+    // What was not heard of earlier batches does not matter if they are finished: nothing moves on unheard.
+    const { batches } = this.#hints.get(id)!
+    const settled = (other: string) => batches.find(batch => batch.claim === other)?.applied !== false
+    const lately = at !== undefined && this.#now() - at < AWAKE_MS
+    const awake = lately && [...unheard.keys()].every(other => other === claim || settled(other))
     if (awake && this.#rollback === 'confirm') inStep.add(claim)
     if (!granted.has(claim) && !inStep.has(claim)) {
       // If its effect is stored, another tab has finished it, and that one's claim was granted.
