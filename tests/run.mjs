@@ -1,11 +1,17 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak [args]`. Both are TypeScript, which
-// Vite compiles as it is loaded.
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak [living] | traffic [args]`. All are
+// TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
 
-const programs = { bench: '/bench/main.ts', soak: '/state/soak.ts' }
+const programs = {
+  bench: '/bench/main.ts',
+  soak: '/state/soak.ts',
+  living: '/living/soak.ts',
+  traffic: '/bench/traffic.ts',
+}
 const [name, ...args] = process.argv.slice(2)
+const program = name === 'soak' && args[0] === 'living' ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,
@@ -13,8 +19,8 @@ const compiler = await createServer({
   server: { middlewareMode: true, ws: false },
 })
 try {
-  const program = await compiler.ssrLoadModule(programs[name])
-  process.exitCode = await program[name](args)
+  const module = await compiler.ssrLoadModule(programs[program])
+  process.exitCode = await module[name](args)
 } finally {
   await compiler.close()
 }

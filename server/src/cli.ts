@@ -2,6 +2,7 @@
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { build } from './commands/build.js'
+import { plan } from './commands/plan.js'
 import { keygen, publish } from './commands/publish.js'
 import { serve } from './commands/serve.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
@@ -27,6 +28,10 @@ const buildOptions = () => [
   new Option('--headroom <n>', 'plan for this many records more, for updates to fill (default: 0)').argParser(
     wholeNumber,
   ),
+  new Option(
+    '--proofs <kind>',
+    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing',
+  ).choices(['merkle', 'tags']),
   new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
     wholeNumber,
   ),
@@ -59,6 +64,7 @@ const serveCommand = program
   .option('--rate-limit <n>', 'queries a minute for one client address; 0: any number', wholeNumber, 0)
   .option('--token-file <file>', 'let whoever has this token publish into the stores')
   .option('--history <n>', 'stores: epochs before the newest that clients can catch up from', wholeNumber, 64)
+  .option('--linger <hours>', 'stores: how long an ended generation is answered', wholeNumber, 24)
   .option('--fence-days <n>', 'stores: forget a hint that made no request for so long', wholeNumber, 400)
   .option('--fence-entries <n>', 'stores: most hints to remember', wholeNumber, 1_000_000)
   .addOption(
@@ -68,6 +74,23 @@ const serveCommand = program
   )
 for (const option of buildOptions()) serveCommand.addOption(option)
 serveCommand.action(serve)
+
+program
+  .command('plan')
+  .description('What a database will cost its clients and servers, before there is one.')
+  .requiredOption('--records <n>', 'number of records', wholeNumber)
+  .requiredOption('--value-bytes <n>', 'bytes of a value; of the longest, if they vary', wholeNumber)
+  .option('--keyed', 'records are looked up by key (default: by index)')
+  .option('--variable', 'values have lengths of their own (default: all have one)')
+  .option('--partitions <q...>', 'this number of partitions (default: chosen); several: a table of them', wholeNumbers)
+  .option('--batch <n>', 'records asked for in one lookup (default: 1)', wholeNumber)
+  .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
+  .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)
+  .option('--memory <MB>', 'what a client may keep in memory (default: 64)', wholeNumber)
+  .option('--uplink <kbit/s>', "a client's connection, up (default: 5000)", wholeNumber)
+  .option('--downlink <kbit/s>', "a client's connection, down (default: 20000)", wholeNumber)
+  .option('--json', 'print JSON, in bytes and microseconds')
+  .action(plan)
 
 program
   .command('publish [batch]')
@@ -84,6 +107,8 @@ program
     ),
   )
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
+  .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
+  .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
   .action(publish)
 
 program
@@ -108,6 +133,10 @@ try {
 function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
   return Number(text)
+}
+
+function wholeNumbers(text: string, before: number[] = []): number[] {
+  return [...before, wholeNumber(text)]
 }
 
 function portNumber(text: string): number {

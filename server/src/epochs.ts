@@ -4,7 +4,7 @@
 
 import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import type { EpochInfo, Manifest } from '@pirouette/protocol'
+import type { EpochInfo, Manifest, Proofs } from '@pirouette/protocol'
 import type { Dataset } from './dataset/load.js'
 
 /** One epoch, ready to answer. */
@@ -13,8 +13,8 @@ export interface Epoch {
   readonly manifestBytes: Uint8Array
   /** hex */
   readonly manifestHash: string
-  /** count·Q offsets in, count·Q entries out; throws the core's errors */
-  answer(vectors: Uint8Array): Uint8Array
+  /** count·Q offsets in, count·Q entries out, with a kind of proof the manifest has; throws the core's errors */
+  answer(vectors: Uint8Array, proofs: Proofs): Uint8Array
 }
 
 /** What clients fetch under a hash. */
@@ -48,7 +48,7 @@ export class FixedEpochs implements Epochs {
   constructor(dataset: Dataset) {
     this.#dataset = dataset
     const { manifest, manifestBytes, manifestHash, database } = dataset
-    this.newest = { manifest, manifestBytes, manifestHash, answer: vectors => database.answer(vectors) }
+    this.newest = { manifest, manifestBytes, manifestHash, answer: (...query) => database.answer(...query) }
   }
 
   get databaseId(): Uint8Array {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toHex } from '@pirouette/protocol'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { answerQuery } from '../dist/answer.js'
 import { FixedEpochs } from '../dist/epochs.js'
 import { buildDataset, type Dataset, loadDataset } from '../dist/index.js'
@@ -46,6 +46,22 @@ describe('a build', () => {
     const manifest = await readFile(join(first, 'manifest.bin'))
     expect(stdout).toContain(`manifest hash: ${toHex(blake3(manifest))}\n`)
     expect(stdout).toContain(`database id: ${toHex(decodeManifest(manifest).databaseId)}\n`)
+  })
+
+  test('leaves the headroom asked for, and refuses what no layout has', async () => {
+    const planned = async (records: number, headroom?: number) => {
+      const { manifest } = await builtDataset('a.txt', `${words(records).join('\n')}\n`, { headroom })
+      return [manifest.records, manifest.partitions, manifest.partitionRecords]
+    }
+    expect(await planned(100)).toEqual([100, 16, 7])
+    expect(await planned(100, 0)).toEqual([100, 16, 7])
+    expect(await planned(100, 60)).toEqual([100, 16, 10])
+    expect(await planned(100, 1_048_576 - 100)).toEqual([100, 16, 65_536])
+    expect(await planned(100, 1_048_576 - 99)).toEqual([100, 17, 61_681])
+    for (const headroom of [-1, 0.5, 2 ** 32, Number.NaN]) {
+      await expect(planned(1, headroom)).rejects.toThrow('--headroom')
+    }
+    await expect(planned(1, 2 ** 32 - 1)).rejects.toThrow('no layout for 1 records')
   })
 
   test('does not depend on the order of the lines', async () => {
@@ -148,6 +164,55 @@ function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array):
     }
   }
 }
+
+test('`build --proofs` takes the kinds there are, and no other', async () => {
+  const data = await dataFile('a.txt', 'alpha\n')
+  const out = join(await temporaryDirectory(), 'out')
+  const { stdout } = await run(process.execPath, [command, 'build', '--data', data, '--out', out, '--proofs', 'tags'])
+  expect(stdout).toMatch(/^proofs: tags$/m)
+  expect(stdout).toMatch(/^answer bytes: 256$/m)
+  expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).suite).toBe(2)
+  const both = await run(process.execPath, [command, 'build', '--data', data, '--out', `${out}2`])
+  expect(both.stdout).toMatch(/^proofs: merkle, tags$/m)
+  expect(both.stdout).toMatch(/^answer bytes: 256, 256$/m) // M = 1: proofs of no siblings
+  await expect(
+    run(process.execPath, [command, 'build', '--data', data, '--out', out, '--proofs', 'none']),
+  ).rejects.toThrow(/--proofs/)
+})
+
+test('without commitments a dataset has the same files but for its manifest, and answers with records alone', async () => {
+  const contents = pseudoRandom(1000 * 7)
+  const choices = { recordBytes: 7, partitions: 3 }
+  const full = await builtDirectory('a.bin', contents, choices)
+  const bare = await builtDirectory('a.bin', contents, { ...choices, proofs: 'tags' })
+  const [files, bareFiles] = [await contentsOf(full), await contentsOf(bare)]
+  expect([...bareFiles.keys()]).toEqual([...files.keys()])
+  const differing = [...files.keys()].filter(name => !files.get(name)!.equals(bareFiles.get(name)!))
+  expect(differing).toEqual(['/manifest.bin'])
+  const dataset = await loadDataset(bare)
+  onTestFinished(() => dataset.close())
+  const { manifest } = dataset
+  expect([manifest.suite, manifest.commitments.every(byte => byte === 0)]).toEqual([2, true])
+  expect(manifest.contentHashes).toEqual(decodeManifest(files.get('/manifest.bin')!).contentHashes)
+  for (const offset of [0, 5, manifest.partitionRecords - 3]) {
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset))
+    expect(answer.length).toBe(40 + 3 * 7)
+    for (let q = 0; q < 3; q++) {
+      const record = contents.subarray(7 * (q * manifest.partitionRecords + offset)).subarray(0, 7)
+      expect(Buffer.from(decodeAnswer(manifest, 1, answer).subarray(7 * q, 7 * q + 7)).equals(record)).toBe(true)
+    }
+  }
+  // Commitments cannot be slipped in, nor taken away.
+  for (const [dir, suite] of [
+    [bare, 1],
+    [full, 2],
+  ] as const) {
+    const bytes = await readFile(join(dir, 'manifest.bin'))
+    bytes.writeUInt16LE(suite, 6)
+    await writeFile(join(dir, 'manifest.bin'), bytes)
+    await expect(loadDataset(dir)).rejects.toThrow(/commitment/)
+  }
+})
 
 describe('every size answers with its records and proofs that verify', () => {
   const sizes: [records: number, recordBytes: number, partitions?: number][] = [

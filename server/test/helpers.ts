@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { encodeQuery, entryBytes, equalBytes, type Manifest } from '@pirouette/protocol'
+import { encodeQuery, entryBytes, equalBytes, type Manifest, type Proofs } from '@pirouette/protocol'
 import { onTestFinished } from 'vitest'
 import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '../dist/index.js'
 
@@ -77,8 +77,8 @@ export function vectors(offsets: readonly number[]): Uint8Array {
 }
 
 /** A query for the same offset in every partition. */
-export function queryAt(manifest: Manifest, offset: number, count = 1): Buffer<ArrayBuffer> {
-  return Buffer.from(encodeQuery(manifest, count, vectors(Array(count * manifest.partitions).fill(offset))))
+export function queryAt(manifest: Manifest, offset: number, count = 1, proofs?: Proofs): Buffer<ArrayBuffer> {
+  return Buffer.from(encodeQuery(manifest, count, vectors(Array(count * manifest.partitions).fill(offset)), proofs))
 }
 
 const derived = (context: string) => blake3(new Uint8Array(), { context: new TextEncoder().encode(context) })

@@ -20,6 +20,9 @@ async function serverFor(dataset: Dataset, options: Partial<ServerOptions> = {})
 /** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
 const small = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
 
+/** The same without commitments. */
+const bareSmall = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8, proofs: 'tags' })
+
 const post = (app: FastifyInstance, payload: Uint8Array, headers: Record<string, string> = {}) =>
   app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload), headers })
 
@@ -73,7 +76,9 @@ test('GET /v1/info says what is offered', async () => {
   expect(reply.statusCode).toBe(200)
   const info = parseInfo(reply.json())
   expect(info.epochs).toEqual([{ generation: 1, epoch: 1, manifest: toHex(blake3(dataset.manifestBytes)) }])
-  expect(info.offers).toEqual({ proofs: ['merkle'], updates: [], push: false, fence: false, history: 0 })
+  expect(info.offers).toEqual({ proofs: ['merkle', 'tags'], updates: [], push: false, fence: false, history: 0 })
+  const bare = parseInfo((await (await serverFor(await bareSmall())).inject('/v1/info')).json())
+  expect(bare.offers.proofs).toEqual(['tags'])
   expect(info.software).toMatch(/^pirouette\/\d/)
   expect(info.signatures).toEqual([])
 })
@@ -238,6 +243,34 @@ describe('POST /v1/answer', () => {
     }
   })
 
+  test('of records alone is as long as they are, whether there are commitments or not', async () => {
+    const records = pseudoRandom(800)
+    for (const dataset of [await small(), await bareSmall()]) {
+      const app = await serverFor(dataset)
+      for (const count of [1, 2, 64]) {
+        const reply = await post(app, queryAt(dataset.manifest, 3, count, 'tags'))
+        expect([reply.statusCode, reply.headers['content-length']]).toEqual([200, String(40 + count * 16 * 8)])
+        const entries = decodeAnswer(dataset.manifest, count, reply.rawPayload, 'tags')
+        for (let q = 0; q < 14; q++) {
+          const [entry, record] = [entries.subarray(8 * q, 8 * q + 8), records.subarray(8 * (7 * q + 3)).subarray(0, 8)]
+          expect(Buffer.from(entry).equals(record)).toBe(true)
+        }
+      }
+    }
+  })
+
+  test('in a suite that is not offered is refused by name', async () => {
+    const dataset = await bareSmall()
+    const app = await serverFor(dataset)
+    const proved = queryAt(dataset.manifest, 0)
+    proved.writeUInt16LE(1, 6)
+    const reply = await post(app, proved)
+    expectError(reply, 'bad_request')
+    expect(reply.json().message).toBe('suite: this database has 2, got 1')
+    proved.writeUInt16LE(3, 6)
+    expectError(await post(app, proved), 'bad_request')
+  })
+
   test('is the same for the same query, and takes it with any Content-Type or none', async () => {
     const dataset = await small()
     const app = await serverFor(dataset)
@@ -261,7 +294,8 @@ describe('POST /v1/answer', () => {
     }
     expectError(await post(app, changed(0, 0x51)), 'bad_request') // magic
     expectError(await post(app, changed(4, 2)), 'bad_request') // format
-    expectError(await post(app, changed(6, 2)), 'bad_request') // suite
+    expectError(await post(app, changed(6, 0)), 'bad_request') // suite
+    expectError(await post(app, changed(6, 3)), 'bad_request')
     expectError(await post(app, changed(8, query[8]! ^ 1)), 'wrong_database')
     expectError(await post(app, changed(24, 2)), 'epoch_unknown') // generation
     expectError(await post(app, changed(28, 0)), 'epoch_unknown') // epoch
@@ -319,6 +353,19 @@ describe('POST /v1/answer', () => {
     query.writeUInt32LE(7, 32)
     query.writeUInt16LE(17, 36)
     expectError(await post(app, query), 'bad_request')
+  })
+
+  test('holds batches to the limit of their suite', async () => {
+    // 32 partitions of two records of 4 KiB: 63 queries with proofs fit 8 MiB, and 64 without.
+    const dataset = await builtDataset('a.bin', new Uint8Array(64 * 4096), { recordBytes: 4096, partitions: 32 })
+    const app = await serverFor(dataset)
+    expect((await post(app, queryAt(dataset.manifest, 1, 63))).statusCode).toBe(200)
+    expect((await post(app, queryAt(dataset.manifest, 1, 64, 'tags'))).statusCode).toBe(200)
+    const proved = queryAt(dataset.manifest, 1, 64, 'tags')
+    proved.writeUInt16LE(1, 6)
+    const reply = await post(app, proved)
+    expectError(reply, 'bad_request')
+    expect(reply.json().message).toBe('count: expected at most 63, got 64')
   })
 
   test.each(['gzip', 'br', 'identity', ''])('refuses a Content-Encoding of %j', async encoding => {

@@ -136,12 +136,13 @@ describe('pirouette serve', () => {
     }
   })
 
-  test('builds --data into a temporary directory and removes it', async () => {
+  test('builds --data, with its options, into a temporary directory and removes it', async () => {
     const scratch = await temporaryDirectory()
     const data = await dataFile('a.bin', pseudoRandom(320))
-    const args = ['--data', data, '--record-bytes', '32']
+    const args = ['--data', data, '--record-bytes', '32', '--proofs', 'tags']
     const { child, finished, url } = await serve(args, { TMPDIR: scratch })
-    expect((await manifestOf(url)).records).toBe(10)
+    const { records, suite } = await manifestOf(url)
+    expect([records, suite]).toEqual([10, 2])
     expect((await readdir(scratch)).length).toBe(1)
     child.kill('SIGTERM')
     expect((await finished).code).toBe(0)

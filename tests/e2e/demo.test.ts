@@ -1,6 +1,7 @@
 // The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
 // and its teller named, and everything works again after starting afresh.
 
+import { type Costs, loadCore } from '@pirouette/wasm'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
@@ -100,6 +101,42 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
     await phishing().startAfresh()
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+  })
+
+  test('the calculator follows what is typed, with the costs that the core computes', async () => {
+    const type = async (name: string, text: string) => {
+      const input = (await page.$(`#plan [name=${name}]`))!
+      await input.evaluate(element => (element as HTMLInputElement).select())
+      await input.type(text)
+    }
+    const shown = () =>
+      page.$eval('#plan-costs', table => ({
+        recommended: table.getAttribute('data-recommended'),
+        rows: [...table.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent)),
+      }))
+    const says = (text: string) =>
+      page.waitForFunction(text => document.querySelector('#plan-verdict')?.textContent?.includes(text), {}, text)
+
+    await page.click('#plan [name=keyed]')
+    await type('valueBytes', '32')
+    await type('lookupsPerDay', '100')
+    await type('records', '1048576')
+    await says('1,048,576 records of 32 bytes, in 16 partitions of 65,536.')
+    const { merkle, tags } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    expect([merkle.lookupHashes, tags.lookupHashes]).toEqual([544, 33])
+    const { recommended, rows } = await shown()
+    expect(recommended).toBe('tags')
+    expect(rows).toContainEqual(['Hashes to check it', '544', '33'])
+    const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
+    const lookup = (costs: Costs) => kB(costs.lookupBytesUp + costs.lookupBytesDown)
+    expect(rows).toContainEqual(['A lookup', lookup(merkle), lookup(tags)])
+
+    await type('records', '16777216')
+    await says('Take opening proofs')
+    expect((await shown()).recommended).toBe('merkle')
+    await type('records', '0')
+    await says('There can be no such database')
+    expect(await page.$('#plan-costs[hidden]')).not.toBeNull()
   })
 
   test('nothing is complained about', async () => {

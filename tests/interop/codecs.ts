@@ -3,13 +3,14 @@
 
 import { concatBytes, bytesToHex as hex, hexToBytes as unhex } from '@noble/hashes/utils.js'
 import * as protocol from '@pirouette/protocol'
-import { split } from './reference/layout.js'
+import { type Suite, split } from './reference/layout.js'
 import * as manifests from './reference/manifest.js'
 import * as messages from './reference/message.js'
 import * as records from './reference/record.js'
 
 /** docs/protocol.md, Manifest, field by field. */
 export interface ManifestFields {
+  readonly suite: Suite
   readonly databaseId: string
   readonly generation: number
   readonly epoch: number
@@ -41,10 +42,10 @@ export interface RecordFields {
 export interface Codecs {
   encodeManifest(fields: ManifestFields): string
   decodeManifest(bytes: string): ManifestFields
-  encodeQuery(manifest: string, vectors: readonly (readonly number[])[]): string
-  decodeQuery(manifest: string, bytes: string): readonly (readonly number[])[]
-  encodeAnswer(manifest: string, count: number, entries: readonly string[]): string
-  decodeAnswer(manifest: string, count: number, bytes: string): string[]
+  encodeQuery(manifest: string, vectors: readonly (readonly number[])[], suite: Suite): string
+  decodeQuery(manifest: string, bytes: string, suite: Suite): readonly (readonly number[])[]
+  encodeAnswer(manifest: string, count: number, entries: readonly string[], suite: Suite): string
+  decodeAnswer(manifest: string, count: number, bytes: string, suite: Suite): string[]
   encodeRecord(manifest: string, fields: RecordFields): string
   decodeRecord(manifest: string, bytes: string): RecordFields
 }
@@ -83,12 +84,12 @@ export const reference: Codecs = {
       contentHashes: manifest.contentHashes.map(hex),
     }
   },
-  encodeQuery: (manifest, vectors) => hex(messages.encodeQuery(readReference(manifest), vectors)),
-  decodeQuery: (manifest, bytes) => messages.decodeQuery(readReference(manifest), unhex(bytes)),
-  encodeAnswer: (manifest, count, entries) =>
-    hex(messages.encodeAnswer(readReference(manifest), count, entries.map(unhex))),
-  decodeAnswer: (manifest, count, bytes) =>
-    messages.decodeAnswer(readReference(manifest), count, unhex(bytes)).map(hex),
+  encodeQuery: (manifest, vectors, suite) => hex(messages.encodeQuery(readReference(manifest), vectors, suite)),
+  decodeQuery: (manifest, bytes, suite) => messages.decodeQuery(readReference(manifest), unhex(bytes), suite),
+  encodeAnswer: (manifest, count, entries, suite) =>
+    hex(messages.encodeAnswer(readReference(manifest), count, entries.map(unhex), suite)),
+  decodeAnswer: (manifest, count, bytes, suite) =>
+    messages.decodeAnswer(readReference(manifest), count, unhex(bytes), suite).map(hex),
   encodeRecord(manifest, { fingerprint, value }) {
     return hex(records.encodeRecord(readReference(manifest), { fingerprint: unhex(fingerprint), value: unhex(value) }))
   },
@@ -98,6 +99,8 @@ export const reference: Codecs = {
   },
 }
 
+const proofsOf = (suite: Suite): protocol.Proofs => (suite === 1 ? 'merkle' : 'tags')
+
 const readShipped = (manifest: string) => protocol.decodeManifest(unhex(manifest))
 
 export const shipped: Codecs = {
@@ -105,7 +108,6 @@ export const shipped: Codecs = {
     return hex(
       protocol.encodeManifest({
         ...fields,
-        suite: protocol.SUITE_MERKLE_BLAKE3,
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
@@ -117,9 +119,10 @@ export const shipped: Codecs = {
     )
   },
   decodeManifest(bytes) {
-    const { suite: _, ...manifest } = readShipped(bytes)
+    const manifest = readShipped(bytes)
     return {
       ...manifest,
+      suite: manifest.suite as Suite,
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
@@ -129,19 +132,22 @@ export const shipped: Codecs = {
       contentHashes: split(manifest.contentHashes, 32).map(hex),
     }
   },
-  encodeQuery(manifest, vectors) {
+  encodeQuery(manifest, vectors, suite) {
     const offsets = Uint8Array.from(vectors.flat().flatMap(offset => [offset & 0xff, offset >> 8]))
-    return hex(protocol.encodeQuery(readShipped(manifest), vectors.length, offsets))
+    return hex(protocol.encodeQuery(readShipped(manifest), vectors.length, offsets, proofsOf(suite)))
   },
-  decodeQuery(_, bytes) {
-    const { partitions, vectors } = protocol.decodeQuery(unhex(bytes))
+  decodeQuery(manifest, bytes, suite) {
+    const query = protocol.decodeQuery(unhex(bytes))
+    const { partitions, vectors } = query
+    if (protocol.proofsIn(readShipped(manifest), query) !== proofsOf(suite)) throw new Error('another suite')
     return split(vectors, 2 * partitions).map(vector => split(vector, 2).map(([low, high]) => low! + 256 * high!))
   },
-  encodeAnswer: (manifest, count, entries) =>
-    hex(protocol.encodeAnswer(readShipped(manifest), count, concatBytes(...entries.map(unhex)))),
-  decodeAnswer(manifest, count, bytes) {
-    const expected = readShipped(manifest)
-    return split(protocol.decodeAnswer(expected, count, unhex(bytes)), protocol.entryBytes(expected)).map(hex)
+  encodeAnswer: (manifest, count, entries, suite) =>
+    hex(protocol.encodeAnswer(readShipped(manifest), count, concatBytes(...entries.map(unhex)), proofsOf(suite))),
+  decodeAnswer(manifest, count, bytes, suite) {
+    const [expected, proofs] = [readShipped(manifest), proofsOf(suite)]
+    const entries = protocol.decodeAnswer(expected, count, unhex(bytes), proofs)
+    return split(entries, protocol.entryBytes(expected, proofs)).map(hex)
   },
   encodeRecord(manifest, { fingerprint, value }) {
     const shape = readShipped(manifest)

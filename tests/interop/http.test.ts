@@ -47,6 +47,29 @@ describe('the reference client at real servers', () => {
   })
 })
 
+describe('the reference client with tags of its own', () => {
+  test.each(['merkle', 'tags'] as const)('finds every record at real servers built for %s, twice', async proofs => {
+    const client = await ReferenceClient.open(...(await startServers({ ...keyless, proofs })), 2)
+    for (const index of [...values.keys(), ...values.keys()]) expect(await client.at(index)).toEqual(values[index])
+  })
+
+  test('finds every key and no other, in batches', async () => {
+    const client = await ReferenceClient.open(...(await startServers({ ...keyed, proofs: 'tags' })), 2)
+    const asked = names.flatMap((name, i) => [name, `absent ${i}`])
+    for (let i = 0; i < asked.length; i += 10) {
+      const keys = asked.slice(i, i + 10)
+      const expected = keys.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key))))
+      expect(await client.get(keys.map(utf8ToBytes))).toEqual(expected)
+    }
+  })
+
+  test('is refused proofs where there are none', async () => {
+    await expect(
+      ReferenceClient.open(...(await startServers({ ...keyless, proofs: 'tags' })), 1).then(client => client.at(0)),
+    ).rejects.toThrow(/400 .*suite/)
+  })
+})
+
 describe('the SDK at reference servers', () => {
   test('finds every record of a keyless database, twice', async () => {
     const map = await open({ servers: await startReferenceServers(keylessDataset(values)) })
@@ -68,6 +91,7 @@ describe('the SDK at reference servers', () => {
 
 test.each([
   ['keyless', keyless, () => keylessDataset(values)],
+  ['keyless, for tags', { ...keyless, proofs: 'tags' } as const, () => keylessDataset(values, undefined, 2)],
   ['keyed', keyed, () => keyedDataset(names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const))],
 ] as const)('from the same %s data both make the same manifest', async (_, data, reference) => {
   const [url] = await startServers(data)

@@ -8,13 +8,20 @@ import { writeFileSync } from 'node:fs'
 import { bytesToHex as hex, hexToBytes as unhex } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { type ManifestFields, type RecordFields, reference, shipped } from './codecs.js'
+import type { Suite } from './reference/layout.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
 interface WireVectors {
   readonly manifests: readonly Manifest[]
-  readonly queries: readonly { readonly manifest: string; readonly vectors: number[][]; readonly bytes: string }[]
+  readonly queries: readonly {
+    readonly manifest: string
+    readonly suite: Suite
+    readonly vectors: number[][]
+    readonly bytes: string
+  }[]
   readonly answers: readonly {
     readonly manifest: string
+    readonly suite: Suite
     readonly count: number
     readonly entries: string[]
     readonly bytes: string
@@ -32,7 +39,7 @@ interface Manifest {
 interface Refused {
   readonly kind: 'manifest' | 'query' | 'answer' | 'record'
   readonly because: string
-  /** what a query, an answer (to one query) or a record is read against */
+  /** what a query, an answer (to one query; both in suite 1) or a record is read against */
   readonly manifest?: string
   readonly bytes: string
 }
@@ -56,14 +63,16 @@ describe.each([
     expect(codecs.decodeManifest(bytes)).toEqual(fields)
   })
 
-  test.each(vectors.queries)('reads and writes a query: $manifest', ({ manifest, vectors, bytes }) => {
-    expect(codecs.encodeQuery(manifestOf(manifest), vectors)).toBe(bytes)
-    expect(codecs.decodeQuery(manifestOf(manifest), bytes)).toEqual(vectors)
+  test.each(vectors.queries)('reads and writes a query: $manifest', ({ manifest, suite, vectors, bytes }) => {
+    expect(codecs.encodeQuery(manifestOf(manifest), vectors, suite)).toBe(bytes)
+    expect(codecs.decodeQuery(manifestOf(manifest), bytes, suite)).toEqual(vectors)
+    expect(() => codecs.decodeQuery(manifestOf(manifest), bytes, suite === 1 ? 2 : 1)).toThrow()
   })
 
-  test.each(vectors.answers)('reads and writes an answer: $manifest', ({ manifest, count, entries, bytes }) => {
-    expect(codecs.encodeAnswer(manifestOf(manifest), count, entries)).toBe(bytes)
-    expect(codecs.decodeAnswer(manifestOf(manifest), count, bytes)).toEqual(entries)
+  test.each(vectors.answers)('reads and writes an answer: $manifest', ({ manifest, suite, count, entries, bytes }) => {
+    expect(codecs.encodeAnswer(manifestOf(manifest), count, entries, suite)).toBe(bytes)
+    expect(codecs.decodeAnswer(manifestOf(manifest), count, bytes, suite)).toEqual(entries)
+    expect(() => codecs.decodeAnswer(manifestOf(manifest), count, bytes, suite === 1 ? 2 : 1)).toThrow()
   })
 
   test.each(vectors.records)('reads and writes a record: $manifest', ({ manifest, fields, bytes }) => {
@@ -76,8 +85,8 @@ describe.each([
   test.each(vectors.refused)('refuses a $kind: $because', ({ kind, manifest, bytes }) => {
     const read = {
       manifest: () => codecs.decodeManifest(bytes),
-      query: () => codecs.decodeQuery(manifestOf(manifest!), bytes),
-      answer: () => codecs.decodeAnswer(manifestOf(manifest!), 1, bytes),
+      query: () => codecs.decodeQuery(manifestOf(manifest!), bytes, 1),
+      answer: () => codecs.decodeAnswer(manifestOf(manifest!), 1, bytes, 1),
       record: () => codecs.decodeRecord(manifestOf(manifest!), bytes),
     }
     expect(read[kind]).toThrow()
@@ -111,10 +120,10 @@ describe('both accept and refuse the same bytes: every byte changed in three way
     }
   })
 
-  test.each(vectors.answers)('answer: $manifest', ({ manifest, count, bytes }) => {
+  test.each(vectors.answers)('answer: $manifest', ({ manifest, suite, count, bytes }) => {
     for (const mutated of mutations(bytes)) {
       const [a, b] = [reference, shipped].map(codecs =>
-        attempt(() => codecs.decodeAnswer(manifestOf(manifest), count, mutated)),
+        attempt(() => codecs.decodeAnswer(manifestOf(manifest), count, mutated, suite)),
       )
       expect(b, mutated).toEqual(a)
     }
@@ -129,28 +138,35 @@ function makeVectors(): WireVectors & { readonly comment: string } {
   return {
     comment: 'Made by tests/interop/wire.test.ts. Bytes are hex.',
     manifests,
-    queries: [
-      ['smallest', [[0]]],
-      ['keyed', [[0, 4]]],
+    queries: (
       [
-        'keyed',
-        [
-          [1, 3],
-          [2, 2],
-          [4, 0],
-        ],
-      ],
-      ['largest partitions', [[65_535, 256]]],
-    ].map(([name, offsets]) => {
-      const [manifest, vectors] = [name as string, offsets as number[][]]
-      return { manifest, vectors, bytes: reference.encodeQuery(bytesOf(manifest), vectors) }
+        ['smallest', 1, [[0]]],
+        ['keyed', 1, [[0, 4]]],
+        ['keyed', 1, [1, 3, 2, 2, 4, 0]],
+        ['keyed', 2, [1, 3, 2, 2, 4, 0]],
+        ['without commitments', 2, [[2, 1]]],
+        ['largest partitions', 1, [[65_535, 256]]],
+      ] as [string, Suite, (number | number[])[]][]
+    ).map(([manifest, suite, offsets]) => {
+      const vectors = typeof offsets[0] === 'number' ? pairs(offsets as number[]) : (offsets as number[][])
+      return { manifest, suite, vectors, bytes: reference.encodeQuery(bytesOf(manifest), vectors, suite) }
     }),
-    answers: [
-      { manifest: 'smallest', count: 1, entries: 1, entryBytes: 1 },
-      { manifest: 'keyed', count: 2, entries: 4, entryBytes: 24 + 3 * 32 },
-    ].map(({ manifest, count, entries: howMany, entryBytes }) => {
+    answers: (
+      [
+        { manifest: 'smallest', suite: 1, count: 1, entries: 1, entryBytes: 1 },
+        { manifest: 'keyed', suite: 1, count: 2, entries: 4, entryBytes: 24 + 3 * 32 },
+        { manifest: 'keyed', suite: 2, count: 2, entries: 4, entryBytes: 24 },
+        { manifest: 'without commitments', suite: 2, count: 1, entries: 2, entryBytes: 8 },
+      ] as const
+    ).map(({ manifest, suite, count, entries: howMany, entryBytes }) => {
       const entries = Array.from({ length: howMany }, (_, i) => bytes(`entry ${i}`, entryBytes))
-      return { manifest, count, entries, bytes: reference.encodeAnswer(bytesOf(manifest), count, entries) }
+      return {
+        manifest,
+        suite,
+        count,
+        entries,
+        bytes: reference.encodeAnswer(bytesOf(manifest), count, entries, suite),
+      }
     }),
     records: [
       { manifest: 'smallest', fields: { fingerprint: '', value: 'ff' } },
@@ -167,6 +183,10 @@ function makeVectors(): WireVectors & { readonly comment: string } {
   }
 }
 
+function pairs(offsets: readonly number[]): number[][] {
+  return Array.from({ length: offsets.length / 2 }, (_, i) => offsets.slice(2 * i, 2 * i + 2))
+}
+
 /** Bytes named by what they stand for, in hex. */
 function bytes(label: string, count: number): string {
   return hex(stream(label, count))
@@ -175,6 +195,7 @@ function bytes(label: string, count: number): string {
 function makeManifests(): Manifest[] {
   const zero = '00'.repeat(32)
   const keyless = {
+    suite: 1 as Suite,
     databaseId: bytes('database', 16),
     generation: 1,
     epoch: 1,
@@ -193,7 +214,7 @@ function makeManifests(): Manifest[] {
     generation: 0x01020304,
     epoch: 0xfffffffe,
     expires: 0x1_0000_0001,
-    updateListBytes: 16_190, // 40 + 50·(5 + 318), the longest of "variable"
+    updateListBytes: 40 + 8_000_001 * (5 + 318),
     updateListHash: bytes('update list', 32),
     updateRecordsHash: bytes('update records', 32),
     previousManifest: bytes('previous manifest', 32),
@@ -213,10 +234,11 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, generation: 2, epoch: 2, previousManifest: changed.previousManifest },
       ...{ ...sized(1, 1, 1, 1), recordBytes: 1 },
     },
-    'largest partitions': {
-      ...{ ...keyless, ...changed, updateListBytes: 0xa0b0c0d0 },
-      ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
+    'without commitments': {
+      ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
+      commitments: [zero, zero],
     },
+    'largest partitions': { ...keyless, ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
 }
@@ -235,7 +257,9 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a byte too many': `${keyed}00`,
     'another magic': overwritten(keyed, 0, '51'),
     'format 2': overwritten(keyed, 4, '02'),
-    'suite 2': overwritten(keyed, 6, '02'),
+    'suite 0': overwritten(keyed, 6, '00'),
+    'suite 3': overwritten(keyed, 6, '03'),
+    'commitments in suite 2': overwritten(keyed, 6, '02'),
     'generation 0': overwritten(keyed, 24, u32(0)),
     'epoch 0': overwritten(keyed, 28, u32(0)),
     'N = 0': overwritten(keyed, 32, u32(0)),
@@ -258,7 +282,8 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a later epoch without a manifest before it': overwritten(changed, 168, '00'.repeat(32)),
     'an update list without its hash': overwritten(changed, 104, '00'.repeat(32)),
     'an update list shorter than its header': overwritten(changed, 68, u32(39)),
-    'an update list longer than any': overwritten(changed, 68, u32(16_191)),
+    'an update list that ends within an entry': overwritten(changed, 68, u32(40 + 324)),
+    'an update list without its hash in record form': overwritten(changed, 136, '00'.repeat(32)),
     'an update list in the first epoch': overwritten(overwritten(keyed, 68, u32(40)), 104, '01'),
     'the hash of no update records': overwritten(keyed, 136, '01'),
     'a directory without keys': overwritten(keyless, 64, u32(1)),
@@ -266,7 +291,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'keys without a directory': overwritten(keyed, 64, u32(0)),
     'the hash of no update list': overwritten(keyed, 104, '01'),
   }
-  const query = reference.encodeQuery(keyed, [[0, 4]])
+  const query = reference.encodeQuery(keyed, [[0, 4]], 1)
   const badQueries = {
     'no bytes': '',
     'a header alone': query.slice(0, 80),
@@ -279,7 +304,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a count of more vectors than follow': overwritten(query, 36, '02'),
     'a reserved byte': overwritten(query, 38, '01'),
   }
-  const answer = reference.encodeAnswer(keyed, 1, [bytes('entry 0', 120), bytes('entry 1', 120)])
+  const answer = reference.encodeAnswer(keyed, 1, [bytes('entry 0', 120), bytes('entry 1', 120)], 1)
   const badAnswers = {
     'no bytes': '',
     'a header alone': answer.slice(0, 80),

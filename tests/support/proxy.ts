@@ -38,11 +38,12 @@ export class LyingProxy {
   lie: Lie | undefined
   /** numbers of the requests that a lie has left without an end */
   readonly held = new Set<string>()
-  readonly #target: string
+  /** where the server is; it may come back elsewhere */
+  target: string
   readonly #server: Server
 
   private constructor(target: string) {
-    this.#target = target
+    this.target = target
     this.#server = createServer((incoming, outgoing) => {
       this.#pass(incoming, outgoing).catch(() => outgoing.destroy())
     })
@@ -96,7 +97,7 @@ export class LyingProxy {
   #forwarded({ method, path, headers, body }: Exchange): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const own = Object.fromEntries(headers.filter(([name]) => name.toLowerCase() !== 'connection'))
-      const upstream = request(new URL(path, this.#target), { method, headers: own }, resolve)
+      const upstream = request(new URL(path, this.target), { method, headers: own }, resolve)
       upstream.on('error', reject)
       upstream.end(body)
     })

@@ -1,7 +1,7 @@
 // Both halves of the WebAssembly core over records in memory: what the SDK and a server do, without a network.
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import type { ClientHandle, Core, DatabaseHandle } from '@pirouette/wasm'
+import type { ClientHandle, Core, DatabaseHandle, Proofs } from '@pirouette/wasm'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
 export interface CommittedDatabase {
@@ -17,10 +17,10 @@ export function layoutHandle(core: Core, { records, recordBytes, partitions, par
 }
 
 /** `records`: N·ℓ bytes. */
-export function commitDatabase(core: Core, layout: Layout, records: Uint8Array): CommittedDatabase {
+export function commitDatabase(core: Core, layout: Layout, records: Uint8Array, proofs?: Proofs): CommittedDatabase {
   const padded = new Uint8Array(layout.partitions * partitionBytes(layout))
   padded.set(records)
-  const handle = core.newDatabase(layoutHandle(core, layout))
+  const handle = core.newDatabase(layoutHandle(core, layout), proofs)
   memory(core, handle.recordsPointer(), padded.length).set(padded)
   const each = (work: (q: number) => Uint8Array) => Array.from({ length: layout.partitions }, (_, q) => work(q))
   for (let q = 0; q < layout.partitions; q++) handle.commit(q)
@@ -33,9 +33,15 @@ export function commitDatabase(core: Core, layout: Layout, records: Uint8Array):
 }
 
 /** The offline phase. The caller frees the handle. */
-export function makeHint(core: Core, layout: Layout, database: CommittedDatabase, entropy: Uint8Array): ClientHandle {
+export function makeHint(
+  core: Core,
+  layout: Layout,
+  database: CommittedDatabase,
+  entropy: Uint8Array,
+  proofs: Proofs = 'merkle',
+): ClientHandle {
   const { commitments, contentHashes, partitions } = database
-  const builder = core.newHintBuilder(layoutHandle(core, layout), commitments, contentHashes, entropy)
+  const builder = core.newHintBuilder(layoutHandle(core, layout), commitments, contentHashes, entropy, proofs)
   for (const [q, partition] of partitions.entries()) {
     builder.begin(0, q)
     memory(core, builder.lanePointer(0), partition.length).set(partition)
@@ -45,6 +51,14 @@ export function makeHint(core: Core, layout: Layout, database: CommittedDatabase
   return builder.finish()
 }
 
-function memory(core: Core, pointer: number, bytes: number): Uint8Array {
+/** The tags of a hint, u64 each, as they end its stored form. */
+export function tagsOf(client: ClientHandle): Uint8Array {
+  const stored = client.checkpoint(new Uint8Array(32))
+  const end = stored.length - 16 // checksum
+  return stored.slice(end - client.tagBytes, end)
+}
+
+/** A view of `bytes` bytes of the core's memory; any call that allocates may move it. */
+export function memory(core: Core, pointer: number, bytes: number): Uint8Array {
   return new Uint8Array(core.memory.buffer, pointer, bytes)
 }

@@ -1,10 +1,10 @@
 // Numbers and elements, as this page writes them.
 
-const UNITS = ['B', 'KB', 'MB'] as const
+const UNITS = ['B', 'kB', 'MB', 'GB'] as const
 
 /** `1.3 MB`, in powers of 1000 */
 export function bytes(n: number): string {
-  const power = n < 1000 ? 0 : n < 1_000_000 ? 1 : 2
+  const power = n < 1000 ? 0 : n < 1_000_000 ? 1 : n < 1_000_000_000 ? 2 : 3
   const value = n / 1000 ** power
   return `${value.toFixed(power === 0 || value >= 100 ? 0 : 1)} ${UNITS[power]}`
 }

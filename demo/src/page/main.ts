@@ -1,12 +1,14 @@
-// The page: two tabs of lookups, what the servers saw of them, and the switch that makes one server lie.
+// The page: two tabs of lookups, what the servers saw of them, the switch that makes one server lie, and a calculator.
 
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
+import { Calculator } from './calculator.js'
 import { keys, phishing } from './databases.js'
 import { element, find } from './format.js'
 import { Lookup } from './lookup.js'
 import { Sightings } from './sightings.js'
 
 async function start(): Promise<void> {
+  new Calculator(find(document, '#plan', HTMLFormElement)).start()
   const config = await fetchConfig()
   const sightings = new Sightings(
     { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },

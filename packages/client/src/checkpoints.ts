@@ -19,7 +19,7 @@ export class Checkpoints {
 
   /** Whether one should be written. After a failure only when the journal has grown as much again. */
   isDue(hint: Hint): boolean {
-    const enough = Math.max(LEAST_JOURNAL_BYTES, (hint.hintBytes + hint.permutationBytes) / 8)
+    const enough = Math.max(LEAST_JOURNAL_BYTES, (hint.hintBytes + hint.permutationBytes + hint.tagBytes) / 8)
     return this.#journalBytes - this.#failedAt >= enough
   }
 

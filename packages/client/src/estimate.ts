@@ -5,6 +5,7 @@ import { scoped } from './abort.js'
 import { type Fetch, platformEnvironment } from './environment.js'
 import { agree } from './manifest.js'
 import { offlineBytes } from './offline.js'
+import { chooseProofs, type ProofsPreference } from './proofs.js'
 import { parseServers } from './servers.js'
 import { Meter } from './stats.js'
 
@@ -20,6 +21,8 @@ export interface Estimate {
   /** kept in memory: parities and permutations */
   readonly hintBytes: number
   readonly permutationBytes: number
+  /** tags, if that is what proves answers; 0: opening proofs do */
+  readonly tagBytes: number
   /** most keys of one getMany, padding included */
   readonly maxBatch: number
 }
@@ -27,7 +30,11 @@ export interface Estimate {
 /** Fetches and compares both servers' manifests, and computes. Throws as `open()` does. */
 export async function estimate(
   servers: readonly [string | URL, string | URL],
-  options: { readonly fetch?: Fetch | undefined; readonly signal?: AbortSignal | undefined } = {},
+  options: {
+    readonly fetch?: Fetch | undefined
+    readonly proofs?: ProofsPreference | undefined
+    readonly signal?: AbortSignal | undefined
+  } = {},
 ): Promise<Estimate> {
   const [a, b] = parseServers(servers)
   const environment = platformEnvironment(options.fetch)
@@ -36,14 +43,17 @@ export async function estimate(
     { server: b, environment, meter: new Meter() },
   ] as const
   const { manifest } = await scoped([options.signal], signal => agree(links, signal))
+  const proofs = chooseProofs(manifest, options.proofs ?? 'auto')
+  const slots = manifest.partitions * manifest.partitionRecords
   return {
     records: manifest.records,
     epoch: manifest.epoch,
     offlineBytes: offlineBytes(manifest),
     lookupBytesUp: 2 * queryBytes(manifest, 1),
-    lookupBytesDown: 2 * answerBytes(manifest, 1),
+    lookupBytesDown: 2 * answerBytes(manifest, 1, proofs),
     hintBytes: partitionBytes(manifest),
-    permutationBytes: 2 * manifest.partitions * manifest.partitionRecords,
-    maxBatch: maxBatch(manifest),
+    permutationBytes: 2 * slots,
+    tagBytes: proofs === 'tags' ? 8 * slots : 0,
+    maxBatch: maxBatch(manifest, proofs),
   }
 }

@@ -8,11 +8,11 @@ export type MapEvent =
    * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this
    * software; `servers`: it belongs to other servers; `missing`: it was deleted while the map was open; `history`: it is
    * older than the updates that the servers keep; `generation`: the database has a new layout; `manifest`: it is another
-   * database.
+   * database; `proofs`: it was made for another kind of proof than the app now insists on.
    */
   | {
       readonly type: 'discarded'
-      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest'
+      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest' | 'proofs'
     }
   /** The map answers from a newer version of the database. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }

@@ -1,12 +1,13 @@
 // The rollback fence (S8; docs/protocol.md, Rollback fence). State that was rewound, a restored backup, a cloned profile,
-// cannot be told from the newest by looking at it; but the refresh server remembers how far each hint has come. It is
-// told before a vector of the retrieve server leaves that might already have left in another copy's name:
+// cannot be told from the newest by looking at it; but the refresh server remembers how far each hint has come: how many
+// lookups, and which one it is at. It is told before a vector leaves that another copy might contradict:
 //
 //   registered    before a hint is first stored, so that no stored state can register again
 //   confirmed     before the first batch after opening and after a pause, and for each batch; in step with it, so that
-//                 of two live copies one can make a lookup at most, or, `strict`, ahead of it, so that none can
+//                 a copy can make one lookup at most, or, `strict`, ahead of it, so that it can make none
 //
-// A refusal condemns the hint.
+// No hint moves on from a batch before its claim was granted, and no two batches are granted for one place in a hint's
+// life. So of several copies only one gets past any place; the others are refused there, which condemns them.
 
 import {
   decodeFenceReply,
@@ -24,12 +25,12 @@ import { patiently } from './retry.js'
 import { type Link, postFence } from './transport.js'
 
 /**
- * `confirm`: versions are confirmed in step with lookups. `strict`: ahead of them, at the price of one more round trip
- * and of asking the two servers one after the other (it relaxes P2); a server without a fence is refused.
+ * `confirm`: lookups are confirmed in step with their requests. `strict`: ahead of them, at the price of one more round
+ * trip, in which the refresh server alone is asked (it relaxes P2); a server without a fence is refused.
  */
 export type RollbackPreference = 'confirm' | 'strict'
 
-/** What is to be confirmed: a version, and the refresh request made at it, if there is one. */
+/** What is to be confirmed: how many lookups were made, and what names the next, if there is one. */
 export type Claim = Omit<FenceRequest, 'kind'>
 
 /** Registers a hint. false: this server has no fence, or no room left in it. Throws if it cannot be reached. */
@@ -70,20 +71,19 @@ export class Fence {
     return since >= 0 && since < FENCE_REST_MS
   }
 
-  /** The last word was lost on the way: what may have happened meanwhile is not known. */
-  forget(): void {
-    this.#granted = undefined
-  }
-
   /** Whether exactly this was granted before. */
   has(claim: Claim): boolean {
     return this.#granted?.claim === nameOf(claim)
   }
 
-  /** Throws if the refresh server cannot be reached: then nothing is known. Cannot be called off, as no lookup can. */
+  /**
+   * Throws if the refresh server cannot be reached: then nothing is known. Cannot be called off, and is repeated as often
+   * as a lookup's requests, which may be under way beside it.
+   */
   async confirm(claim: Claim): Promise<FenceVerdict> {
     const request = { kind: 'confirm', ...claim } as const
-    const verdict = await patiently(this.#link, new AbortController().signal, () => judge(this.#link, request))
+    const never = new AbortController().signal
+    const verdict = await patiently(this.#link, never, () => judge(this.#link, request), true)
     if (verdict === 'granted') this.#granted = { claim: nameOf(claim), at: this.#now() }
     return verdict
   }

@@ -1,13 +1,14 @@
 // A hint and what belongs to it: for life its id and which server has which role; and the epoch it is at, manifest and
 // directory. Nothing of one hint is ever carried over to the next.
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest, Proofs } from '@pirouette/protocol'
 import type { ClientHandle, Core, DirectoryHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm'
 import { inCore, release } from './core.js'
 import { StorageError } from './errors.js'
 import type { Agreed } from './manifest.js'
 import type { ServerPair } from './servers.js'
 import type { HintRecord } from './store/store.js'
+import type { Base } from './sync.js'
 import type { Link } from './transport.js'
 
 export class Hint {
@@ -15,6 +16,8 @@ export class Hint {
   readonly client: ClientHandle
   /** the role of the first and of the second server of the pair */
   readonly roles: readonly [RoleNumber, RoleNumber]
+  /** what proves the answers it takes, for life */
+  readonly proofs: Proofs
   #record: HintRecord
   #manifest: Manifest
   #directory: DirectoryHandle | undefined
@@ -24,6 +27,7 @@ export class Hint {
     this.core = parts.core
     this.client = parts.client
     this.roles = parts.roles
+    this.proofs = inCore(this.core, () => this.client.proofs)
     this.#record = parts.record
     this.#manifest = parts.manifest
     this.#directory = parts.directory
@@ -38,8 +42,9 @@ export class Hint {
     return this.#manifest
   }
 
-  get agreed(): Agreed {
-    return { manifest: this.#manifest, bytes: this.#record.manifest }
+  /** Where it is, to find out what comes after that. */
+  get base(): Base {
+    return { manifest: this.#manifest, bytes: this.#record.manifest, proofs: this.proofs }
   }
 
   /** undefined in a keyless database */
@@ -55,6 +60,11 @@ export class Hint {
   /** bytes of permutations, 2·Q·M */
   get permutationBytes(): number {
     return inCore(this.core, () => this.client.permutationBytes)
+  }
+
+  /** bytes of tags, 8·Q·M, or none */
+  get tagBytes(): number {
+    return inCore(this.core, () => this.client.tagBytes)
   }
 
   /** The epoch it has been brought to. The directory becomes this hint's to free; undefined: it has not changed. */

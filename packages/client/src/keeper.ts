@@ -3,7 +3,7 @@
 // nothing was sent, and this tab follows (catch-up.ts) or reads everything anew (recovery.ts). The same after any
 // failure that leaves open what the store holds. When the servers have moved on, both follow (sync.ts, advance.ts).
 
-import { equalBytes, isZero, type Manifest } from '@pirouette/protocol'
+import { equalBytes, type Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { advance } from './advance.js'
 import { catchUp, isOf, RolledBackError } from './catch-up.js'
@@ -11,19 +11,20 @@ import { Checkpoints } from './checkpoints.js'
 import { ROUNDS, STORE_FAILURES } from './constants.js'
 import { inCore } from './core.js'
 import type { Environment } from './environment.js'
-import { CondemnedError, ProtocolError, StorageError, TamperedError } from './errors.js'
+import { CondemnedError, ProtocolError, StorageError, TamperedError, UnsupportedError } from './errors.js'
 import type { OnEvent, StorageKind } from './events.js'
 import { type Claim, Fence, type RollbackPreference } from './fence.js'
 import { belongsTo, type Hint, refreshLink } from './hint.js'
-import { finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
+import { type Admission, finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
 import { type Agreed, agree, readManifest } from './manifest.js'
+import type { ProofsPreference } from './proofs.js'
 import type { Publisher } from './publisher.js'
 import { begin, type Draft, install, prepare, reopen, resume, type Surroundings, type Watch } from './recovery.js'
 import { identityOf, type ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
 import { isMoved, type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from './storage.js'
 import { type StateHead, StateMovedError, type StateStore, StateUnreadableError } from './store/store.js'
-import { OutdatedError, type Step, stepsAfter } from './sync.js'
+import { type Base, OutdatedError, type Step, stepsAfter } from './sync.js'
 import { type Link, linksOf } from './transport.js'
 
 export interface Parts {
@@ -33,6 +34,7 @@ export interface Parts {
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
   readonly rollback: RollbackPreference
+  readonly proofs: ProofsPreference
   readonly stats: StatsKeeper
   readonly announce: OnEvent
 }
@@ -72,8 +74,6 @@ export class Keeper {
   /** canonical bytes of the manifest both servers have shown last, signed if that is asked */
   #shown: Uint8Array | undefined
   #fence: { readonly hintId: Uint8Array; readonly fence: Fence } | undefined
-  /** the fence's word on the last batch, while it is under way */
-  #confirming: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
   #settling: Promise<void> = Promise.resolve()
   /** of the store, in a row */
@@ -148,7 +148,7 @@ export class Keeper {
     const lists: Uint8Array[] = []
     const journal: Journal = {
       intend: (version, pending) => this.#intend(hint, version, pending, own && lists.length === 0),
-      admit: (version, request) => this.#admit(hint, version, request),
+      admit: () => this.#admit(hint),
       apply: (version, effect) => this.#apply(hint, version, effect),
       lose: () => this.#lose(hint),
       condemn: culprit => this.#condemn(hintId, culprit),
@@ -162,7 +162,7 @@ export class Keeper {
         if (error instanceof TamperedError) this.#parts.announce({ type: 'condemned', server: error.server })
         if (!hasTurned(error, hint.manifest)) throw error
         // Never called off: when a server turns has nothing to do with what is asked, and neither has this.
-        const steps = await this.stepsAfter(hint.agreed, new AbortController().signal)
+        const steps = await this.stepsAfter(hint.base, new AbortController().signal)
         if (steps.length === 0) throw error
         for (const step of steps) {
           await this.#advance(hint, step)
@@ -174,16 +174,14 @@ export class Keeper {
 
   /** Whether the hint in memory is at what the servers have shown last, in this life of the page. */
   get fresh(): boolean {
-    const { record } = this.#hint ?? {}
-    return record !== undefined && this.#shown !== undefined && equalBytes(this.#shown, record.manifest)
+    return this.#hint !== undefined && this.#isShown(this.#hint.base)
   }
 
   /** The epochs after `base` that both servers have, as far as they are signed, if that is asked. Touches no state. */
-  async stepsAfter(base: Agreed, signal: AbortSignal): Promise<Step[]> {
+  async stepsAfter(base: Base, signal: AbortSignal): Promise<Step[]> {
     const { core, publisher, stats } = this.#parts
     const steps = await stepsAfter(base, { core, links: this.#downloads, publisher, stats }, signal)
-    const vouched = this.#shown !== undefined && equalBytes(this.#shown, base.bytes)
-    if (steps.length === 0 && !vouched) await publisher?.check(base, this.#downloads, signal)
+    if (steps.length === 0 && !this.#isShown(base)) await publisher?.check(base, this.#downloads, signal)
     this.#shown = steps.at(-1)?.bytes ?? base.bytes
     return steps
   }
@@ -207,16 +205,24 @@ export class Keeper {
   }
 
   /** Follows what another tab has done. */
-  async follow(watch: Watch): Promise<void> {
-    this.#stale = true
-    await this.current(watch)
+  async follow(watch: Watch): Promise<Hint> {
+    if (this.durable) this.#stale = true
+    return await this.current(watch)
   }
 
-  /** Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one. */
+  #isShown({ bytes }: Agreed): boolean {
+    return this.#shown !== undefined && equalBytes(this.#shown, bytes)
+  }
+
+  /**
+   * Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one; or if there is
+   * none, because another tab that does not ask for it has taken the state there.
+   */
   async assertVouched(hint: Hint, watch: Watch): Promise<void> {
     const { publisher } = this.#parts
-    if (publisher === undefined || !publisher.hasExpired(hint.manifest)) return
-    await this.apply(await this.stepsAfter(hint.agreed, watch.signal), watch)
+    if (publisher === undefined) return
+    if (this.#isShown(hint.base) && !publisher.hasExpired(hint.manifest)) return
+    await this.apply(await this.stepsAfter(hint.base, watch.signal), watch)
     if (this.#manifest !== undefined) publisher.checkExpiry(this.#manifest)
   }
 
@@ -279,7 +285,7 @@ export class Keeper {
       const head = await this.#readHead(true)
       const same = outdated !== undefined && isOf(head, outdated.hintId) && head?.condemned === undefined
       if (same && head !== undefined && equalBytes(head.record.manifest, outdated.manifest)) {
-        await this.#discard(head, reason)
+        await this.#discard(head, reason, watch)
       }
     } catch (error) {
       if (!isMoved(error)) throw error
@@ -311,10 +317,9 @@ export class Keeper {
     for (const hint of this.#retired.splice(0)) hint.free()
   }
 
-  /** Resolves once the effect of the last batch is stored, or is known not to be, and its fence has been heard. */
+  /** Resolves once the effect of the last batch is stored, or is known not to be. */
   async settled(): Promise<void> {
     await this.#settling
-    await this.#confirming
   }
 
   /** Overwrites and frees secrets, and lets go of the store. */
@@ -369,7 +374,8 @@ export class Keeper {
   async #recover(head: StateHead, watch: Watch): Promise<Hint> {
     const { servers, announce } = this.#parts
     const { record, condemned } = head
-    const beginInstead = async (reason: Discarding) => await this.#begin(await this.#discard(head, reason), watch)
+    const beginInstead = async (reason: Discarding) =>
+      await this.#begin(await this.#discard(head, reason, watch), watch)
     if (!belongsTo(record, servers)) return await beginInstead('servers')
     this.#manifest ??= readManifest(record.manifest)
     if (condemned !== undefined) {
@@ -388,6 +394,10 @@ export class Keeper {
         return await resume(this.#around, head, watch, readable)
       }
       const hint = await reopen(this.#around, head)
+      if (!this.#isWished(hint)) {
+        hint.free()
+        return await beginInstead('proofs')
+      }
       announce({ type: 'resumed', what: 'hint', pending })
       return hint
     } catch (error) {
@@ -408,6 +418,12 @@ export class Keeper {
         this.#parts.announce({ type: 'discarded', reason: error.reason })
       }
     }
+  }
+
+  /** Whether a hint takes the kind of proof that the app insists on. */
+  #isWished({ proofs }: Pick<Hint, 'proofs'>): boolean {
+    const { proofs: wish } = this.#parts
+    return wish === 'auto' || wish === proofs
   }
 
   /** What was read in two steps, and does not fit together, may only have been moved on in between. */
@@ -466,8 +482,11 @@ export class Keeper {
   }
 
   /** Makes room for a new hint, which is to replace the result. */
-  async #discard(head: StateHead, reason: Discarding): Promise<Uint8Array | undefined> {
+  async #discard(head: StateHead, reason: Discarding, watch: Watch): Promise<Uint8Array | undefined> {
     const { hintId } = head.record
+    // What this map has seen must not be forgotten because servers show something older, or another's: first there has
+    // to be something that its publisher vouches for, to take its place.
+    if (this.#parts.publisher !== undefined && this.#manifest !== undefined) await this.#newest(watch)
     // A condemned state stays until another is begun in its place: that it was condemned must not be forgotten.
     if (head.condemned === undefined) await this.#store.discard(hintId)
     this.#parts.announce({ type: 'discarded', reason })
@@ -488,7 +507,6 @@ export class Keeper {
   // ---- from memory to the store ------------------------------------------------------------------
 
   async #intend(hint: Hint, version: number, pending: Uint8Array, own: boolean): Promise<void> {
-    await this.#confirming // whereupon the effect before it goes to the store
     try {
       await this.#store.putPending(hint.record.hintId, version, pending)
     } catch (error) {
@@ -506,67 +524,59 @@ export class Keeper {
   }
 
   /**
-   * S8: the refresh server has heard of this version before any vector leaves that another copy of this state could have
-   * sent. Wide awake, and unless strictness is asked for, it is told in the same moment, and heard before the next batch.
+   * S8: the refresh server hears of a batch before any vector leaves that another copy of this state could contradict.
+   * While it is wide awake, and unless strictness is asked for, a hint has it hear in the same moment; it is not taken
+   * further before it has been heard.
    */
-  async #admit(hint: Hint, version: number, request: Uint8Array): Promise<void> {
-    await this.#confirming
-    this.#assertOf(hint)
-    if (!hint.record.fenced) return
+  async #admit(hint: Hint): Promise<Admission> {
     const fence = this.#fenceOf(hint)
-    const claim = claimOf(hint, version, request)
-    if (fence.has(claim)) return
-    if (fence.awake && this.#parts.rollback !== 'strict') {
-      // A silence now is not a refusal: the next batch asks again, and waits.
-      const heard = this.#confirm(hint, fence, claim).catch(() => false)
-      this.#confirming = heard.then(granted => {
-        if (!granted) fence.forget()
-      })
-      return
+    if (fence === undefined || fence.has(claimOf(hint))) return { heard: Promise.resolve() }
+    const inStep = fence.awake && this.#parts.rollback !== 'strict'
+    const heard = this.#confirm(hint, fence)
+    if (!inStep) {
+      await heard
+      return { heard }
     }
-    await this.#confirm(hint, fence, claim)
-    this.#assertOf(hint)
+    const late = (error: unknown) => {
+      // Another tab has finished this very batch: its answers are right, and the store will refuse its effect.
+      if (!isMoved(error)) throw error
+    }
+    return { heard: heard.catch(late) }
   }
 
-  /**
-   * The same ahead of the first batch, which then need not wait, of a hint that has none yet. A later version is
-   * confirmed with its batch, when that is on the disk: a power failure may still undo the effect that led to it, and a
-   * hint that the fence knows to be further would be condemned.
-   */
+  /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
   async confirm(hint: Hint): Promise<void> {
-    if (!hint.record.fenced || hint.version > 0 || this.#fenceOf(hint).awake) return
-    await this.#confirm(hint, this.#fenceOf(hint), claimOf(hint, 0, undefined))
+    const fence = this.#fenceOf(hint)
+    if (fence !== undefined && !fence.awake) await this.#confirm(hint, fence)
   }
 
-  /**
-   * Has the refresh server grant a claim. A refusal condemns the hint, unless another tab has got ahead on the same
-   * store. false: it has, and has finished the very batch that is claimed: the same bytes again show nothing new.
-   */
-  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<boolean> {
-    if ((await fence.confirm(claim)) === 'granted') return true
+  async #confirm(hint: Hint, fence: Fence): Promise<void> {
+    const { version } = hint
+    const pending = isPending(hint)
+    if ((await fence.confirm(claimOf(hint))) === 'granted') return
     if (this.durable) {
+      // Another tab may have gone further on this store, or have begun anew: then this one is merely late.
       const head = await this.#readHead(false)
-      const pending = !isZero(claim.requestHash)
-      const same = isOf(head, hint.record.hintId) && head?.condemned === undefined
-      if (!same || head?.version !== claim.version || (head.pending !== undefined) !== pending) {
+      const here = isOf(head, hint.record.hintId) && head?.condemned === undefined
+      if (!here || head?.version !== version || (head.pending !== undefined) !== pending) {
         this.#stale = true
-        if (same && pending && head !== undefined && head.version > claim.version) return false
-        throw new StateMovedError('another tab has gone further, or has begun anew')
+        // It has finished this very batch, and had it granted: the same bytes again show nothing new, and this call need
+        // not make another query (P4).
+        if (here && pending && head !== undefined && head.version > version) return
+        throw new StateMovedError('another tab has gone further')
       }
     }
     await this.condemn(hint)
-    return true
+    throw new CondemnedError(undefined)
   }
 
-  /** Throws if this hint has been condemned meanwhile. */
-  #assertOf({ record }: Hint): void {
-    const condemned = this.#condemned
-    if (condemned !== undefined && equalBytes(condemned.hintId, record.hintId)) {
-      throw new CondemnedError(condemned.culprit)
+  /** undefined: this hint's refresh server had none when it was made. Throws UnsupportedError if there has to be one. */
+  #fenceOf({ record }: Hint): Fence | undefined {
+    if (!record.fenced) {
+      if (this.#parts.rollback !== 'strict') return undefined
+      const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
+      throw new UnsupportedError(`this map's hint was made without a rollback fence; ${instead}`)
     }
-  }
-
-  #fenceOf({ record }: Hint): Fence {
     if (this.#fence === undefined || !equalBytes(this.#fence.hintId, record.hintId)) {
       this.#fence = { hintId: record.hintId, fence: new Fence(refreshLink(record, this.#fences)) }
     }
@@ -576,12 +586,12 @@ export class Keeper {
   /**
    * The answers are verified, so this call's records are right, whatever becomes of the effect; the caller does not
    * wait for it. Until it is stored, the batch is pending in the store, and whoever finds it sends the same bytes. An
-   * intent that follows at once is refused unless the effect was stored before it: its version tells. The fence's word
-   * comes first: if it refuses, the store still shows that it is this batch which is at fault.
+   * intent that follows at once is refused unless the effect was stored before it: its version tells.
    */
   async #apply(hint: Hint, version: number, effect: Uint8Array): Promise<void> {
-    if (!this.durable) return await this.#storeEffect(hint, version, effect)
-    this.#settling = this.#confirming.then(() => this.#storeEffect(hint, version, effect))
+    const storing = this.#storeEffect(hint, version, effect)
+    if (!this.durable) return await storing
+    this.#settling = storing
   }
 
   async #storeEffect(hint: Hint, version: number, effect: Uint8Array): Promise<void> {
@@ -657,15 +667,21 @@ export class Keeper {
   }
 }
 
-type Discarding = 'unreadable' | 'servers' | OutdatedError['reason']
+type Discarding = 'unreadable' | 'servers' | 'proofs' | OutdatedError['reason']
 
 /** Under which the tabs of one identity find each other. */
 export function tabsName(servers: ServerPair): string {
   return `pirouette tabs ${identityOf(servers).join(' ')}`
 }
 
-function claimOf({ core, record, manifest }: Hint, version: number, request: Uint8Array | undefined): Claim {
-  const requestHash = request === undefined ? new Uint8Array(32) : inCore(core, () => core.blake3(request))
+/**
+ * What a fence is to confirm. Its version counts lookups alone: an update raises the hint's version and its epoch alike.
+ * If it counted updates, a copy that is behind would catch up with the fence just by following the database.
+ */
+function claimOf(hint: Hint): Claim {
+  const { core, client, record, manifest } = hint
+  const requestHash = isPending(hint) ? inCore(core, () => client.fenceHash()) : new Uint8Array(32)
+  const version = hint.version + 2 ** 32 - manifest.epoch
   return { databaseId: manifest.databaseId, hintId: record.hintId, version, requestHash }
 }
 

@@ -1,7 +1,8 @@
 // One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
 //
-//   the batch is stored  ─►  the fence lets it pass  ─►  both requests leave in one tick
-//     ─►  each answer is verified as it comes  ─►  both verified: records recovered, effect stored, batch gone
+//   the batch is stored  ─►  the fence lets it leave  ─►  both requests leave in one tick
+//     ─►  each answer is verified as it comes  ─►  both verified, and the fence does not object:
+//         records recovered, effect stored, batch gone
 //
 // Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until both answers have
 // been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
@@ -18,21 +19,23 @@ import { sleep } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { type Link, postQuery } from './transport.js'
 
-/** The role number of the refresh server. */
-const REFRESH = 1
-
 /** Where intents and effects go. */
 export interface Journal {
   /** Durable when it resolves (S1). If it throws, nothing is sent. */
   intend(version: number, pending: Uint8Array): Promise<void>
-  /** Resolves when the fence does not object (S8); `request` is what the refresh server will be sent. Else throws. */
-  admit(version: number, request: Uint8Array): Promise<void>
+  /** Resolves when the fence lets the pending batch leave (S8). If it throws, nothing is sent. */
+  admit(): Promise<Admission>
   /** The effect in place of the pending batch, in one step (S2). Throws if the records must not be given out. */
   apply(version: number, effect: Uint8Array): Promise<void>
   /** The hint's memory is in an unknown state. */
   lose(): void
   /** Durable when it resolves (S7). Never throws. */
   condemn(culprit: string | undefined): Promise<void>
+}
+
+export interface Admission {
+  /** Resolves when the fence does not object: the hint must not move on before. Else throws. */
+  readonly heard: Promise<void>
 }
 
 export interface Exchange {
@@ -63,10 +66,10 @@ export async function finishBatch(exchange: Exchange): Promise<Uint8Array> {
 
   const both: BothAnswers = { over: false }
   const requests = queries(hint)
-  await journal.admit(version, ofRefresh(hint, requests).query)
+  const { heard } = await journal.admit()
   const asking = [ask(exchange, both, 0, requests[0]), ask(exchange, both, 1, requests[1])] // one tick (P2)
   // P6: no error is raised before both answers are in, or their time is over.
-  const outcomes = await Promise.allSettled(asking)
+  const outcomes = await Promise.allSettled([heard, ...asking])
   const errors = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
   if (errors.length > 0) {
     // A lie before a silence. Only if nothing else stands in the way do the queries go out again at the next epoch.
@@ -107,16 +110,11 @@ interface Request {
 }
 
 /** The requests to the first and the second server of the pair. Made anew each time, and always the same. */
-function queries({ core, client, manifest, roles }: Hint): readonly [Request, Request] {
+function queries({ core, client, manifest, roles, proofs }: Hint): readonly [Request, Request] {
   const count = inCore(core, () => client.pending)
   const vectors = inCore(core, () => [client.retrieveVectors(), client.refreshVectors()] as const)
-  const request = (s: 0 | 1) => ({ query: encodeQuery(manifest, count, vectors[roles[s]]), count })
+  const request = (s: 0 | 1) => ({ query: encodeQuery(manifest, count, vectors[roles[s]], proofs), count })
   return [request(0), request(1)]
-}
-
-/** What is for the refresh server. */
-function ofRefresh<T>({ roles }: Hint, [first, second]: readonly [T, T]): T {
-  return roles[0] === REFRESH ? first : second
 }
 
 /** Asks one server until an answer of the right shape has come, and verifies it. */
@@ -125,7 +123,7 @@ async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Req
   const link = links[s]
   for (let attempt = 1; ; attempt++) {
     try {
-      const entries = await answerOf(hint.manifest, link, request)
+      const entries = await answerOf(hint, link, request)
       if (!both.over) await verify(exchange, both, s, entries)
       return
     } catch (error) {
@@ -139,9 +137,9 @@ async function ask(exchange: Exchange, both: BothAnswers, s: 0 | 1, request: Req
 }
 
 /** The entries of one server's answer, not yet verified. */
-async function answerOf(manifest: Manifest, link: Link, { query, count }: Request): Promise<Uint8Array> {
-  const answer = await postQuery(link, query, answerBytes(manifest, count))
-  return fromWire(link, () => decodeAnswer(manifest, count, answer))
+async function answerOf({ manifest, proofs }: Hint, link: Link, { query, count }: Request): Promise<Uint8Array> {
+  const answer = await postQuery(link, query, answerBytes(manifest, count, proofs))
+  return fromWire(link, () => decodeAnswer(manifest, count, answer, proofs))
 }
 
 /**

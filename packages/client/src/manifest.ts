@@ -9,6 +9,7 @@ import {
   type Manifest,
   WireError,
 } from '@pirouette/protocol'
+import { ATTEMPTS } from './constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from './errors.js'
 import { patiently } from './retry.js'
 import { getBounded, type Link } from './transport.js'
@@ -23,16 +24,26 @@ export interface Agreed {
 
 /** Fetches the manifest from both servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
 export async function agree(links: readonly [Link, Link], signal: AbortSignal): Promise<Agreed> {
-  const [a, b] = await Promise.all([newest(links[0], signal), newest(links[1], signal)])
-  if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) throw disagree(links, 'they hold different databases')
-
-  const order = compareEpochs(a.manifest, b.manifest)
-  const behind = order <= 0 ? a : b
-  // The one ahead is asked for the epoch of the other; servers keep the previous one for this.
-  const other = order === 0 ? b : await manifestOf(links[order < 0 ? 1 : 0], behind.manifest, signal)
-  if (other === undefined) throw disagree(links, 'there is no epoch that both answer')
-  if (!equalBytes(behind.bytes, other.bytes)) throw disagree(links, 'their manifests of one epoch differ')
-  return behind
+  let [a, b] = await Promise.all([newest(links[0], signal), newest(links[1], signal)])
+  for (let attempt = 1; ; attempt++) {
+    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId))
+      throw disagree(links, 'they hold different databases')
+    const order = compareEpochs(a.manifest, b.manifest)
+    const behind = order <= 0 ? a : b
+    // The one ahead is asked for the epoch of the other; servers keep the previous one for this.
+    const other = order === 0 ? b : await manifestOf(links[order < 0 ? 1 : 0], behind.manifest, signal)
+    if (other !== undefined) {
+      if (equalBytes(behind.bytes, other.bytes)) return behind
+      throw disagree(links, 'their manifests of one epoch differ')
+    }
+    // Perhaps its reply has come so late that the other has forgotten that epoch: then it is further itself by now.
+    const again = await newest(links[order < 0 ? 0 : 1], signal)
+    if (attempt === ATTEMPTS || compareEpochs(again.manifest, behind.manifest) <= 0) {
+      throw disagree(links, 'there is no epoch that both answer')
+    }
+    if (order < 0) a = again
+    else b = again
+  }
 }
 
 /** The servers contradict each other, or themselves. */

@@ -10,7 +10,7 @@ import { coreCode, inCore } from './core.js'
 import type { Environment } from './environment.js'
 import { type PirouetteError, ProtocolError, ServerError, TamperedError } from './errors.js'
 import type { ProgressMeter } from './progress.js'
-import { patiently } from './retry.js'
+import { graver, patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { getBlob, type Link } from './transport.js'
 import { Turns } from './turns.js'
@@ -225,9 +225,9 @@ function noteFailure(
   stats.incident(link.server.name, error.code)
 }
 
-/** The error to show when neither server is left: a lie before a silence, and both named. */
+/** The error to show when neither server is left; both are named. */
 function bothFailed([a, b]: Failures): PirouetteError {
-  const [first, second] = b instanceof TamperedError && !(a instanceof TamperedError) ? [b, a!] : [a!, b!]
-  first.message += ` (and the other server failed as well: ${second.message})`
+  const first = graver(a!, b!)
+  first.message += ` (and the other server failed as well: ${(first === a ? b : a)!.message})`
   return first
 }

@@ -9,6 +9,7 @@ import type { RollbackPreference } from './fence.js'
 import type { Normalize } from './keys.js'
 import { PirouetteMap } from './map.js'
 import type { OnProgress, Progress } from './progress.js'
+import type { ProofsPreference } from './proofs.js'
 import { Publisher, parsePublisherKey } from './publisher.js'
 import { parseServers, type ServerPair } from './servers.js'
 import { Session } from './session.js'
@@ -26,15 +27,24 @@ export interface OpenWithOptions {
   readonly storage?: StoragePreference | undefined
   /**
    * The publisher's Ed25519 key (32 bytes, or the 64 hex digits that `pirouette keygen` prints), known out of band. With
-   * it, the database must be signed: even two servers that lie together cannot make up a record. Without it, comparing
-   * the servers has to do.
+   * it, the database must be signed, else SignatureError: even two servers that lie together cannot make up a record, nor
+   * take a map back to where it has been before. Without it, comparing the servers has to do.
    */
   readonly publisherKey?: string | Uint8Array | undefined
   /**
-   * How copies of the state are found out; `confirm` if not given, which allows a restored copy one lookup at most.
-   * `strict` allows none, at the price of a round trip more in each lookup; see docs/threat-model.md.
+   * How copies of the state (a restored backup, a cloned profile) are found out, with the help of the refresh server's
+   * rollback fence; `confirm` if not given. A copy that is opened is found out before it shows anything; one that was
+   * copied while it was open shows one lookup at most, and with `strict` none. `strict` costs a round trip more in each
+   * lookup, in which one server alone is asked (it relaxes P2), and refuses servers without a fence with
+   * UnsupportedError. See docs/threat-model.md, Old state put back.
    */
   readonly rollback?: RollbackPreference | undefined
+  /**
+   * What proves that answers are genuine. `merkle`: proofs that the servers send. `tags`: nothing on the wire; the map
+   * keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given: tags, unless the
+   * map would then take more than 64 MB of memory. The servers see which; see docs/threat-model.md.
+   */
+  readonly proofs?: ProofsPreference | undefined
   /**
    * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
    * given, it does in browsers; elsewhere a stream would keep the process from ending.
@@ -66,10 +76,12 @@ export async function openWith(environment: Environment, options: OpenWithOption
   const servers = parseServers(options.servers)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   const { rollback = 'confirm', push = typeof globalThis.addEventListener === 'function' } = options
+  const { proofs = 'auto' } = options
+  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { storage, publisherKey, rollback, push })
+  const shared = join(environment, servers, { storage, publisherKey, rollback, proofs, push })
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -99,6 +111,7 @@ export async function openWith(environment: Environment, options: OpenWithOption
 }
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
+const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
 const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
 
 /** What maps must have in common to share a session. */
@@ -106,6 +119,7 @@ interface Wishes {
   readonly storage: StoragePreference
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
+  readonly proofs: ProofsPreference
   readonly push: boolean
 }
 
@@ -184,7 +198,7 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'push'] as const
+  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'push'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 

@@ -27,9 +27,9 @@ export function valuesOf(
   random: Environment['random'],
 ): Question<readonly Found[]> {
   return {
-    indices({ core, manifest, directory }) {
+    indices({ core, manifest, directory, proofs }) {
       if (directory === undefined) throw new UsageError('this database has no keys; look records up with at(index)')
-      const most = maxBatch(manifest)
+      const most = maxBatch(manifest, proofs)
       if (padTo > most)
         throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
       const indices = new Uint32Array(padTo)

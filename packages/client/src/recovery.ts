@@ -13,6 +13,7 @@ import { bindingOf, drawRecord, Hint, refreshLink, rolesOf, withLayout } from '.
 import { type Agreed, readManifest } from './manifest.js'
 import { Download, isDirectoryOf } from './offline.js'
 import type { ProgressMeter } from './progress.js'
+import { chooseProofs, type ProofsPreference } from './proofs.js'
 import type { Publisher } from './publisher.js'
 import type { ServerPair } from './servers.js'
 import type { StatsKeeper } from './stats.js'
@@ -38,6 +39,7 @@ export interface Surroundings {
   readonly stats: StatsKeeper
   readonly publisher: Publisher | undefined
   readonly rollback: RollbackPreference
+  readonly proofs: ProofsPreference
   /** what both servers agree on, asked anew each time */
   readonly newest: (watch: Watch) => Promise<Agreed>
 }
@@ -121,6 +123,8 @@ export async function resume(
     draft = new Draft(around, agreed, record, builder, { bytes: directory, handle }, { version })
     const hintId = inCore(core, () => builder.hintId)
     if (!equalBytes(hintId, record.hintId)) throw unreadable('the half-made hint is not the one on record')
+    const proofs = inCore(core, () => builder.proofs)
+    if (around.proofs !== 'auto' && around.proofs !== proofs) throw unreadable('it is for another kind of proof')
     readable()
     await draft.follow(watch.signal)
     await draft.fold(watch, true)
@@ -258,7 +262,8 @@ export class Draft {
   /** Brings what is folded to the newest epoch. Whether there was one. Throws OutdatedError. */
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core, store } = this.#around
-    const steps = await stepsAfter(this.#agreed, this.#around, signal)
+    const proofs = inCore(core, () => this.builder.proofs)
+    const steps = await stepsAfter({ ...this.#agreed, proofs }, this.#around, signal)
     for (const step of steps) {
       const { manifest, list } = step
       const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
@@ -356,9 +361,10 @@ async function newDraft(around: Surroundings, watch: Watch): Promise<Draft> {
   let builder: HintBuilderHandle | undefined
   try {
     const { manifest, bytes } = agreed
+    const proofs = chooseProofs(manifest, around.proofs)
     builder = withLayout(core, manifest, layout =>
       inCore(core, () =>
-        core.newHintBuilder(layout, manifest.commitments, manifest.contentHashes, environment.random(32)),
+        core.newHintBuilder(layout, manifest.commitments, manifest.contentHashes, environment.random(32), proofs),
       ),
     )
     const made = builder

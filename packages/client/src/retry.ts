@@ -1,9 +1,9 @@
-// Repeating what failed on the way. Only for the offline phase, in which nothing secret is sent; lookups have stricter
-// rules of their own (lookup.ts).
+// Repeating what failed on the way, where nothing secret is sent: in the offline phase, and to the fence. Lookups have
+// stricter rules of their own (lookup.ts).
 
 import { ATTEMPTS, BACKOFF_MS } from './constants.js'
 import type { Environment } from './environment.js'
-import { NetworkError, RateLimitedError } from './errors.js'
+import { NetworkError, type PirouetteError, RateLimitedError, ServerError, TamperedError } from './errors.js'
 import type { Link } from './transport.js'
 
 /** Resolves after `ms`, or as soon as `signal` aborts. */
@@ -22,17 +22,36 @@ export function sleep(clock: Environment['clock'], ms: number, signal?: AbortSig
 
 /**
  * Runs `work` again if its connection broke or was refused. A server that kept silent past its deadline has had its
- * time, and one that broke the protocol would do so again.
+ * time, unless `evenSilence`, and one that broke the protocol would do so again.
  */
-export async function patiently<T>(link: Link, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+export async function patiently<T>(
+  link: Link,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+  evenSilence = false,
+): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      const passing = (error instanceof NetworkError && !error.timedOut) || error instanceof RateLimitedError
+      const lost = error instanceof NetworkError && (evenSilence || !error.timedOut)
+      const passing = lost || error instanceof RateLimitedError
       if (!passing || attempt === ATTEMPTS) throw error
     }
     await sleep(link.environment.clock, BACKOFF_MS, signal)
     signal.throwIfAborted()
   }
+}
+
+/**
+ * Of the failures of the two servers, the one to show: a lie before a silence, and either before what a server has not
+ * (any more), which a client that asked in time would have had from it.
+ */
+export function graver<T extends PirouetteError>(one: T, other: T): T {
+  return gravity(other) > gravity(one) ? other : one
+}
+
+function gravity(error: PirouetteError): number {
+  if (error instanceof TamperedError) return 2
+  return error instanceof ServerError && error.refusal === 'not_found' ? 0 : 1
 }

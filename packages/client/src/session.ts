@@ -5,7 +5,7 @@
 // A caller has its answer as soon as it is verified. Its effect is stored meanwhile, and the lock is kept until it is:
 // whoever asks again at once waits for neither.
 
-import { type Manifest, toHex } from '@pirouette/protocol'
+import { equalBytes, type Manifest, toHex } from '@pirouette/protocol'
 import { abortable, scoped } from './abort.js'
 import { LOCK_LEASE_MS, LOCK_PATIENCE_MS, ROUNDS } from './constants.js'
 import { assertAlive, isDead } from './core.js'
@@ -88,8 +88,8 @@ export class Session {
   }
 
   get stats(): Stats {
-    const { hintBytes = 0, permutationBytes = 0 } = this.#keeper.known ?? {}
-    return this.#parts.stats.snapshot({ hintBytes, permutationBytes })
+    const { hintBytes = 0, permutationBytes = 0, tagBytes = 0 } = this.#keeper.known ?? {}
+    return this.#parts.stats.snapshot({ hintBytes, permutationBytes, tagBytes })
   }
 
   /**
@@ -197,15 +197,23 @@ export class Session {
 
   /** Brings the state to the newest epoch that both servers have. What they are asked, they are asked out of turn. */
   async #followServers(signal: AbortSignal): Promise<void> {
+    const keeper = this.#keeper
     const watch = { progress: new ProgressMeter(() => {}), signal }
     for (;;) {
-      const { agreed } = await this.#operate(async () => {
+      const { base } = await this.#operate(async () => {
         this.#assertWanted(signal)
-        return this.#keeper.live ?? (await this.#keeper.current(watch))
+        return keeper.live ?? (await keeper.current(watch))
       })
-      const steps = await this.#keeper.stepsAfter(agreed, signal)
-      if (steps.length === 0) return
-      await this.#operate(() => this.#keeper.apply(steps, watch))
+      try {
+        const steps = await keeper.stepsAfter(base, signal)
+        if (steps.length === 0) return
+        await this.#operate(() => keeper.apply(steps, watch))
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error
+        // Another tab may have gone on while that was still possible.
+        const hint = await this.#operate(() => keeper.follow(watch))
+        if (equalBytes(hint.base.bytes, base.bytes)) throw error
+      }
     }
   }
 

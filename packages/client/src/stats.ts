@@ -30,6 +30,8 @@ export interface Stats {
   readonly hintBytes: number
   /** permutations held in memory */
   readonly permutationBytes: number
+  /** tags held in memory; 0: opening proofs are checked instead */
+  readonly tagBytes: number
   /** calls that got their answer */
   readonly lookups: number
   readonly lastLookup: (Traffic & { readonly ms: number }) | undefined
@@ -78,7 +80,7 @@ export class StatsKeeper {
     this.#lastLookup = { ms, bytesUp: now.bytesUp - before.bytesUp, bytesDown: now.bytesDown - before.bytesDown }
   }
 
-  snapshot(sizes: Pick<Stats, 'hintBytes' | 'permutationBytes'>): Stats {
+  snapshot(sizes: Pick<Stats, 'hintBytes' | 'permutationBytes' | 'tagBytes'>): Stats {
     return {
       servers: this.#servers.map(({ name }, s) => ({
         server: name,

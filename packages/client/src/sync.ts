@@ -9,21 +9,29 @@ import {
   MANIFEST_HEADER_BYTES,
   MAX_PARTITIONS,
   type Manifest,
+  type Proofs,
   toHex,
+  updateRecordsBytes,
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
+import { ATTEMPTS } from './constants.js'
 import { inCore } from './core.js'
 import { ServerError, TamperedError, VersionError } from './errors.js'
 import { type Agreed, agree, disagree, fromWire } from './manifest.js'
 import type { Publisher } from './publisher.js'
-import { patiently } from './retry.js'
+import { graver, patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
 import { getBlob, getBounded, type Link } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
-  /** the update list's bytes, of the hash that the manifest holds */
+  /** the update list's bytes in the form that the base takes, of the hash that the manifest holds */
   readonly list: Uint8Array
+}
+
+/** The epoch something is at that follows, and which form of update lists it takes. */
+export interface Base extends Agreed {
+  readonly proofs: Proofs
 }
 
 /** Who asks, and whom. */
@@ -57,7 +65,7 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<Step[]> {
+export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
   const { core, links, publisher } = following
   const chains = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
   if (chains.some(chain => chain === 'forgotten')) return await whyForgotten(base, links, signal)
@@ -79,8 +87,15 @@ export async function stepsAfter(base: Agreed, following: Following, signal: Abo
   }
   const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
   const steps: Step[] = []
-  for (const { manifest, bytes } of wanted) {
-    steps.push({ manifest, bytes, list: await updateList(following, manifest, signal) })
+  try {
+    for (const { manifest, bytes } of wanted) {
+      steps.push({ manifest, bytes, list: await updateList(following, manifest, base.proofs, signal) })
+    }
+  } catch (error) {
+    // What they told of a moment ago they may have forgotten by now: asked again, they say so.
+    const forgotten = error instanceof ServerError && error.refusal === 'not_found'
+    if (!forgotten || attempt === ATTEMPTS) throw error
+    return await stepsAfter(base, following, signal, attempt + 1)
   }
   return steps
 }
@@ -122,32 +137,38 @@ async function whyForgotten(base: Agreed, links: Following['links'], signal: Abo
 }
 
 /** The list that a manifest speaks of, from the first server whose bytes have its hash. */
-async function updateList(following: Following, manifest: Manifest, signal: AbortSignal): Promise<Uint8Array> {
-  const { core, links, stats } = following
-  const { updateListHash, updateListBytes } = manifest
+async function updateList(
+  { core, links, stats }: Following,
+  manifest: Manifest,
+  proofs: Proofs,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const [expected, length] =
+    proofs === 'tags'
+      ? [manifest.updateRecordsHash, updateRecordsBytes(manifest)]
+      : [manifest.updateListHash, manifest.updateListBytes]
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
-  let failure: unknown
+  let failure: ServerError | undefined
   for (const link of order) {
     try {
       const bytes = await patiently(link, signal, async () => {
-        const list = new Uint8Array(updateListBytes)
+        const list = new Uint8Array(length)
         let at = 0
         const take = (chunk: Uint8Array) => {
           list.set(chunk, at)
           at += chunk.length
         }
-        await getBlob(link, toHex(updateListHash), updateListBytes, take, signal)
+        await getBlob(link, toHex(expected), length, take, signal)
         return list
       })
       const hash = inCore(core, () => core.blake3(bytes))
-      if (equalBytes(hash, updateListHash)) return bytes
+      if (equalBytes(hash, expected)) return bytes
       throw new TamperedError(link.server.name, 'its update list does not have the hash both servers agreed on')
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
-      // A lie is worth more words than a silence.
-      if (!(failure instanceof TamperedError)) failure = error
+      failure = failure === undefined ? error : graver(failure, error)
     }
   }
   throw failure

@@ -204,6 +204,17 @@ describe('partitions', () => {
     for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
 
+  test.each([
+    [A, B],
+    [B, A],
+  ])('%s cannot be reached, and %s does not have them any more: the first is to blame', async (lost, turned) => {
+    const { network } = keyless(40)
+    network.misbehave[lost] = on('/v1/blobs/', () => problem(503, 'not_ready'))
+    network.misbehave[turned] = on('/v1/blobs/', () => problem(404, 'not_found'))
+    const harness = new Harness(network)
+    expect(await harness.failure(harness.open())).toMatchObject({ code: 'network', server: lost })
+  })
+
   test('a connection that breaks is tried again at the same server', async () => {
     const { network } = keyless(60)
     let broken = 0
@@ -325,20 +336,24 @@ test('a listener that throws fails its own open()', async () => {
   await harness.open()
 })
 
-test('estimate() tells beforehand what open() and a lookup then cost', async () => {
-  const { network } = keyed()
-  const harness = new Harness(network)
-  const told = await estimate([A, B], { fetch: network.fetch })
-  expect(blobs(network)).toEqual([])
-  const map = await harness.open()
-  await harness.drive(map.get('absent'))
-  const { servers, hintBytes, permutationBytes, lastLookup } = map.stats
-  const down = servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
-  expect(told.offlineBytes).toBe(down - 2 * (200 + 64 * 5))
-  expect(told).toMatchObject({ records: 20, epoch: 1, hintBytes, permutationBytes, maxBatch: 64 })
-  expect(lastLookup).toMatchObject({ bytesUp: told.lookupBytesUp, bytesDown: told.lookupBytesDown })
-  expect(map.stats.lookups).toBe(1)
-})
+test.each(['auto', 'tags', 'merkle'] as const)(
+  'estimate() tells beforehand what open() and a lookup then cost (proofs: %s)',
+  async proofs => {
+    const { network } = keyed()
+    const harness = new Harness(network)
+    const told = await estimate([A, B], { fetch: network.fetch, proofs })
+    expect(blobs(network)).toEqual([])
+    const map = await harness.open({ proofs })
+    await harness.drive(map.get('absent'))
+    const { servers, hintBytes, permutationBytes, tagBytes, lastLookup } = map.stats
+    const down = servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
+    expect(told.offlineBytes).toBe(down - 2 * (200 + 64 * 5))
+    expect(told).toMatchObject({ records: 20, epoch: 1, hintBytes, permutationBytes, tagBytes, maxBatch: 64 })
+    expect(tagBytes).toBe(proofs === 'merkle' ? 0 : 20 * 8)
+    expect(lastLookup).toMatchObject({ bytesUp: told.lookupBytesUp, bytesDown: told.lookupBytesDown })
+    expect(map.stats.lookups).toBe(1)
+  },
+)
 
 test('estimate() refuses what open() refuses', async () => {
   await expect(estimate([A, `${A}/other`])).rejects.toMatchObject({ code: 'usage' })

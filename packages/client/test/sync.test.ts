@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
-import type { Operation } from './support/epochs.js'
+import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
 import {
   add,
@@ -20,7 +20,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, type Network, ok, on, problem } from './support/network.js'
+import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
@@ -30,440 +30,592 @@ async function checkAll(harness: Harness, map: PirouetteMap, { manifest, byIndex
   for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(byIndex[i])
 }
 
-/** Opens a map on a living database; `events` fills as they come. */
-async function opened(living: Living) {
-  const harness = new Harness(living.network)
-  const events: MapEvent[] = []
-  const map = await harness.open({ storage: 'memory', onEvent: event => events.push(event) })
-  return { harness, map, events, network: living.network }
-}
-
-describe('sync()', () => {
-  test('with nothing new: two requests, and no change', async () => {
-    const { harness, map, network } = await opened(livingKeyless())
-    const before = network.seen.length
-    await harness.drive(map.sync())
-    expect(network.seen.slice(before).map(({ path }) => path)).toEqual(Array(2).fill('/v1/manifests?since=0'))
-    expect(map.epoch).toBe(1)
-  })
-
-  test('edits: only the list is downloaded, and every record is right', async () => {
-    const living = livingKeyless()
-    const { harness, map, events, network } = await opened(living)
-    const before = blobs(network).length
-    const epoch = living.publish([edit(3, 'three'), edit(14, 'last.')])
-    await harness.drive(map.sync())
-    expect(blobs(network).slice(before)).toHaveLength(1)
-    expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-    await checkAll(harness, map, epoch)
-  })
-
-  test('many epochs, with appends that open several partitions at once, and lookups in between', async () => {
-    const living = livingKeyless()
-    const { harness, map, events } = await opened(living)
-    const sizes = [1, 13, 0, 2, 4, 9]
-    for (const [round, size] of sizes.entries()) {
-      const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
-      living.publish([edit(round, `e${round}...`), ...appended])
-      if (round % 2 === 0) await harness.drive(map.sync())
-    }
-    await harness.drive(map.sync())
-    await checkAll(harness, map, living.newest)
-    expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
-  })
-
-  test('of a keyed database: adds, edits and deletes, and a slot that is used again', async () => {
-    const living = livingKeyed()
-    const { values } = living.newest.contents
-    const { harness, map, events } = await opened(living)
-    living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
-    living.publish([add('newer.example', 'slot')])
-    await harness.drive(map.sync())
-    const wanted = [NAMES[4]!, NAMES[5]!, 'new.example', 'newer.example', 'absent.example', NAMES[19]!]
-    const found = [undefined, utf8('edited'), utf8('added'), utf8('slot'), undefined, values[19]]
-    for (const [i, key] of wanted.entries()) expect(await harness.drive(map.get(key))).toEqual(found[i])
-    expect(events.map(({ type }) => type)).toEqual(['updated', 'updated'])
-  })
-})
-
-describe('a server that has turned', () => {
-  test('both at the next epoch: a client behind is answered at its own', async () => {
-    const living = livingKeyless()
-    const { harness, map } = await opened(living)
-    const old = living.newest
-    living.publish([edit(3, 'three')])
-    expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
-    expect(map.epoch).toBe(1)
-  })
-
-  test.each([A, B])('only %s at the next: nobody notices, and sync() stays', async server => {
-    const living = livingKeyless()
-    const { harness, map } = await opened(living)
-    const old = living.newest
-    living.publish([edit(3, 'three')], [server])
-    await harness.drive(map.sync())
-    expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
-    expect(map.epoch).toBe(1)
-  })
-
-  test.each([A, B])(
-    'one epoch apart, %s ahead, with a client two behind: it goes to the one both have',
-    async ahead => {
-      const living = livingKeyless()
-      const { harness, map, events } = await opened(living)
-      living.publish([edit(3, 'three')])
-      const common = living.newest
-      living.publish([edit(3, 'ahead')], [ahead])
-      expect(await harness.drive(map.at(3))).toEqual(common.byIndex[3])
-      expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-    },
-  )
-
-  test('both two epochs on: the same vectors go out again, extended, at the newest', async () => {
-    const living = livingKeyless()
-    const { harness, map, events, network } = await opened(living)
-    living.publish([edit(3, 'three')])
-    living.publish([edit(7, 'seven'), ...Array.from({ length: 9 }, (_, i) => append(`new ${i}`))])
-    const before = network.queries().length
-    expect(await harness.drive(map.at(3))).toEqual(utf8('three'))
-    const sent = network.queries(before).map(({ server, body }) => ({ server, ...decodeQuery(body) }))
-    const epochs = sent.map(({ server, epoch }) => [server, epoch])
-    expect(epochs).toEqual([A, B, A, B].map((server, i) => [server, i < 2 ? 1 : 3]))
-    for (const server of [A, B]) {
-      const [first, second] = sent.filter(query => query.server === server)
-      expect(toHex(second!.vectors.subarray(0, 8))).toBe(toHex(first!.vectors))
-      expect(second!.vectors).toHaveLength(2 * living.newest.manifest.partitions)
-    }
-    expect(events.map(({ type }) => type)).toEqual(['updated', 'updated'])
-    await checkAll(harness, map, living.newest)
-  })
-
-  test('with a batch under way: extended through its own swaps, keys moved meanwhile from the list', async () => {
-    const living = livingKeyed()
-    const { values } = living.newest.contents
-    const { harness, map, network } = await opened(living)
-    living.publish([change(NAMES[1]!, 'one')])
-    living.publish([
-      ...Array.from({ length: 30 }, (_, i) => add(`k${i}`, `${i}`)),
-      remove(NAMES[6]!),
-      remove(NAMES[7]!),
-      add(NAMES[7]!, 'moved'),
-    ])
-    living.publish([change('k3', 'three'), change(NAMES[7]!, 'and edited')])
-    const before = network.queries().length
-    const keys = [NAMES[1]!, NAMES[2]!, NAMES[1]!, 'k3', 'absent', NAMES[6]!, NAMES[7]!]
-    const expected: unknown[] = ['one', undefined, 'one', 'three', undefined, undefined, 'and edited'].map(
-      v => v && utf8(v),
-    )
-    expected[1] = values[2]
-    expect(await harness.drive(map.getMany(keys))).toEqual(expected)
-    expect(network.queries(before)).toHaveLength(4) // one batch, sent twice: no second query for what moved
-    for (let i = 4; i < 30; i++) expect(await harness.drive(map.get(`k${i}`))).toEqual(utf8(`${i}`))
-    expect(await harness.drive(map.getMany(keys))).toEqual(expected)
-  })
-
-  test.each([A, B])(
-    '%s claims an epoch that nobody else has: the lookup fails, nothing is lost, nothing repeats',
-    async liar => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
-      const lie = () => Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 9 }, { status: 404 })
-      network.misbehave[liar] = on('/v1/answer', lie)
-      const before = network.seen.length
-      expect(await harness.failure(map.at(3))).toMatchObject({ code: 'version', server: liar })
-      expect(network.seen.slice(before).filter(({ path }) => path === '/v1/answer')).toHaveLength(2)
-      expect(network.seen.length - before).toBeLessThan(8)
-      network.misbehave[liar] = undefined
-      await checkAll(harness, map, living.newest)
-    },
-  )
-})
-
-describe('servers that lie about what changed', () => {
-  const flipped = async (genuine: Response) => ok((await bytesOf(genuine)).map((b, i) => (i === 45 ? b ^ 1 : b)))
-
-  test.each([A, B])('a list by %s that has another hash: the other server is asked', async liar => {
-    const living = livingKeyless()
-    const { harness, map, network } = await opened(living)
-    network.misbehave[liar] = on('/v1/blobs/', flipped)
-    for (let i = 0; i < 2; i++) living.publish([edit(i, `new ${i}`)]) // both take their turns to be first
-    await harness.drive(map.sync())
-    expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
-    await checkAll(harness, map, living.newest)
-  })
-
-  test('both: TamperedError, and the map stays where it was', async () => {
-    const living = livingKeyless()
-    const { harness, map, network } = await opened(living)
-    const old = living.newest
-    living.publish([edit(3, 'three')])
-    for (const server of [A, B]) network.misbehave[server] = on('/v1/blobs/', flipped)
-    expect(await harness.failure(map.sync())).toMatchObject({ code: 'tampered' })
-    for (const server of [A, B]) network.misbehave[server] = undefined
-    expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
-    await harness.drive(map.sync())
-    await checkAll(harness, map, living.newest)
-  })
-
-  test('different manifests of one epoch: ServersDisagreeError, and nothing changes', async () => {
-    const living = livingKeyless()
-    const { harness, map, network } = await opened(living)
-    living.publish([edit(3, 'three')])
-    network.misbehave[B] = on('/v1/manifests', async genuine => {
-      const bytes = await bytesOf(genuine)
-      bytes[56] = 1 // expiry
-      return ok(bytes)
-    })
-    expect(await harness.failure(map.sync())).toMatchObject({ code: 'servers_disagree' })
-    network.misbehave[B] = undefined
-    await harness.drive(map.sync())
-    await checkAll(harness, map, living.newest)
-  })
-
-  const badChains: [string, (bytes: Uint8Array) => Uint8Array, string][] = [
-    ['cut short', bytes => bytes.subarray(0, -1), 'protocol'],
-    ['that is none', bytes => bytes.map(() => 7), 'protocol'],
-    ['with an epoch left out', bytes => bytes.subarray(bytes.length / 3), 'servers_disagree'],
-  ]
-  test.each(badChains)('a chain %s, from one of them', async (_what, spoil, code) => {
-    const living = livingKeyless()
-    const { harness, map, network } = await opened(living)
-    living.publish([edit(3, 'three')])
-    living.publish([edit(4, 'four.')])
-    network.misbehave[A] = on('/v1/manifests', async genuine => ok(spoil(await bytesOf(genuine))))
-    expect(await harness.failure(map.sync())).toMatchObject({ code })
-    network.misbehave[A] = undefined
-    await harness.drive(map.sync())
-    await checkAll(harness, map, living.newest)
-  })
-
-  test.each([
-    ['an index twice', (list: Uint8Array) => list.copyWithin(50, 40, 44)],
-    ['a record beyond the last', (list: Uint8Array) => list.fill(200, 50, 51)],
-    ['a kind there is none of', (list: Uint8Array) => list.fill(9, 44, 45)],
-  ])('both publish a list with %s: ProtocolError, and nothing changes', async (_what, spoil) => {
-    const living = livingKeyless()
-    const { harness, map, network } = await opened(living)
-    const old = living.newest
-    const next = living.publish([edit(3, 'three'), edit(4, 'four.')], [])
-    const list = spoil(next.blobs.get(toHex(next.manifest.updateListHash))!.slice())
-    const { encodeManifest } = await import('@pirouette/protocol')
-    const manifest = { ...next.manifest, updateListHash: core.blake3(list) }
-    const spoilt = { ...next, manifest, manifestBytes: encodeManifest(manifest) }
-    for (const server of [A, B]) {
-      network.publish(server, { ...spoilt, blobs: new Map([[toHex(manifest.updateListHash), list]]) })
-    }
-    expect(await harness.failure(map.sync())).toMatchObject({ code: 'protocol' })
-    expect(map.epoch).toBe(1)
-    expect(await harness.drive(map.at(4))).toEqual(old.byIndex[4])
-  })
-})
-
-describe('a database that no update leads to', () => {
-  const replaced = () => buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
-
-  test('history exceeded while open: a new hint is made, and the lookup that found out is answered', async () => {
-    const living = livingKeyless()
-    const { harness, map, events, network } = await opened(living)
-    for (let i = 0; i < 4; i++) living.publish([edit(i, `new ${i}`)])
-    // Both have forgotten epoch 1.
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/manifests?since=0', () =>
-        Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 5 }, { status: 404 }),
-      )
-    }
-    expect(await harness.drive(map.at(2))).toEqual(utf8('new 2'))
-    expect(events).toEqual([
-      { type: 'outdated', reason: 'history' },
-      { type: 'updated', generation: 1, epoch: 5 },
-    ])
-    await checkAll(harness, map, living.newest)
-  })
-
-  test('another database in its place: sync() makes a new hint', async () => {
-    const living = livingKeyless()
-    const { harness, map, events, network } = await opened(living)
-    const other = replaced()
-    for (const server of [A, B]) {
-      const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
-      const { encodeManifest } = await import('@pirouette/protocol')
-      network.replace(server, { ...other, manifest, manifestBytes: encodeManifest(manifest) })
-    }
-    await harness.drive(map.sync())
-    expect(events[0]).toEqual({ type: 'outdated', reason: 'manifest' })
-    await checkAll(harness, map, other)
-  })
-})
-
-describe('a half-made hint', () => {
-  test.each([0, 1, 2, 3])('%i partitions in, the database moves on, twice: every record is right', async folded => {
-    const living = livingKeyless()
-    const { network } = living
-    let moved = 0
-    let fetched = 0
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/blobs/', (genuine, seen) => {
-        if (fetched++ >= folded && moved < 2) {
-          moved++
-          living.publish([edit(moved, `new ${moved}`), append(`n ${moved}..`.slice(0, 5))])
-        }
-        return newestAlone(living, genuine, seen)
-      })
-    }
-    const harness = new Harness(network)
-    const map = await harness.open()
-    expect(map.epoch).toBe(living.newest.manifest.epoch)
-    await checkAll(harness, map, living.newest)
-  })
-
-  test('of a keyed database whose directory is replaced before it was fetched', async () => {
-    const living = livingKeyed()
-    const { network } = living
-    let first = true
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/blobs/', (genuine, seen) => {
-        if (first) {
-          first = false
-          living.publish([add('new.example', 'added')])
-        }
-        return newestAlone(living, genuine, seen)
-      })
-    }
-    const harness = new Harness(network)
-    const map = await harness.open()
-    expect(await harness.drive(map.get('new.example'))).toEqual(utf8('added'))
-    expect(await harness.drive(map.get(NAMES[9]!))).toEqual(living.newest.contents.values[9])
-  })
-})
-
-describe('push', () => {
-  test('an open map follows when both servers have turned, and not before', async () => {
-    const living = livingKeyless()
-    const { network } = living
-    network.push = true
-    const harness = new Harness(network)
-    const map = await harness.open({ push: true })
-    await settle()
-    expect([...network.streams].map(({ server }) => server)).toEqual([A, B])
-    living.publish([edit(3, 'three')], [A])
-    await settle()
-    expect(map.epoch).toBe(1)
-    network.publish(B, living.newest)
-    await settle()
-    expect(map.epoch).toBe(2)
-    await harness.drive(map.close())
-    expect([network.streams.size, harness.clock.waiting]).toEqual([0, 0])
-  })
-
-  test('a stream that ends, breaks or falls silent is opened again; one that is not there is not asked for again', async () => {
-    const living = livingKeyless()
-    const { network } = living
-    network.push = true
-    network.misbehave[B] = on('/v1/events', () => problem(404, 'not_found'))
-    const harness = new Harness(network)
-    const map = await harness.open({ push: true })
-    await settle()
-    const asked = (server: string) => network.seen.filter(s => s.server === server && s.path === '/v1/events').length
-    for (let times = 1; times <= 3; times++) {
-      expect([asked(A), asked(B)]).toEqual([times, 1])
-      const [stream] = network.streams
-      if (times === 1) stream!.end()
-      if (times === 2) stream!.tell('x'.repeat(48))
-      await settle()
-      while (asked(A) === times) {
-        harness.clock.advance()
-        await settle()
-      }
-    }
-    living.publish([edit(3, 'three')])
-    await settle()
-    expect(map.epoch).toBe(2)
-    await harness.drive(map.close())
-    expect(harness.clock.waiting).toBe(0)
-  })
-
-  test('lines are hints to look, no more: false ones change nothing', async () => {
-    const living = livingKeyless()
-    const { network } = living
-    network.push = true
-    const harness = new Harness(network)
-    const map = await harness.open({ push: true })
-    await settle()
-    for (const stream of network.streams) stream.tell(encodeEvent({ generation: 7, epoch: 900 }))
-    await settle()
-    await checkAll(harness, map, living.newest)
-    await harness.drive(map.close())
-  })
-})
-
-describe('durable state', () => {
-  const someEdits = (round: number): Operation[] => [
-    { op: 'edit', index: round, value: utf8(`round ${round}.`.slice(0, 8)) },
-    ...Array.from({ length: round * 40 }, (_, i) => ({ op: 'add' as const, value: utf8(`${round}.${i}`.padEnd(8)) })),
-  ]
-
-  function world() {
-    const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-    const network = sameOnBoth(first)
-    const living = new Living(network, first)
-    return { living, world: new World({ network, database: first }) }
+describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
+  /** Opens a map on a living database; `events` fills as they come. */
+  async function opened(living: Living) {
+    const harness = new Harness(living.network)
+    const events: MapEvent[] = []
+    const map = await harness.open({ storage: 'memory', proofs, onEvent: event => events.push(event) })
+    return { harness, map, events, network: living.network }
   }
 
-  test('a later life takes up updates and effects in their order, and follows what it has missed', async () => {
-    const { living, world: w } = world()
-    const first = w.life()
-    const map = await first.open()
-    for (let round = 1; round < 4; round++) {
-      await w.drive(map.at(round))
-      living.publish(someEdits(round))
-      await w.drive(map.sync())
-      await w.drive(map.at(round + 100))
-    }
-    first.kill()
-    living.publish(someEdits(4))
-    const life = w.life()
-    const again = await life.open()
-    expect(life.events).toEqual([
-      { type: 'resumed', what: 'hint', pending: false },
-      { type: 'updated', generation: 1, epoch: 5 },
-    ])
-    for (let i = 0; i < again.size; i += 7) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
-    await w.auditor.assertSound()
-  })
+  describe('sync()', () => {
+    test('with nothing new: two requests, and no change', async () => {
+      const { harness, map, network } = await opened(livingKeyless())
+      const before = network.seen.length
+      await harness.drive(map.sync())
+      expect(network.seen.slice(before).map(({ path }) => path)).toEqual(Array(2).fill('/v1/manifests?since=0'))
+      expect(map.epoch).toBe(1)
+    })
 
-  test('two tabs: what one has applied, the other finds in the store', async () => {
-    const { living, world: w } = world()
-    const [one, two] = [w.life(), w.life()]
-    const [a, b] = [await one.open(), await two.open()]
-    living.publish(someEdits(1))
-    await w.drive(a.sync())
-    const lists = () => blobs(w.network).length
-    const before = lists()
-    expect(await w.drive(b.at(1))).toEqual(living.newest.byIndex[1])
-    expect([b.epoch, lists()]).toEqual([2, before])
-    expect(await w.drive(a.at(1000))).toEqual(living.newest.byIndex[1000])
-    await w.auditor.assertSound()
-  })
+    test('edits: only the list is downloaded, and every record is right', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const before = blobs(network).length
+      const epoch = living.publish([edit(3, 'three'), edit(14, 'last.')])
+      await harness.drive(map.sync())
+      expect(blobs(network).slice(before)).toHaveLength(1)
+      expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+      await checkAll(harness, map, epoch)
+    })
 
-  test.each(['before', 'after'] as const)(
-    'killed %s the disk has taken an epoch: the next life is right',
-    async when => {
-      const { living, world: w } = world()
-      const life = w.life()
-      const map = await life.open()
-      await w.drive(map.at(5))
-      for (let round = 1; round < 4; round++) living.publish(someEdits(round))
-      let seen = 0
-      life.interfere = (method, moment) => {
-        if (method === 'advance' && moment === when && ++seen === 2) life.kill()
+    test('many epochs, with appends that open several partitions at once, and lookups in between', async () => {
+      const living = livingKeyless()
+      const { harness, map, events } = await opened(living)
+      const sizes = [1, 13, 0, 2, 4, 9]
+      for (const [round, size] of sizes.entries()) {
+        const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
+        living.publish([edit(round, `e${round}...`), ...appended])
+        if (round % 2 === 0) await harness.drive(map.sync())
       }
-      map.at(7).catch(() => {})
-      for (let i = 0; i < 2000 && !life.killed; i++) await new Promise<void>(resolve => void setImmediate(resolve))
-      expect(life.killed).toBe(true)
-      const again = await w.life().open()
-      expect(again.epoch).toBe(4)
-      for (let i = 0; i < again.size; i += 9) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
+      await harness.drive(map.sync())
+      await checkAll(harness, map, living.newest)
+      expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
+    })
+
+    test('of a keyed database: adds, edits and deletes, and a slot that is used again', async () => {
+      const living = livingKeyed()
+      const { values } = living.newest.contents
+      const { harness, map, events } = await opened(living)
+      living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
+      living.publish([add('newer.example', 'slot')])
+      await harness.drive(map.sync())
+      const wanted = [NAMES[4]!, NAMES[5]!, 'new.example', 'newer.example', 'absent.example', NAMES[19]!]
+      const found = [undefined, utf8('edited'), utf8('added'), utf8('slot'), undefined, values[19]]
+      for (const [i, key] of wanted.entries()) expect(await harness.drive(map.get(key))).toEqual(found[i])
+      expect(events.map(({ type }) => type)).toEqual(['updated', 'updated'])
+    })
+  })
+
+  describe('a server that has turned', () => {
+    test('both at the next epoch: a client behind is answered at its own', async () => {
+      const living = livingKeyless()
+      const { harness, map } = await opened(living)
+      const old = living.newest
+      living.publish([edit(3, 'three')])
+      expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
+      expect(map.epoch).toBe(1)
+    })
+
+    test.each([A, B])('only %s at the next: nobody notices, and sync() stays', async server => {
+      const living = livingKeyless()
+      const { harness, map } = await opened(living)
+      const old = living.newest
+      living.publish([edit(3, 'three')], [server])
+      await harness.drive(map.sync())
+      expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
+      expect(map.epoch).toBe(1)
+    })
+
+    test.each([A, B])(
+      'one epoch apart, %s ahead, with a client two behind: it goes to the one both have',
+      async ahead => {
+        const living = livingKeyless()
+        const { harness, map, events } = await opened(living)
+        living.publish([edit(3, 'three')])
+        const common = living.newest
+        living.publish([edit(3, 'ahead')], [ahead])
+        expect(await harness.drive(map.at(3))).toEqual(common.byIndex[3])
+        expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+      },
+    )
+
+    test('both two epochs on: the same vectors go out again, extended, at the newest', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      living.publish([edit(3, 'three')])
+      living.publish([edit(7, 'seven'), ...Array.from({ length: 9 }, (_, i) => append(`new ${i}`))])
+      const before = network.queries().length
+      expect(await harness.drive(map.at(3))).toEqual(utf8('three'))
+      const sent = network.queries(before).map(({ server, body }) => ({ server, ...decodeQuery(body) }))
+      const epochs = sent.map(({ server, epoch }) => [server, epoch])
+      expect(epochs).toEqual([A, B, A, B].map((server, i) => [server, i < 2 ? 1 : 3]))
+      for (const server of [A, B]) {
+        const [first, second] = sent.filter(query => query.server === server)
+        expect(toHex(second!.vectors.subarray(0, 8))).toBe(toHex(first!.vectors))
+        expect(second!.vectors).toHaveLength(2 * living.newest.manifest.partitions)
+      }
+      expect(events.map(({ type }) => type)).toEqual(['updated', 'updated'])
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('with a batch under way: extended through its own swaps, keys moved meanwhile from the list', async () => {
+      const living = livingKeyed()
+      const { values } = living.newest.contents
+      const { harness, map, network } = await opened(living)
+      living.publish([change(NAMES[1]!, 'one')])
+      living.publish([
+        ...Array.from({ length: 30 }, (_, i) => add(`k${i}`, `${i}`)),
+        remove(NAMES[6]!),
+        remove(NAMES[7]!),
+        add(NAMES[7]!, 'moved'),
+      ])
+      living.publish([change('k3', 'three'), change(NAMES[7]!, 'and edited')])
+      const before = network.queries().length
+      const keys = [NAMES[1]!, NAMES[2]!, NAMES[1]!, 'k3', 'absent', NAMES[6]!, NAMES[7]!]
+      const expected: unknown[] = ['one', undefined, 'one', 'three', undefined, undefined, 'and edited'].map(
+        v => v && utf8(v),
+      )
+      expected[1] = values[2]
+      expect(await harness.drive(map.getMany(keys))).toEqual(expected)
+      expect(network.queries(before)).toHaveLength(4) // one batch, sent twice: no second query for what moved
+      for (let i = 4; i < 30; i++) expect(await harness.drive(map.get(`k${i}`))).toEqual(utf8(`${i}`))
+      expect(await harness.drive(map.getMany(keys))).toEqual(expected)
+    })
+
+    test.each([A, B])(
+      '%s claims an epoch that nobody else has: the lookup fails, nothing is lost, nothing repeats',
+      async liar => {
+        const living = livingKeyless()
+        const { harness, map, network } = await opened(living)
+        const lie = () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 9 }, { status: 404 })
+        network.misbehave[liar] = on('/v1/answer', lie)
+        const before = network.seen.length
+        expect(await harness.failure(map.at(3))).toMatchObject({ code: 'version', server: liar })
+        expect(network.seen.slice(before).filter(({ path }) => path === '/v1/answer')).toHaveLength(2)
+        expect(network.seen.length - before).toBeLessThan(8)
+        network.misbehave[liar] = undefined
+        await checkAll(harness, map, living.newest)
+      },
+    )
+  })
+
+  describe('servers that lie about what changed', () => {
+    const flipped = async (genuine: Response) => ok((await bytesOf(genuine)).map((b, i) => (i === 45 ? b ^ 1 : b)))
+
+    test.each([A, B])('a list by %s that has another hash: the other server is asked', async liar => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      network.misbehave[liar] = on('/v1/blobs/', flipped)
+      for (let i = 0; i < 2; i++) living.publish([edit(i, `new ${i}`)]) // both take their turns to be first
+      await harness.drive(map.sync())
+      expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('both: TamperedError, and the map stays where it was', async () => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      const old = living.newest
+      living.publish([edit(3, 'three')])
+      for (const server of [A, B]) network.misbehave[server] = on('/v1/blobs/', flipped)
+      expect(await harness.failure(map.sync())).toMatchObject({ code: 'tampered' })
+      for (const server of [A, B]) network.misbehave[server] = undefined
+      expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
+      await harness.drive(map.sync())
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('a manifest that comes after the other server has forgotten its epoch: its server is asked again', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      const old = living.newest
+      living.publish([edit(3, 'three')])
+      let late = true
+      network.misbehave[B] = ({ path }) => {
+        if (path !== '/v1/manifest' || !late) return undefined
+        late = false
+        return ok(old.manifestBytes)
+      }
+      network.misbehave[A] = ({ path }) =>
+        path.startsWith('/v1/manifest?') ? problem(404, 'epoch_unknown') : undefined
+      const { harness, map } = await opened(living)
+      expect(late).toBe(false)
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('different manifests of one epoch: ServersDisagreeError, and nothing changes', async () => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      living.publish([edit(3, 'three')])
+      network.misbehave[B] = on('/v1/manifests', async genuine => {
+        const bytes = await bytesOf(genuine)
+        bytes[56] = 1 // expiry
+        return ok(bytes)
+      })
+      expect(await harness.failure(map.sync())).toMatchObject({ code: 'servers_disagree' })
+      network.misbehave[B] = undefined
+      await harness.drive(map.sync())
+      await checkAll(harness, map, living.newest)
+    })
+
+    const badChains: [string, (bytes: Uint8Array) => Uint8Array, string][] = [
+      ['cut short', bytes => bytes.subarray(0, -1), 'protocol'],
+      ['that is none', bytes => bytes.map(() => 7), 'protocol'],
+      ['with an epoch left out', bytes => bytes.subarray(bytes.length / 3), 'servers_disagree'],
+    ]
+    test.each(badChains)('a chain %s, from one of them', async (_what, spoil, code) => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      living.publish([edit(3, 'three')])
+      living.publish([edit(4, 'four.')])
+      network.misbehave[A] = on('/v1/manifests', async genuine => ok(spoil(await bytesOf(genuine))))
+      expect(await harness.failure(map.sync())).toMatchObject({ code })
+      network.misbehave[A] = undefined
+      await harness.drive(map.sync())
+      await checkAll(harness, map, living.newest)
+    })
+
+    test.each([
+      ['an index twice', (list: Uint8Array) => list.copyWithin(50, 40, 44)],
+      ['a record beyond the last', (list: Uint8Array) => list.fill(200, 50, 51)],
+      ['a kind there is none of', (list: Uint8Array) => list.fill(9, 44, 45)],
+    ])('both publish a list with %s: ProtocolError, and nothing changes', async (_what, spoil) => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      const old = living.newest
+      const next = living.publish([edit(3, 'three'), edit(4, 'four.')], [])
+      const list = spoil(next.blobs.get(toHex(next.manifest.updateListHash))!.slice())
+      const { encodeManifest } = await import('@pirouette/protocol')
+      const manifest = { ...next.manifest, updateListHash: core.blake3(list) }
+      const spoilt = { ...next, manifest, manifestBytes: encodeManifest(manifest) }
+      for (const server of [A, B]) {
+        network.publish(server, { ...spoilt, blobs: new Map([[toHex(manifest.updateListHash), list]]) })
+      }
+      expect(await harness.failure(map.sync())).toMatchObject({ code: 'protocol' })
+      expect(map.epoch).toBe(1)
+      expect(await harness.drive(map.at(4))).toEqual(old.byIndex[4])
+    })
+  })
+
+  describe('a database that no update leads to', () => {
+    const replaced = () => buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
+
+    test('history exceeded while open: a new hint is made, and the lookup that found out is answered', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      for (let i = 0; i < 4; i++) living.publish([edit(i, `new ${i}`)])
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 5 }, { status: 404 }),
+        )
+      }
+      expect(await harness.drive(map.at(2))).toEqual(utf8('new 2'))
+      expect(events).toEqual([
+        { type: 'outdated', reason: 'history' },
+        { type: 'updated', generation: 1, epoch: 5 },
+      ])
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('history exceeded between a chain and its lists: a new hint is made', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const list = living.publish([edit(0, 'new 0')]).manifest
+      let told = 0
+      for (const server of [A, B]) {
+        network.misbehave[server] = (seen, genuine) => {
+          const forgotten = [list.updateListHash, list.updateRecordsHash].some(hash => seen.path.endsWith(toHex(hash)))
+          if (forgotten) return problem(404, 'not_found')
+          if (!seen.path.startsWith('/v1/manifests?since=0') || ++told <= 2) return genuine
+          return Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 5 }, { status: 404 })
+        }
+      }
+      await harness.drive(map.sync())
+      expect(events[0]).toEqual({ type: 'outdated', reason: 'history' })
+      network.misbehave[A] = undefined
+      network.misbehave[B] = undefined
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('another database in its place: sync() makes a new hint', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const other = replaced()
+      for (const server of [A, B]) {
+        const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
+        const { encodeManifest } = await import('@pirouette/protocol')
+        network.replace(server, { ...other, manifest, manifestBytes: encodeManifest(manifest) })
+      }
+      await harness.drive(map.sync())
+      expect(events[0]).toEqual({ type: 'outdated', reason: 'manifest' })
+      await checkAll(harness, map, other)
+    })
+  })
+
+  describe('a half-made hint', () => {
+    test.each([0, 1, 2, 3])('%i partitions in, the database moves on, twice: every record is right', async folded => {
+      const living = livingKeyless()
+      const { network } = living
+      let moved = 0
+      let fetched = 0
+      for (const server of [A, B]) {
+        network.misbehave[server] = on('/v1/blobs/', (genuine, seen) => {
+          if (fetched++ >= folded && moved < 2) {
+            moved++
+            living.publish([edit(moved, `new ${moved}`), append(`n ${moved}..`.slice(0, 5))])
+          }
+          return newestAlone(living, genuine, seen)
+        })
+      }
+      const harness = new Harness(network)
+      const map = await harness.open({ proofs })
+      expect(map.epoch).toBe(living.newest.manifest.epoch)
+      await checkAll(harness, map, living.newest)
+    })
+
+    test('of a keyed database whose directory is replaced before it was fetched', async () => {
+      const living = livingKeyed()
+      const { network } = living
+      let first = true
+      for (const server of [A, B]) {
+        network.misbehave[server] = on('/v1/blobs/', (genuine, seen) => {
+          if (first) {
+            first = false
+            living.publish([add('new.example', 'added')])
+          }
+          return newestAlone(living, genuine, seen)
+        })
+      }
+      const harness = new Harness(network)
+      const map = await harness.open({ proofs })
+      expect(await harness.drive(map.get('new.example'))).toEqual(utf8('added'))
+      expect(await harness.drive(map.get(NAMES[9]!))).toEqual(living.newest.contents.values[9])
+    })
+  })
+
+  describe('push', () => {
+    test('an open map follows when both servers have turned, and not before', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      network.push = true
+      const harness = new Harness(network)
+      const map = await harness.open({ push: true, proofs })
+      await settle()
+      expect([...network.streams].map(({ server }) => server)).toEqual([A, B])
+      living.publish([edit(3, 'three')], [A])
+      await settle()
+      expect(map.epoch).toBe(1)
+      network.publish(B, living.newest)
+      await settle()
+      expect(map.epoch).toBe(2)
+      await harness.drive(map.close())
+      expect([network.streams.size, harness.clock.waiting]).toEqual([0, 0])
+    })
+
+    test('a stream that ends, breaks or falls silent is opened again; one that is not there is not asked for again', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      network.push = true
+      network.misbehave[B] = on('/v1/events', () => problem(404, 'not_found'))
+      const harness = new Harness(network)
+      const map = await harness.open({ push: true, proofs })
+      await settle()
+      const asked = (server: string) => network.seen.filter(s => s.server === server && s.path === '/v1/events').length
+      for (let times = 1; times <= 3; times++) {
+        expect([asked(A), asked(B)]).toEqual([times, 1])
+        const [stream] = network.streams
+        if (times === 1) stream!.end()
+        if (times === 2) stream!.tell('x'.repeat(48))
+        await settle()
+        while (asked(A) === times) {
+          harness.clock.advance()
+          await settle()
+        }
+      }
+      living.publish([edit(3, 'three')])
+      await settle()
+      expect(map.epoch).toBe(2)
+      await harness.drive(map.close())
+      expect(harness.clock.waiting).toBe(0)
+    })
+
+    test('lines are hints to look, no more: false ones change nothing', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      network.push = true
+      const harness = new Harness(network)
+      const map = await harness.open({ push: true, proofs })
+      await settle()
+      for (const stream of network.streams) stream.tell(encodeEvent({ generation: 7, epoch: 900 }))
+      await settle()
+      await checkAll(harness, map, living.newest)
+      await harness.drive(map.close())
+    })
+  })
+
+  describe('durable state', () => {
+    const someEdits = (round: number): Operation[] => [
+      { op: 'edit', index: round, value: utf8(`round ${round}.`.slice(0, 8)) },
+      ...Array.from({ length: round * 40 }, (_, i) => ({ op: 'add' as const, value: utf8(`${round}.${i}`.padEnd(8)) })),
+    ]
+
+    function world() {
+      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+      const network = sameOnBoth(first)
+      const living = new Living(network, first)
+      return { living, world: new World({ network, database: first }) }
+    }
+
+    test('a later life takes up updates and effects in their order, and follows what it has missed', async () => {
+      const { living, world: w } = world()
+      const first = w.life()
+      const map = await first.open({ proofs })
+      for (let round = 1; round < 4; round++) {
+        await w.drive(map.at(round))
+        living.publish(someEdits(round))
+        await w.drive(map.sync())
+        await w.drive(map.at(round + 100))
+      }
+      first.kill()
+      living.publish(someEdits(4))
+      const life = w.life()
+      const again = await life.open({ proofs })
+      expect(life.events).toEqual([
+        { type: 'resumed', what: 'hint', pending: false },
+        { type: 'updated', generation: 1, epoch: 5 },
+      ])
+      for (let i = 0; i < again.size; i += 7) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
       await w.auditor.assertSound()
-    },
-  )
+    })
+
+    test('two tabs: what one has applied, the other finds in the store', async () => {
+      const { living, world: w } = world()
+      const [one, two] = [w.life(), w.life()]
+      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      living.publish(someEdits(1))
+      await w.drive(a.sync())
+      const lists = () => blobs(w.network).length
+      const before = lists()
+      expect(await w.drive(b.at(1))).toEqual(living.newest.byIndex[1])
+      expect([b.epoch, lists()]).toEqual([2, before])
+      expect(await w.drive(a.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
+      const { living, world: w } = world()
+      const [one, two] = [w.life(), w.life()]
+      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      living.publish(someEdits(1))
+      await w.drive(a.sync())
+      living.publish(someEdits(2))
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
+        )
+      }
+      await w.drive(b.sync())
+      expect(b.epoch).toBe(3)
+      expect(two.events.map(({ type }) => type)).not.toContain('outdated')
+      expect(await w.drive(b.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test.each(['before', 'after'] as const)(
+      'killed %s the disk has taken an epoch: the next life is right',
+      async when => {
+        const { living, world: w } = world()
+        const life = w.life()
+        const map = await life.open({ proofs })
+        await w.drive(map.at(5))
+        for (let round = 1; round < 4; round++) living.publish(someEdits(round))
+        let seen = 0
+        life.interfere = (method, moment) => {
+          if (method === 'advance' && moment === when && ++seen === 2) life.kill()
+        }
+        map.at(7).catch(() => {})
+        for (let i = 0; i < 2000 && !life.killed; i++) await new Promise<void>(resolve => void setImmediate(resolve))
+        expect(life.killed).toBe(true)
+        const again = await w.life().open({ proofs })
+        expect(again.epoch).toBe(4)
+        for (let i = 0; i < again.size; i += 9) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
+        await w.auditor.assertSound()
+      },
+    )
+  })
+
+  describe('a new generation', () => {
+    /** The same values in another layout, behind the epoch a database is at. */
+    function laidOutAnew({ newest }: Living, partitions: number): Database {
+      const manifest = {
+        databaseId: newest.manifest.databaseId,
+        generation: newest.manifest.generation + 1,
+        epoch: newest.manifest.epoch + 1,
+        previousManifest: core.blake3(newest.manifestBytes),
+      }
+      const values = newest.byIndex.map(value => value!)
+      return buildDatabase(core, { values, partitions, manifest })
+    }
+
+    test('the old hint answers while the new one is downloaded, and then the new one does', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const old = living.newest
+      const next = laidOutAnew(living, 3)
+      let letGo = () => {}
+      const held = new Promise<void>(resolve => {
+        letGo = resolve
+      })
+      for (const server of [A, B]) {
+        network.publish(server, next)
+        network.misbehave[server] = on('/v1/blobs/', async genuine => {
+          await held
+          return genuine
+        })
+      }
+      const syncing = map.sync()
+      await settle()
+      expect(events).toEqual([{ type: 'outdated', reason: 'generation' }])
+      for (const index of [0, 7, 7, 14]) expect(await harness.drive(map.at(index))).toEqual(old.byIndex[index])
+      expect(map.epoch).toBe(1)
+      letGo()
+      await harness.drive(syncing)
+      expect(events.slice(1)).toEqual([{ type: 'updated', generation: 2, epoch: 2 }])
+      await checkAll(harness, map, next)
+    })
+
+    test('once the old one is not answered any more, a lookup waits for the new hint', async () => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      const next = laidOutAnew(living, 3)
+      for (const server of [A, B]) network.publish(server, next)
+      const after = nextEpoch(core, next, [edit(3, 'three')])
+      for (const server of [A, B]) network.publish(server, after)
+      const calls = [map.at(3), map.at(4), map.sync()]
+      const [three, four] = await harness.drive(Promise.all(calls))
+      expect([three, four]).toEqual([utf8('three'), after.byIndex[4]])
+      await checkAll(harness, map, after)
+    })
+
+    test('stored state of the old one: the map opens with it at once, and moves over', async () => {
+      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+      const network = sameOnBoth(first)
+      const w = new World({ network, database: first })
+      const life = w.life()
+      await w.drive((await life.open({ proofs })).at(1))
+      life.kill()
+      const next = laidOutAnew(new Living(network, first), 20)
+      for (const server of [A, B]) network.publish(server, next)
+      const later = w.life()
+      const map = await later.open({ proofs })
+      await w.checkValues(map)
+      await w.drive(map.sync())
+      expect(map.epoch).toBe(2)
+      await w.checkValues(map)
+      expect(later.events).toEqual([
+        { type: 'resumed', what: 'hint', pending: false },
+        { type: 'outdated', reason: 'generation' },
+        { type: 'updated', generation: 2, epoch: 2 },
+      ])
+      await w.auditor.assertSound()
+    })
+
+    test('closed while it is downloaded: nothing is left running', async () => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      for (const server of [A, B]) {
+        network.publish(server, laidOutAnew(living, 3))
+        network.misbehave[server] = hang('/v1/blobs/')
+      }
+      const syncing = harness.failure(map.sync())
+      await settle()
+      await harness.drive(map.close())
+      expect(await syncing).toMatchObject({ code: 'closed' })
+      expect(harness.clock.waiting).toBe(0)
+    })
+  })
 })

@@ -3,8 +3,11 @@
 /** The wire format this package speaks. */
 export const FORMAT = 1
 
-/** Commitment suite 1: a Merkle tree over BLAKE3 for each partition. */
+/** Suite 1: a Merkle tree over BLAKE3 for each partition, whose root the manifest holds; an opening proof an entry. */
 export const SUITE_MERKLE_BLAKE3 = 1
+
+/** Suite 2: no commitments and no proofs; clients keep tags of all records. */
+export const SUITE_TAGS = 2
 
 /** Longest key, in bytes of its UTF-8. */
 export const MAX_KEY_BYTES = 4096
@@ -26,6 +29,9 @@ export const MANIFEST_HEADER_BYTES = 200
 
 /** The head of an update list; its entries follow. */
 export const UPDATE_LIST_HEADER_BYTES = 40
+
+/** What an update list's entry has beside its records: index and kind. */
+export const UPDATE_ENTRY_HEADER_BYTES = 5
 
 /** A hint's id, as the rollback fence knows it. */
 export const HINT_ID_BYTES = 16

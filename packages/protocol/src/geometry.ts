@@ -1,9 +1,17 @@
 // Sizes that follow from a manifest's layout (docs/protocol.md, Words). Nothing here is ever taken from a peer's
 // message: a reader knows how long a body must be before it reads it.
 
-import { HASH_BYTES, HEADER_BYTES, OFFSET_BYTES } from './constants.js'
+import {
+  HASH_BYTES,
+  HEADER_BYTES,
+  OFFSET_BYTES,
+  SUITE_MERKLE_BLAKE3,
+  SUITE_TAGS,
+  UPDATE_ENTRY_HEADER_BYTES,
+  UPDATE_LIST_HEADER_BYTES,
+} from './constants.js'
 
-/** The part of a manifest that decides sizes: ℓ, Q and M. */
+/** The part of a manifest that decides sizes: ℓ, Q and M, and whether there are commitments. */
 export interface Geometry {
   /** ℓ: bytes of one stored record */
   readonly recordBytes: number
@@ -11,6 +19,21 @@ export interface Geometry {
   readonly partitions: number
   /** M */
   readonly partitionRecords: number
+  /** missing: 1 */
+  readonly suite?: number
+}
+
+/** What proves the entries of an answer: an opening proof beside each record, or tags that the client keeps. */
+export type Proofs = 'merkle' | 'tags'
+
+/** The kinds of proof a database can be asked for, the one meant where none is named first. */
+export function proofsOf(database: Pick<Geometry, 'suite'>): readonly [Proofs, ...Proofs[]] {
+  return database.suite === SUITE_TAGS ? ['tags'] : ['merkle', 'tags']
+}
+
+/** The suite that queries and answers of a kind name. */
+export function suiteOf(proofs: Proofs): number {
+  return proofs === 'tags' ? SUITE_TAGS : SUITE_MERKLE_BLAKE3
 }
 
 /** d = ⌈log2 M⌉: levels of a partition's tree above its leaves. */
@@ -18,14 +41,14 @@ export function depth(layout: Geometry): number {
   return 32 - Math.clz32(layout.partitionRecords - 1)
 }
 
-/** Bytes of one opening proof. */
-export function proofBytes(layout: Geometry): number {
-  return HASH_BYTES * depth(layout)
+/** Bytes of what proves one entry. */
+export function proofBytes(layout: Geometry, proofs: Proofs = proofsOf(layout)[0]): number {
+  return proofs === 'tags' ? 0 : HASH_BYTES * depth(layout)
 }
 
-/** Bytes of one entry of an answer: a record and its opening proof. */
-export function entryBytes(layout: Geometry): number {
-  return layout.recordBytes + proofBytes(layout)
+/** Bytes of one entry of an answer: a record and its opening proof, if it has one. */
+export function entryBytes(layout: Geometry, proofs?: Proofs): number {
+  return layout.recordBytes + proofBytes(layout, proofs)
 }
 
 /** Bytes of one partition, M·ℓ. */
@@ -34,8 +57,8 @@ export function partitionBytes(layout: Geometry): number {
 }
 
 /** Most queries that one request may carry: what fits 8 MiB of entries, from 1 to 64. */
-export function maxBatch(layout: Geometry): number {
-  const fitting = Math.floor(2 ** 23 / (layout.partitions * entryBytes(layout)))
+export function maxBatch(layout: Geometry, proofs?: Proofs): number {
+  const fitting = Math.floor(2 ** 23 / (layout.partitions * entryBytes(layout, proofs)))
   return Math.max(1, Math.min(64, fitting))
 }
 
@@ -50,6 +73,17 @@ export function queryBytes(layout: Geometry, count: number): number {
 }
 
 /** Bytes of a whole answer to `count` vectors. */
-export function answerBytes(layout: Geometry, count: number): number {
-  return HEADER_BYTES + count * layout.partitions * entryBytes(layout)
+export function answerBytes(layout: Geometry, count: number, proofs?: Proofs): number {
+  return HEADER_BYTES + count * layout.partitions * entryBytes(layout, proofs)
+}
+
+/** Bytes of the update list in record form: it has as many entries as the list in delta form. 0: no list. */
+export function updateRecordsBytes(manifest: {
+  readonly recordBytes: number
+  readonly updateListBytes: number
+}): number {
+  const { recordBytes, updateListBytes } = manifest
+  if (updateListBytes === 0) return 0
+  const entries = (updateListBytes - UPDATE_LIST_HEADER_BYTES) / (UPDATE_ENTRY_HEADER_BYTES + recordBytes)
+  return UPDATE_LIST_HEADER_BYTES + entries * (UPDATE_ENTRY_HEADER_BYTES + 2 * recordBytes)
 }

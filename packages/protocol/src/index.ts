@@ -50,6 +50,7 @@ export {
   encodeAnswer,
   encodeQuery,
   type MessageHeader,
+  proofsIn,
   type Query,
 } from './message.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'

@@ -12,6 +12,8 @@ import {
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   SUITE_MERKLE_BLAKE3,
+  SUITE_TAGS,
+  UPDATE_ENTRY_HEADER_BYTES,
   UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
 import { malformed, WireError } from './errors.js'
@@ -19,6 +21,7 @@ import { longestUpdateList } from './update-list.js'
 
 /** What a manifest says. Hashes are 32 bytes; the two per-partition lists are 32·Q bytes, partition 0 first. */
 export interface Manifest {
+  /** 1: answers come with or without opening proofs; 2: without, and all commitments are zero */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array
@@ -48,7 +51,7 @@ export interface Manifest {
   readonly updateListBytes: number
   readonly directoryHash: Uint8Array
   readonly updateListHash: Uint8Array
-  /** of the list in record form; zero in this release */
+  /** of the list in record form, whose length `updateRecordsBytes` tells */
   readonly updateRecordsHash: Uint8Array
   /** zero in epoch 1 */
   readonly previousManifest: Uint8Array
@@ -197,7 +200,7 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     checkInteger('update list length', next.updateListBytes, ...exactly(0))
     return
   }
-  for (const field of ['recordBytes', 'partitionRecords', 'valueBytes', 'keyed', 'variable'] as const) {
+  for (const field of ['suite', 'recordBytes', 'partitionRecords', 'valueBytes', 'keyed', 'variable'] as const) {
     if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
   }
   for (const field of ['records', 'partitions'] as const) {
@@ -214,8 +217,8 @@ export function contentHash(manifest: Pick<Manifest, 'contentHashes'>, q: number
 /** Refuses a format or suite this software does not know; `what` names the message. */
 export function checkVersion(what: string, format: number, suite: number): void {
   if (format !== FORMAT) throw new WireError('version', `${what} format: expected ${FORMAT}, got ${format}`)
-  if (suite !== SUITE_MERKLE_BLAKE3) {
-    throw new WireError('version', `${what} suite: expected ${SUITE_MERKLE_BLAKE3}, got ${suite}`)
+  if (suite !== SUITE_MERKLE_BLAKE3 && suite !== SUITE_TAGS) {
+    throw new WireError('version', `${what} suite: expected ${SUITE_MERKLE_BLAKE3} or ${SUITE_TAGS}, got ${suite}`)
   }
 }
 
@@ -243,12 +246,15 @@ function checkManifest(manifest: Manifest): void {
   if (!keyed && !isZero(manifest.directoryHash)) malformed('directory hash', 'zero without keys', 'others')
   checkSuccession(manifest)
   checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
+  if (manifest.suite === SUITE_TAGS && !isZero(manifest.commitments))
+    malformed('commitments', 'zero in suite 2', 'others')
   checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
 }
 
 /** What leads here from the epoch before: nothing in the first, a list within a generation, a hash always after that. */
 function checkSuccession(manifest: Manifest): void {
-  const { generation, epoch, updateListBytes, updateListHash, updateRecordsHash, previousManifest } = manifest
+  const { generation, epoch, recordBytes, updateListBytes, previousManifest } = manifest
+  const { updateListHash, updateRecordsHash } = manifest
   checkLength('update list hash', updateListHash, HASH_BYTES)
   checkLength('update records hash', updateRecordsHash, HASH_BYTES)
   checkLength('previous manifest', previousManifest, HASH_BYTES)
@@ -256,7 +262,11 @@ function checkSuccession(manifest: Manifest): void {
     if (epoch === 1) malformed('update list length', 'zero in epoch 1', updateListBytes)
     const longest = Math.min(MAX_U32, longestUpdateList(manifest.records, manifest.recordBytes))
     checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, longest)
+    if ((updateListBytes - UPDATE_LIST_HEADER_BYTES) % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0) {
+      malformed('update list length', 'that of whole entries', updateListBytes)
+    }
     if (isZero(updateListHash)) malformed('update list hash', 'that of a list', 'zero')
+    if (isZero(updateRecordsHash)) malformed('update records hash', 'that of a list', 'zero')
   } else {
     if (!isZero(updateListHash)) malformed('update list hash', 'zero without an update list', 'others')
     if (!isZero(updateRecordsHash)) malformed('update records hash', 'zero without an update list', 'others')

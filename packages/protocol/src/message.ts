@@ -14,11 +14,12 @@ import {
 } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES } from './constants.js'
 import { malformed } from './errors.js'
-import { answerBytes, maxBatch, vectorBytes } from './geometry.js'
+import { answerBytes, maxBatch, type Proofs, proofsOf, suiteOf, vectorBytes } from './geometry.js'
 import { checkVersion, type Manifest } from './manifest.js'
 
 /** What a query or an answer says before its body. */
 export interface MessageHeader {
+  /** 1: entries with opening proofs; 2: records alone */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array
@@ -52,16 +53,25 @@ const AT = {
   reserved: 38,
 } as const
 
-/** A query of `count` vectors (count·Q offsets, u16 little-endian). Throws WireError on a wrong length or count. */
-export function encodeQuery(manifest: Manifest, count: number, vectors: Uint8Array): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, maxBatch(manifest))
+/**
+ * A query of `count` vectors (count·Q offsets, u16 little-endian) for entries with this kind of proof. Throws WireError
+ * on a wrong length or count.
+ */
+export function encodeQuery(
+  manifest: Manifest,
+  count: number,
+  vectors: Uint8Array,
+  proofs: Proofs = proofsOf(manifest)[0],
+): Uint8Array<ArrayBuffer> {
+  checkInteger('count', count, 1, maxBatch(manifest, proofs))
   checkLength('vectors', vectors, vectorBytes(manifest, count))
-  return encodeMessage(QUERY_MAGIC, manifest, count, vectors)
+  return encodeMessage(QUERY_MAGIC, manifest, proofs, count, vectors)
 }
 
 /**
  * Reads a query's header and checks that its length is the one the header calls for. Whether the server knows the
- * database and epoch, whether Q and count suit it, and whether every offset is below M, is the server's to check.
+ * database and epoch, whether it has that kind of proof (`proofsIn`), whether Q and count suit it, and whether every
+ * offset is below M, is the server's to check.
  * Throws WireError on anything malformed.
  */
 export function decodeQuery(bytes: Uint8Array): Query {
@@ -72,19 +82,36 @@ export function decodeQuery(bytes: Uint8Array): Query {
   return { ...header, vectors: bytes.subarray(HEADER_BYTES) }
 }
 
+/** The kind of proof that a query or an answer names; undefined: this database has it not. */
+export function proofsIn(manifest: Manifest, { suite }: Pick<MessageHeader, 'suite'>): Proofs | undefined {
+  return proofsOf(manifest).find(proofs => suiteOf(proofs) === suite)
+}
+
 /** An answer of count·Q entries. Throws WireError on a wrong length or count. */
-export function encodeAnswer(manifest: Manifest, count: number, entries: Uint8Array): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, maxBatch(manifest))
-  checkLength('entries', entries, answerBytes(manifest, count) - HEADER_BYTES)
-  return encodeMessage(ANSWER_MAGIC, manifest, count, entries)
+export function encodeAnswer(
+  manifest: Manifest,
+  count: number,
+  entries: Uint8Array,
+  proofs: Proofs = proofsOf(manifest)[0],
+): Uint8Array<ArrayBuffer> {
+  checkInteger('count', count, 1, maxBatch(manifest, proofs))
+  checkLength('entries', entries, answerBytes(manifest, count, proofs) - HEADER_BYTES)
+  return encodeMessage(ANSWER_MAGIC, manifest, proofs, count, entries)
 }
 
 /**
  * The count·Q entries of an answer, as a view into `bytes`. Throws WireError, naming the field, unless the answer is
- * for exactly this manifest's database, generation and epoch and for `count` queries. The entries are not verified.
+ * for exactly this manifest's database, generation and epoch, for `count` queries and of this kind. The entries are not
+ * verified.
  */
-export function decodeAnswer(manifest: Manifest, count: number, bytes: Uint8Array): Uint8Array {
+export function decodeAnswer(
+  manifest: Manifest,
+  count: number,
+  bytes: Uint8Array,
+  proofs: Proofs = proofsOf(manifest)[0],
+): Uint8Array {
   const header = decodeHeader('answer', ANSWER_MAGIC, bytes)
+  if (header.suite !== suiteOf(proofs)) malformed('answer suite', suiteOf(proofs), header.suite)
   if (!equalBytes(header.databaseId, manifest.databaseId)) {
     malformed('answer database', toHex(manifest.databaseId), toHex(header.databaseId))
   }
@@ -92,16 +119,22 @@ export function decodeAnswer(manifest: Manifest, count: number, bytes: Uint8Arra
   if (header.epoch !== manifest.epoch) malformed('answer epoch', manifest.epoch, header.epoch)
   if (header.partitions !== manifest.partitions) malformed('answer partitions', manifest.partitions, header.partitions)
   if (header.count !== count) malformed('answer count', count, header.count)
-  checkLength('answer length', bytes, answerBytes(manifest, count))
+  checkLength('answer length', bytes, answerBytes(manifest, count, proofs))
   return bytes.subarray(HEADER_BYTES)
 }
 
-function encodeMessage(magic: string, manifest: Manifest, count: number, body: Uint8Array): Uint8Array<ArrayBuffer> {
+function encodeMessage(
+  magic: string,
+  manifest: Manifest,
+  proofs: Proofs,
+  count: number,
+  body: Uint8Array,
+): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(HEADER_BYTES + body.length)
   const view = viewOf(bytes)
   writeMagic(bytes, magic)
   view.setUint16(AT.format, FORMAT, true)
-  view.setUint16(AT.suite, manifest.suite, true)
+  view.setUint16(AT.suite, suiteOf(proofs), true)
   bytes.set(manifest.databaseId, AT.databaseId)
   view.setUint32(AT.generation, manifest.generation, true)
   view.setUint32(AT.epoch, manifest.epoch, true)

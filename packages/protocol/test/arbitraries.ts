@@ -16,7 +16,8 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     variable: fc.boolean(),
     partitions: fc.integer({ min: 1, max: 5 }),
     partitionRecords: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(255, 256, 257, 65_535, 65_536)),
-    updateListBytes: fc.constantFrom(40, 41, 0xffff_ffff),
+    suite: fc.constantFrom(1, 2),
+    updates: fc.constantFrom(0, 1, Number.POSITIVE_INFINITY),
     epoch: fc.constantFrom(1, 2, 0xffff_ffff),
     laterGeneration: fc.boolean(),
   })
@@ -26,7 +27,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     const generation = choice.epoch > 1 && choice.laterGeneration ? 2 : 1
     const listed = choice.epoch > 1 && (generation === 1 || choice.partitions % 2 === 0)
     return fc.record({
-      suite: fc.constant(1),
+      suite: fc.constant(choice.suite),
       databaseId: bytesOf(16),
       generation: fc.constant(generation),
       epoch: fc.constant(choice.epoch),
@@ -38,19 +39,25 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       variable: fc.constant(choice.variable),
       expires: fc.oneof(fc.constant(0), fc.maxSafeNat()),
       directoryBytes: choice.keyed ? fc.integer({ min: 1, max: 0xffff_ffff }) : fc.constant(0),
-      updateListBytes: fc.constant(listed ? choice.updateListBytes : 0),
+      updates: fc.constant(listed ? choice.updates : -1),
       directoryHash: choice.keyed ? markedBytes(32) : zero,
       updateListHash: listed ? markedBytes(32) : zero,
-      updateRecordsHash: listed ? bytesOf(32) : zero,
+      updateRecordsHash: listed ? markedBytes(32) : zero,
       previousManifest: choice.epoch > 1 ? markedBytes(32) : zero,
-      commitments: bytesOf(32 * choice.partitions),
+      commitments:
+        choice.suite === 1 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
       contentHashes: bytesOf(32 * choice.partitions),
     })
   })
-  .map(fields => ({
-    ...fields,
-    recordBytes: (fields.keyed ? 16 : 0) + (fields.variable ? 2 : 0) + fields.valueBytes,
-  }))
+  .map(({ updates, ...fields }) => {
+    const recordBytes = (fields.keyed ? 16 : 0) + (fields.variable ? 2 : 0) + fields.valueBytes
+    const most = Math.floor((0xffff_ffff - 40) / (5 + recordBytes))
+    return {
+      ...fields,
+      recordBytes,
+      updateListBytes: updates < 0 ? 0 : 40 + Math.min(updates, most) * (5 + recordBytes),
+    }
+  })
 
 /** Manifests whose answers are small enough to make many of. */
 export const smallManifests = manifests.filter(

@@ -1,6 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { contentHash, decodeManifest, decodeManifests, encodeManifest, type Manifest, WireError } from '../src/index.js'
+import {
+  contentHash,
+  decodeManifest,
+  decodeManifests,
+  encodeManifest,
+  type Manifest,
+  proofsOf,
+  updateRecordsBytes,
+  WireError,
+} from '../src/index.js'
 import { expectExactOrRefused, holdToLaw, manifests } from './arbitraries.js'
 
 const keyless: Manifest = {
@@ -32,8 +41,12 @@ const later: Manifest = {
   epoch: 2,
   updateListBytes: 40,
   updateListHash: new Uint8Array(32).fill(3),
+  updateRecordsHash: new Uint8Array(32).fill(5),
   previousManifest: new Uint8Array(32).fill(4),
 }
+
+/** A database without commitments. */
+const bare: Manifest = { ...keyless, suite: 2, commitments: new Uint8Array(512) }
 
 describe('a manifest', () => {
   test('decodes to what was encoded', () => {
@@ -102,6 +115,14 @@ describe('a manifest', () => {
       { ...later, updateListBytes: 0, updateListHash: new Uint8Array(32) },
       /update list/,
     ],
+    ['a list that ends within an entry', { ...later, updateListBytes: 40 + 36 }, /update list length: .*entries.*76/],
+    [
+      'a list without its hash in record form',
+      { ...later, updateRecordsHash: new Uint8Array(32) },
+      /update records hash/,
+    ],
+    ['commitments in suite 2', { suite: 2 }, /commitments: .*zero/],
+    ['suite 3', { suite: 3 }, /suite: .*1 or 2.*3/],
     ['a list shorter than its header', { ...later, updateListBytes: 39 }, /update list length: .*40.*39/],
     ['a later epoch without its list hash', { ...later, updateListHash: new Uint8Array(32) }, /update list hash/],
     [
@@ -123,7 +144,7 @@ describe('a manifest', () => {
   test('of another format or suite is a version error', () => {
     for (const at of [4, 6]) {
       const bytes = encodeManifest(keyless)
-      bytes[at] = 2
+      bytes[at] = 3
       expect(() => decodeManifest(bytes)).toThrow(expect.objectContaining({ code: 'version' }))
     }
   })
@@ -132,6 +153,26 @@ describe('a manifest', () => {
     const bytes = encodeManifest(keyless)
     bytes[63] = 1
     expect(() => decodeManifest(bytes)).toThrow(/expiry/)
+  })
+
+  test('tells how long the list in record form is', () => {
+    expect(updateRecordsBytes(keyless)).toBe(0)
+    expect(updateRecordsBytes(later)).toBe(40)
+    expect(updateRecordsBytes({ ...later, updateListBytes: 40 + 3 * 37 })).toBe(40 + 3 * 69)
+    fc.assert(
+      fc.property(manifests, manifest => {
+        const entries = (manifest.updateListBytes - 40) / (5 + manifest.recordBytes)
+        const expected = manifest.updateListBytes === 0 ? 0 : 40 + entries * (5 + 2 * manifest.recordBytes)
+        expect(updateRecordsBytes(manifest)).toBe(expected)
+        expect(Number.isSafeInteger(updateRecordsBytes(manifest))).toBe(true)
+      }),
+    )
+  })
+
+  test('without commitments reads as it was written', () => {
+    expect(decodeManifest(encodeManifest(bare))).toEqual(bare)
+    expect(proofsOf(bare)).toEqual(['tags'])
+    expect(proofsOf(keyless)).toEqual(['merkle', 'tags'])
   })
 
   test('gives each partition its content hash', () => {
@@ -146,6 +187,7 @@ describe('a chain of manifests', () => {
     ...later,
     ...{ generation: 2, epoch: 4, records: 10, partitionRecords: 10, updateListBytes: 0 },
     updateListHash: new Uint8Array(32),
+    updateRecordsHash: new Uint8Array(32),
   }
   const joined = (...chain: Manifest[]) => Uint8Array.from(chain.flatMap(manifest => [...encodeManifest(manifest)]))
 
@@ -172,6 +214,7 @@ describe('a chain of manifests', () => {
     ['has fewer partitions', { ...third, ...shrunk(third) }],
     ['has partitions of another size', { ...third, partitionRecords: 64 }],
     ['has records of another size', { ...third, recordBytes: 33, valueBytes: 33 }],
+    ['gives its commitments up', { ...third, suite: 2, commitments: bare.commitments }],
     ['skips a generation', { ...reborn, generation: 3, epoch: 3 }],
     ['begins a generation with a list', { ...third, generation: 2 }],
   ])('whose next one %s is refused', (_, next) => {

@@ -9,7 +9,7 @@
 export type CoreErrorCode =
   | 'layout' // impossible (N, ℓ, Q, M), or too large for the address space
   | 'length' // a buffer has the wrong length
-  | 'index' // a record index, partition or offset out of range
+  | 'index' // a record index, partition or offset out of range, or a name there is not
   | 'directory' // directory bytes that are malformed, or keys that cannot be placed
   | 'update' // update list bytes that are malformed, or do not fit what they are to be applied to
   | 'refused' // a batch with an operation that cannot be; see RefusedError
@@ -29,6 +29,15 @@ export interface RefusedError extends CoreError {
   readonly reason: string
 }
 
+/**
+ * What proves the entries of an answer. `merkle`: an opening proof beside each record, checked against the manifest's
+ * commitments. `tags`: nothing; the client keeps a keyed tag of every record, 8 bytes each, and entries are records alone.
+ */
+export type Proofs = 'merkle' | 'tags'
+
+/** How an update list tells a change: old ⊕ new, or both records. Clients that keep tags need the latter. */
+export type UpdateForm = 'delta' | 'record'
+
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
 export type RoleNumber = 0 | 1
 
@@ -40,12 +49,10 @@ export interface LayoutHandle {
   readonly partitionRecords: number
   /** M·ℓ */
   readonly partitionBytes: number
-  /** bytes of one opening proof: 32·⌈log2 M⌉ */
-  readonly proofBytes: number
-  /** ℓ + proofBytes: one entry of an answer */
-  readonly entryBytes: number
+  /** one entry of an answer: ℓ, and with `merkle` (the default) 32·⌈log2 M⌉ of opening proof */
+  entryBytes(proofs?: Proofs): number
   /** most queries one request may carry */
-  readonly maxBatch: number
+  maxBatch(proofs?: Proofs): number
   free(): void
 }
 
@@ -55,7 +62,7 @@ export interface DirectoryHandle {
   encode(): Uint8Array
   /** index of a fingerprint (16 bytes) in a database of `records`; absent keys get a deterministic one */
   index(fingerprint: Uint8Array, records: number): number
-  /** the directory of the next epoch */
+  /** the directory of the next epoch, from the list in either form */
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
   /** the directory after the next entry of a journal, made on a hint of layout `before`; undefined: the same */
   replayed(entry: Uint8Array, before: LayoutHandle): DirectoryHandle | undefined
@@ -72,9 +79,15 @@ export interface HintBuilderHandle {
   begin(lane: number, partition: number): void
   /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
   absorb(lane: number, bytes: number): void
-  /** checks the content hash, then folds. false: the bytes were wrong, nothing changed, the lane is free */
+  /**
+   * Checks the content hash, then folds, and tags the records if the hint keeps tags. false: the bytes were wrong,
+   * nothing changed, the lane is free.
+   */
   fold(lane: number): boolean
-  /** brings what is folded to the next epoch; gives up downloads under way of partitions that changed */
+  /**
+   * Brings what is folded to the next epoch; gives up downloads under way of partitions that changed. With tags the list
+   * is in record form, and commitments are not looked at.
+   */
   update(
     list: Uint8Array,
     before: LayoutHandle,
@@ -86,6 +99,8 @@ export interface HintBuilderHandle {
   abandon(lane: number): void
   /** the id of the hint to be, 16 bytes */
   readonly hintId: Uint8Array
+  /** what will prove the answers that the hint takes; a resumed hint's own */
+  readonly proofs: Proofs
   readonly folded: number
   isFolded(partition: number): boolean
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
@@ -95,8 +110,10 @@ export interface HintBuilderHandle {
   free(): void
 }
 
-/** Permutations and parities, and at most one pending batch of queries. */
+/** Permutations, parities and perhaps tags, and at most one pending batch of queries. */
 export interface ClientHandle {
+  /** what proves the answers it takes, for life: says which answers to ask for, and which form of update lists */
+  readonly proofs: Proofs
   /**
    * Makes a pending batch for `indices` (1…maxBatch record indices), with 32 bytes of fresh OS entropy.
    * The permutations are unchanged until `recon`. Throws `phase` if a batch is pending already.
@@ -116,12 +133,17 @@ export interface ClientHandle {
   /** count·Q offsets, u16 little-endian: the bytes after a request's header */
   retrieveVectors(): Uint8Array
   refreshVectors(): Uint8Array
+  /** what the rollback fence knows the pending batch by, 32 bytes: the same at every epoch (docs/protocol.md) */
+  fenceHash(): Uint8Array
   /**
    * Verifies all count·Q entries of one server's answer (the bytes after the answer's header), without
    * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.
    */
   verify(role: RoleNumber, entries: Uint8Array): boolean
-  /** both answers verified: recovers the records (count·ℓ bytes, in query order) and applies the batch */
+  /**
+   * Both answers verified: recovers the records (count·ℓ bytes, in query order) and applies the batch. With tags the
+   * records are checked too: `state`, and nothing has changed, if the hint itself is corrupt.
+   */
   recon(): Uint8Array
   /** stored form of what the last `recon` changed, for a journal; once */
   takeEffect(): Uint8Array
@@ -129,11 +151,12 @@ export interface ClientHandle {
   replay(entry: Uint8Array): void
   /**
    * Brings the hint and its pending batch to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy.
-   * Returns the journal entry that does the same elsewhere. `retrieveVectors` and `refreshVectors` have grown if
+   * Returns the journal entry that does the same elsewhere. With tags the list is in record form, and commitments are
+   * not looked at. `retrieveVectors` and `refreshVectors` have grown if
    * partitions have: store `pendingBytes` anew, together with the entry, before anything is sent.
    */
   update(list: Uint8Array, after: LayoutHandle, commitments: Uint8Array, entropy: Uint8Array): Uint8Array
-  /** the commitments of the epoch that replayed updates led to */
+  /** the commitments of the epoch that replayed updates led to; with tags, nothing is done */
   rebind(commitments: Uint8Array): void
   /** stored form of the whole hint, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
   checkpoint(binding: Uint8Array): Uint8Array
@@ -149,14 +172,16 @@ export interface ClientHandle {
   readonly hintBytes: number
   /** bytes of permutations, 2·Q·M */
   readonly permutationBytes: number
+  /** bytes of tags, 8·Q·M; 0 without */
+  readonly tagBytes: number
   /** overwrites secrets, then frees */
   free(): void
 }
 
 /** What a batch brought (Fig. 6, UpdateDB). */
 export interface EpochHandle {
-  /** the update list's canonical bytes */
-  list(): Uint8Array
+  /** the update list's canonical bytes, in delta form unless asked for the other */
+  list(form?: UpdateForm): Uint8Array
   /** records it changed */
   readonly changes: number
   /** their indices, ascending */
@@ -166,21 +191,24 @@ export interface EpochHandle {
   free(): void
 }
 
-/** The server half: flat records, trees, answers. */
+/** The server half: flat records, perhaps trees, answers. */
 export interface DatabaseHandle {
   /** at the newest epoch */
   readonly layout: LayoutHandle
   /** address in WASM memory of the Q·M·ℓ bytes of records, zeroed at first */
   recordsPointer(): number
-  /** hashes partition `q` as it stands in memory and builds its tree */
+  /** hashes partition `q` as it stands in memory and builds its tree, unless the database is for tags alone */
   commit(partition: number): void
-  /** 32 bytes each; throws `phase` before `commit` */
+  /** 32 bytes each, a commitment zero if the database is for tags alone; throws `phase` before `commit` */
   commitment(partition: number): Uint8Array
   contentHash(partition: number): Uint8Array
-  /** answers count·Q offsets (u16 little-endian) with count·Q entries; refuses offsets ≥ M */
-  answer(vectors: Uint8Array): Uint8Array
+  /**
+   * Answers count·Q offsets (u16 little-endian) with count·Q entries, by default with Merkle proofs; refuses offsets ≥ M.
+   * Throws `phase` for proofs of a database for tags alone.
+   */
+  answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** the same at the epoch before the last batch; throws `phase` if there was none */
-  answerPrevious(vectors: Uint8Array): Uint8Array
+  answerPrevious(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /**
    * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
    * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
@@ -188,12 +216,137 @@ export interface DatabaseHandle {
   applyKeyed(directory: DirectoryHandle, kinds: Uint8Array, fingerprints: Uint8Array, records: Uint8Array): EpochHandle
   /** The same for a keyless database, by index; an add goes behind the last record whatever its index says. */
   applyKeyless(kinds: Uint8Array, indices: Uint32Array, records: Uint8Array): EpochHandle
+  /** Applies the update list of an epoch that was made before, to the one before it. */
+  applyList(list: Uint8Array, after: LayoutHandle): void
   free(): void
+}
+
+/** A generation in the making, beside the database it is made of, which must not change meanwhile. */
+export interface NextGenerationHandle {
+  /** some milliseconds of work; whether there is more. Throws `layout` or `directory`, and then is of no more use. */
+  step(old: DatabaseHandle): boolean
+  /** once all steps were made, and once */
+  finish(): GenerationHandle
+  free(): void
+}
+
+export interface GenerationHandle {
+  /** every partition of it is committed; once */
+  takeDatabase(): DatabaseHandle | undefined
+  /** once; undefined for keyless databases */
+  takeDirectory(): DirectoryHandle | undefined
+  free(): void
+}
+
+/** What a plan is made for. A lookup is one request to each server, with `batch` queries in it. Whole numbers. */
+export interface Workload {
+  /** N */
+  readonly records: number
+  /** length of a value; the longest, if lengths vary */
+  readonly valueBytes: number
+  /** looked up by key, not by index */
+  readonly keyed?: boolean | undefined
+  /** values have lengths of their own */
+  readonly variable?: boolean | undefined
+  /** Q; without it the planner decides */
+  readonly partitions?: number | undefined
+  /** queries a lookup; 1 */
+  readonly batch?: number | undefined
+  /** of one client; 20 */
+  readonly lookupsPerDay?: number | undefined
+  /** records, in one epoch a day; 0, a database that never changes, has neither updates nor fence */
+  readonly changesPerDay?: number | undefined
+  /** what a client may keep in memory; 64 MB */
+  readonly memoryBytes?: number | undefined
+  /** kbit/s from the client; 5000 */
+  readonly uplinkKbit?: number | undefined
+  /** kbit/s to the client; 20 000 */
+  readonly downlinkKbit?: number | undefined
+}
+
+/** What one kind of proof costs (docs/costs.md). Traffic is of bodies, both servers together. */
+export interface Costs {
+  /** one entry of an answer */
+  readonly entryBytes: number
+  /** parities, M·ℓ */
+  readonly hintBytes: number
+  /** 2·Q·M */
+  readonly permutationBytes: number
+  /** 8·Q·M, or 0 */
+  readonly tagBytes: number
+  /** expected: it depends on the keys; 0 if keyless */
+  readonly directoryBytes: number
+  /** all of the above: what a client holds between lookups */
+  readonly memoryBytes: number
+  /** more during the offline phase */
+  readonly downloadMemoryBytes: number
+  /** one manifest */
+  readonly manifestBytes: number
+  /** Q·M·ℓ */
+  readonly databaseBytes: number
+  /** both manifests, directory, database; once */
+  readonly offlineBytes: number
+  /** its transfer alone, in microseconds */
+  readonly offlineMicros: number
+  readonly lookupBytesUp: number
+  readonly lookupBytesDown: number
+  /** its transfer alone, in microseconds, without latency */
+  readonly lookupMicros: number
+  /** hashes that check a lookup: BLAKE3 for proofs, SipHash for tags */
+  readonly lookupHashes: number
+  /** the rollback fence's part in a lookup */
+  readonly fenceBytesUp: number
+  readonly fenceBytesDown: number
+  /** the list of a day's changes */
+  readonly updateListBytes: number
+  /** and both manifests */
+  readonly updateBytes: number
+  /** lookups and fence */
+  readonly dayBytesUp: number
+  /** lookups, fence and changes */
+  readonly dayBytesDown: number
+  /** a stored hint, unsealed */
+  readonly checkpointBytes: number
+  /** a stored pending batch, unsealed */
+  readonly pendingBytes: number
+  /** what a lookup adds to the journal, unsealed */
+  readonly effectBytes: number
+  /** most that lookups make of a journal, if there are pauses between them: a checkpoint waits for one, half a second */
+  readonly journalBytes: number
+  /** what a server keeps to open commitments */
+  readonly treeBytes: number
+  /** what it keeps so that an edit does not rehash a partition */
+  readonly contentBytes: number
+  /** a server's memory: database, trees, content hashes, directory */
+  readonly serverBytes: number
+  /** leaves and nodes a server hashes for its commitments, once; none if it offers tags alone */
+  readonly digestHashes: number
+}
+
+/** What a database will cost, computed before anything of it exists. */
+export interface Plan {
+  /** what it was made for, defaults included */
+  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions'>]-?: NonNullable<Workload[Name]> }
+  /** (N, ℓ, Q, M) */
+  readonly layout: {
+    readonly records: number
+    readonly recordBytes: number
+    readonly partitions: number
+    readonly partitionRecords: number
+  }
+  readonly merkle: Costs
+  readonly tags: Costs
+  /** tags, if the client has the memory and they do not move more bytes a day */
+  readonly recommended: Proofs
+  /** why, in a sentence */
+  readonly reason: string
 }
 
 /** One instance of the WASM module, as a client needs it. */
 export interface ClientCore {
   readonly memory: { readonly buffer: ArrayBuffer }
+  /** costs and a recommendation; throws `layout` if there can be no such database */
+  plan(workload: Workload): Plan
   planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
   layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
   /** BLAKE3, 32 bytes */
@@ -202,13 +355,15 @@ export interface ClientCore {
   fingerprint(key: Uint8Array): Uint8Array
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
+  /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
     commitments: Uint8Array,
     contentHashes: Uint8Array,
     entropy: Uint8Array,
+    proofs?: Proofs,
   ): HintBuilderHandle
-  /** takes up a stored half-made hint under the manifest it was begun under */
+  /** takes up a stored half-made hint under the manifest it was begun under, with its kind of proof */
   resumeHintBuilder(
     partial: Uint8Array,
     layout: LayoutHandle,
@@ -216,7 +371,7 @@ export interface ClientCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): HintBuilderHandle
-  /** brings a stored hint back under the manifest it was made under */
+  /** brings a stored hint back under the manifest it was made under, with its kind of proof */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
 }
 
@@ -227,7 +382,10 @@ export interface Core extends ClientCore {
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
   databaseId(seed: Uint8Array): Uint8Array
   buildDirectory(fingerprints: Uint8Array): DirectoryHandle
-  newDatabase(layout: LayoutHandle): DatabaseHandle
+  /** all zero; with `tags` it keeps no trees and answers without proofs alone */
+  newDatabase(layout: LayoutHandle, proofs?: Proofs): DatabaseHandle
+  /** Begins the generation after `old`'s, with room for `headroom` records more. Throws `layout`. */
+  nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

@@ -14,7 +14,8 @@ const instance = new Instance<Core>(glue, memory => ({
   fingerprints: glue.fingerprints,
   databaseId: glue.databaseId,
   buildDirectory: glue.DirectoryHandle.build,
-  newDatabase: layout => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle),
+  newDatabase: (layout, proofs) => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle, proofs),
+  nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
   hazmatPermutations: (layout, entropy) =>
     glue.hazmatPermutations(own(layout) as unknown as glue.LayoutHandle, entropy),
 }))

@@ -4,7 +4,8 @@
 
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
-use crate::commitment::COMMITMENT_BYTES;
+use crate::commitment::tags::TAG_KEY_BYTES;
+use crate::commitment::{Checks, Proofs, Tags};
 use crate::content::CONTENT_HASH_BYTES;
 use crate::error::{Error, expect_below, expect_length};
 use crate::layout::Layout;
@@ -18,6 +19,8 @@ pub const LANES: usize = 2;
 pub const HINT_ID_BYTES: usize = 16;
 /// The ChaCha stream that a hint's id is drawn from; permutations use the streams 0 … Q − 1.
 const ID_STREAM: u64 = u64::MAX;
+/// The stream that the key of its tags is drawn from.
+const TAG_KEY_STREAM: u64 = u64::MAX - 1;
 
 /// Where a hint stands in its life: its random id, and how many batches were applied to it. Every stored form carries
 /// it, so that bytes of another hint or of another moment are recognised.
@@ -29,7 +32,7 @@ pub struct Stamp {
     pub version: u64,
 }
 
-/// What the client holds between queries: permutations, parities, and the commitments to check answers against.
+/// What the client holds between queries: permutations, parities, and what it checks answers against.
 /// Secret and unique: neither `Clone` nor `Debug`.
 #[derive(ZeroizeOnDrop)]
 pub struct Hint {
@@ -37,8 +40,9 @@ pub struct Hint {
     pub(crate) layout: Layout,
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
+    /// zeroizes what is secret in it by itself
     #[zeroize(skip)]
-    pub(crate) commitments: Vec<u8>,
+    pub(crate) checks: Checks,
     pub(crate) permutations: Permutations,
     pub(crate) parities: Vec<u8>,
     pub(crate) condemned: bool,
@@ -69,6 +73,22 @@ impl Hint {
         self.permutations.bytes()
     }
 
+    /// What proves the answers it takes.
+    #[must_use]
+    pub fn proofs(&self) -> Proofs {
+        self.checks.proofs()
+    }
+
+    /// Bytes of tags, 8·Q·M; 0 if it keeps none.
+    #[must_use]
+    pub fn tag_bytes(&self) -> usize {
+        self.tags().map_or(0, Tags::bytes)
+    }
+
+    pub(crate) fn tags(&self) -> Option<&Tags> {
+        if let Checks::Tags(tags) = &self.checks { Some(tags) } else { None }
+    }
+
     /// Never to be used again.
     pub fn condemn(&mut self) {
         self.condemned = true;
@@ -78,11 +98,6 @@ impl Hint {
     #[must_use]
     pub fn is_condemned(&self) -> bool {
         self.condemned
-    }
-
-    pub(crate) fn commitment(&self, q: usize) -> &[u8; COMMITMENT_BYTES] {
-        // Lengths were checked when the hint was begun.
-        self.commitments.as_chunks().0.get(q).expect("a commitment for each partition")
     }
 
     pub(crate) fn parity_mut(&mut self, column: usize) -> &mut [u8] {
@@ -119,7 +134,25 @@ impl HintBuilder {
         content_hashes: &[u8],
         entropy: [u8; ENTROPY_BYTES],
     ) -> Result<Self, Error> {
-        expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES)?;
+        Self::checked_by(Checks::commitments(&layout, commitments)?, layout, content_hashes, entropy)
+    }
+
+    /// Begins a hint that keeps tags of all records, under a key drawn from the same entropy.
+    ///
+    /// # Errors
+    /// As [`HintBuilder::new`].
+    pub fn with_tags(layout: Layout, content_hashes: &[u8], entropy: [u8; ENTROPY_BYTES]) -> Result<Self, Error> {
+        let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
+        ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
+        Self::checked_by(Checks::Tags(Tags::new(&layout, *key)?), layout, content_hashes, entropy)
+    }
+
+    fn checked_by(
+        checks: Checks,
+        layout: Layout,
+        content_hashes: &[u8],
+        entropy: [u8; ENTROPY_BYTES],
+    ) -> Result<Self, Error> {
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
         let lane = || {
             Ok(Lane {
@@ -135,7 +168,7 @@ impl HintBuilder {
             hint: Hint {
                 layout,
                 stamp: Stamp { hint_id, version: 0 },
-                commitments: commitments.to_vec(),
+                checks,
                 permutations: Permutations::identities(&layout),
                 parities: zeroed(layout.partition_bytes())?,
                 condemned: false,
@@ -206,8 +239,8 @@ impl HintBuilder {
     }
 
     /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12) under a
-    /// permutation drawn from the hint's entropy. `false`: the hash differs; nothing but the lane has changed, which
-    /// is free again.
+    /// permutation drawn from the hint's entropy, and tags its records if the hint keeps tags. `false`: the hash differs;
+    /// nothing but the lane has changed, which is free again.
     ///
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
@@ -232,11 +265,14 @@ impl HintBuilder {
         if hasher.finalize().as_slice() != &self.content_hashes[q * CONTENT_HASH_BYTES..][..CONTENT_HASH_BYTES] {
             return Ok(false);
         }
-        let Hint { layout, permutations, parities, .. } = &mut self.hint;
+        let Hint { layout, checks, permutations, parities, .. } = &mut self.hint;
         permutations.draw(q, source);
         let record_bytes = layout.record_bytes();
         for (parity, &offset) in parities.chunks_exact_mut(record_bytes).zip(permutations.of(q)) {
             xor_into(parity, &bytes[usize::from(offset) * record_bytes..][..record_bytes]);
+        }
+        if let Checks::Tags(tags) = checks {
+            tags.tag_partition(layout, q, bytes);
         }
         self.folded[q] = true;
         Ok(true)
@@ -259,6 +295,12 @@ impl HintBuilder {
                 lane.partition = None;
             }
         }
+    }
+
+    /// What will prove the answers that the hint takes.
+    #[must_use]
+    pub fn proofs(&self) -> Proofs {
+        self.hint.proofs()
     }
 
     /// Whether a partition is part of the parities already.
@@ -291,11 +333,17 @@ impl HintBuilder {
 
 /// `count` zero bytes, or a typed error where they cannot be had.
 pub(crate) fn zeroed(count: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = reserved(count)?;
+    bytes.resize(count, 0);
+    Ok(bytes)
+}
+
+/// Room for `count` bytes, not touched yet, or a typed error where it cannot be had.
+pub(crate) fn reserved(count: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(count).map_err(|_| {
         Error::Layout(format!("{count} bytes of memory could not be had; close other pages or plan a smaller database"))
     })?;
-    bytes.resize(count, 0);
     Ok(bytes)
 }
 

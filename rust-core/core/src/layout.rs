@@ -121,7 +121,7 @@ impl Layout {
         usize::BITS - (self.partition_records - 1).leading_zeros()
     }
 
-    /// Most queries one request may carry when an entry of an answer has `entry_bytes` (ℓ + proof).
+    /// Most queries one request may carry when an entry of an answer has `entry_bytes` (ℓ, or ℓ + proof).
     #[must_use]
     pub fn max_batch(&self, entry_bytes: usize) -> usize {
         (BATCH_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_BATCH)

@@ -19,8 +19,10 @@ impl Permutations {
     /// All identities, to be drawn one by one with [`Permutations::draw`] before use.
     #[must_use]
     pub(crate) fn identities(layout: &Layout) -> Self {
-        let identity = 0..layout.partition_records();
-        let entries = (0..layout.partitions()).flat_map(|_| identity.clone().map(|j| j as u16)).collect();
+        let mut entries = Vec::with_capacity(layout.slots()); // grown step by step it would take up to three times that
+        for _ in 0..layout.partitions() {
+            entries.extend((0..layout.partition_records()).map(|j| j as u16));
+        }
         Permutations { entries, partition_records: layout.partition_records() }
     }
 

@@ -27,6 +27,8 @@ pub struct Pending {
     /// the hint it was made from, before it is applied
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
+    /// Q when it was made; updates may have extended it since
+    pub(crate) partitions_at_first: u32,
     /// one a query: the record's index
     pub(crate) indices: Vec<u32>,
     /// one a query: ind
@@ -52,6 +54,20 @@ impl Pending {
     #[must_use]
     pub fn vectors(&self, role: Role) -> Vec<u8> {
         self.offsets(role).iter().flat_map(|offset| offset.to_le_bytes()).collect()
+    }
+
+    /// What the rollback fence knows this batch by: BLAKE3 of the refresh offsets as they were first drawn. Updates may
+    /// extend the batch, and the name stays.
+    #[must_use]
+    pub fn fence_hash(&self) -> [u8; 32] {
+        let partitions = self.refresh.len() / self.count();
+        let mut hasher = blake3::Hasher::new();
+        for row in self.refresh.chunks_exact(partitions) {
+            for offset in &row[..self.partitions_at_first as usize] {
+                hasher.update(&offset.to_le_bytes());
+            }
+        }
+        *hasher.finalize().as_bytes()
     }
 
     /// r_q for all q of query `number`.
@@ -85,6 +101,7 @@ pub fn query(hint: &mut Hint, indices: &[u32], source: &mut impl Uniform) -> Res
     let entries = indices.len() * partitions;
     let mut pending = Pending {
         stamp: hint.stamp,
+        partitions_at_first: partitions as u32,
         indices: indices.to_vec(),
         columns: Vec::with_capacity(indices.len()),
         refresh_columns: Vec::with_capacity(entries),

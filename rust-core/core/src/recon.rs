@@ -10,11 +10,11 @@ use crate::query::{Pending, Role, swap};
 
 /// Verifies all count·Q entries of one server's answer, the dummy at q* and the refresh entries included, without
 /// early exit (Fig. 5, Recon 9–15), and keeps its records for [`recon`]. `false`: at least one entry is forged, and
-/// the hint is condemned.
+/// the hint is condemned. `C` is the commitment scheme of hints that keep no tags.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Length`] if the answer is not count·Q entries (it was then not evaluated, and
-/// nothing changed).
+/// [`Error::Condemned`]; [`Error::Length`] if the answer is not count·Q entries, [`Error::Phase`] between an update and
+/// [`Hint::rebind`] (it was then not evaluated, and nothing changed).
 pub fn verify<C: VectorCommitment>(
     hint: &mut Hint,
     pending: &mut Pending,
@@ -25,19 +25,15 @@ pub fn verify<C: VectorCommitment>(
         return Err(Error::Condemned);
     }
     let layout = hint.layout;
-    let (record_bytes, entry_bytes) = (layout.record_bytes(), layout.record_bytes() + C::proof_bytes(&layout));
+    let entry_bytes = hint.proofs().entry_bytes::<C>(&layout);
     let offsets = pending.offsets(role);
     expect_length("answer", entries, offsets.len() * entry_bytes)?;
-
-    let mut records = Vec::with_capacity(offsets.len() * record_bytes);
-    let mut genuine = true;
-    for (number, (entry, &offset)) in entries.chunks_exact(entry_bytes).zip(offsets).enumerate() {
-        let (record, proof) = entry.split_at(record_bytes);
-        let commitment = hint.commitment(number % layout.partitions());
-        genuine &= C::verify(&layout, commitment, usize::from(offset), record, proof);
-        records.extend_from_slice(record);
-    }
+    let genuine = hint.checks.verify::<C>(&layout, offsets, entries)?;
     if genuine {
+        let mut records = Vec::with_capacity(offsets.len() * layout.record_bytes());
+        for entry in entries.chunks_exact(entry_bytes) {
+            records.extend_from_slice(&entry[..layout.record_bytes()]);
+        }
         pending.verified[role as usize] = Some(records);
     } else {
         hint.condemn();
@@ -71,10 +67,12 @@ pub struct Recovered {
 }
 
 /// Recovers the batch's records and applies the batch to the hint (Fig. 5, Recon 16–21). Consumes what may be used
-/// only once.
+/// only once. A hint that keeps tags checks the recovered records as well.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`], with the batch given back, if an answer has not been verified.
+/// [`Error::Condemned`]; [`Error::Phase`] if an answer has not been verified; [`Error::State`] if a recovered record is
+/// not the one tagged, which verified answers cannot bring about: the hint itself is corrupt. Nothing has changed then,
+/// and the batch is given back.
 pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
@@ -107,6 +105,14 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
         apply_query(hint, q_star, column, pending.refresh_columns_of(number, layout.partitions()), changes);
         q_stars.push(q_star as u32);
     }
+    if !are_tagged(hint, &pending.indices, &records) {
+        for (number, changes) in changes.chunks_exact(query_bytes).enumerate().rev() {
+            // And back: XORs and exchanges undo themselves.
+            let (q_star, column) = (q_stars[number] as usize, usize::from(pending.columns[number]));
+            apply_query(hint, q_star, column, pending.refresh_columns_of(number, layout.partitions()), changes);
+        }
+        return Err((Error::State("a recovered record is not the one tagged: the hint is corrupt"), pending));
+    }
     let effect = Effect {
         stamp: hint.stamp,
         partitions: q_stars,
@@ -116,6 +122,13 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
     };
     hint.stamp.version += 1;
     Ok(Recovered { records, effect })
+}
+
+/// Whether the recovered records are the tagged ones; true if the hint keeps no tags. Looks at all of them.
+fn are_tagged(hint: &Hint, indices: &[u32], records: &[u8]) -> bool {
+    let Some(tags) = hint.tags() else { return true };
+    let records = records.chunks_exact(hint.layout.record_bytes());
+    indices.iter().zip(records).fold(0, |all, (&index, record)| all | tags.difference(index as usize, record)) == 0
 }
 
 /// Applies an effect from a journal to the hint it belongs to.

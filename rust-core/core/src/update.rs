@@ -1,18 +1,20 @@
 //! Update lists, and what a client does with one (papers: TAPIR §5.2, Fig. 6, `UpdateHint`).
 //!
-//! A list leads from one epoch to the next: entries in ascending order of record index, each with old ⊕ new, which is
-//! all that parities need. Both servers' manifests hold its hash, so it is right before it is read; it is still checked
-//! whole before any of it is applied.
+//! A list leads from one epoch to the next: entries in ascending order of record index. It has two forms. In the delta
+//! form each entry has old ⊕ new, which is all that parities need; in the record form it has both records, for hints
+//! that keep tags. Both servers' manifests hold the hashes of both, so a list is right before it is read; it is still
+//! checked whole before any of it is applied.
 //!
 //! Partitions never go: Q grows or stays, M and ℓ are fixed within a generation.
 
 use zeroize::Zeroizing;
 
-use crate::commitment::COMMITMENT_BYTES;
+use crate::commitment::Checks;
 use crate::content::CONTENT_HASH_BYTES;
 use crate::directory::Directory;
 use crate::error::{Error, expect_length};
 use crate::hint::{Hint, HintBuilder, Stamp, xor_into};
+use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
 use crate::permutation::Permutations;
 use crate::query::Pending;
@@ -20,9 +22,16 @@ use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 
 const MAGIC: &[u8; 4] = b"PIRU";
 const FORMAT: u16 = 1;
-/// old ⊕ new, for hints whose answers carry proofs
-const FORM_DELTA: u16 = 1;
 const HEADER_BYTES: usize = 40;
+
+/// How a list tells a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// old ⊕ new, for hints whose answers carry proofs
+    Delta = 1,
+    /// old and new, for hints that keep tags; fit for any hint
+    Record = 2,
+}
 
 /// What happened to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +51,49 @@ pub struct Entry<'a> {
     pub index: u32,
     /// what happened to it
     pub kind: Kind,
+    /// old and new contents
+    pub change: Change<'a>,
+}
+
+/// What was, and what is.
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a> {
     /// old ⊕ new, ℓ bytes
-    pub delta: &'a [u8],
+    Delta(&'a [u8]),
+    /// ℓ bytes each
+    Record {
+        /// before
+        old: &'a [u8],
+        /// after
+        new: &'a [u8],
+    },
+}
+
+impl Change<'_> {
+    /// Byte `at` of old ⊕ new.
+    fn delta(&self, at: usize) -> u8 {
+        match self {
+            Change::Delta(delta) => delta[at],
+            Change::Record { old, new } => old[at] ^ new[at],
+        }
+    }
+
+    /// XORs old ⊕ new into a record or a parity.
+    pub(crate) fn apply(&self, into: &mut [u8]) {
+        match self {
+            Change::Delta(delta) => xor_into(into, delta),
+            Change::Record { old, new } => {
+                xor_into(into, old);
+                xor_into(into, new);
+            }
+        }
+    }
 }
 
 /// All changes from one epoch to the next, in canonical bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateList {
+    form: Form,
     before: Layout,
     after: Layout,
     bytes: Vec<u8>,
@@ -56,11 +101,11 @@ pub struct UpdateList {
 
 impl UpdateList {
     /// Begins a list from `before` to `after`; entries follow with [`UpdateList::push`], ascending by index.
-    pub(crate) fn new(before: Layout, after: Layout, count: usize) -> Self {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + count * entry_bytes(&after));
+    pub(crate) fn new(form: Form, before: Layout, after: Layout, count: usize) -> Self {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + count * entry_bytes(form, &after));
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
-        bytes.extend_from_slice(&FORM_DELTA.to_le_bytes());
+        bytes.extend_from_slice(&(form as u16).to_le_bytes());
         for number in [
             before.records(),
             before.partitions(),
@@ -73,16 +118,22 @@ impl UpdateList {
         ] {
             bytes.extend_from_slice(&(number as u32).to_le_bytes());
         }
-        UpdateList { before, after, bytes }
+        UpdateList { form, before, after, bytes }
     }
 
-    pub(crate) fn push(&mut self, index: u32, kind: Kind, delta: impl Iterator<Item = u8>) {
+    pub(crate) fn push(&mut self, index: u32, kind: Kind, old: &[u8], new: &[u8]) {
         self.bytes.extend_from_slice(&index.to_le_bytes());
         self.bytes.push(kind as u8);
-        self.bytes.extend(delta);
+        match self.form {
+            Form::Delta => self.bytes.extend(old.iter().zip(new).map(|(old, new)| old ^ new)),
+            Form::Record => {
+                self.bytes.extend_from_slice(old);
+                self.bytes.extend_from_slice(new);
+            }
+        }
     }
 
-    /// Reads the list that leads from a database of layout `before` to one of layout `after`.
+    /// Reads the list, in either form, that leads from a database of layout `before` to one of layout `after`.
     ///
     /// # Errors
     /// [`Error::Update`] for any other bytes.
@@ -98,24 +149,29 @@ impl UpdateList {
         let Some((header, entries)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return refuse("the bytes end too early");
         };
-        let count = entries.len() / entry_bytes(&after);
-        if entries.len() % entry_bytes(&after) != 0
-            || *header != *UpdateList::new(before, after, count).bytes.as_slice()
-        {
+        let form = if header[6] == Form::Record as u8 { Form::Record } else { Form::Delta };
+        let each = entry_bytes(form, &after);
+        let expected = UpdateList::new(form, before, after, entries.len() / each).bytes;
+        if entries.len() % each != 0 || *header != *expected.as_slice() {
             return refuse("its header is not that of this update");
         }
-        let list = UpdateList { before, after, bytes: bytes.to_vec() };
+        let list = UpdateList { form, before, after, bytes: bytes.to_vec() };
         let mut previous = None;
-        for entry in entries.chunks_exact(entry_bytes(&after)) {
-            let entry = read_entry(entry).ok_or(Error::Update("an entry is neither add, edit nor delete"))?;
+        for entry in entries.chunks_exact(each) {
+            let entry = read_entry(form, entry).ok_or(Error::Update("an entry is neither add, edit nor delete"))?;
             if entry.index as usize >= after.records() || previous.is_some_and(|previous| previous >= entry.index) {
                 return refuse("its entries are not in ascending order within the database");
             }
             if entry.index as usize >= before.records() && entry.kind != Kind::Add {
                 return refuse("a record that did not exist is edited or deleted");
             }
-            if entry.delta.iter().all(|&byte| byte == 0) {
+            if (0..after.record_bytes()).all(|at| entry.change.delta(at) == 0) {
                 return refuse("an entry changes nothing");
+            }
+            if let Change::Record { old, new } = entry.change
+                && (entry.kind == Kind::Add && !is_zero(old) || entry.kind == Kind::Delete && !is_zero(new))
+            {
+                return refuse("an add has a record before it, or a delete after it");
             }
             previous = Some(entry.index);
         }
@@ -126,6 +182,12 @@ impl UpdateList {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Its form.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// The layout it starts from.
@@ -142,7 +204,8 @@ impl UpdateList {
 
     /// Entries, ascending by index.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.bytes[HEADER_BYTES..].chunks_exact(entry_bytes(&self.after)).filter_map(read_entry)
+        let entries = self.bytes[HEADER_BYTES..].chunks_exact(entry_bytes(self.form, &self.after));
+        entries.filter_map(|entry| read_entry(self.form, entry))
     }
 
     /// The entries of each partition that has any, as (q, entries).
@@ -159,25 +222,66 @@ impl UpdateList {
     }
 }
 
-fn entry_bytes(layout: &Layout) -> usize {
-    5 + layout.record_bytes()
+fn entry_bytes(form: Form, layout: &Layout) -> usize {
+    5 + form as usize * layout.record_bytes()
 }
 
-fn read_entry(bytes: &[u8]) -> Option<Entry<'_>> {
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn read_entry(form: Form, bytes: &[u8]) -> Option<Entry<'_>> {
     let (index, rest) = bytes.split_first_chunk()?;
-    let (&kind, delta) = rest.split_first()?;
+    let (&kind, contents) = rest.split_first()?;
     let kind = match kind {
         1 => Kind::Add,
         2 => Kind::Edit,
         3 => Kind::Delete,
         _ => return None,
     };
-    Some(Entry { index: u32::from_le_bytes(*index), kind, delta })
+    let change = match form {
+        Form::Delta => Change::Delta(contents),
+        Form::Record => {
+            let (old, new) = contents.split_at(contents.len() / 2);
+            Change::Record { old, new }
+        }
+    };
+    Some(Entry { index: u32::from_le_bytes(*index), kind, change })
 }
 
-/// Applies deltas to the parities under the permutations as they stand (Fig. 6, UpdateHint 9–13). Finding a column is
+/// Whether a hint that keeps tags can follow a list: it must have whole records, and the old ones be those that were
+/// tagged, in the partitions that are `wanted`. Both servers vouch for the list, so any other are this hint's fault.
+fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Result<(), Error> {
+    let Checks::Tags(tags) = checks else { return Ok(()) };
+    let mut differences = 0;
+    for entry in list.entries() {
+        let Change::Record { old, .. } = entry.change else {
+            return Err(Error::Update("a hint that keeps tags takes it in record form"));
+        };
+        let index = entry.index as usize;
+        if index < list.before.slots() && wanted(index / list.before.partition_records()) {
+            differences |= tags.difference(index, old);
+        }
+    }
+    if differences == 0 { Ok(()) } else { Err(Error::State("an updated record is not the one tagged")) }
+}
+
+/// Applies the changes in the partitions that are `wanted` to the tags, which have grown already.
+fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) {
+    let Checks::Tags(tags) = checks else { return };
+    for entry in list.entries() {
+        let index = entry.index as usize;
+        if let Change::Record { new, .. } = entry.change
+            && wanted(index / list.after.partition_records())
+        {
+            tags.set(index, new);
+        }
+    }
+}
+
+/// Applies changes to the parities under the permutations as they stand (Fig. 6, UpdateHint 9–13). Finding a column is
 /// a scan; for many changes to a partition its inverse is made once instead.
-fn apply_deltas(
+fn apply_to_parities(
     layout: &Layout,
     permutations: &Permutations,
     parities: &mut [u8],
@@ -201,7 +305,7 @@ fn apply_deltas(
         for entry in entries {
             let offset = entry.index as usize % m;
             let column = if invert { usize::from(inverse[offset]) } else { permutations.column(*q, offset) };
-            xor_into(&mut parities[column * record_bytes..][..record_bytes], entry.delta);
+            entry.change.apply(&mut parities[column * record_bytes..][..record_bytes]);
         }
     }
 }
@@ -228,11 +332,13 @@ impl HintUpdate {
 /// records as before: its old entries stay as they are, and each new partition adds one to each vector. Records already
 /// verified for it belong to the old epoch and are forgotten; the same vectors are to be answered at the new one.
 ///
-/// The hint cannot verify answers again before [`Hint::rebind`] gave it the new epoch's commitments.
+/// The hint cannot verify answers again before [`Hint::rebind`] gave it the new epoch's commitments, unless it keeps
+/// tags.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one; [`Error::Update`] if it
-/// starts from another layout; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one, or an old record in it is
+/// not the one tagged; [`Error::Update`] if it starts from another layout or is not in the form the hint needs;
+/// [`Error::Layout`] if memory does not suffice. Nothing has changed then.
 pub fn update_hint(hint: &mut Hint, pending: Option<&mut Pending>, update: &HintUpdate) -> Result<(), Error> {
     if update.stamp != hint.stamp {
         return Err(Error::State("an update of another hint, or out of order"));
@@ -260,13 +366,16 @@ pub fn hazmat_update_hint_from(
     if list.before != hint.layout {
         return Err(Error::Update("it starts from another layout"));
     }
+    check_replaced(&hint.checks, list, |_| true)?;
+    hint.checks.reserve(&list.after)?;
     hint.permutations.extend_with_identities(&list.after)?;
     for q in list.before.partitions()..list.after.partitions() {
         hint.permutations.draw(q, source);
     }
-    apply_deltas(&list.after, &hint.permutations, &mut hint.parities, &list.by_partition(), |_| true);
+    apply_to_parities(&list.after, &hint.permutations, &mut hint.parities, &list.by_partition(), |_| true);
+    hint.checks.leave_epoch(&list.after);
+    apply_to_tags(&mut hint.checks, list, |_| true);
     hint.layout = list.after;
-    hint.commitments.clear();
     hint.stamp.version += 1;
     if let Some(pending) = pending {
         pending.stamp = hint.stamp;
@@ -312,12 +421,13 @@ fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usi
     }
 }
 
-/// Brings a half-made hint to the next epoch: partitions that are folded get their deltas, the others will be
+/// Brings a half-made hint to the next epoch: partitions that are folded get their changes, the others will be
 /// downloaded as they are now. Downloads under way of partitions that changed are given up.
 ///
 /// # Errors
-/// [`Error::Update`] if the list starts from another layout; [`Error::Length`] if the digests are not Q;
-/// [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+/// [`Error::Update`] if the list starts from another layout or is not in the form the hint needs; [`Error::State`] if an
+/// old record is not the one tagged; [`Error::Length`] if the digests are not Q; [`Error::Layout`] if memory does not
+/// suffice. Nothing has changed then.
 pub fn update_builder(
     builder: &mut HintBuilder,
     list: &UpdateList,
@@ -328,38 +438,42 @@ pub fn update_builder(
         return Err(Error::Update("it starts from another layout"));
     }
     let after = list.after;
-    Hint::check_commitments(&after, commitments)?;
+    builder.hint.checks.check_commitments(&after, commitments)?;
     expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
+    check_replaced(&builder.hint.checks, list, |q| builder.folded[q])?;
+    builder.hint.checks.reserve(&after)?;
     builder.hint.permutations.extend_with_identities(&after)?;
     builder.folded.resize(after.partitions(), false);
     let groups = list.by_partition();
-    let Hint { permutations, parities, .. } = &mut builder.hint;
+    let Hint { checks, permutations, parities, .. } = &mut builder.hint;
     let folded = &builder.folded;
-    apply_deltas(&after, permutations, parities, &groups, |q| folded[q]);
+    apply_to_parities(&after, permutations, parities, &groups, |q| folded[q]);
+    checks.leave_epoch(&after);
+    apply_to_tags(checks, list, |q| folded[q]);
+    checks.take_commitments(commitments);
     builder.abandon_partitions(|q| groups.iter().any(|(changed, _)| *changed == q));
     builder.hint.layout = after;
-    builder.hint.commitments = commitments.to_vec();
     builder.content_hashes = content_hashes.to_vec();
     Ok(())
 }
 
 impl Hint {
-    /// Takes the commitments of the epoch the hint was brought to.
+    /// Takes the commitments of the epoch the hint was brought to. Hints that keep tags need none.
     ///
     /// # Errors
     /// [`Error::Length`] if they are not Q.
     pub fn rebind(&mut self, commitments: &[u8]) -> Result<(), Error> {
-        Self::check_commitments(&self.layout, commitments)?;
-        self.commitments = commitments.to_vec();
+        self.check_commitments(&self.layout, commitments)?;
+        self.checks.take_commitments(commitments);
         Ok(())
     }
 
-    /// Whether these are as many commitments as a layout has partitions.
+    /// Whether these are as many commitments as the hint would need under a layout.
     ///
     /// # Errors
     /// [`Error::Length`] if not.
-    pub fn check_commitments(layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
-        expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES)
+    pub fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
+        self.checks.check_commitments(layout, commitments)
     }
 }
 
@@ -370,13 +484,16 @@ impl Directory {
     /// # Errors
     /// [`Error::Update`] if records have no room for a fingerprint.
     pub fn updated(&self, list: &UpdateList) -> Result<Self, Error> {
+        if list.after.record_bytes() < FINGERPRINT_BYTES {
+            return Err(Error::Update("a record has no room for a fingerprint"));
+        }
         let mut changes = Vec::new();
         // Deletes before adds: one batch may delete a key and add it again, in a slot below the old one.
         for wanted in [Kind::Delete, Kind::Add] {
             for entry in list.entries().filter(|entry| entry.kind == wanted) {
-                // An added slot was empty and a deleted one is: the delta is the record, fingerprint first.
-                let print = entry.delta.first_chunk().ok_or(Error::Update("a record has no room for a fingerprint"))?;
-                changes.push((*print, (wanted == Kind::Add).then_some(entry.index)));
+                // An added slot was empty and a deleted one is: old ⊕ new is the record, fingerprint first.
+                let print = std::array::from_fn(|at| entry.change.delta(at));
+                changes.push((print, (wanted == Kind::Add).then_some(entry.index)));
             }
         }
         Ok(self.with_overlay(&changes))

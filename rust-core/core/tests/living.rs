@@ -5,11 +5,13 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{builder, database, finish, receive};
+use common::{builder_of, database, finish, receive, tags_of};
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
-use pirouette_core::epoch::{Operation, Reason, apply};
+use pirouette_core::epoch::{Operation, Reason, apply, apply_list};
+use pirouette_core::error::Error;
+use pirouette_core::generation::NextGeneration;
 use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::key::fingerprint;
 use pirouette_core::layout::Layout;
@@ -17,7 +19,7 @@ use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::{ChaCha, Uniform};
 use pirouette_core::recon::{recon, verify};
 use pirouette_core::state::journal::replay;
-use pirouette_core::update::{HintUpdate, UpdateList, update_builder, update_hint};
+use pirouette_core::update::{Form, HintUpdate, Kind, UpdateList, update_builder, update_hint};
 use proptest::prelude::*;
 
 const RECORD_BYTES: usize = 20;
@@ -51,6 +53,23 @@ struct World {
     model: BTreeMap<u16, u32>,
 }
 
+/// The list of one step, in both forms.
+struct Lists {
+    delta: UpdateList,
+    record: UpdateList,
+}
+
+impl Lists {
+    /// The form that hints of this kind are given.
+    fn of(&self, proofs: Proofs) -> &UpdateList {
+        if proofs == Proofs::Tags { &self.record } else { &self.delta }
+    }
+}
+
+fn either() -> impl Strategy<Value = Proofs> {
+    prop::sample::select(&[Proofs::Openings, Proofs::Tags][..])
+}
+
 impl World {
     fn new(keys: u16, partitions: u64) -> Self {
         let prints: Vec<u8> = (0..keys).flat_map(print_of).collect();
@@ -72,7 +91,7 @@ impl World {
     }
 
     /// A valid batch that touches each key at most once, from choices that need not be valid.
-    fn step(&mut self, choices: &[(u16, u32)]) -> UpdateList {
+    fn step(&mut self, choices: &[(u16, u32)]) -> Lists {
         let mut batch: Vec<(u16, Option<Vec<u8>>, bool)> = Vec::new();
         for &(key, value) in choices {
             if batch.iter().any(|(other, ..)| *other == key) {
@@ -99,11 +118,11 @@ impl World {
             .collect();
         let epoch = apply(&mut self.database, Some(&self.directory), &operations).unwrap();
         self.directory = epoch.directory.unwrap();
-        epoch.list
+        Lists { delta: epoch.list, record: epoch.records }
     }
 
-    fn hint(&mut self, entropy: u8) -> Hint {
-        let mut builder = builder(&self.database, [entropy; 32]);
+    fn hint(&mut self, proofs: Proofs, entropy: u8) -> Hint {
+        let mut builder = builder_of(&self.database, proofs, [entropy; 32]);
         fold_missing(&mut builder, &mut self.database);
         builder.finish().map_err(|(error, _)| error).unwrap()
     }
@@ -134,7 +153,8 @@ fn received(list: &UpdateList, before: Layout) -> UpdateList {
     UpdateList::decode(list.bytes(), before, *list.after()).unwrap()
 }
 
-fn follow(hint: &mut Hint, pending: Option<&mut Pending>, world: &World, list: &UpdateList, entropy: u8) {
+fn follow(hint: &mut Hint, pending: Option<&mut Pending>, world: &World, lists: &Lists, entropy: u8) {
+    let list = lists.of(hint.proofs());
     // As a journal replays it, in another tab or after a crash.
     let stored = HintUpdate::new(hint, received(list, *hint.layout()), [entropy; 32]).encode();
     let update = HintUpdate::decode(&stored, hint.layout()).unwrap();
@@ -166,24 +186,26 @@ proptest! {
     /// Pitfalls 15, 16 and 17, against a plain map; and a long-lived client's directory is the server's, byte for byte.
     #[test]
     fn servers_and_long_lived_clients_follow_every_update(
-        keys in 1u16..40, partitions in 1u64..6, epochs in prop::collection::vec(choices(), 1..8),
+        keys in 1u16..40, partitions in 1u64..6, proofs in either(), epochs in prop::collection::vec(choices(), 1..8),
     ) {
         let mut world = World::new(keys, partitions);
-        let mut hint = world.hint(1);
+        let mut hint = world.hint(proofs, 1);
         let mut directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
         for (number, choices) in epochs.iter().enumerate() {
             let before = *hint.layout();
-            let list = world.step(choices);
-            directory = directory.updated(&received(&list, before)).unwrap();
+            let lists = world.step(choices);
+            directory = directory.updated(&received(lists.of(proofs), before)).unwrap();
             prop_assert_eq!(directory.encode(), world.directory.encode());
-            follow(&mut hint, None, &world, &list, number as u8);
+            follow(&mut hint, None, &world, &lists, number as u8);
             world.assert_consistent();
+            // One entropy, one key: each tag is what tagging the database as it is now gives.
+            prop_assert!(tags_of(&hint) == tags_of(&world.hint(proofs, 1)));
             let every: Vec<u16> = (0..90).collect();
             for (batch, keys) in every.chunks(3).enumerate() {
                 lookups(&world, &mut hint, keys, (number * 100 + batch) as u64);
             }
         }
-        let mut fresh = world.hint(2);
+        let mut fresh = world.hint(proofs, 2);
         lookups(&world, &mut fresh, &(0..60).collect::<Vec<_>>(), 1);
     }
 
@@ -191,23 +213,23 @@ proptest! {
     /// are the new epoch's at the same indices, and the hint it leaves behind is whole.
     #[test]
     fn a_pending_batch_goes_on_through_updates(
-        keys in 1u16..30, partitions in 1u64..4, asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        keys in 1u16..30, partitions in 1u64..4, proofs in either(), asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
         epochs in prop::collection::vec(choices(), 1..4), answered: bool,
     ) {
         let mut world = World::new(keys, partitions);
-        let mut hint = world.hint(3);
+        let mut hint = world.hint(proofs, 3);
         let indices: Vec<u32> = asked.iter().map(|index| index.index(usize::from(keys)) as u32).collect();
         let mut pending = query(&mut hint, &indices, &mut ChaCha::new(&[4; 32], 0)).unwrap();
         let sent = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
         if answered {
             // One answer has come and was verified when the update arrives: it belongs to the old epoch.
-            let answer = world.database.answer(&sent[0]).unwrap();
+            let answer = world.database.answer(&sent[0], proofs).unwrap();
             prop_assert!(verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer).unwrap());
         }
         let q_before = hint.layout().partitions();
         for (number, choices) in epochs.iter().enumerate() {
-            let list = world.step(choices);
-            follow(&mut hint, Some(&mut pending), &world, &list, number as u8);
+            let lists = world.step(choices);
+            follow(&mut hint, Some(&mut pending), &world, &lists, number as u8);
             pending = Pending::decode(&pending.encode(hint.layout()), &hint).unwrap();
         }
         let q_after = hint.layout().partitions();
@@ -217,6 +239,8 @@ proptest! {
                 prop_assert_eq!(old, &new[..2 * q_before]);
             }
         }
+        // What a rollback fence was told of it holds at every epoch.
+        prop_assert_eq!(pending.fence_hash(), *blake3::hash(&sent[1]).as_bytes());
         let (_, pending) = recon(&mut hint, pending).err().unwrap(); // nothing of the old epoch counts
         let records = finish(&world.database, &mut hint, pending);
         for (recovered, &index) in records.chunks_exact(RECORD_BYTES).zip(&indices) {
@@ -230,10 +254,10 @@ proptest! {
     /// Also while the offline phase is half done.
     #[test]
     fn a_half_made_hint_follows_updates(
-        keys in 1u16..40, partitions in 1u64..6, folded in any::<prop::sample::Index>(), epochs in prop::collection::vec(choices(), 1..4),
+        keys in 1u16..40, partitions in 1u64..6, proofs in either(), folded in any::<prop::sample::Index>(), epochs in prop::collection::vec(choices(), 1..4),
     ) {
         let mut world = World::new(keys, partitions);
-        let mut half = builder(&world.database, [5; 32]);
+        let mut half = builder_of(&world.database, proofs, [5; 32]);
         let records = world.database.records_mut().to_vec();
         let folded = folded.index(partitions as usize + 1);
         for q in 0..folded {
@@ -245,12 +269,16 @@ proptest! {
         }
         let mut before = *world.database.layout();
         for choices in &epochs {
-            let list = world.step(choices);
-            update_builder(&mut half, &received(&list, before), &commitments(&world.database), &content_hashes(&world.database)).unwrap();
+            let lists = world.step(choices);
+            update_builder(&mut half, &received(lists.of(proofs), before), &commitments(&world.database), &content_hashes(&world.database)).unwrap();
             before = *world.database.layout();
+            // As it resumes after an interruption.
+            let hashes = content_hashes(&world.database);
+            half = HintBuilder::decode(&half.encode(&[1; 32]), before, &commitments(&world.database), &hashes, &[1; 32]).unwrap();
         }
         fold_missing(&mut half, &mut world.database);
         let mut hint = half.finish().map_err(|(error, _)| error).unwrap();
+        prop_assert!(tags_of(&hint) == tags_of(&world.hint(proofs, 5)));
         for batch in 0..30 {
             lookups(&world, &mut hint, &[batch * 3, batch * 3 + 1, batch * 3 + 2], u64::from(batch));
         }
@@ -258,35 +286,241 @@ proptest! {
 
     /// Servers stay answerable at the epoch before: clients that have not followed yet lose no lookup.
     #[test]
-    fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, first in choices(), second in choices()) {
+    fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, proofs in either(), first in choices(), second in choices()) {
         let mut world = World::new(keys, partitions);
         world.step(&first);
         let old = database::<Merkle>(*world.database.layout(), world.database.records_mut());
-        world.step(&second);
+        let mut replayed = database::<Merkle>(*world.database.layout(), world.database.records_mut());
         let layout = *old.layout();
+        let lists = world.step(&second);
+        // A server that comes back applies lists instead of batches.
+        apply_list(&mut replayed, &received(lists.of(proofs), layout)).unwrap();
+        prop_assert_eq!(replayed.records_mut(), world.database.records_mut());
+        prop_assert_eq!(commitments(&replayed), commitments(&world.database));
+        prop_assert_eq!(content_hashes(&replayed), content_hashes(&world.database));
         let mut source = ChaCha::new(&[6; 32], 0);
         for _ in 0..40 {
             let vectors: Vec<u8> = (0..layout.partitions())
                 .flat_map(|_| (source.below(layout.partition_records() as u32) as u16).to_le_bytes())
                 .collect();
-            prop_assert_eq!(world.database.answer_previous(&vectors).unwrap(), old.answer(&vectors).unwrap());
+            prop_assert_eq!(world.database.answer_previous(&vectors, proofs).unwrap(), old.answer(&vectors, proofs).unwrap());
+            prop_assert_eq!(replayed.answer_previous(&vectors, proofs), world.database.answer_previous(&vectors, proofs));
         }
     }
 
+    /// A new generation is what building anew from the keys there are makes, and goes on living.
     #[test]
-    fn only_the_list_of_this_step_is_read(choices in choices(), at in any::<prop::sample::Index>(), flip in 1u8..) {
+    fn a_new_generation_is_a_build_of_what_is_there(
+        keys in 1u16..40, partitions in 1u64..6, proofs in either(), epochs in prop::collection::vec(choices(), 0..4), headroom in 0u64..100, after in choices(),
+    ) {
+        let mut world = World::new(keys, partitions);
+        for choices in &epochs {
+            world.step(choices);
+        }
+        let somewhere = vec![0; 2 * world.database.layout().partitions()];
+        let answers = world.database.answer(&somewhere, proofs).unwrap();
+        if world.model.is_empty() {
+            prop_assert!(matches!(next_generation(&world.database, true, headroom), Err(Error::Directory(_))));
+            return Ok(());
+        }
+        let (database, directory) = next_generation(&world.database, true, headroom).unwrap();
+        prop_assert_eq!(world.database.answer(&somewhere, proofs).unwrap(), answers);
+        let directory = directory.unwrap();
+        let prints: Vec<u8> = world.model.keys().copied().flat_map(print_of).collect();
+        prop_assert_eq!(directory.encode(), Directory::build(&prints).unwrap().encode());
+        let count = world.model.len() as u64;
+        let plan = Layout::plan(count + headroom, RECORD_BYTES as u64, None).unwrap();
+        let layout = *database.layout();
+        prop_assert_eq!(layout.records() as u64, count);
+        prop_assert_eq!((layout.partitions(), layout.partition_records()), (plan.partitions(), plan.partition_records()));
+        world.database = database;
+        world.directory = directory;
+        world.assert_consistent();
+        let unused = layout.records() * RECORD_BYTES..;
+        prop_assert!(world.database.records_mut()[unused].iter().all(|&byte| byte == 0));
+        world.step(&after);
+        world.assert_consistent();
+        let mut hint = world.hint(proofs, 1);
+        lookups(&world, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
+    }
+
+    /// Without openings a database is the same but for its commitments, which are zero, through every update, replay
+    /// and generation.
+    #[test]
+    fn a_database_for_tags_alone_answers_the_same(keys in 1u16..40, partitions in 1u64..6, epochs in prop::collection::vec(choices(), 1..4)) {
+        let mut world = World::new(keys, partitions);
+        let directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
+        let mut twin = World { database: bare(&mut world.database), directory, model: world.model.clone() };
+        for (number, choices) in epochs.iter().enumerate() {
+            let mut replayed = bare(&mut world.database);
+            let (lists, same) = (world.step(choices), twin.step(choices));
+            apply_list(&mut replayed, if number % 2 == 0 { &lists.delta } else { &lists.record }).unwrap();
+            prop_assert_eq!((lists.delta, lists.record), (same.delta, same.record));
+            prop_assert_eq!(content_hashes(&twin.database), content_hashes(&world.database));
+            prop_assert!(commitments(&twin.database).iter().all(|&byte| byte == 0));
+            let layout = *world.database.layout();
+            let vectors: Vec<u8> = (0..layout.partitions()).flat_map(|q| ((q * 7 + number) as u16 % layout.partition_records() as u16).to_le_bytes()).collect();
+            prop_assert_eq!(twin.database.answer(&vectors, Proofs::Tags), world.database.answer(&vectors, Proofs::Tags));
+            prop_assert!(matches!(twin.database.answer(&vectors, Proofs::Openings), Err(Error::Phase(_))));
+            let before = vectors[..2 * lists_before(&twin)].to_vec();
+            prop_assert_eq!(twin.database.answer_previous(&before, Proofs::Tags), world.database.answer_previous(&before, Proofs::Tags));
+            prop_assert!(matches!(twin.database.answer_previous(&before, Proofs::Openings), Err(Error::Phase(_))));
+            prop_assert_eq!(replayed.records_mut(), twin.database.records_mut());
+            prop_assert_eq!(content_hashes(&replayed), content_hashes(&twin.database));
+            prop_assert_eq!(replayed.answer_previous(&before, Proofs::Tags), twin.database.answer_previous(&before, Proofs::Tags));
+        }
+        if !world.model.is_empty() {
+            for world in [&mut world, &mut twin] {
+                let (database, directory) = next_generation(&world.database, true, 10).unwrap();
+                (world.database, world.directory) = (database, directory.unwrap());
+            }
+            prop_assert_eq!(twin.database.layout(), world.database.layout());
+            prop_assert_eq!(content_hashes(&twin.database), content_hashes(&world.database));
+            prop_assert!(commitments(&twin.database).iter().all(|&byte| byte == 0));
+            let somewhere = vec![0; 2 * twin.database.layout().partitions()];
+            prop_assert!(matches!(twin.database.answer(&somewhere, Proofs::Openings), Err(Error::Phase(_))));
+            twin.step(&epochs[0]);
+        }
+        let mut hint = twin.hint(Proofs::Tags, 1);
+        lookups(&twin, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
+    }
+
+    #[test]
+    fn only_the_list_of_this_step_is_read(choices in choices(), proofs in either(), at in any::<prop::sample::Index>(), flip in 1u8..) {
         let mut world = World::new(20, 3);
         let before = *world.database.layout();
-        let list = world.step(&choices);
+        let lists = world.step(&choices);
+        let list = lists.of(proofs);
         let mut changed = list.bytes().to_vec();
         let position = at.index(changed.len());
         changed[position] ^= flip;
         if let Ok(read) = UpdateList::decode(&changed, before, *list.after()) {
             prop_assert_eq!(read.bytes(), &changed[..]);
             prop_assert!(position >= 40, "the header is fixed by the two layouts");
+            prop_assert_eq!(read.form(), list.form());
         }
         prop_assert!(UpdateList::decode(&list.bytes()[..position], before, *list.after()).map_or(true, |short| short.bytes().len() == position));
         prop_assert!(UpdateList::decode(list.bytes(), *list.after(), before).is_err() || before == *list.after());
+    }
+
+    /// A hint without tags follows either form to the same state.
+    #[test]
+    fn both_forms_of_a_list_say_the_same(choices in choices()) {
+        let mut world = World::new(20, 3);
+        let [mut one, mut other] = [1, 1].map(|entropy| world.hint(Proofs::Openings, entropy));
+        let before = *world.database.layout();
+        let lists = world.step(&choices);
+        for (hint, list) in [(&mut one, &lists.delta), (&mut other, &lists.record)] {
+            let update = HintUpdate::new(hint, received(list, before), [2; 32]);
+            update_hint(hint, None, &update).unwrap();
+        }
+        prop_assert!(one.encode(&[0; 32]).unwrap() == other.encode(&[0; 32]).unwrap());
+        for (delta, record) in lists.delta.entries().zip(lists.record.entries()) {
+            prop_assert_eq!((delta.index, delta.kind), (record.index, record.kind));
+        }
+    }
+}
+
+/// The same records without openings.
+fn bare(database: &mut Database<Merkle>) -> Database<Merkle> {
+    let mut bare = Database::without_openings(*database.layout()).unwrap();
+    bare.records_mut().copy_from_slice(database.records_mut());
+    (0..database.layout().partitions()).for_each(|q| bare.commit(q).unwrap());
+    bare
+}
+
+/// Partitions of the epoch before, by how long its vectors may be.
+fn lists_before(world: &World) -> usize {
+    (1..=world.database.layout().partitions())
+        .find(|&q| world.database.answer_previous(&vec![0; 2 * q], Proofs::Tags).is_ok())
+        .unwrap()
+}
+
+/// The forms and records of a hint with tags are checked whole before anything changes.
+#[test]
+fn a_hint_with_tags_refuses_differences_and_records_it_did_not_tag() {
+    let mut world = World::new(20, 3);
+    let mut hint = world.hint(Proofs::Tags, 1);
+    let mut half = builder_of(&world.database, Proofs::Tags, [2; 32]);
+    let records = world.database.records_mut().to_vec();
+    receive(&mut half, 0, 0, &records);
+    assert!(half.fold(0).unwrap());
+    let before = *world.database.layout();
+    let lists = world.step(&[(3, 8), (5, 8), (80, 1), (81, 1), (82, 1), (83, 1), (84, 1)]);
+    let (stored, partial) = (hint.encode(&[0; 32]).unwrap(), half.encode(&[0; 32]));
+    let (roots, hashes) = (commitments(&world.database), content_hashes(&world.database));
+
+    let delta = HintUpdate::new(&hint, received(&lists.delta, before), [1; 32]);
+    assert!(matches!(update_hint(&mut hint, None, &delta), Err(Error::Update(_))));
+    assert!(matches!(update_builder(&mut half, &delta.list, &roots, &hashes), Err(Error::Update(_))));
+
+    // Another old record than the one tagged, in each entry; adds beyond the last partition have none.
+    let each = 5 + 2 * RECORD_BYTES;
+    let mut refused = [0; 2];
+    for entry in 0..(lists.record.bytes().len() - 40) / each {
+        let mut other = lists.record.bytes().to_vec();
+        other[40 + entry * each + 5 + RECORD_BYTES - 1] ^= 1;
+        let Ok(list) = UpdateList::decode(&other, before, *lists.record.after()) else {
+            assert_eq!(lists.record.entries().nth(entry).unwrap().kind, Kind::Add, "nothing was there before");
+            continue;
+        };
+        let partition = list.entries().nth(entry).unwrap().index as usize / before.partition_records();
+        let update = HintUpdate::new(&hint, list, [1; 32]);
+        assert!(matches!(update_hint(&mut hint, None, &update), Err(Error::State(_))));
+        refused[0] += 1;
+        if partition == 0 {
+            assert!(matches!(update_builder(&mut half, &update.list, &roots, &hashes), Err(Error::State(_))));
+            refused[1] += 1;
+        }
+    }
+    assert_eq!(refused[0], 2);
+    assert!(hint.encode(&[0; 32]).unwrap() == stored && half.encode(&[0; 32]) == partial, "nothing has changed");
+    follow(&mut hint, None, &world, &lists, 1);
+    update_builder(&mut half, &received(&lists.record, before), &roots, &hashes).unwrap();
+    fold_missing(&mut half, &mut world.database);
+    let half = half.finish().map_err(|(error, _)| error).unwrap();
+    assert!(tags_of(&half) == tags_of(&world.hint(Proofs::Tags, 2)));
+    lookups(&world, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
+}
+
+/// Between an update and the new epoch's commitments an answer cannot be judged, and is not; tags need none.
+#[test]
+fn nothing_is_verified_before_the_commitments_of_its_epoch_are_there() {
+    for (proofs, verdict) in [(Proofs::Openings, None), (Proofs::Tags, Some(true))] {
+        let mut world = World::new(20, 3);
+        let mut hint = world.hint(proofs, 1);
+        let mut pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap();
+        let before = *hint.layout();
+        let lists = world.step(&[(3, 8)]);
+        let update = HintUpdate::new(&hint, received(lists.of(proofs), before), [1; 32]);
+        update_hint(&mut hint, Some(&mut pending), &update).unwrap();
+        let answer = world.database.answer(&pending.vectors(Role::Refresh), proofs).unwrap();
+        let verified = verify::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer);
+        assert_eq!(verified.as_ref().ok().copied(), verdict);
+        assert!(verdict.is_some() || matches!(verified, Err(Error::Phase(_))) && !hint.is_condemned());
+        assert_eq!(hint.rebind(&commitments(&world.database)[1..]).is_ok(), proofs == Proofs::Tags);
+        hint.rebind(&commitments(&world.database)).unwrap();
+        finish(&world.database, &mut hint, pending);
+    }
+}
+
+#[test]
+fn a_list_in_record_form_has_nothing_before_an_add_nor_after_a_delete() {
+    let mut world = World::new(20, 3);
+    let before = *world.database.layout();
+    let lists = world.step(&[(3, 3), (80, 1), (4, 8)]); // 3: deleted
+    let list = lists.record.bytes();
+    let each = 5 + 2 * RECORD_BYTES;
+    assert_eq!(lists.record.form(), Form::Record);
+    assert_eq!(lists.record.entries().count(), 3);
+    for (number, entry) in lists.record.entries().enumerate() {
+        let at = 40 + number * each + 5;
+        let [old, new] = [at, at + RECORD_BYTES].map(|at| {
+            let mut changed = list.to_vec();
+            changed[at] ^= 0x80;
+            UpdateList::decode(&changed, before, *lists.record.after()).is_ok()
+        });
+        assert_eq!((old, new), (entry.kind != Kind::Add, entry.kind != Kind::Delete));
     }
 }
 
@@ -347,6 +581,52 @@ fn a_key_deleted_and_added_again_in_one_batch_is_found() {
     }
 }
 
+fn next_generation(
+    old: &Database<Merkle>,
+    keyed: bool,
+    headroom: u64,
+) -> Result<(Database<Merkle>, Option<Directory>), Error> {
+    let mut next = NextGeneration::new(old, keyed, headroom)?;
+    while next.step(old)? {}
+    next.finish()
+}
+
+#[test]
+fn a_new_generation_of_a_keyless_database_keeps_its_indices() {
+    // More records than one step looks at, and empty ones among them.
+    let layout = Layout::new(70_001, 2, 3, 30_000).unwrap();
+    let records: Vec<u8> = (0..70_001u32).flat_map(|i| (i as u16 % 1000).to_le_bytes()).collect();
+    let old = database::<Merkle>(layout, &records);
+    let (mut new, directory) = next_generation(&old, false, 1_000_000).unwrap();
+    assert!(directory.is_none());
+    let after = *new.layout();
+    assert_eq!((after.records(), after.partitions(), after.partition_records()), (70_001, 17, 62_942));
+    assert_eq!(&new.records_mut()[..records.len()], &records);
+    assert!(new.records_mut()[records.len()..].iter().all(|&byte| byte == 0));
+    let fresh = database::<Merkle>(after, &records);
+    assert_eq!((commitments(&new), content_hashes(&new)), (commitments(&fresh), content_hashes(&fresh)));
+}
+
+#[test]
+fn a_generation_that_cannot_be_is_refused() {
+    let old = database::<Merkle>(Layout::new(4, 20, 2, 2).unwrap(), &[1; 80]);
+    for headroom in [u64::MAX, 1 << 40, (1 << 32) - 1] {
+        assert!(matches!(next_generation(&old, false, headroom), Err(Error::Layout(_))), "{headroom}");
+    }
+    let mut early = NextGeneration::new(&old, false, 0).unwrap();
+    early.step(&old).unwrap();
+    assert!(matches!(early.finish(), Err(Error::Phase(_))));
+    // Equal fingerprints: no honest history leads there, and no error is forgotten.
+    let mut failing = NextGeneration::new(&old, true, 0).unwrap();
+    let error = loop {
+        if let Err(error) = failing.step(&old) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::Directory(_)));
+    assert!(matches!(failing.step(&old), Err(Error::Phase(_))));
+}
+
 #[test]
 fn keyless_databases_are_updated_by_index() {
     let layout = Layout::new(5, 4, 2, 3).unwrap();
@@ -374,10 +654,12 @@ fn keyless_databases_are_updated_by_index() {
     }
 }
 
-/// An update costs 5 + ℓ bytes; the paper's 83 B at ℓ = 32 become 37.
+/// An update costs 5 + ℓ bytes, 5 + 2·ℓ in record form; the paper's 83 B at ℓ = 32 become 37 or 69.
 #[test]
 fn an_update_costs_its_record_and_five_bytes() {
     let mut world = World::new(50, 4);
     let choices: Vec<(u16, u32)> = (0..20).map(|key| (key, 1)).collect();
-    assert_eq!(world.step(&choices).bytes().len(), 40 + 20 * (5 + RECORD_BYTES));
+    let lists = world.step(&choices);
+    assert_eq!(lists.delta.bytes().len(), 40 + 20 * (5 + RECORD_BYTES));
+    assert_eq!(lists.record.bytes().len(), 40 + 20 * (5 + 2 * RECORD_BYTES));
 }

@@ -7,11 +7,12 @@ mod common;
 use std::collections::HashMap;
 
 use common::{database, finish, hint_from};
-use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
+use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Merkle, Proofs, VectorCommitment};
 use pirouette_core::epoch::{Operation, apply};
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Role, query};
 use pirouette_core::random::Uniform;
+use pirouette_core::recon::verify;
 use pirouette_core::update::{UpdateList, hazmat_update_hint_from};
 
 /// Replays one sequence of draws and steps through all of them like an odometer.
@@ -69,7 +70,13 @@ impl VectorCommitment for Unproved {
     fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
         true
     }
-    fn update(_: &Layout, _: &mut [u8], _: usize, _: &[u8], _: &mut impl FnMut(usize, &[u8; CELL_BYTES])) {}
+    fn update<'a>(
+        _: &Layout,
+        _: &mut [u8],
+        _: impl Iterator<Item = (usize, &'a [u8])>,
+        _: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
+    ) {
+    }
 }
 
 /// What each server saw in one run: retrieve vectors, refresh vectors.
@@ -106,7 +113,7 @@ fn sequences(records: usize, queries: usize) -> impl Iterator<Item = Vec<u32>> {
 fn real_client(layout: Layout, sequence: &[u32], batches: &[usize], source: &mut Enumerate) -> Views {
     let content: Vec<u8> = (0..layout.slots() as u8).collect();
     let mut database = database::<Unproved>(layout, &content);
-    let mut hint = hint_from(&mut database, source);
+    let mut hint = hint_from(&mut database, Proofs::Openings, source);
     let mut views: Views = Default::default();
     let mut rest = sequence;
     for &size in batches {
@@ -159,7 +166,7 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
             for next in 0..3 {
                 let uniform = jointly_uniform(after, batch + 1, |source| {
                     let mut database = database::<Unproved>(before, &[0, 1]);
-                    let mut hint = hint_from(&mut database, source);
+                    let mut hint = hint_from(&mut database, Proofs::Openings, source);
                     let mut pending = query(&mut hint, &first, source).unwrap();
                     let sent = pending.vectors(Role::Retrieve);
                     let list = apply(&mut database, None, &[Operation::Add(&[2])]).unwrap().list;
@@ -179,6 +186,49 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
                 });
                 assert!(uniform, "{first:?} pending, then {next}");
             }
+        }
+    }
+}
+
+/// A lying server sees the vector it answers and, from what the client does next, whether its lie was noticed. Both
+/// together have the same distribution whatever was asked, for each record it may lie about: every entry is checked
+/// against what the client knew before it asked.
+#[test]
+fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
+    for (proofs, layout) in [Proofs::Openings, Proofs::Tags]
+        .into_iter()
+        .flat_map(|proofs| [tiny(2, 2), tiny(1, 3), tiny(3, 2), tiny(2, 3)].map(|layout| (proofs, layout)))
+    {
+        let m = layout.partition_records();
+        let entry_bytes = proofs.entry_bytes::<Merkle>(&layout);
+        let mut database = database::<Merkle>(layout, &(0..layout.slots() as u8).collect::<Vec<_>>());
+        for (role, forged) in [Role::Retrieve, Role::Refresh]
+            .into_iter()
+            .flat_map(|role| (0..layout.slots()).map(move |slot| (role, slot)))
+        {
+            let mut views = (0..layout.records() as u32).map(|index| {
+                let mut source = Enumerate::default();
+                let mut counts = HashMap::new();
+                loop {
+                    let mut hint = hint_from(&mut database, proofs, &mut source);
+                    let mut pending = query(&mut hint, &[index], &mut source).unwrap();
+                    let vectors = pending.vectors(role);
+                    let mut answer = database.answer(&vectors, proofs).unwrap();
+                    let lied = vectors.as_chunks().0[forged / m] == (forged as u16 % m as u16).to_le_bytes();
+                    if lied {
+                        answer[forged / m * entry_bytes] ^= 1;
+                    }
+                    let noticed = !verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap();
+                    assert_eq!(noticed, lied);
+                    *counts.entry((vectors, noticed)).or_insert(0u64) += 1;
+                    if !source.step() {
+                        break counts;
+                    }
+                }
+            });
+            let first = views.next().unwrap();
+            assert!(first.keys().any(|(_, noticed)| *noticed), "some lies are told");
+            assert!(views.all(|view| view == first), "{layout:?}, {role:?}, record {forged}");
         }
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{builder, database, finish, receive};
 use pirouette_core::Error;
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::hint::Hint;
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role, query};
@@ -89,7 +89,7 @@ proptest! {
         prop_assert!(Pending::decode(&bytes, &hint).is_err());
         let lawful = !bytes.is_empty() && bytes.len() % 6 == 0
             && bytes.as_chunks().0.iter().all(|offset| u16::from_le_bytes(*offset) < 4);
-        prop_assert_eq!(database.answer(&bytes).is_ok(), lawful);
+        prop_assert_eq!(database.answer(&bytes, Proofs::Openings).is_ok(), lawful);
     }
 }
 
@@ -103,7 +103,7 @@ fn a_flipped_byte_anywhere_condemns_whatever_was_asked() {
             for index in [0, 3, 4, 9] {
                 let (database, mut hint, _) = small();
                 let mut pending = pending_of(&mut hint, &[index], 1);
-                let mut answer = database.answer(&pending.vectors(role)).unwrap();
+                let mut answer = database.answer(&pending.vectors(role), Proofs::Openings).unwrap();
                 answer[position] ^= 0x40;
                 assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Ok(false), "{position} {index}");
                 assert!(hint.is_condemned());
@@ -120,8 +120,12 @@ fn an_all_flipped_or_zero_answer_condemns() {
     for forge in [|byte: u8| !byte, |_| 0] {
         let (database, mut hint, _) = small();
         let mut pending = pending_of(&mut hint, &[7], 1);
-        let answer: Vec<u8> =
-            database.answer(&pending.vectors(Role::Refresh)).unwrap().into_iter().map(forge).collect();
+        let answer: Vec<u8> = database
+            .answer(&pending.vectors(Role::Refresh), Proofs::Openings)
+            .unwrap()
+            .into_iter()
+            .map(forge)
+            .collect();
         assert_eq!(verify::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer), Ok(false));
     }
 }
@@ -131,7 +135,7 @@ fn an_all_flipped_or_zero_answer_condemns() {
 fn answers_of_the_wrong_length_change_nothing() {
     let (database, mut hint, content) = small();
     let mut pending = pending_of(&mut hint, &[8], 1);
-    let answer = database.answer(&pending.vectors(Role::Retrieve)).unwrap();
+    let answer = database.answer(&pending.vectors(Role::Retrieve), Proofs::Openings).unwrap();
     for wrong in [&[][..], &answer[1..], &answer[..answer.len() - 1], &[answer.clone(), vec![0]].concat()] {
         assert!(matches!(verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, wrong), Err(Error::Length { .. })));
     }
@@ -146,12 +150,18 @@ fn answers_of_the_wrong_length_change_nothing() {
 fn servers_refuse_offsets_beyond_the_partition_and_lists_of_the_wrong_length() {
     let (database, _, _) = small();
     let vectors = |offsets: &[u16]| offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect::<Vec<u8>>();
-    assert!(database.answer(&vectors(&[0, 3, 3])).is_ok());
+    assert!(database.answer(&vectors(&[0, 3, 3]), Proofs::Openings).is_ok());
     for wrong in [&[0, 4, 0][..], &[0, 0, u16::MAX], &[], &[0, 0], &[0, 0, 0, 0]] {
-        assert!(database.answer(&vectors(wrong)).is_err(), "{wrong:?}");
+        assert!(database.answer(&vectors(wrong), Proofs::Openings).is_err(), "{wrong:?}");
     }
-    assert!(database.answer(&[0; 5]).is_err() && database.answer(&vectors(&[0; 3 * 65])).is_err());
-    assert!(matches!(Database::<Merkle>::new(*database.layout()).unwrap().answer(&[0; 6]), Err(Error::Phase(_))));
+    assert!(
+        database.answer(&[0; 5], Proofs::Openings).is_err()
+            && database.answer(&vectors(&[0; 3 * 65]), Proofs::Openings).is_err()
+    );
+    assert!(matches!(
+        Database::<Merkle>::new(*database.layout()).unwrap().answer(&[0; 6], Proofs::Openings),
+        Err(Error::Phase(_))
+    ));
 }
 
 #[test]

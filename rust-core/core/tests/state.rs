@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{builder, database, finish, receive};
+use common::{builder_of, database, finish, receive};
 use pirouette_core::Error;
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role, query};
@@ -20,6 +20,7 @@ const BINDING: [u8; 32] = [0xb1; 32];
 
 /// A database with everything a client learns of it.
 struct World {
+    proofs: Proofs,
     database: Database<Merkle>,
     content: Vec<u8>,
     commitments: Vec<u8>,
@@ -27,12 +28,13 @@ struct World {
 }
 
 impl World {
-    fn new(layout: Layout, seed: u8) -> Self {
+    fn new(layout: Layout, proofs: Proofs, seed: u8) -> Self {
         let mut content = vec![0; layout.database_bytes()];
         ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.record_bytes()]);
         let database = database::<Merkle>(layout, &content);
         let partitions = 0..layout.partitions();
         World {
+            proofs,
             commitments: partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect(),
             content_hashes: partitions.flat_map(|q| database.content_hash(q).unwrap()).collect(),
             database,
@@ -44,8 +46,12 @@ impl World {
         *self.database.layout()
     }
 
+    fn builder(&self, entropy: u8) -> HintBuilder {
+        builder_of(&self.database, self.proofs, [entropy; 32])
+    }
+
     fn hint(&self, entropy: u8) -> Hint {
-        let mut builder = builder(&self.database, [entropy; 32]);
+        let mut builder = self.builder(entropy);
         self.fold_missing(&mut builder);
         builder.finish().map_err(|(error, _)| error).unwrap()
     }
@@ -64,7 +70,7 @@ impl World {
         let layout = self.layout();
         let mut pending = query(hint, indices, &mut ChaCha::new(&[entropy; 32], 0)).unwrap();
         for role in [Role::Retrieve, Role::Refresh] {
-            let answer = self.database.answer(&pending.vectors(role)).unwrap();
+            let answer = self.database.answer(&pending.vectors(role), self.proofs).unwrap();
             assert!(verify::<Merkle>(hint, &mut pending, role, &answer).unwrap());
         }
         let recovered = recon(hint, pending).map_err(|(error, _)| error).unwrap();
@@ -83,19 +89,35 @@ impl World {
     }
 }
 
-fn small() -> World {
-    World::new(Layout::new(10, 4, 3, 4).unwrap(), 1)
+fn small(proofs: Proofs) -> World {
+    World::new(Layout::new(10, 4, 3, 4).unwrap(), proofs, 1)
+}
+
+const BOTH: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
+
+fn either() -> impl Strategy<Value = Proofs> {
+    prop::sample::select(&BOTH[..])
+}
+
+/// A stored form with these bytes at `at` instead, and a checksum to match.
+fn resealed(form: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut changed = form[..form.len() - 16].to_vec();
+    changed[at..at + bytes.len()].copy_from_slice(bytes);
+    let checksum = blake3::hash(&changed);
+    changed.extend_from_slice(&checksum.as_bytes()[..16]);
+    changed
 }
 
 proptest! {
     #[test]
     fn a_checkpoint_and_its_journal_are_the_live_hint(
         (n, l, q) in (1u64..60, 1u64..20, 1u64..10),
+        proofs in either(),
         seed: u8,
         batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..4), 1..10),
         checkpoint_at in any::<prop::sample::Index>(),
     ) {
-        let world = World::new(Layout::plan(n, l, Some(q)).unwrap(), seed);
+        let world = World::new(Layout::plan(n, l, Some(q)).unwrap(), proofs, seed);
         let mut live = world.hint(seed);
         let checkpoint_at = checkpoint_at.index(batches.len());
         let mut checkpoint = Vec::new();
@@ -119,9 +141,9 @@ proptest! {
 
     /// S6: whatever was folded before the interruption, the hint is the one an uninterrupted run would have made.
     #[test]
-    fn an_interrupted_offline_phase_ends_in_the_same_hint(q in 1u64..8, cut in any::<prop::sample::Index>(), seed: u8) {
-        let world = World::new(Layout::plan(40, 5, Some(q)).unwrap(), seed);
-        let mut first = builder(&world.database, [seed; 32]);
+    fn an_interrupted_offline_phase_ends_in_the_same_hint(q in 1u64..8, proofs in either(), cut in any::<prop::sample::Index>(), seed: u8) {
+        let world = World::new(Layout::plan(40, 5, Some(q)).unwrap(), proofs, seed);
+        let mut first = world.builder(seed);
         for q in (0..cut.index(q as usize + 1)).rev() {
             receive(&mut first, 1, q, &world.content);
             assert!(first.fold(1).unwrap());
@@ -137,7 +159,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_are_no_state(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let world = small();
+        let world = small(Proofs::Tags);
         prop_assert!(world.reopen(&bytes).is_err() && world.resume(&bytes).is_err());
         prop_assert!(Effect::decode(&bytes, &world.layout()).is_err());
     }
@@ -146,11 +168,16 @@ proptest! {
 /// S3: every truncation and every flipped bit is noticed, in each form; and no form passes for another.
 #[test]
 fn torn_and_foreign_state_is_refused() {
-    let world = small();
+    for proofs in BOTH {
+        refuses_torn_and_foreign_state(&small(proofs));
+    }
+}
+
+fn refuses_torn_and_foreign_state(world: &World) {
     let mut hint = world.hint(2);
     let pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout());
     let checkpoint = hint.encode(&BINDING).unwrap();
-    let partial = builder(&world.database, [2; 32]).encode(&BINDING);
+    let partial = world.builder(2).encode(&BINDING);
     let effect = world.look_up(&mut world.hint(2), &[3], 1);
     let forms = [checkpoint, partial, pending, effect];
     let readers: [Reader; 4] = [
@@ -174,22 +201,84 @@ fn torn_and_foreign_state_is_refused() {
     }
 }
 
+/// What proves a hint's answers is the hint's own: it comes back as what it was, under whatever commitments.
+#[test]
+fn the_kind_of_proof_comes_from_the_stored_form() {
+    for proofs in BOTH {
+        let world = small(proofs);
+        let (layout, hashes) = (world.layout(), &world.content_hashes);
+        let checkpoint = world.hint(2).encode(&BINDING).unwrap();
+        let partial = world.builder(2).encode(&BINDING);
+        assert_eq!(world.reopen(&checkpoint).unwrap().proofs(), proofs);
+        assert_eq!(world.resume(&partial).unwrap().proofs(), proofs);
+        let without = Hint::decode(&checkpoint, layout, &[], &BINDING);
+        assert_eq!(without.is_ok(), proofs == Proofs::Tags, "tags look at no commitments");
+        assert_eq!(HintBuilder::decode(&partial, layout, &[], hashes, &BINDING).is_ok(), proofs == Proofs::Tags);
+    }
+    let world = small(Proofs::Tags);
+    let partial = world.builder(2).encode(&BINDING);
+    let key = partial.len() - 16 - 16;
+    assert!(world.resume(&resealed(&partial, key, &[0; 16])).is_err(), "another key");
+}
+
+/// Answers that are right, and a hint that is not: found before anything is applied, and nobody is condemned for it.
+#[test]
+fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
+    let world = small(Proofs::Tags);
+    let layout = world.layout();
+    let permutations_at = 4 + 4 + 24 + 16 + 32;
+    let parities_at = permutations_at + 2 * layout.slots();
+    let whole = world.hint(2).encode(&BINDING).unwrap();
+    let swapped =
+        [&whole[permutations_at + 2..permutations_at + 4], &whole[permutations_at..permutations_at + 2]].concat();
+    let key_at = whole.len() - 16 - 8 * layout.slots() - 16;
+    for corrupt in [resealed(&whole, parities_at, &[!whole[parities_at]]), resealed(&whole, permutations_at, &swapped)]
+    {
+        let mut outcomes = [0; 2];
+        for index in 0..10 {
+            let mut hint = world.reopen(&corrupt).unwrap();
+            let mut pending =
+                query(&mut hint, &[(index + 1) % 10, index, index], &mut ChaCha::new(&[1; 32], 0)).unwrap();
+            let sent = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
+            for (role, vectors) in [Role::Retrieve, Role::Refresh].into_iter().zip(&sent) {
+                let answer = world.database.answer(vectors, Proofs::Tags).unwrap();
+                assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap());
+            }
+            match recon(&mut hint, pending) {
+                Ok(recovered) => {
+                    outcomes[0] += 1;
+                    let genuine = |index: u32| &world.content[index as usize * 4..][..4];
+                    assert_eq!(recovered.records, [genuine((index + 1) % 10), genuine(index), genuine(index)].concat());
+                }
+                Err((error, pending)) => {
+                    outcomes[1] += 1;
+                    assert!(matches!(error, Error::State(_)) && !hint.is_condemned());
+                    assert_eq!([Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role)), sent);
+                    assert!(hint.encode(&BINDING).unwrap() == corrupt, "nothing is applied");
+                }
+            }
+        }
+        assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+    }
+    // A corrupt tag or key makes honest servers look like liars: no worse than the checksum failing.
+    let mut hint = world.reopen(&resealed(&whole, key_at, &[!whole[key_at]])).unwrap();
+    let mut pending = query(&mut hint, &[0], &mut ChaCha::new(&[1; 32], 0)).unwrap();
+    let answer = world.database.answer(&pending.vectors(Role::Retrieve), Proofs::Tags).unwrap();
+    assert!(!verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer).unwrap());
+}
+
 /// A valid checksum is not enough: the form's version, the layout, the manifest and the hint must be the right ones.
 #[test]
 fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
-    let world = small();
+    let world = small(Proofs::Openings);
     let mut hint = world.hint(2);
     let checkpoint = hint.encode(&BINDING).unwrap();
-    let partial = builder(&world.database, [2; 32]).encode(&BINDING);
+    let partial = world.builder(2).encode(&BINDING);
 
-    let mut newer = checkpoint.clone();
-    newer[4] = 2;
-    let end = newer.len() - 16;
-    let checksum = blake3::hash(&newer[..end]);
-    newer[end..].copy_from_slice(&checksum.as_bytes()[..16]);
+    let newer = resealed(&checkpoint, 4, &[2]);
     assert_eq!(world.reopen(&newer).err(), Some(Error::State("of another version")));
 
-    let other = World::new(Layout::new(9, 4, 3, 4).unwrap(), 1);
+    let other = World::new(Layout::new(9, 4, 3, 4).unwrap(), Proofs::Openings, 1);
     assert_eq!(other.reopen(&checkpoint).err(), Some(Error::State("of another layout")));
     let elsewhere = |form: &[u8]| Hint::decode(form, world.layout(), &world.commitments, &[0; 32]).err();
     assert_eq!(elsewhere(&checkpoint), Some(Error::State("of another manifest")));
@@ -209,7 +298,7 @@ fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
 
 #[test]
 fn a_condemned_hint_is_not_kept() {
-    let mut hint = small().hint(2);
+    let mut hint = small(Proofs::Openings).hint(2);
     hint.condemn();
     assert_eq!(hint.encode(&BINDING).err(), Some(Error::Condemned));
 }
@@ -217,27 +306,33 @@ fn a_condemned_hint_is_not_kept() {
 /// Lengths tell a store, or who watches it, nothing: they depend on the layout and the count of queries alone.
 #[test]
 fn stored_lengths_do_not_depend_on_what_was_asked() {
-    let world = small();
-    let length = |index| world.look_up(&mut world.hint(2), &[index], 1).len();
-    assert!((1..10).all(|index| length(index) == length(0)));
+    for world in BOTH.map(small) {
+        let length = |index| world.look_up(&mut world.hint(2), &[index], 1).len();
+        assert!((1..10).all(|index| length(index) == length(0)));
+    }
 }
 
 /// State written by every released version of the forms, read by this one.
 #[test]
 fn fixtures_of_every_version_are_read() {
-    let world = small();
+    for (proofs, suffix) in [(Proofs::Openings, ""), (Proofs::Tags, "-tags")] {
+        reads_fixtures(&small(proofs), suffix);
+    }
+}
+
+fn reads_fixtures(world: &World, suffix: &str) {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-v1/");
     let mut hint = world.hint(2);
     let written = [
-        ("checkpoint", hint.encode(&BINDING).unwrap()),
-        ("partial", {
-            let mut partial = builder(&world.database, [2; 32]);
+        (format!("checkpoint{suffix}"), hint.encode(&BINDING).unwrap()),
+        (format!("partial{suffix}"), {
+            let mut partial = world.builder(2);
             receive(&mut partial, 0, 1, &world.content);
             assert!(partial.fold(0).unwrap());
             partial.encode(&BINDING)
         }),
-        ("pending", query(&mut hint, &[3, 9], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout())),
-        ("effect", world.look_up(&mut hint, &[3, 9], 1)),
+        ("pending".into(), query(&mut hint, &[3, 9], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout())),
+        ("effect".into(), world.look_up(&mut hint, &[3, 9], 1)),
     ];
     if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
         std::fs::create_dir_all(directory).unwrap();
@@ -250,11 +345,11 @@ fn fixtures_of_every_version_are_read() {
         assert_eq!(&stored(name), bytes, "{name}");
     }
 
-    let mut reopened = world.reopen(&stored("checkpoint")).unwrap();
+    let mut reopened = world.reopen(&stored(&format!("checkpoint{suffix}"))).unwrap();
     let pending = Pending::decode(&stored("pending"), &reopened).unwrap();
     finish(&world.database, &mut reopened, pending);
-    let mut replayed = world.reopen(&stored("checkpoint")).unwrap();
+    let mut replayed = world.reopen(&stored(&format!("checkpoint{suffix}"))).unwrap();
     replay(&mut replayed, &Effect::decode(&stored("effect"), &world.layout()).unwrap()).unwrap();
     assert!(replayed.encode(&BINDING).unwrap() == reopened.encode(&BINDING).unwrap());
-    assert_eq!(world.resume(&stored("partial")).unwrap().folded(), 1);
+    assert_eq!(world.resume(&stored(&format!("partial{suffix}"))).unwrap().folded(), 1);
 }

@@ -5,9 +5,13 @@
 //! After a deliberate change of format, write the file anew:
 //! `PIROUETTE_WRITE_VECTORS=1 cargo test -p pirouette-core --test vectors`.
 
+mod common;
+
+use common::tags_of;
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
+use pirouette_core::generation::NextGeneration;
 use pirouette_core::hint::HintBuilder;
 use pirouette_core::key::{database_id, fingerprint};
 use pirouette_core::layout::Layout;
@@ -81,8 +85,49 @@ fn directories() -> Value {
         .into()
 }
 
-/// A whole life: digests, a hint, three batches, their vectors, answers (hashed) and records.
-fn lookups() -> Value {
+/// Keyed databases with empty slots, and a keyless one, led to their next generation. Record i is the fingerprint of
+/// "key i", or of every third i nothing, and four bytes of the label's stream.
+fn generations() -> Value {
+    [(true, 40, 3, 0), (true, 700, 5, 100), (true, 1, 1, 2000), (false, 60, 4, 7)]
+        .map(|(keyed, count, q, headroom)| {
+            let record_bytes = if keyed { 20 } else { 4 };
+            let layout = Layout::new(count, record_bytes, q, count.div_ceil(q)).unwrap();
+            let values = stream(&format!("values {count}"), 4 * layout.records());
+            let records: Vec<u8> = values
+                .chunks_exact(4)
+                .enumerate()
+                .flat_map(|(i, value)| match keyed {
+                    true if i % 3 == 2 => vec![0; 20],
+                    true => [fingerprint(format!("key {i}").as_bytes()).as_slice(), value].concat(),
+                    false => value.to_vec(),
+                })
+                .collect();
+            let mut old = Database::<Merkle>::new(layout).unwrap();
+            old.records_mut()[..records.len()].copy_from_slice(&records);
+            (0..layout.partitions()).for_each(|q| old.commit(q).unwrap());
+            let mut next = NextGeneration::new(&old, keyed, headroom).unwrap();
+            while next.step(&old).unwrap() {}
+            let (database, directory) = next.finish().unwrap();
+            let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {
+                (0..database.layout().partitions()).flat_map(of).collect()
+            };
+            json!({
+                "keyed": keyed,
+                "layout": layout_json(&layout),
+                "valuesLabel": format!("values {count}"),
+                "headroom": headroom,
+                "next": layout_json(database.layout()),
+                "directory": hex(directory.map(|directory| directory.encode()).unwrap_or_default()),
+                "commitments": hex(digests(&|q| database.commitment(q).unwrap())),
+                "contentHashes": hex(digests(&|q| database.content_hash(q).unwrap())),
+            })
+        })
+        .into()
+}
+
+/// A whole life: digests, a hint, three batches, their vectors, answers (hashed) and records; with tags, the tags' key
+/// and the tags as well (hashed).
+fn lookups(proofs: Proofs) -> Value {
     [(1, 1, 1, 1), (5, 32, 2, 3), (10, 1, 2, 5), (64, 32, 4, 16), (60, 100, 4, 17), (33, 8, 1, 33)]
         .map(|(n, l, q, m)| {
             let layout = Layout::new(n, l, q, m).unwrap();
@@ -95,8 +140,11 @@ fn lookups() -> Value {
             let hashes: Vec<u8> = (0..layout.partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect();
 
             let seed = stream(&format!("hint {n} {l}"), 32);
-            let mut builder =
-                HintBuilder::new(layout, &commitments, &hashes, seed.as_slice().try_into().unwrap()).unwrap();
+            let entropy = seed.as_slice().try_into().unwrap();
+            let mut builder = match proofs {
+                Proofs::Openings => HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap(),
+                Proofs::Tags => HintBuilder::with_tags(layout, &hashes, entropy).unwrap(),
+            };
             for (q, partition) in content.chunks_exact(layout.partition_bytes()).enumerate() {
                 builder.begin(0, q).unwrap();
                 builder.lane_bytes(0).unwrap().copy_from_slice(partition);
@@ -104,6 +152,7 @@ fn lookups() -> Value {
                 assert!(builder.fold(0).unwrap());
             }
             let mut hint = builder.finish().map_err(|(error, _)| error).unwrap();
+            let tags = tags_of(&hint);
 
             let last = n as u32 - 1;
             let batches = [vec![0], vec![last, last, 0], vec![last / 2, 0]].map(|indices| {
@@ -113,7 +162,7 @@ fn lookups() -> Value {
                 let mut out = json!({ "indices": indices, "entropy": hex(entropy) });
                 for (role, name) in [(Role::Retrieve, "retrieve"), (Role::Refresh, "refresh")] {
                     let vectors = pending.vectors(role);
-                    let answer = database.answer(&vectors).unwrap();
+                    let answer = database.answer(&vectors, proofs).unwrap();
                     out[name] = json!({ "vectors": hex(vectors), "answerHash": hex(blake3::hash(&answer).as_bytes()) });
                     assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap());
                 }
@@ -125,14 +174,19 @@ fn lookups() -> Value {
                 out["records"] = hex(records).into();
                 out
             });
-            json!({
+            let mut life = json!({
                 "layout": layout_json(&layout),
                 "recordsLabel": format!("records {n} {l}"),
                 "commitments": hex(commitments),
                 "contentHashes": hex(hashes),
                 "hintEntropy": hex(seed),
                 "batches": batches,
-            })
+            });
+            if let Some((key, tags)) = tags.split_first_chunk::<16>() {
+                life["tagKey"] = hex(key).into();
+                life["tagsHash"] = hex(blake3::hash(tags).as_bytes()).into();
+            }
+            life
         })
         .into()
 }
@@ -145,7 +199,9 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "plans": plans(),
         "permutations": permutations(),
         "directories": directories(),
-        "lookups": lookups(),
+        "generations": generations(),
+        "lookups": lookups(Proofs::Openings),
+        "tagLookups": lookups(Proofs::Tags),
     });
     if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
         std::fs::write(PATH, serde_json::to_string_pretty(&computed).unwrap() + "\n").unwrap();

@@ -7,11 +7,12 @@
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
+mod cost;
 #[cfg(feature = "server")]
 mod server;
 
 use js_sys::{Error as JsError, Reflect};
-use pirouette_core::commitment::{Merkle, VectorCommitment};
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
 use pirouette_core::error::Error;
 use pirouette_core::hint::{Hint, HintBuilder};
@@ -42,6 +43,29 @@ fn exactly<const COUNT: usize>(what: &'static str, bytes: &[u8]) -> Result<[u8; 
 #[allow(clippy::cast_sign_loss)]
 fn whole(number: f64) -> u64 {
     if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) { number as u64 } else { 0 }
+}
+
+/// The kind of proof JavaScript names; Merkle if it names none.
+#[allow(clippy::needless_pass_by_value)] // as wasm-bindgen hands it over
+fn proofs_named(name: Option<String>) -> Result<Proofs, Error> {
+    match name.as_deref() {
+        None | Some("merkle") => Ok(Proofs::Openings),
+        Some("tags") => Ok(Proofs::Tags),
+        Some(_) => Err(Error::Index { what: "kind of proof", bound: 2 }),
+    }
+}
+
+/// The name of a kind of proof.
+fn name_of(proofs: Proofs) -> String {
+    match proofs {
+        Proofs::Openings => "merkle".into(),
+        Proofs::Tags => "tags".into(),
+    }
+}
+
+/// Most queries one request may carry.
+fn max_batch(layout: &Layout, proofs: Proofs) -> usize {
+    layout.max_batch(proofs.entry_bytes::<Merkle>(layout))
 }
 
 /// BLAKE3, 32 bytes.
@@ -111,22 +135,22 @@ impl LayoutHandle {
         self.0.partition_bytes()
     }
 
-    /// Bytes of an opening proof.
-    #[wasm_bindgen(getter, js_name = proofBytes)]
-    pub fn proof_bytes(&self) -> usize {
-        Merkle::proof_bytes(&self.0)
-    }
-
-    /// ℓ and the proof.
-    #[wasm_bindgen(getter, js_name = entryBytes)]
-    pub fn entry_bytes(&self) -> usize {
-        self.record_bytes() + self.proof_bytes()
+    /// Bytes of an entry: ℓ, and the opening proof if the kind named has one.
+    ///
+    /// # Errors
+    /// `index` for a kind there is not.
+    #[wasm_bindgen(js_name = entryBytes)]
+    pub fn entry_bytes(&self, proofs: Option<String>) -> Outcome<usize> {
+        proofs_named(proofs).map(|proofs| proofs.entry_bytes::<Merkle>(&self.0)).map_err(thrown)
     }
 
     /// Most queries one request may carry.
-    #[wasm_bindgen(getter, js_name = maxBatch)]
-    pub fn max_batch(&self) -> usize {
-        self.0.max_batch(self.entry_bytes())
+    ///
+    /// # Errors
+    /// As `entryBytes`.
+    #[wasm_bindgen(js_name = maxBatch)]
+    pub fn max_batch(&self, proofs: Option<String>) -> Outcome<usize> {
+        proofs_named(proofs).map(|proofs| max_batch(&self.0, proofs)).map_err(thrown)
     }
 }
 
@@ -149,7 +173,7 @@ impl DirectoryHandle {
         self.0.encode()
     }
 
-    /// The directory of the next epoch.
+    /// The directory of the next epoch, from the list in either form.
     ///
     /// # Errors
     /// `update`.
@@ -200,21 +224,32 @@ pub struct HintBuilderHandle(HintBuilder);
 
 #[wasm_bindgen]
 impl HintBuilderHandle {
-    /// Begins a hint under 32 bytes of fresh entropy.
+    /// Begins a hint under 32 bytes of fresh entropy. One that keeps tags looks at no commitments.
     ///
     /// # Errors
-    /// `length`, `layout`.
+    /// `length`, `layout`, `index` for a kind of proof there is not.
     #[wasm_bindgen(constructor)]
     pub fn new(
         layout: &LayoutHandle,
         commitments: &[u8],
         content_hashes: &[u8],
         entropy: &[u8],
+        proofs: Option<String>,
     ) -> Outcome<HintBuilderHandle> {
+        let proofs = proofs_named(proofs).map_err(thrown)?;
         exactly("entropy", entropy)
-            .and_then(|entropy| HintBuilder::new(layout.0, commitments, content_hashes, entropy))
+            .and_then(|entropy| match proofs {
+                Proofs::Openings => HintBuilder::new(layout.0, commitments, content_hashes, entropy),
+                Proofs::Tags => HintBuilder::with_tags(layout.0, content_hashes, entropy),
+            })
             .map(HintBuilderHandle)
             .map_err(thrown)
+    }
+
+    /// What will prove the answers that the hint takes.
+    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
+    pub fn proofs(&self) -> String {
+        name_of(self.0.proofs())
     }
 
     /// Address of the lane's M·ℓ bytes.
@@ -250,10 +285,11 @@ impl HintBuilderHandle {
         self.0.fold(lane).map_err(thrown)
     }
 
-    /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up.
+    /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up. A hint that
+    /// keeps tags takes the list in record form and looks at no commitments.
     ///
     /// # Errors
-    /// `update`, `layout`, `length`; nothing has changed then.
+    /// `update`, `state`, `layout`, `length`; nothing has changed then.
     pub fn update(
         &mut self,
         list: &[u8],
@@ -364,9 +400,9 @@ impl ClientHandle {
     pub fn query(&mut self, indices: &[u32], entropy: &[u8]) -> Outcome<()> {
         self.none_pending()?;
         let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
-        let layout = LayoutHandle(*self.hint.layout());
-        if indices.len() > layout.max_batch() {
-            return Err(thrown(Error::Index { what: "queries in a batch", bound: layout.max_batch() as u64 + 1 }));
+        let most = max_batch(self.hint.layout(), self.hint.proofs());
+        if indices.len() > most {
+            return Err(thrown(Error::Index { what: "queries in a batch", bound: most as u64 + 1 }));
         }
         self.pending = Some(query(&mut self.hint, indices, &mut ChaCha::new(&entropy, 0)).map_err(thrown)?);
         Ok(())
@@ -420,6 +456,15 @@ impl ClientHandle {
         Ok(self.some_pending()?.vectors(Role::Refresh))
     }
 
+    /// What the rollback fence knows the pending batch by (32 bytes), the same at every epoch.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = fenceHash)]
+    pub fn fence_hash(&self) -> Outcome<Vec<u8>> {
+        Ok(self.some_pending()?.fence_hash().to_vec())
+    }
+
     /// Verifies one answer whole. `false`: forged, and condemned.
     ///
     /// # Errors
@@ -439,7 +484,7 @@ impl ClientHandle {
     /// Recovers the records and applies the batch.
     ///
     /// # Errors
-    /// `phase`, `condemned`.
+    /// `phase`, `condemned`; `state` if a record is not the one tagged. The batch is pending as before then.
     pub fn recon(&mut self) -> Outcome<Vec<u8>> {
         let pending = self.pending.take().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
         let recovered = recon(&mut self.hint, pending).map_err(|(error, pending)| {
@@ -470,7 +515,8 @@ impl ClientHandle {
     }
 
     /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
-    /// entry that does the same elsewhere.
+    /// entry that does the same elsewhere. A hint that keeps tags takes the list in record form and looks at no
+    /// commitments.
     ///
     /// # Errors
     /// `update`, `state`, `layout`, `length`, `condemned`; nothing has changed then.
@@ -483,7 +529,7 @@ impl ClientHandle {
     ) -> Outcome<Vec<u8>> {
         let list = UpdateList::decode(list, *self.hint.layout(), after.0).map_err(thrown)?;
         let update = HintUpdate::new(&self.hint, list, exactly("entropy", entropy).map_err(thrown)?);
-        Hint::check_commitments(&after.0, commitments).map_err(thrown)?;
+        self.hint.check_commitments(&after.0, commitments).map_err(thrown)?;
         update_hint(&mut self.hint, self.pending.as_mut(), &update).map_err(thrown)?;
         self.hint.rebind(commitments).map_err(thrown)?;
         Ok(update.encode())
@@ -551,6 +597,18 @@ impl ClientHandle {
     #[wasm_bindgen(getter)]
     pub fn condemned(&self) -> bool {
         self.hint.is_condemned()
+    }
+
+    /// What proves the answers it takes.
+    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
+    pub fn proofs(&self) -> String {
+        name_of(self.hint.proofs())
+    }
+
+    /// Bytes of tags.
+    #[wasm_bindgen(getter, js_name = tagBytes)]
+    pub fn tag_bytes(&self) -> usize {
+        self.hint.tag_bytes()
     }
 
     /// Bytes of parities.

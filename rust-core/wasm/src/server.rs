@@ -2,14 +2,16 @@
 
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
 use pirouette_core::epoch::{self, Operation, Reason};
 use pirouette_core::error::Error;
+use pirouette_core::generation::NextGeneration;
+use pirouette_core::update::UpdateList;
 use pirouette_core::{key, permutation};
 use wasm_bindgen::prelude::*;
 
-use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, thrown};
+use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, proofs_named, thrown};
 
 /// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
 ///
@@ -54,13 +56,19 @@ pub struct DatabaseHandle(Database<Merkle>);
 
 #[wasm_bindgen]
 impl DatabaseHandle {
-    /// An all-zero database.
+    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero.
     ///
     /// # Errors
-    /// `layout`.
+    /// `layout`, `index` for a kind of proof there is not.
     #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle) -> Outcome<DatabaseHandle> {
-        Database::new(layout.0).map(DatabaseHandle).map_err(thrown)
+    pub fn new(layout: &LayoutHandle, proofs: Option<String>) -> Outcome<DatabaseHandle> {
+        proofs_named(proofs)
+            .and_then(|proofs| match proofs {
+                Proofs::Openings => Database::new(layout.0),
+                Proofs::Tags => Database::without_openings(layout.0),
+            })
+            .map(DatabaseHandle)
+            .map_err(thrown)
     }
 
     /// Address of the Q·M·ℓ bytes of records.
@@ -94,12 +102,12 @@ impl DatabaseHandle {
         self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
     }
 
-    /// Answers count·Q offsets.
+    /// Answers count·Q offsets with the kind of proof named.
     ///
     /// # Errors
     /// `length`, `index`, `phase`.
-    pub fn answer(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
-        self.0.answer(vectors).map_err(thrown)
+    pub fn answer(&self, vectors: &[u8], proofs: Option<String>) -> Outcome<Vec<u8>> {
+        proofs_named(proofs).and_then(|proofs| self.0.answer(vectors, proofs)).map_err(thrown)
     }
 
     /// Answers at the epoch before the last batch.
@@ -107,8 +115,8 @@ impl DatabaseHandle {
     /// # Errors
     /// `length`, `index`, `phase`.
     #[wasm_bindgen(js_name = answerPrevious)]
-    pub fn answer_previous(&self, vectors: &[u8]) -> Outcome<Vec<u8>> {
-        self.0.answer_previous(vectors).map_err(thrown)
+    pub fn answer_previous(&self, vectors: &[u8], proofs: Option<String>) -> Outcome<Vec<u8>> {
+        proofs_named(proofs).and_then(|proofs| self.0.answer_previous(vectors, proofs)).map_err(thrown)
     }
 
     /// Its layout, at the newest epoch.
@@ -173,6 +181,17 @@ impl DatabaseHandle {
             .collect();
         EpochHandle::new(epoch::apply(&mut self.0, None, &batch))
     }
+
+    /// Applies the list of an epoch that was made before.
+    ///
+    /// # Errors
+    /// `update`, `layout`, `phase`. Nothing has changed then.
+    #[wasm_bindgen(js_name = applyList)]
+    pub fn apply_list(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<()> {
+        UpdateList::decode(list, *self.0.layout(), after.0)
+            .and_then(|list| epoch::apply_list(&mut self.0, &list))
+            .map_err(thrown)
+    }
 }
 
 /// What a batch brought.
@@ -200,9 +219,17 @@ impl EpochHandle {
 
 #[wasm_bindgen]
 impl EpochHandle {
-    /// The update list's bytes.
-    pub fn list(&self) -> Vec<u8> {
-        self.0.list.bytes().to_vec()
+    /// The update list's bytes, in the form named: `delta` (if none is) or `record`.
+    ///
+    /// # Errors
+    /// `index` for a form there is not.
+    #[allow(clippy::needless_pass_by_value)] // as wasm-bindgen hands it over
+    pub fn list(&self, form: Option<String>) -> Outcome<Vec<u8>> {
+        match form.as_deref() {
+            None | Some("delta") => Ok(self.0.list.bytes().to_vec()),
+            Some("record") => Ok(self.0.records.bytes().to_vec()),
+            Some(_) => Err(thrown(Error::Index { what: "form of the update list", bound: 2 })),
+        }
     }
 
     /// Records it changed.
@@ -220,5 +247,63 @@ impl EpochHandle {
     #[wasm_bindgen(js_name = takeDirectory)]
     pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
         self.0.directory.take().map(DirectoryHandle)
+    }
+}
+
+/// A generation in the making, beside the database it is made of.
+#[wasm_bindgen]
+pub struct NextGenerationHandle(Option<NextGeneration<Merkle>>);
+
+#[wasm_bindgen]
+impl NextGenerationHandle {
+    /// With room for `headroom` records more than there are.
+    ///
+    /// # Errors
+    /// `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(old: &DatabaseHandle, keyed: bool, headroom: u32) -> Outcome<NextGenerationHandle> {
+        let next = NextGeneration::new(&old.0, keyed, u64::from(headroom)).map_err(thrown)?;
+        Ok(NextGenerationHandle(Some(next)))
+    }
+
+    /// Goes on; whether there is more to do.
+    ///
+    /// # Errors
+    /// `layout`, `directory`, `phase`.
+    pub fn step(&mut self, old: &DatabaseHandle) -> Outcome<bool> {
+        let next = self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the generation was taken")))?;
+        next.step(&old.0).map_err(thrown)
+    }
+
+    /// The database and the directory, once all steps were made.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn finish(&mut self) -> Outcome<GenerationHandle> {
+        let next = self.0.take().ok_or_else(|| thrown(Error::Phase("the generation was taken")))?;
+        let (database, directory) = next.finish().map_err(thrown)?;
+        Ok(GenerationHandle { database: Some(database), directory })
+    }
+}
+
+/// A generation that was made. Each of its parts can be taken once.
+#[wasm_bindgen]
+pub struct GenerationHandle {
+    database: Option<Database<Merkle>>,
+    directory: Option<Directory>,
+}
+
+#[wasm_bindgen]
+impl GenerationHandle {
+    /// Every partition of it is committed.
+    #[wasm_bindgen(js_name = takeDatabase)]
+    pub fn take_database(&mut self) -> Option<DatabaseHandle> {
+        self.database.take().map(DatabaseHandle)
+    }
+
+    /// None in keyless databases.
+    #[wasm_bindgen(js_name = takeDirectory)]
+    pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
+        self.directory.take().map(DirectoryHandle)
     }
 }

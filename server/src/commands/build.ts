@@ -1,7 +1,7 @@
 // `pirouette build`: the summary on stdout is what two operators compare.
 
 import { constants } from 'node:os'
-import { proofBytes } from '@pirouette/protocol'
+import { entryBytes, proofsOf } from '@pirouette/protocol'
 import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
 import { withProgress } from './progress.js'
 
@@ -25,7 +25,10 @@ function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): 
     layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes`,
     'database bytes': partitions * partitionRecords * recordBytes,
     'directory bytes': directoryBytes,
-    'answer bytes': partitions * (recordBytes + proofBytes(manifest)),
+    proofs: proofsOf(manifest).join(', '),
+    'answer bytes': proofsOf(manifest)
+      .map(proofs => partitions * entryBytes(manifest, proofs))
+      .join(', '),
     'database id': databaseId,
     'manifest hash': manifestHash,
   }

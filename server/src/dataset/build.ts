@@ -14,8 +14,9 @@ import {
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   type Manifest,
+  type Proofs,
   type RecordShape,
-  SUITE_MERKLE_BLAKE3,
+  suiteOf,
   toHex,
   WireError,
   writeRecord,
@@ -46,6 +47,8 @@ export interface BuildOptions {
   readonly maxValueBytes?: number | undefined
   /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
   readonly headroom?: number | undefined
+  /** `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must */
+  readonly proofs?: Proofs | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
   /** file with the manifest this begins a new generation after: the same database, the next epoch */
@@ -247,7 +250,7 @@ function allocate(
     const plan = core.planLayout(records + (options.headroom ?? 0), recordBytes, options.partitions)
     const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords)
     plan.free()
-    return { layout, database: core.newDatabase(layout) }
+    return { layout, database: core.newDatabase(layout, options.proofs) }
   } catch (error) {
     if ((error as CoreError).code !== 'layout') throw error
     throw new BuildError(
@@ -271,7 +274,7 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     await nextTurn()
   }
   const unnamed: Manifest = {
-    suite: SUITE_MERKLE_BLAKE3,
+    suite: suiteOf(options.proofs ?? 'merkle'),
     databaseId: new Uint8Array(DATABASE_ID_BYTES),
     generation: 1,
     epoch: 1,

@@ -62,7 +62,8 @@ export class Fence {
         if (stored === undefined) this.#count++
       }
       if (!isGranted(kept, request)) return 'refused'
-      const { version, requestHash } = request
+      // Who has no request yet only asks.
+      const { version, requestHash } = kept !== undefined && isZero(request.requestHash) ? kept : request
       // Written also when only the day is new, and then once a day.
       if (kept?.version !== version || !equalBytes(kept.requestHash, requestHash) || kept.day !== today) {
         put(transaction, key, { version, requestHash, day: today })

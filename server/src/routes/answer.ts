@@ -1,5 +1,5 @@
-// POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest and the batch alone: never
-// compressed, never chunked, not to be transformed on the way.
+// POST /v1/answer: a query in, an answer out. The reply's length depends on the manifest, the suite and the batch's
+// count alone: never compressed, never chunked, not to be transformed on the way.
 
 import {
   entryBytes,
@@ -19,7 +19,7 @@ import type { Routes } from './types.js'
 
 export interface AnswerOptions {
   readonly epochs: Epochs
-  /** partitions may be added */
+  /** layouts may come and go */
   readonly living: boolean
   readonly readiness: Readiness
   /** configuration of @fastify/rate-limit for this route */
@@ -63,10 +63,10 @@ export function answerRoute(app: Routes, { epochs, living, readiness, rateLimit,
   }
 }
 
-/** In bytes. With more partitions a batch has fewer queries, so that the longest query can be told for any Q. */
+/** In bytes, with tags, as a batch has most queries then; of a living database for any layout it may come to have. */
 function longestQuery(manifest: Manifest, living: boolean): number {
-  if (!living) return queryBytes(manifest, maxBatch(manifest))
-  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / entryBytes(manifest)))
+  if (!living) return queryBytes(manifest, maxBatch(manifest, 'tags'))
+  const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / entryBytes(manifest, 'tags')))
   return HEADER_BYTES + OFFSET_BYTES * offsets
 }
 

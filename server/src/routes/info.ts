@@ -1,6 +1,6 @@
 // GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
 
-import { FORMAT, type Info } from '@pirouette/protocol'
+import { FORMAT, type Info, proofsOf } from '@pirouette/protocol'
 import { InfoSchema } from '@pirouette/protocol/schemas'
 import type { Epochs } from '../epochs.js'
 import type { LivingDatabase } from '../living/database.js'
@@ -14,8 +14,8 @@ export function infoRoute(app: Routes, epochs: Epochs, living: LivingDatabase | 
       software: SOFTWARE,
       epochs: epochs.list(),
       offers: {
-        proofs: ['merkle'],
-        updates: living === undefined ? [] : ['delta'],
+        proofs: [...proofsOf(epochs.newest.manifest)],
+        updates: living === undefined ? [] : ['delta', 'record'],
         push: living !== undefined,
         fence: living !== undefined,
         history: living?.history ?? 0,

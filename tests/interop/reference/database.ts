@@ -2,7 +2,7 @@
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { hash } from './hash.js'
-import { type Layout, partitionBytes, split } from './layout.js'
+import { type Layout, partitionBytes, type Suite, split } from './layout.js'
 import { commitment, prove, tree } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
 
@@ -25,11 +25,11 @@ export class Database {
     this.contentHashes = this.partitions.map(hash)
   }
 
-  answer(vectors: Vectors): Entries {
-    return vectors.flatMap(vector => vector.map((m, q) => this.#entry(q, m)))
+  answer(vectors: Vectors, suite: Suite = 1): Entries {
+    return vectors.flatMap(vector => vector.map((m, q) => this.#entry(q, m, suite)))
   }
 
-  #entry(q: number, m: number): Uint8Array {
-    return concatBytes(this.#records[q]![m]!, ...prove(this.#trees[q]!, m))
+  #entry(q: number, m: number, suite: Suite): Uint8Array {
+    return concatBytes(this.#records[q]![m]!, ...(suite === 1 ? prove(this.#trees[q]!, m) : []))
   }
 }

@@ -5,7 +5,7 @@ import { bytesToHex, concatBytes } from '@noble/hashes/utils.js'
 import { Database } from './database.js'
 import { buildDirectory, encodeDirectory, indexOf } from './directory.js'
 import { databaseId, fingerprint, hash } from './hash.js'
-import { planLayout } from './layout.js'
+import { planLayout, type Suite } from './layout.js'
 import { encodeManifest, type Manifest } from './manifest.js'
 import { encodeRecord } from './record.js'
 
@@ -18,9 +18,9 @@ export interface Dataset {
 }
 
 /** Values of one length. */
-export function keylessDataset(values: readonly Uint8Array[], partitions?: number): Dataset {
+export function keylessDataset(values: readonly Uint8Array[], partitions?: number, suite: Suite = 1): Dataset {
   const shape = { keyed: false, variable: false, valueBytes: values[0]!.length, recordBytes: values[0]!.length }
-  return dataset(shape, concatBytes(...values), new Uint8Array(), values.length, partitions)
+  return dataset(shape, concatBytes(...values), new Uint8Array(), values.length, partitions, suite)
 }
 
 /** Values may differ in length. */
@@ -47,11 +47,13 @@ function dataset(
   directory: Uint8Array,
   count: number,
   partitions?: number,
+  suite: Suite = 1,
 ): Dataset {
   const layout = planLayout(count, shape.recordBytes, partitions)
   const database = new Database(layout, records)
   const zero = new Uint8Array(32)
   const withoutId: Manifest = {
+    suite,
     ...layout,
     ...shape,
     databaseId: new Uint8Array(16),
@@ -64,7 +66,7 @@ function dataset(
     updateListHash: zero,
     updateRecordsHash: zero,
     previousManifest: zero,
-    commitments: database.commitments,
+    commitments: suite === 1 ? database.commitments : database.commitments.map(() => zero),
     contentHashes: database.contentHashes,
   }
   const manifest = { ...withoutId, databaseId: databaseId(encodeManifest(withoutId)) }

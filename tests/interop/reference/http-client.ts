@@ -5,7 +5,7 @@ import { equalBytes } from '@noble/ciphers/utils.js'
 import { bytesToHex, randomBytes } from '@noble/hashes/utils.js'
 import { type Directory, decodeDirectory, indexOf } from './directory.js'
 import { fingerprint, hash } from './hash.js'
-import { partitionBytes } from './layout.js'
+import { partitionBytes, type Suite } from './layout.js'
 import { decodeManifest, type Manifest } from './manifest.js'
 import { decodeAnswer, type Entries, encodeQuery, type Vectors } from './message.js'
 import { decodeRecord } from './record.js'
@@ -16,11 +16,12 @@ export class ReferenceClient {
     private readonly manifest: Manifest,
     private readonly directory: Directory | undefined,
     private readonly hint: Hint,
+    private readonly suite: Suite,
     private readonly retrieveServer: string,
     private readonly refreshServer: string,
   ) {}
 
-  static async open(a: string, b: string): Promise<ReferenceClient> {
+  static async open(a: string, b: string, suite: Suite = 1): Promise<ReferenceClient> {
     // 1
     if (new URL(a).origin === new URL(b).origin) throw new Error('two servers of one origin')
     const [manifest, other] = await Promise.all([a, b].map(server => get(`${server}/v1/manifest`)))
@@ -37,10 +38,10 @@ export class ReferenceClient {
     const directory = parameters.keyed
       ? decodeDirectory(await getBlob(a, parameters.directoryHash), parameters.records)
       : undefined
-    const hint = new Hint(parameters, parameters.commitments, partitions, randomBytes(32))
+    const hint = new Hint(parameters, parameters.commitments, partitions, randomBytes(32), suite)
     // 3
     const [retrieve, refresh] = randomBytes(1)[0]! < 128 ? [a, b] : [b, a]
-    return new ReferenceClient(parameters, directory, hint, retrieve, refresh)
+    return new ReferenceClient(parameters, directory, hint, suite, retrieve, refresh)
   }
 
   /** The value at an index; undefined: an empty slot. */
@@ -77,9 +78,9 @@ export class ReferenceClient {
   }
 
   async #ask(server: string, vectors: Vectors): Promise<Entries> {
-    const query = encodeQuery(this.manifest, vectors)
+    const query = encodeQuery(this.manifest, vectors, this.suite)
     const answer = await call(`${server}/v1/answer`, { method: 'POST', body: Uint8Array.from(query) })
-    return decodeAnswer(this.manifest, vectors.length, answer)
+    return decodeAnswer(this.manifest, vectors.length, answer, this.suite)
   }
 }
 

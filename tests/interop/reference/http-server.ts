@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Dataset } from './dataset.js'
 import { hash } from './hash.js'
-import { decodeQuery, encodeAnswer } from './message.js'
+import { decodeQuery, encodeAnswer, suiteIn } from './message.js'
 
 export async function startReferenceServer(dataset: Dataset): Promise<{ url: string; close(): Promise<void> }> {
   const { manifest, manifestBytes, database, blobs } = dataset
@@ -22,12 +22,13 @@ export async function startReferenceServer(dataset: Dataset): Promise<{ url: str
         return manifestBytes
       case '/v1/info': {
         const epochs = [{ generation, epoch, manifest: bytesToHex(hash(manifestBytes)) }]
-        const offers = { proofs: ['merkle'], updates: [], push: false }
+        const offers = { proofs: ['merkle', 'tags'], updates: [], push: false }
         return { format: 1, software: 'reference/0', epochs, offers, signatures: [] }
       }
       case '/v1/answer': {
-        const vectors = decodeQuery(manifest, body)
-        return encodeAnswer(manifest, vectors.length, database.answer(vectors))
+        const suite = suiteIn(body) === 2 ? 2 : 1
+        const vectors = decodeQuery(manifest, body, suite)
+        return encodeAnswer(manifest, vectors.length, database.answer(vectors, suite), suite)
       }
       default:
         return blobs.get(path.replace('/v1/blobs/', ''))

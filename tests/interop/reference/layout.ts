@@ -27,12 +27,15 @@ export function checkLayout({ records, recordBytes, partitions, partitionRecords
   if (!possible) throw new Error(`impossible layout (${records}, ${recordBytes}, ${partitions}, ${partitionRecords})`)
 }
 
+/** 1: entries carry opening proofs. 2: clients keep tags, and entries are records. */
+export type Suite = 1 | 2
+
 /** d */
 export const depth = ({ partitionRecords }: Layout) => Math.ceil(Math.log2(partitionRecords))
 export const partitionBytes = (layout: Layout) => layout.partitionRecords * layout.recordBytes
-export const entryBytes = (layout: Layout) => layout.recordBytes + 32 * depth(layout)
-export const maxBatch = (layout: Layout) =>
-  Math.max(1, Math.min(64, Math.floor(2 ** 23 / (layout.partitions * entryBytes(layout)))))
+export const entryBytes = (layout: Layout, suite: Suite) => layout.recordBytes + (suite === 1 ? 32 * depth(layout) : 0)
+export const maxBatch = (layout: Layout, suite: Suite) =>
+  Math.max(1, Math.min(64, Math.floor(2 ** 23 / (layout.partitions * entryBytes(layout, suite)))))
 
 /** The pieces of `bytes`, each `size` long. */
 export function split(bytes: Uint8Array, size: number): Uint8Array[] {

@@ -1,9 +1,10 @@
 // docs/protocol.md, Manifest: its 200 bytes and the pairs of hashes after them.
 
 import { isZero, Reader, Writer } from './bytes.js'
-import { checkLayout, type Layout } from './layout.js'
+import { checkLayout, type Layout, type Suite } from './layout.js'
 
 export interface Manifest extends Layout {
+  readonly suite: Suite
   readonly databaseId: Uint8Array
   readonly generation: number
   readonly epoch: number
@@ -26,7 +27,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   const writer = new Writer()
     .put('PIRM')
     .u16(1)
-    .u16(1)
+    .u16(manifest.suite)
     .put(manifest.databaseId)
     .u32(manifest.generation)
     .u32(manifest.epoch)
@@ -49,7 +50,9 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
 export function decodeManifest(bytes: Uint8Array): Manifest {
   const reader = new Reader(bytes)
   reader.expect('magic', 'PIRM')
-  if (reader.u16() !== 1 || reader.u16() !== 1) throw new Error('unknown format or suite')
+  if (reader.u16() !== 1) throw new Error('unknown format')
+  const suite = reader.u16()
+  if (suite !== 1 && suite !== 2) throw new Error('unknown suite')
   const databaseId = reader.take(16)
   const generation = reader.u32()
   const epoch = reader.u32()
@@ -85,9 +88,12 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   } else {
     if (epoch === 1) throw new Error('an update list in the first epoch')
     if (updateListBytes < 40 || isZero(updateListHash)) throw new Error('an update list that is none')
-    if (updateListBytes > 40 + records * (5 + recordBytes)) throw new Error('an update list longer than any')
+    if ((updateListBytes - 40) % (5 + recordBytes) !== 0) throw new Error('an update list of broken entries')
+    if (isZero(updateRecordsHash)) throw new Error('an update list in one form alone')
   }
+  if (suite === 2 && !hashes.every(([commitment]) => isZero(commitment))) throw new Error('commitments in suite 2')
   return {
+    suite,
     databaseId,
     generation,
     epoch,

@@ -12,9 +12,9 @@ export class Words {
   #blocks = 0
   #at = 0
 
-  constructor(seed: Uint8Array, stream: number) {
+  constructor(seed: Uint8Array, stream: number | bigint) {
     this.#seed = seed
-    new DataView(this.#nonce.buffer).setUint32(0, stream, true)
+    new DataView(this.#nonce.buffer).setBigUint64(0, BigInt(stream), true)
   }
 
   next(): number {

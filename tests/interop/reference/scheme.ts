@@ -2,13 +2,15 @@
 //
 // A query does not depend on what the database holds, so `Query` needs permutations only.
 
-import { type Layout, split } from './layout.js'
+import { type Layout, type Suite, split } from './layout.js'
 import { verify } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
 import { permutations, swap, Words } from './random.js'
+import { tag, tagKey } from './tags.js'
 
 /** One query of a batch: what it asks of each server, and what its effect will be. */
 export interface Query {
+  readonly index: number
   readonly retrieve: readonly number[]
   readonly refresh: readonly number[]
   /** q*, the partition of the record asked for */
@@ -47,6 +49,7 @@ export function query(
   const dummy = draw(defects.dummyAvoidsRecord === true && index % m)
   const swaps = sigma.map(() => draw(defects.refreshAvoidsColumn === true && column))
   return {
+    index,
     retrieve: sigma.map((permutation, q) => (q === partition ? dummy : permutation[column]!)),
     refresh: sigma.map((permutation, q) => permutation[swaps[q]!]!),
     partition,
@@ -67,20 +70,33 @@ export function applySwaps(
   })
 }
 
-/** Permutations and parities. */
+/** Permutations and parities; in suite 2, tags. */
 export class Hint {
   readonly #layout: Layout
+  readonly #suite: Suite
+  readonly #tagKey: Uint8Array
+  /** by record index; none in suite 1 */
+  readonly tags: readonly bigint[]
   readonly #commitments: readonly Uint8Array[]
   readonly #parities: readonly Uint8Array[]
   #permutations: readonly number[][]
   #condemned = false
 
   /** Point 2: `partitions` have been checked against their content hashes. */
-  constructor(layout: Layout, commitments: readonly Uint8Array[], partitions: readonly Uint8Array[], seed: Uint8Array) {
+  constructor(
+    layout: Layout,
+    commitments: readonly Uint8Array[],
+    partitions: readonly Uint8Array[],
+    seed: Uint8Array,
+    suite: Suite = 1,
+  ) {
     this.#layout = layout
+    this.#suite = suite
+    this.#tagKey = tagKey(seed)
     this.#commitments = commitments
     this.#permutations = permutations(layout.partitions, layout.partitionRecords, seed)
     const records = partitions.map(partition => split(partition, layout.recordBytes))
+    this.tags = suite === 1 ? [] : records.flat().map((record, index) => tag(this.#tagKey, index, record))
     this.#parities = Array.from({ length: layout.partitionRecords }, (_, j) => {
       const parity = new Uint8Array(layout.recordBytes)
       this.#permutations.forEach((permutation, q) => void xorInto(parity, records[q]![permutation[j]!]!))
@@ -110,7 +126,7 @@ export class Hint {
     }
     const { recordBytes, partitions } = this.#layout
     const recordOf = (entries: Entries, i: number, q: number) => entries[i * partitions + q]!.subarray(0, recordBytes)
-    const records = batch.queries.map(({ partition, column, swaps }, i) => {
+    const records = batch.queries.map(({ index, partition, column, swaps }, i) => {
       const record = this.#parities[column]!.slice()
       const others = swaps.map((_, q) => q).filter(q => q !== partition)
       for (const q of others) xorInto(record, recordOf(retrieved, i, q))
@@ -120,6 +136,7 @@ export class Hint {
           xorInto(this.#parities[swaps[q]!]!, recordOf(entries, i, q))
         }
       }
+      if (this.#suite === 2 && !this.#isTagged(index, record)) throw new Error('the local state is corrupt')
       return record
     })
     this.#permutations = batch.permutationsAfter
@@ -129,10 +146,15 @@ export class Hint {
   #verify(vectors: Vectors, entries: Entries): boolean[] {
     const { recordBytes, partitions } = this.#layout
     return vectors.flat().map((offset, k) => {
-      const entry = entries[k]!
+      const [q, entry] = [k % partitions, entries[k]!]
+      if (this.#suite === 2) return this.#isTagged(q * this.#layout.partitionRecords + offset, entry)
       const proof = split(entry.subarray(recordBytes), 32)
-      return verify(this.#commitments[k % partitions]!, offset, entry.subarray(0, recordBytes), proof)
+      return verify(this.#commitments[q]!, offset, entry.subarray(0, recordBytes), proof)
     })
+  }
+
+  #isTagged(index: number, record: Uint8Array): boolean {
+    return this.tags[index] === tag(this.#tagKey, index, record)
   }
 }
 

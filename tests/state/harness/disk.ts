@@ -61,16 +61,21 @@ export class Disk {
 
   /** The newest `lost` of the unflushed writes have never happened. */
   async losePower(lost: number): Promise<void> {
-    this.#heads.length -= lost
-    this.#log.length -= lost
+    await this.restore(this.writes - lost)
+  }
+
+  /** What stood there after the first `writes` writes is put back, flushed or not. */
+  async restore(writes: number): Promise<void> {
+    this.#heads.length = writes + 1
+    this.#log.length = writes
+    this.#flushed = Math.min(this.#flushed, writes)
     await this.#replay()
   }
 
   /** A copy that was made after the first `kept` writes is put in its place. */
   async putBack(kept: number): Promise<void> {
     this.torn = false
-    this.#flushed = Math.min(this.#flushed, kept)
-    await this.losePower(this.writes - kept)
+    await this.restore(kept)
   }
 
   /** Some writes have never happened, though nobody is told. */

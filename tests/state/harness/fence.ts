@@ -33,7 +33,8 @@ export class Fence {
       return kept.version === 0 && kept.hash === NONE ? 'granted' : 'refused'
     }
     if (kept === undefined || version < kept.version) return 'refused'
-    if (version > kept.version || kept.hash === NONE || kept.hash === hash) return keep()
-    return 'refused'
+    const further = version > kept.version || kept.hash === NONE
+    if (hash === NONE) return further ? 'granted' : 'refused'
+    return further || kept.hash === hash ? keep() : 'refused'
   }
 }

@@ -27,6 +27,7 @@ export interface CheckpointForm {
 
 export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
   const { reader, hintId, version } = openFrame(bytes, 'PIRp', layout)
+  reader.u32() // Q when it was made
   const count = reader.u32()
   const indices = times(count, reader.u32)
   times(count + count * layout.partitions, reader.u16) // columns, refresh columns
@@ -36,11 +37,13 @@ export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
   return form
 }
 
-export function decodeCheckpoint(bytes: Uint8Array, layout: Layout): CheckpointForm {
+/** `tags`: the hint keeps them; they are not looked at. */
+export function decodeCheckpoint(bytes: Uint8Array, layout: Layout, tags = false): CheckpointForm {
   const { reader, hintId, version } = openFrame(bytes, 'PIRc', layout)
   reader.take(32) // what it is bound to
   const permutations = times(layout.partitions, () => times(layout.partitionRecords, reader.u16))
   const parities = reader.take(partitionBytes(layout))
+  if (tags) reader.take(16 + 8 * layout.partitions * layout.partitionRecords)
   reader.end()
   return { hintId, version, permutations, parities }
 }

@@ -17,7 +17,7 @@
 import { chacha20orig } from '@noble/ciphers/chacha.js'
 import type { RollbackPreference } from '@pirouette/client'
 import type { HintRecord, StateStore } from '@pirouette/client/environment'
-import { decodeManifest, type FenceRequest, type FenceVerdict } from '@pirouette/protocol'
+import { decodeManifest, type FenceRequest, type FenceVerdict, HEADER_BYTES } from '@pirouette/protocol'
 import { hash } from '../../interop/reference/hash.js'
 import { encodeQuery } from '../../interop/reference/message.js'
 import { permutations, Words } from '../../interop/reference/random.js'
@@ -222,8 +222,8 @@ export class Model {
       for (const [earlier, of] of word.unheard) if (of <= version) word.unheard.delete(earlier)
     } else {
       this.#count('refused by the fence')
+      // Whoever was refused because another tab is further has been awake all the same.
       word.granted.clear()
-      word.at = undefined
       word.unheard.delete(claim)
     }
   }
@@ -362,7 +362,7 @@ export class Model {
       hint: hint.id,
       version,
       requests,
-      claim: claimOf(hint.id, version, hexOf(hash(Buffer.from(requests[refreshServer], 'hex')))),
+      claim: claimOf(hint.id, placeOf(version, database), hexOf(hash(vectorsIn(requests[refreshServer])))),
       against,
       after: made!.after,
       safe: false,
@@ -388,7 +388,11 @@ export class Model {
   /** A batch is about to be shown. */
   #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Batch): void {
     const { granted, unheard, inStep, at } = this.#wordOn(tab, id)
-    const awake = at !== undefined && this.#now() - at < AWAKE_MS && [...unheard.keys()].join() === claim
+    // What was not heard of earlier batches does not matter if they are finished: nothing moves on unheard.
+    const { batches } = this.#hints.get(id)!
+    const settled = (other: string) => batches.find(batch => batch.claim === other)?.applied !== false
+    const lately = at !== undefined && this.#now() - at < AWAKE_MS
+    const awake = lately && [...unheard.keys()].every(other => other === claim || settled(other))
     if (awake && this.#rollback === 'confirm') inStep.add(claim)
     if (!granted.has(claim) && !inStep.has(claim)) {
       // If its effect is stored, another tab has finished it, and that one's claim was granted.
@@ -507,4 +511,14 @@ function isQuestion({ indices, queries }: { indices: readonly number[]; queries:
 
 function show(value: unknown): string {
   return JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? hexOf(part) : part))
+}
+
+/** Where a hint is in the eyes of a fence: lookups count, updates do not (docs/protocol.md, Rollback fence). */
+function placeOf(version: number, { manifest }: Database): number {
+  return version + 2 ** 32 - manifest.epoch
+}
+
+/** The offsets in a request, in hex. */
+function vectorsIn(request: string): Uint8Array {
+  return Buffer.from(request, 'hex').subarray(HEADER_BYTES)
 }

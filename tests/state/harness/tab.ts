@@ -108,7 +108,7 @@ export class Tab {
       onEvent: (event: MapEvent) => this.#hear(event),
     }
     this.#call('open', undefined, async signal => {
-      const map = await openWith(this.environment, { ...options, signal })
+      const map = await openWith(this.environment, { proofs: 'merkle', ...options, signal })
       this.map = this.#plant.map?.(map, this) ?? map
     })
   }

@@ -34,6 +34,13 @@ export class MemoryStore implements StateStore {
     this.durable = durable
   }
 
+  /** Another store that holds what this one holds now, as a copied profile does. For tests. */
+  copy(): MemoryStore {
+    const copy = new MemoryStore({ durable: this.durable })
+    if (this.#kept !== undefined) copy.#kept = { ...this.#kept } // what it holds is replaced, never changed
+    return copy
+  }
+
   async read(): Promise<StateHead | undefined> {
     const head = this.#kept?.head
     return head && { ...head, pending: head.pending?.slice() }

@@ -1,6 +1,6 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type Manifest } from '@pirouette/protocol'
+import { encodeManifest, encodeRecord, type Manifest, type Proofs } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
 
 export interface Contents {
@@ -30,7 +30,7 @@ export interface Database {
   readonly handle: DatabaseHandle
   /** undefined in a keyless database */
   readonly directory: DirectoryHandle | undefined
-  answer(vectors: Uint8Array): Uint8Array
+  answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -96,13 +96,14 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     contentHashes: perPartition(q => handle.contentHash(q)),
     ...contents.manifest,
   }
-  const answer = (vectors: Uint8Array) => handle.answer(vectors)
+  const answer = (vectors: Uint8Array, proofs?: Proofs) => handle.answer(vectors, proofs)
   return { contents, manifest, manifestBytes: encodeManifest(manifest), blobs, byIndex, handle, directory, answer }
 }
 
 /** Manifest fields of a later epoch: it has a predecessor, and within the first generation a list that leads to it. */
 export function later(epoch: number, generation = 1): Partial<Manifest> {
   const previousManifest = new Uint8Array(32).fill(1)
-  const list = { updateListBytes: 40, updateListHash: new Uint8Array(32).fill(2) }
+  const hash = new Uint8Array(32).fill(2)
+  const list = { updateListBytes: 40, updateListHash: hash, updateRecordsHash: hash }
   return { epoch, generation, previousManifest, ...(generation === 1 && list) }
 }

@@ -28,11 +28,12 @@ export function nextEpoch(
   const epoch = applied(core, { ...before, handle }, operations)
   const directory = epoch.takeDirectory()
   const list = epoch.list()
+  const both = epoch.list('record')
   epoch.free()
 
   const { records, partitions, partitionBytes } = handle.layout
   const flat = new Uint8Array(core.memory.buffer, handle.recordsPointer(), partitions * partitionBytes).slice()
-  const blobs = new Map([[hex(core.blake3(list)), list]])
+  const blobs = new Map([list, both].map(form => [hex(core.blake3(form)), form]))
   const perPartition = (digest: (q: number) => Uint8Array) =>
     Uint8Array.from(Array.from({ length: partitions }, (_, q) => [...digest(q)]).flat())
   for (let q = 0; q < partitions; q++) {
@@ -49,6 +50,7 @@ export function nextEpoch(
     directoryHash: directoryBytes ? core.blake3(directoryBytes) : old.directoryHash,
     updateListBytes: list.length,
     updateListHash: core.blake3(list),
+    updateRecordsHash: core.blake3(both),
     previousManifest: core.blake3(before.manifestBytes),
     commitments: perPartition(q => handle.commitment(q)),
     contentHashes: perPartition(q => handle.contentHash(q)),
@@ -62,7 +64,7 @@ export function nextEpoch(
     blobs,
     byIndex: Array.from({ length: records }, (_, i) => valueAt(manifest, flat, i)),
     directory,
-    answer: vectors => handle.answer(vectors),
+    answer: (vectors, proofs) => handle.answer(vectors, proofs),
   }
 }
 

@@ -73,7 +73,7 @@ export class Harness {
   }
 
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
-    return drive(this.clock, openWith(this.environment, { servers: [A, B], ...options }))
+    return drive(this.clock, openWith(this.environment, { servers: [A, B], proofs: 'merkle', ...options }))
   }
 
   drive<T>(work: Promise<T>): Promise<T> {

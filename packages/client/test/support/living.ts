@@ -20,7 +20,8 @@ export class Living {
 
   publish(operations: readonly Operation[], servers: readonly string[] = [A, B]): Database {
     this.newest = nextEpoch(core, this.newest, operations)
-    this.lists.add(toHex(this.newest.manifest.updateListHash))
+    const { updateListHash, updateRecordsHash } = this.newest.manifest
+    for (const hash of [updateListHash, updateRecordsHash]) this.lists.add(toHex(hash))
     for (const server of servers) this.network.publish(server, this.newest)
     return this.newest
   }

@@ -11,6 +11,7 @@ import {
   type FenceRequest,
   type FenceVerdict,
   type Info,
+  proofsIn,
   type SignatureInfo,
   toHex,
 } from '@pirouette/protocol'
@@ -144,7 +145,10 @@ export class Network {
       .slice(-2)
       .find(({ manifest }) => manifest.generation === query.generation && manifest.epoch === query.epoch)
     if (database === undefined) return epochUnknown(newest)
-    return ok(encodeAnswer(decodeManifest(database.manifestBytes), query.count, database.answer(query.vectors)))
+    const manifest = decodeManifest(database.manifestBytes)
+    const proofs = proofsIn(manifest, query)
+    if (proofs === undefined) return problem(400, 'bad_request')
+    return ok(encodeAnswer(manifest, query.count, database.answer(query.vectors, proofs), proofs))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */
@@ -159,7 +163,8 @@ export class Network {
     if (kept === undefined) return kind === 'register' ? grant() : 'refused'
     const same = version === kept.version
     if (kind === 'register') return same && kept.hash === ZERO ? 'granted' : 'refused'
-    return version > kept.version || (same && (kept.hash === ZERO || kept.hash === hash)) ? grant() : 'refused'
+    if (version < kept.version || (same && kept.hash !== ZERO && kept.hash !== hash)) return 'refused'
+    return hash === ZERO ? 'granted' : grant()
   }
 
   /** What `/v1/info` says; tests put signatures in. */
@@ -169,7 +174,13 @@ export class Network {
       epoch,
       manifest: '0'.repeat(64),
     }))
-    const offers = { proofs: ['merkle'], updates: ['delta'], push: false, fence: this.fence, history: 64 }
+    const offers = {
+      proofs: ['merkle', 'tags'],
+      updates: ['delta', 'record'],
+      push: false,
+      fence: this.fence,
+      history: 64,
+    }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }
   }
 }

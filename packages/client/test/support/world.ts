@@ -32,6 +32,7 @@ export interface Setting {
   readonly network?: Network
   readonly database?: Database
   readonly before?: World
+  readonly disk?: MemoryStore
   readonly seed?: number
 }
 
@@ -47,13 +48,19 @@ export class World {
   readonly seed: number
 
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
-  constructor({ network = sameOnBoth(records), database = records, before, seed = 1 }: Setting = {}) {
+  constructor({ network = sameOnBoth(records), database = records, before, disk, seed = 1 }: Setting = {}) {
     this.network = network
     this.database = database
-    this.disk = before?.disk ?? new MemoryStore({ durable: true })
+    this.disk = before?.disk ?? disk ?? new MemoryStore({ durable: true })
     this.lives = before?.lives ?? []
     this.auditor = new Auditor(this.disk)
     this.seed = before?.seed ?? seed
+  }
+
+  /** Another device with what the disk holds now: a backup, a cloned profile. It has a clock and chance of its own. */
+  copy(): World {
+    const { network, database, seed } = this
+    return new World({ network, database, disk: this.disk.copy(), seed: seed + 500 })
   }
 
   /** A new tab, or the next life of one. Its randomness is its own. */
@@ -182,7 +189,7 @@ export class Life {
 
   openIdle(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     const onEvent = (event: MapEvent) => void this.events.push(event)
-    return openWith(this.environment, { servers: [A, B], onEvent, ...options })
+    return openWith(this.environment, { servers: [A, B], proofs: 'merkle', onEvent, ...options })
   }
 
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {

@@ -1,11 +1,15 @@
-//! Vector commitments: commit to the M records of a partition, prove one, verify the proof (papers: TAPIR, §2.1).
+//! What proves that an entry of an answer is genuine: vector commitments, which commit to the M records of a partition,
+//! prove one, and verify the proof (papers: TAPIR, §2.1); or tags that the client keeps of every record.
 //!
 //! Outside this module nothing knows more of the scheme in use than its name and sizes.
 
 pub mod merkle;
+pub mod tags;
 
 pub use merkle::Merkle;
+pub use tags::Tags;
 
+use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 
 /// Bytes of a commitment, whatever the scheme.
@@ -41,13 +45,12 @@ pub trait VectorCommitment {
     fn verify(layout: &Layout, commitment: &[u8; COMMITMENT_BYTES], offset: usize, record: &[u8], proof: &[u8])
     -> bool;
 
-    /// Brings `auxiliary` up to date after the record at `offset` became `record`. `overwriting` is told each cell's
-    /// number and old content before it changes.
-    fn update(
+    /// Brings `auxiliary` up to date after records changed: (offset, new record), strictly ascending by offset.
+    /// `overwriting` is told each cell's number and old content before it changes, once a cell, in ascending order.
+    fn update<'a>(
         layout: &Layout,
         auxiliary: &mut [u8],
-        offset: usize,
-        record: &[u8],
+        changes: impl Iterator<Item = (usize, &'a [u8])>,
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     );
 
@@ -57,6 +60,114 @@ pub trait VectorCommitment {
             match cell {
                 Some(cell) => into.copy_from_slice(&auxiliary[cell * CELL_BYTES..][..CELL_BYTES]),
                 None => into.fill(0),
+            }
+        }
+    }
+}
+
+/// What proves the entries of an answer. Servers may offer both; the client chooses for the life of a hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proofs {
+    /// an opening proof of the partition's commitment beside each record
+    Openings,
+    /// nothing: the client has a tag of every record, and entries are records alone
+    Tags,
+}
+
+impl Proofs {
+    /// Bytes of an entry: ℓ, and the opening proof if there is one.
+    #[must_use]
+    pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
+        layout.record_bytes()
+            + match self {
+                Proofs::Openings => C::proof_bytes(layout),
+                Proofs::Tags => 0,
+            }
+    }
+}
+
+/// What a hint checks answers against.
+pub(crate) enum Checks {
+    /// The commitments of its epoch, Q times 32 bytes; none from an update until the new ones are taken.
+    Commitments(Vec<u8>),
+    /// Tags of all records.
+    Tags(Tags),
+}
+
+impl Checks {
+    /// Of a manifest's commitments.
+    pub(crate) fn commitments(layout: &Layout, commitments: &[u8]) -> Result<Self, Error> {
+        let checks = Checks::Commitments(commitments.to_vec());
+        checks.check_commitments(layout, commitments)?;
+        Ok(checks)
+    }
+
+    pub(crate) fn proofs(&self) -> Proofs {
+        match self {
+            Checks::Commitments(_) => Proofs::Openings,
+            Checks::Tags(_) => Proofs::Tags,
+        }
+    }
+
+    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; tags need none.
+    pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
+        match self {
+            Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
+            Checks::Tags(_) => Ok(()),
+        }
+    }
+
+    /// Takes the commitments of another epoch, which have been checked; tags need none.
+    pub(crate) fn take_commitments(&mut self, commitments: &[u8]) {
+        if let Checks::Commitments(old) = self {
+            *old = commitments.to_vec();
+        }
+    }
+
+    /// Makes sure that [`Checks::leave_epoch`] finds the memory it needs.
+    pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
+        match self {
+            Checks::Commitments(_) => Ok(()),
+            Checks::Tags(tags) => tags.reserve(after),
+        }
+    }
+
+    /// Forgets the commitments of an epoch that is over, or tags the zero records of new partitions.
+    pub(crate) fn leave_epoch(&mut self, after: &Layout) {
+        match self {
+            Checks::Commitments(commitments) => commitments.clear(),
+            Checks::Tags(tags) => tags.grow(after),
+        }
+    }
+
+    /// Whether all entries of an answer are genuine: entry k is for `offsets[k]` of partition k mod Q. Every entry is
+    /// looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have not been taken yet.
+    pub(crate) fn verify<C: VectorCommitment>(
+        &self,
+        layout: &Layout,
+        offsets: &[u16],
+        entries: &[u8],
+    ) -> Result<bool, Error> {
+        let entries = entries.chunks_exact(self.proofs().entry_bytes::<C>(layout));
+        let placed = entries.zip(offsets).enumerate().map(|(number, (entry, &offset))| {
+            let (record, proof) = entry.split_at(layout.record_bytes());
+            (number % layout.partitions(), usize::from(offset), record, proof)
+        });
+        match self {
+            Checks::Commitments(commitments) => {
+                let commitments: &[[u8; COMMITMENT_BYTES]] = commitments.as_chunks().0;
+                if commitments.len() != layout.partitions() {
+                    return Err(Error::Phase("take the new epoch's commitments first"));
+                }
+                Ok(placed.fold(true, |genuine, (q, offset, record, proof)| {
+                    genuine & C::verify(layout, &commitments[q], offset, record, proof)
+                }))
+            }
+            Checks::Tags(tags) => {
+                let differences = placed.fold(0, |differences, (q, offset, record, _)| {
+                    differences | tags.difference(q * layout.partition_records() + offset, record)
+                });
+                Ok(differences == 0)
             }
         }
     }

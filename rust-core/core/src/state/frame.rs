@@ -37,6 +37,10 @@ impl Writer {
         self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     }
 
+    pub(super) fn u64s(&mut self, numbers: &[u64]) {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
     /// (N, ℓ, Q, M), which every form begins with.
     pub(super) fn layout(&mut self, layout: &Layout) {
         for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
@@ -121,7 +125,11 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn end(self) -> Result<(), Error> {
-        if self.0.is_empty() { Ok(()) } else { Err(Error::State("torn: longer than it says")) }
+        if self.is_empty() { Ok(()) } else { Err(Error::State("torn: longer than it says")) }
     }
 }

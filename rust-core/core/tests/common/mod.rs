@@ -1,7 +1,9 @@
 //! A database, its hint, and one honest round trip, for the tests of the scheme.
 
+#![allow(dead_code)] // not every test crate needs every helper
+
 use pirouette_core::answer::Database;
-use pirouette_core::commitment::VectorCommitment;
+use pirouette_core::commitment::{Proofs, VectorCommitment};
 use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::layout::Layout;
 use pirouette_core::query::{Pending, Role};
@@ -16,13 +18,21 @@ pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database
     database
 }
 
-/// A builder for `database` with nothing folded.
+/// A builder for `database` with nothing folded, of a hint that checks openings.
 pub fn builder<C: VectorCommitment>(database: &Database<C>, entropy: [u8; 32]) -> HintBuilder {
+    builder_of(database, Proofs::Openings, entropy)
+}
+
+/// A builder for `database` with nothing folded, of either kind.
+pub fn builder_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, entropy: [u8; 32]) -> HintBuilder {
     let layout = *database.layout();
     let partitions = 0..layout.partitions();
     let commitments: Vec<u8> = partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect();
     let hashes: Vec<u8> = partitions.flat_map(|q| database.content_hash(q).unwrap()).collect();
-    HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap()
+    match proofs {
+        Proofs::Openings => HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap(),
+        Proofs::Tags => HintBuilder::with_tags(layout, &hashes, entropy).unwrap(),
+    }
 }
 
 /// Receives partition `q` of `content` (all Q·M·ℓ bytes) in `lane`, in two pieces.
@@ -35,9 +45,8 @@ pub fn receive(builder: &mut HintBuilder, lane: usize, q: usize, content: &[u8])
 }
 
 /// The hint of a database, its permutations drawn from `source`.
-#[allow(dead_code)] // not every test crate enumerates
-pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, source: &mut impl Uniform) -> Hint {
-    let mut builder = builder(database, [0; 32]);
+pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, proofs: Proofs, source: &mut impl Uniform) -> Hint {
+    let mut builder = builder_of(database, proofs, [0; 32]);
     for q in 0..database.layout().partitions() {
         receive(&mut builder, 0, q, database.records_mut());
         assert!(builder.hazmat_fold_from(0, source).unwrap());
@@ -46,10 +55,21 @@ pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, source: &mut i
 }
 
 /// Both honest answers, verified and applied: the batch's records.
+#[allow(dead_code)] // not every test crate wants the records alone
 pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut pending: Pending) -> Vec<u8> {
     for role in [Role::Retrieve, Role::Refresh] {
-        let answer = database.answer(&pending.vectors(role)).unwrap();
+        let answer = database.answer(&pending.vectors(role), hint.proofs()).unwrap();
         assert!(verify::<C>(hint, &mut pending, role, &answer).unwrap());
     }
     recon(hint, pending).map_err(|(error, _)| error).unwrap().records
+}
+
+/// Key and tags of a hint that keeps them, as they end its stored form; nothing of one that does not.
+pub fn tags_of(hint: &Hint) -> Vec<u8> {
+    if hint.proofs() == Proofs::Openings {
+        return Vec::new();
+    }
+    let stored = hint.encode(&[0; 32]).unwrap();
+    let end = stored.len() - 16; // checksum
+    stored[end - 16 - hint.tag_bytes()..end].to_vec()
 }

@@ -1,0 +1,698 @@
+// The publisher's signature (docs/protocol.md, Signatures): two servers that lie together can hold a map back, and no
+// more. They cannot make up a record, and cannot take a map back to where it has been before.
+
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { encodeManifest, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import '../src/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
+import type { PirouetteMap } from '../src/index.js'
+import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
+import { nextEpoch, type Operation } from './support/epochs.js'
+import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
+import { A, B, flip, hang, type Network, ok, on, problem } from './support/network.js'
+import { type Life, World } from './support/world.js'
+
+const SECRET = new Uint8Array(32).fill(7)
+const KEY = ed25519.getPublicKey(SECRET)
+const publisherKey = toHex(KEY)
+const OTHER = new Uint8Array(32).fill(8)
+
+const DAY = 24 * 60 * 60
+/** in seconds; the test clock begins in November 2026 */
+const NOW = Date.UTC(2026, 10, 20) / 1000
+
+function signed(
+  { manifest, manifestBytes }: Pick<Database, 'manifest' | 'manifestBytes'>,
+  secret = SECRET,
+): SignatureInfo {
+  return {
+    publicKey: toHex(ed25519.getPublicKey(secret)),
+    generation: manifest.generation,
+    epoch: manifest.epoch,
+    signature: toHex(ed25519.sign(signedBytes(manifestBytes), secret)),
+  }
+}
+
+const value = (text: string) => new TextEncoder().encode(text)
+const edit = (index: number, text: string): Operation => ({ op: 'edit', index, value: value(text) })
+
+/** A publisher of a keyless database of 15 values of 5 bytes, and the servers it has. */
+class Publishing {
+  newest: Database
+  readonly network: Network
+
+  constructor(change: Partial<Contents> = {}) {
+    this.newest = buildDatabase(core, { values: someValues(15, 5), partitions: 4, ...change })
+    this.network = sameOnBoth(this.newest)
+    this.sign()
+  }
+
+  /** Signs the newest epoch; servers hand on no other signature than this. */
+  sign(secret = SECRET): void {
+    this.network.signatures.splice(0, Number.POSITIVE_INFINITY, signed(this.newest, secret))
+  }
+
+  publish(
+    operations: readonly Operation[],
+    change: Partial<Manifest> = {},
+    servers: readonly string[] = [A, B],
+  ): Database {
+    this.newest = nextEpoch(core, this.newest, operations, change)
+    for (const server of servers) this.network.publish(server, this.newest)
+    return this.newest
+  }
+
+  /** Both servers lie, and lie alike: from now on they have these and nothing else. */
+  replaceBy(...databases: Database[]): Network {
+    const lying = sameOnBoth(...databases)
+    lying.signatures.push(...this.network.signatures)
+    return lying
+  }
+}
+
+/** One disk, and servers that may change behind its back. */
+class Device {
+  readonly world: World
+  #lives: Life[] = []
+
+  constructor(network: Network, database: Database, before?: World) {
+    this.world = new World({ network, database, ...(before && { before }) })
+  }
+
+  life(): Life {
+    const life = this.world.life()
+    this.#lives.push(life)
+    return life
+  }
+
+  async open(options = {}): Promise<PirouetteMap> {
+    return await this.life().open({ publisherKey, ...options })
+  }
+
+  async failure(options = {}) {
+    const life = this.life()
+    return await life.failure(life.openIdle({ publisherKey, ...options }))
+  }
+
+  /** The same device when its servers have become others. */
+  facing(network: Network): Device {
+    for (const life of this.#lives) life.kill()
+    return new Device(network, this.world.database, this.world)
+  }
+}
+
+const answers = (network: Network) => network.queries().length
+const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
+
+describe('publisherKey', () => {
+  test.each<[string, string | Uint8Array]>([
+    ['64 hex digits', publisherKey],
+    ['upper case', publisherKey.toUpperCase()],
+    ['32 bytes', KEY],
+  ])('as %s', async (_what, key) => {
+    const { network, newest } = new Publishing()
+    const harness = new Harness(network)
+    const map = await harness.open({ publisherKey: key })
+    for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(newest.byIndex[i])
+  })
+
+  test.each<[string, unknown]>([
+    ['31 bytes', KEY.slice(1)],
+    ['33 bytes', Uint8Array.of(...KEY, 0)],
+    ['63 digits', publisherKey.slice(1)],
+    ['65 digits', `${publisherKey}0`],
+    ['other digits', `g${publisherKey.slice(1)}`],
+    ['a blank before', ` ${publisherKey.slice(1)}`],
+    ['the line that keygen writes', `public ${publisherKey}`],
+    ['nothing', ''],
+    ['null', null],
+    ['a number', 7],
+  ])('%s: UsageError, before any traffic', async (_what, key) => {
+    const { network } = new Publishing()
+    const harness = new Harness(network)
+    expect((await harness.failure(harness.open({ publisherKey: key as string }))).code).toBe('usage')
+    expect(network.seen).toEqual([])
+  })
+
+  test('maps with different keys, or with one and without, share nothing', async () => {
+    const publishing = new Publishing()
+    const { network, newest } = publishing
+    network.signatures.push(signed(newest, OTHER))
+    const harness = new Harness(network)
+    const one = await harness.open({ publisherKey })
+    const two = await harness.open({ publisherKey: toHex(ed25519.getPublicKey(OTHER)) })
+    const three = await harness.open()
+    expect(harness.stores).toHaveLength(3)
+    const same = await harness.open({ publisherKey: KEY })
+    expect(harness.stores).toHaveLength(3)
+    publishing.publish([edit(3, 'three')])
+    publishing.sign(OTHER)
+    for (const map of [one, two, three, same]) await harness.drive(map.sync())
+    expect([one, two, three, same].map(({ epoch }) => epoch)).toEqual([1, 2, 2, 1])
+  })
+
+  test('without one nobody is asked for signatures', async () => {
+    const { network } = new Publishing()
+    const harness = new Harness(network)
+    await harness.open()
+    expect(network.seen.filter(({ path }) => path === '/v1/info')).toEqual([])
+  })
+})
+
+describe('two servers that lie together: a fresh map', () => {
+  const forge = (change: Partial<Manifest>, { newest }: Publishing): Database => {
+    const manifest = { ...newest.manifest, ...change }
+    return { ...newest, manifest, manifestBytes: encodeManifest(manifest) }
+  }
+
+  const lies: Record<string, (publishing: Publishing) => Network> = {
+    'no signature': publishing => {
+      publishing.network.signatures.length = 0
+      return publishing.network
+    },
+    'other records under the genuine signature': publishing =>
+      publishing.replaceBy(buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })),
+    'other records, signed by another': publishing => {
+      const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
+      const network = publishing.replaceBy(forged)
+      network.signatures.splice(0, 1, signed(forged, OTHER))
+      return network
+    },
+    "other records, signed by another in the publisher's name": publishing => {
+      const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
+      const network = publishing.replaceBy(forged)
+      network.signatures.splice(0, 1, { ...signed(forged, OTHER), publicKey: publisherKey })
+      return network
+    },
+    'the signature of another epoch, under this one’s number': publishing => {
+      const genuine = publishing.network.signatures[0]!
+      const second = publishing.publish([edit(3, 'three')])
+      const network = publishing.replaceBy(second)
+      network.signatures.splice(0, 1, { ...genuine, epoch: 2 })
+      return network
+    },
+    'a later expiry': publishing => publishing.replaceBy(forge({ expires: NOW + 1000 * DAY }, publishing)),
+    'a signature without the context': publishing => {
+      const { manifestBytes } = publishing.newest
+      const bare = { ...signed(publishing.newest), signature: toHex(ed25519.sign(manifestBytes, SECRET)) }
+      publishing.network.signatures.splice(0, 1, bare)
+      return publishing.network
+    },
+    'a signature of zeros': publishing => {
+      publishing.network.signatures.splice(0, 1, { ...signed(publishing.newest), signature: '0'.repeat(128) })
+      return publishing.network
+    },
+    'R that is no point': publishing => {
+      const genuine = signed(publishing.newest)
+      const signature = `02${'0'.repeat(62)}${genuine.signature.slice(64)}`
+      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
+      return publishing.network
+    },
+    'R that is not canonical': publishing => {
+      const genuine = signed(publishing.newest)
+      // y = p + 1, the neutral element written another way
+      const signature = `ee${'f'.repeat(60)}7f${genuine.signature.slice(64)}`
+      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
+      return publishing.network
+    },
+    'S beyond the order of the group': publishing => {
+      const genuine = signed(publishing.newest)
+      const s = BigInt(`0x${Buffer.from(genuine.signature.slice(64), 'hex').reverse().toString('hex')}`)
+      const beyond = (s + (1n << 252n) + 27742317777372353535851937790883648493n).toString(16).padStart(64, '0')
+      const signature = genuine.signature.slice(0, 64) + Buffer.from(beyond, 'hex').reverse().toString('hex')
+      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
+      return publishing.network
+    },
+  }
+
+  test.each(Object.entries(lies))('%s: SignatureError, and nothing is downloaded', async (_what, lie) => {
+    const network = lie(new Publishing())
+    const harness = new Harness(network)
+    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+    expect(blobs(network)).toBe(0)
+    expect(answers(network)).toBe(0)
+  })
+
+  test('a key of small order, under which anybody can sign, vouches for nothing', async () => {
+    for (const small of ['0'.repeat(64), `01${'0'.repeat(62)}`, `ec${'f'.repeat(60)}7f`]) {
+      const { network, newest } = new Publishing()
+      const { generation, epoch } = newest.manifest
+      // R the neutral element, S zero: holds under keys of small order, if nobody looks
+      const signature = `01${'0'.repeat(62)}${'0'.repeat(64)}`
+      network.signatures.splice(0, 1, { publicKey: small, generation, epoch, signature })
+      const harness = new Harness(network)
+      expect((await harness.failure(harness.open({ publisherKey: small }))).code).toBe('signature')
+    }
+  })
+
+  test('an older epoch that is genuine and has not expired is accepted: nothing tells a fresh map of a newer', async () => {
+    const publishing = new Publishing({ manifest: { expires: NOW + DAY } })
+    const old = publishing.newest
+    publishing.publish([edit(3, 'three')])
+    const network = publishing.replaceBy(old)
+    const map = await new Harness(network).open({ publisherKey })
+    expect(map.epoch).toBe(1)
+  })
+
+  test('an older epoch that has expired is refused', async () => {
+    const { network } = new Publishing({ manifest: { expires: NOW - 1 } })
+    const harness = new Harness(network)
+    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+    expect(blobs(network)).toBe(0)
+  })
+
+  test('an expiry beyond what a date can say is refused with words, too', async () => {
+    const { network } = new Publishing({ manifest: { expires: NOW - 1 } })
+    const harness = new Harness(network, 1, { clock: { ...new Harness(network).clock, date: () => 8.64e15 } })
+    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+  })
+
+  test('records that are not those of the signed manifest are not believed', async () => {
+    const { network } = new Publishing()
+    for (const server of [A, B]) {
+      network.misbehave[server] = on('/v1/blobs/', async genuine => {
+        const bytes = new Uint8Array(await genuine.arrayBuffer())
+        bytes[0]! ^= 1
+        return ok(bytes)
+      })
+    }
+    const harness = new Harness(network)
+    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('tampered')
+  })
+})
+
+describe('signatures are handed on by servers that are worth nothing', () => {
+  const info = (network: Network, server: string, signatures: unknown) =>
+    on('/v1/info', () => Response.json({ ...network.info(server), signatures }))
+
+  const useless: Record<string, (network: Network, server: string) => Network['misbehave'][string]> = {
+    'is silent': () => hang('/v1/info'),
+    'has none': (network, server) => info(network, server, []),
+    'is out of order': () => on('/v1/info', () => problem(500, 'internal')),
+    'says what is no JSON': () => on('/v1/info', () => ok(new Uint8Array(9))),
+    'says too much': () => on('/v1/info', () => ok(new Uint8Array(1 << 20))),
+    'has malformed hex': (network, server) => info(network, server, [{ ...network.signatures[0], signature: 'xyz' }]),
+    'has half a signature': (network, server) =>
+      info(network, server, [{ ...network.signatures[0], signature: '00'.repeat(32) }]),
+    'has a key too long': (network, server) =>
+      info(network, server, [{ ...network.signatures[0], publicKey: `${publisherKey}00` }]),
+    'has a false one': (network, server) =>
+      info(network, server, [{ ...network.signatures[0], signature: '5a'.repeat(64) }]),
+    'has a hundred of others': (network, server) =>
+      info(
+        network,
+        server,
+        Array.from({ length: 100 }, () => ({ ...network.signatures[0], publicKey: 'ab'.repeat(32) })),
+      ),
+  }
+
+  test.each(Object.entries(useless))('one %s: the other suffices', async (_what, misbehave) => {
+    for (const server of [A, B]) {
+      const { network, newest } = new Publishing()
+      network.misbehave[server] = misbehave(network, server)
+      const harness = new Harness(network)
+      const map = await harness.open({ publisherKey })
+      expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
+    }
+  })
+
+  test.each(Object.entries(useless))(
+    'both: %s, and the map does not open, with an error of ours',
+    async (_what, misbehave) => {
+      const { network } = new Publishing()
+      for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
+      const harness = new Harness(network)
+      const { code } = await harness.failure(harness.open({ publisherKey }))
+      expect(['signature', 'network', 'protocol']).toContain(code)
+      expect(blobs(network)).toBe(0)
+    },
+  )
+
+  test('a genuine one among false ones is found', async () => {
+    const { network } = new Publishing()
+    const [genuine] = network.signatures
+    network.signatures.unshift({ ...genuine!, signature: '5a'.repeat(64) }, { ...genuine!, epoch: 9 })
+    await new Harness(network).open({ publisherKey })
+  })
+
+  test('comparing the servers is not skipped because both have a manifest that is signed', async () => {
+    const one = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
+    const two = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
+    const split = sameOnBoth(one)
+    split.publish(B, two)
+    split.signatures.push(signed(one), signed(two))
+    const harness = new Harness(split)
+    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('servers_disagree')
+  })
+})
+
+describe('a map that has state', () => {
+  test('follows what is signed, and answers from it', async () => {
+    const publishing = new Publishing()
+    const harness = new Harness(publishing.network)
+    const map = await harness.open({ publisherKey })
+    for (let epoch = 2; epoch < 6; epoch++) {
+      publishing.publish([edit(epoch, `ep. ${epoch}`)])
+      publishing.sign()
+      await harness.drive(map.sync())
+      expect(map.epoch).toBe(epoch)
+    }
+    for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(publishing.newest.byIndex[i])
+  })
+
+  test('stays at the newest that is signed, goes on when the next is, and needs no signature in between', async () => {
+    const publishing = new Publishing()
+    const harness = new Harness(publishing.network)
+    const map = await harness.open({ publisherKey })
+    publishing.publish([edit(2, 'two..')])
+    publishing.publish([edit(3, 'three')])
+    publishing.sign() // epoch 3 alone
+    publishing.publish([edit(4, 'four.')])
+    await harness.drive(map.sync())
+    expect(map.epoch).toBe(3)
+    expect(await harness.drive(map.at(3))).toEqual(value('three'))
+    expect(await harness.drive(map.at(4))).not.toEqual(value('four.'))
+    publishing.sign()
+    await harness.drive(map.sync())
+    expect(map.epoch).toBe(4)
+    expect(await harness.drive(map.at(4))).toEqual(value('four.'))
+  })
+
+  test('opened again while the newest is unsigned: it answers from the one before', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const map = await device.open()
+    await device.world.drive(map.close())
+    publishing.publish([edit(3, 'three')])
+    const again = await device.open()
+    expect(again.epoch).toBe(1)
+    expect(await device.world.drive(again.at(4))).toEqual(publishing.newest.byIndex[4])
+  })
+
+  test('a genuine manifest with a false list of changes: refused, nothing changes', async () => {
+    const publishing = new Publishing()
+    const harness = new Harness(publishing.network)
+    const map = await harness.open({ publisherKey })
+    publishing.publish([edit(3, 'three')])
+    publishing.sign()
+    const { updateListHash } = publishing.newest.manifest
+    for (const server of [A, B]) {
+      publishing.network.misbehave[server] = on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
+        const list = new Uint8Array(await genuine.arrayBuffer())
+        list[list.length - 1]! ^= 1
+        return ok(list)
+      })
+    }
+    expect((await harness.failure(map.sync())).code).toBe('tampered')
+    expect(map.epoch).toBe(1)
+    Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
+    await harness.drive(map.sync())
+    expect(await harness.drive(map.at(3))).toEqual(value('three'))
+  })
+
+  test.each<[string, (publishing: Publishing) => void]>([
+    ['is not signed', () => {}],
+    ['is signed by another', publishing => publishing.network.signatures.push(signed(publishing.newest, OTHER))],
+    [
+      'has the signature of the epoch before',
+      ({ network }) => network.signatures.push({ ...network.signatures[0]!, epoch: 2 }),
+    ],
+  ])('an epoch that %s is not adopted, also when servers answer no other', async (_what, sign) => {
+    const publishing = new Publishing()
+    const harness = new Harness(publishing.network)
+    const map = await harness.open({ publisherKey })
+    const genuine = publishing.newest.byIndex
+    publishing.publish([edit(3, 'false')])
+    sign(publishing)
+    await harness.drive(map.sync())
+    expect(map.epoch).toBe(1)
+    expect(await harness.drive(map.at(3))).toEqual(genuine[3])
+    publishing.publish([edit(4, 'false')])
+    const { code } = await harness.failure(map.at(3))
+    expect(['version', 'signature']).toContain(code)
+    expect(map.epoch).toBe(1)
+  })
+
+  /** A device that has been at epoch 3, and what the servers had before. */
+  async function beenAtThree(options = {}) {
+    const publishing = new Publishing()
+    const first = publishing.newest
+    const old = publishing.replaceBy({ ...first }) // its signature with it
+    const device = new Device(publishing.network, publishing.newest)
+    const map = await device.open(options)
+    for (let epoch = 2; epoch <= 3; epoch++) {
+      publishing.publish([edit(epoch, `ep. ${epoch}`)])
+      publishing.sign()
+      await device.world.drive(map.sync())
+    }
+    return { publishing, device, map, old, first }
+  }
+
+  test('shown an older epoch that was signed once: refused at open(), and ever after', async () => {
+    const { device, old } = await beenAtThree()
+    const back = device.facing(old)
+    for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
+    expect(answers(old)).toBe(0)
+    expect(blobs(old)).toBe(0)
+    expect((await back.world.head())!.record).toBeDefined()
+  })
+
+  test('shown another history of as many epochs, of which only the first is genuine: refused, and nothing is forgotten', async () => {
+    const { publishing, device, first } = await beenAtThree()
+    const { hintId } = (await device.world.head())!.record
+    const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4, manifest: later(4) })
+    const lying = sameOnBoth(forged)
+    lying.signatures.push(...publishing.network.signatures)
+    const back = device.facing(lying)
+    for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
+    // Had the state been discarded for it, the map would now be fresh, and believe what is old.
+    const old = sameOnBoth(first)
+    old.signatures.push(signed(first))
+    const older = back.facing(old)
+    expect((await older.failure()).code).toBe('signature')
+    expect((await older.world.head())!.record.hintId).toEqual(hintId)
+    const home = older.facing(publishing.network)
+    expect((await home.open()).epoch).toBe(3)
+  })
+
+  test('reset() does not make it forget how far it has been', async () => {
+    const publishing = new Publishing()
+    const first = publishing.newest
+    const device = new Device(publishing.network, first)
+    const life = device.life()
+    const map = await life.open({ publisherKey })
+    publishing.publish([edit(3, 'three')])
+    publishing.sign()
+    await device.world.drive(map.sync())
+    const before = { manifest: publishing.newest.manifest, signatures: [...publishing.network.signatures] }
+    for (const server of [A, B]) {
+      publishing.network.misbehave[server] = on('/v1/manifest', (genuine, { path }) =>
+        path === '/v1/manifest' ? ok(first.manifestBytes) : genuine,
+      )
+    }
+    publishing.network.signatures.splice(0, 1, signed(first))
+    expect((await life.failure(map.reset())).code).toBe('signature')
+    Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
+    publishing.network.signatures.splice(0, 1, ...before.signatures)
+    await device.world.drive(map.reset())
+    expect(map.epoch).toBe(2)
+  })
+
+  test('nor does condemnation, in this life or a later one', async () => {
+    const { publishing, device, map, first } = await beenAtThree()
+    publishing.network.misbehave[A] = flip(50)
+    await device.life().failure(map.at(3))
+    const old = sameOnBoth(first)
+    old.signatures.push(signed(first))
+    const back = device.facing(old)
+    const life = back.life()
+    const condemned = await life.open({ publisherKey })
+    expect((await life.failure(condemned.at(3))).code).toBe('condemned')
+    for (let i = 0; i < 2; i++) expect((await life.failure(condemned.reset())).code).toBe('signature')
+    publishing.network.misbehave[A] = undefined
+    const home = back.facing(publishing.network)
+    const again = await home.open()
+    await home.world.drive(again.reset())
+    expect(again.epoch).toBe(3)
+  })
+
+  test('shown a genuine, signed map of the same publisher that is another: refused', async () => {
+    const { publishing, device } = await beenAtThree()
+    for (const epoch of [1, 3, 4]) {
+      const databaseId = core.databaseId(value('another'))
+      const change = { ...(epoch > 1 && later(epoch)), databaseId }
+      const other = buildDatabase(core, { values: someValues(15, 5), partitions: 4, manifest: change })
+      const network = sameOnBoth(other)
+      network.signatures.push(signed(other))
+      const back = device.facing(network)
+      expect((await back.failure()).code).toBe('signature')
+      expect(answers(network) + blobs(network)).toBe(0)
+    }
+    const home = device.facing(publishing.network)
+    expect((await home.open()).epoch).toBe(3)
+  })
+
+  test('stored without a key, then opened with one: checked before it is used, and kept', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const map = await device.open({ publisherKey: undefined })
+    await device.world.drive(map.at(1))
+    const [genuine] = publishing.network.signatures.splice(0, 1, signed(publishing.newest, OTHER))
+    const sent = answers(publishing.network)
+    expect((await device.failure()).code).toBe('signature')
+    expect(answers(publishing.network)).toBe(sent)
+    publishing.network.signatures.splice(0, 1, genuine!)
+    const again = await device.open()
+    expect(await device.world.drive(again.at(1))).toEqual(publishing.newest.byIndex[1])
+  })
+
+  test('a half-made hint of a map without a key: checked before it is used', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const life = device.life()
+    life.interfere = (method, when) => {
+      if (method === 'putPartial' && when === 'after') life.kill()
+    }
+    life.openIdle().catch(() => {})
+    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
+    expect((await device.world.head())!.stage).toBe('partial')
+    publishing.network.signatures.length = 0
+    expect((await device.failure()).code).toBe('signature')
+    expect(answers(publishing.network)).toBe(0)
+  })
+
+  test('a half-made hint follows no further than what is signed', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const life = device.life()
+    life.interfere = (method, when) => {
+      if (method === 'putPartial' && when === 'after') life.kill()
+    }
+    life.openIdle({ publisherKey }).catch(() => {})
+    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
+    publishing.publish([edit(3, 'three')])
+    publishing.sign()
+    publishing.publish([edit(4, 'false')])
+    const next = device.life()
+    // The partitions of epoch 2 are still to be had, as they would be from a mirror.
+    const map = await next.open({ publisherKey })
+    expect(next.events).toContainEqual({ type: 'resumed', what: 'download', pending: false })
+    expect(map.epoch).toBe(2)
+    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+  })
+
+  test('another tab without the key takes the state to an epoch that is not signed: it is not read there', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const life = device.life()
+    const map = await life.open({ publisherKey })
+    const lax = await device.life().open()
+    publishing.publish([edit(3, 'false')])
+    await device.world.drive(lax.sync())
+    expect(await device.world.drive(lax.at(3))).toEqual(value('false'))
+    const sent = answers(publishing.network)
+    // The store is ahead of this tab, which finds that out when it wants to store an intent.
+    for (let i = 0; i < 3; i++) expect((await life.failure(map.at(3))).code).toBe('signature')
+    expect(answers(publishing.network)).toBe(sent)
+    publishing.sign()
+    expect(await device.world.drive(map.at(3))).toEqual(value('false'))
+  })
+
+  test('two tabs with the key follow each other', async () => {
+    const publishing = new Publishing()
+    const device = new Device(publishing.network, publishing.newest)
+    const [one, two] = [await device.open(), await device.open()]
+    publishing.publish([edit(3, 'three')])
+    publishing.sign()
+    await device.world.drive(one.sync())
+    expect(await device.world.drive(two.at(3))).toEqual(value('three'))
+    expect(await device.world.drive(one.at(4))).toEqual(publishing.newest.byIndex[4])
+  })
+})
+
+describe('expiry', () => {
+  const brief = { manifest: { expires: NOW + DAY } }
+
+  /** A map whose clock can be set. */
+  async function dated(publishing: Publishing) {
+    let seconds = 0
+    const base = new Harness(publishing.network)
+    const { now, setTimeout, clearTimeout, date } = base.clock
+    const clock = { now, setTimeout, clearTimeout, date: () => date() + 1000 * seconds }
+    Object.assign(base.environment, { clock })
+    const map = await base.open({ publisherKey })
+    return { harness: base, map, pass: (more: number) => (seconds += more) }
+  }
+
+  test('while the map is open: refused at the next lookup, before anything is sent; also at the next', async () => {
+    const publishing = new Publishing(brief)
+    const { harness, map, pass } = await dated(publishing)
+    expect(await harness.drive(map.at(3))).toEqual(publishing.newest.byIndex[3])
+    pass(DAY - 60)
+    expect(await harness.drive(map.at(3))).toEqual(publishing.newest.byIndex[3])
+    pass(120)
+    const sent = answers(publishing.network)
+    for (let i = 0; i < 2; i++) expect((await harness.failure(map.at(3))).code).toBe('signature')
+    expect(answers(publishing.network)).toBe(sent)
+  })
+
+  test('and a newer one that is signed is to be had: followed, and answered', async () => {
+    const publishing = new Publishing(brief)
+    const { harness, map, pass } = await dated(publishing)
+    publishing.publish([edit(3, 'three')], { expires: NOW + 3 * DAY })
+    publishing.sign()
+    pass(DAY)
+    expect(await harness.drive(map.at(3))).toEqual(value('three'))
+    expect(map.epoch).toBe(2)
+  })
+
+  test('and the newer one is not signed, or has expired, too: refused', async () => {
+    const publishing = new Publishing(brief)
+    const { harness, map, pass } = await dated(publishing)
+    publishing.publish([edit(3, 'three')], { expires: NOW + 3 * DAY })
+    pass(DAY)
+    expect((await harness.failure(map.at(3))).code).toBe('signature')
+    publishing.sign()
+    pass(3 * DAY)
+    expect((await harness.failure(map.at(3))).code).toBe('signature')
+    expect(answers(publishing.network)).toBe(0)
+  })
+
+  test('of stored state, at open()', async () => {
+    const publishing = new Publishing(brief)
+    const device = new Device(publishing.network, publishing.newest)
+    await device.world.drive((await device.open()).close())
+    device.world.clock.setTimeout(() => {}, 1000 * DAY)
+    while (device.world.clock.waiting > 0) device.world.clock.advance()
+    expect((await device.failure()).code).toBe('signature')
+    publishing.publish([edit(3, 'three')], { expires: 0 })
+    publishing.sign()
+    const map = await device.open()
+    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+  })
+
+  test('without a publisher’s key nobody asks', async () => {
+    const { network, newest } = new Publishing({ manifest: { expires: NOW - DAY } })
+    const harness = new Harness(network)
+    const map = await harness.open()
+    expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
+  })
+})
+
+test('what is asked for, and when signatures are fetched, have nothing to do with each other', async () => {
+  const shapes = []
+  for (const key of [NAMES[0]!, NAMES[7]!, 'absent.example']) {
+    const values = NAMES.map((_, i) => value('v'.repeat(i)))
+    const publishing = new Publishing({ keys: NAMES, values, variable: true, partitions: 5 })
+    const harness = new Harness(publishing.network)
+    const map = await harness.open({ publisherKey })
+    const before = publishing.network.seen.length
+    for (let i = 0; i < 3; i++) await harness.drive(map.get(key))
+    shapes.push(
+      publishing.network.seen.slice(before).map(({ server, path, body }) => `${server} ${path} ${body.length}`),
+    )
+  }
+  expect(shapes[1]).toEqual(shapes[0])
+  expect(shapes[2]).toEqual(shapes[0])
+  expect(shapes[0]!.filter(line => line.includes('/v1/info'))).toEqual([])
+})

@@ -1,0 +1,176 @@
+//! Client-held tags (docs/protocol.md, Tags): the client reads every record once anyway, in the offline phase, and keeps
+//! a short keyed tag of each. Answers are then records alone, and servers keep no trees.
+//!
+//! tag(i, record) = SipHash-2-4(key; i as u64 ‖ record), 8 bytes, under a key of the hint's own that never leaves the
+//! client. The index is inside, so that a record moved elsewhere fails. docs/threat-model.md derives what forging costs.
+//!
+//! Comparing does not branch: differences are collected over a whole answer and looked at once.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::error::Error;
+use crate::layout::Layout;
+
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 8;
+/// Bytes of the key that a hint's tags are made under.
+pub const TAG_KEY_BYTES: usize = 16;
+
+/// The tag of every record, padding included. Secret: neither `Clone` nor `Debug`.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct Tags {
+    key: [u8; TAG_KEY_BYTES],
+    /// by record index
+    tags: Vec<u64>,
+}
+
+impl Tags {
+    /// Room for a tag of each of the layout's Q·M records, to be filled with [`Tags::tag_partition`] before use.
+    pub(crate) fn new(layout: &Layout, key: [u8; TAG_KEY_BYTES]) -> Result<Self, Error> {
+        let mut tags = Tags { key, tags: Vec::new() };
+        tags.reserve(layout)?;
+        tags.tags.resize(layout.slots(), 0);
+        Ok(tags)
+    }
+
+    fn tag(&self, index: usize, record: &[u8]) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write(&(index as u64).to_le_bytes());
+        hasher.hash(record)
+    }
+
+    /// Zero if `record` is the one that was tagged at `index`. Takes the same steps whatever it is.
+    pub(crate) fn difference(&self, index: usize, record: &[u8]) -> u64 {
+        self.tags[index] ^ self.tag(index, record)
+    }
+
+    /// Tags a record in place of the one there was.
+    pub(crate) fn set(&mut self, index: usize, record: &[u8]) {
+        self.tags[index] = self.tag(index, record);
+    }
+
+    /// Tags the M records of partition `q`.
+    pub(crate) fn tag_partition(&mut self, layout: &Layout, q: usize, partition: &[u8]) {
+        let first = q * layout.partition_records();
+        for (m, record) in partition.chunks_exact(layout.record_bytes()).enumerate() {
+            self.set(first + m, record);
+        }
+    }
+
+    /// Makes sure that [`Tags::grow`] finds the memory it needs.
+    pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
+        let more = after.slots().saturating_sub(self.tags.len());
+        self.tags.try_reserve_exact(more).map_err(|_| {
+            Error::Layout(format!("memory for {more} more tags could not be had; Merkle proofs need none"))
+        })
+    }
+
+    /// Tags the records of the new partitions of a larger layout: they are zero before anything is added.
+    pub(crate) fn grow(&mut self, after: &Layout) {
+        let empty = vec![0; after.record_bytes()];
+        for index in self.tags.len()..after.slots() {
+            self.tags.push(self.tag(index, &empty));
+        }
+    }
+
+    /// Bytes held, 8·Q·M.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tags.len() * TAG_BYTES
+    }
+
+    /// The key, for stored forms alone.
+    pub(crate) fn key(&self) -> &[u8; TAG_KEY_BYTES] {
+        &self.key
+    }
+
+    /// Tags by record index, for stored forms alone.
+    pub(crate) fn by_index(&self) -> &[u64] {
+        &self.tags
+    }
+
+    /// Puts stored tags, 8 bytes each, in the place of those from record `first` on.
+    pub(crate) fn restore(&mut self, first: usize, stored: &[u8]) {
+        for (tag, bytes) in self.tags[first..].iter_mut().zip(stored.as_chunks().0) {
+            *tag = u64::from_le_bytes(*bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn counting(bytes: std::ops::Range<u8>) -> Vec<u8> {
+        bytes.collect()
+    }
+
+    /// The vectors of the SipHash paper's reference implementation: key 00 … 0f, message 00 … of every length that
+    /// holds an index. (Aumasson, Bernstein: SipHash, appendix A, is the one of 15 bytes.)
+    #[test]
+    fn tags_are_siphash_2_4_of_index_and_record() {
+        let key: [u8; 16] = counting(0..16).try_into().unwrap();
+        let tags = Tags { key, tags: Vec::new() };
+        let index = u64::from_le_bytes(counting(0..8).try_into().unwrap());
+        for (end, expected) in [
+            (8, 0x93f5_f579_9a93_2462),
+            (9, 0x9e00_82df_0ba9_e4b0),
+            (15, 0xa129_ca61_49be_45e5),
+            (16, 0x3f2a_cc7f_57c2_9bdb),
+            (17, 0x699a_e9f5_2cbe_4794),
+            (63, 0x958a_324c_eb06_4572),
+        ] {
+            assert_eq!(tags.tag(index as usize, &counting(8..end)), expected, "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_every_other_index_and_every_other_key_changes_the_tag() {
+        let layout = Layout::new(10, 5, 2, 5).unwrap();
+        let partition = counting(0..25);
+        let mut tags = Tags::new(&layout, [7; 16]).unwrap();
+        let mut other = Tags::new(&layout, [8; 16]).unwrap();
+        for q in 0..2 {
+            tags.tag_partition(&layout, q, &partition);
+            other.tag_partition(&layout, q, &partition);
+        }
+        for index in 0..10 {
+            let record = &partition[index % 5 * 5..][..5];
+            assert_eq!(tags.difference(index, record), 0);
+            assert_ne!(other.tags[index], tags.tags[index]);
+            for bit in 0..40 {
+                let mut flipped = record.to_vec();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(tags.difference(index, &flipped), 0);
+            }
+            // Equal records at different places have different tags.
+            assert!((0..10).all(|at| (tags.tags[at] == tags.tags[index]) == (at == index)));
+            assert!((0..10).all(|at| (tags.difference(at, record) == 0) == (at % 5 == index % 5)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn edits_and_growth_equal_tagging_anew(
+            edits in prop::collection::vec((0usize..12, any::<[u8; 3]>()), 0..20), key: [u8; 16],
+        ) {
+            let (before, after) = (Layout::new(5, 3, 2, 3).unwrap(), Layout::new(11, 3, 4, 3).unwrap());
+            let mut records = vec![0; after.database_bytes()];
+            let mut edited = Tags::new(&before, key).unwrap();
+            (0..2).for_each(|q| edited.tag_partition(&before, q, &records[q * 9..][..9]));
+            edited.reserve(&after).unwrap();
+            edited.grow(&after);
+            for (index, record) in edits {
+                records[index * 3..][..3].copy_from_slice(&record);
+                edited.set(index, &record);
+            }
+            let mut anew = Tags::new(&after, key).unwrap();
+            (0..4).for_each(|q| anew.tag_partition(&after, q, &records[q * 9..][..9]));
+            prop_assert_eq!(&edited.tags, &anew.tags);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The planner: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
+
+use js_sys::{Object, Reflect};
+use pirouette_core::cost::{Costs, Plan, Workload};
+use pirouette_core::error::Error;
+use pirouette_core::layout::Layout;
+use wasm_bindgen::prelude::*;
+
+use crate::{Outcome, name_of, thrown};
+
+/// Plans a database for a workload.
+///
+/// # Errors
+/// `layout`, also for a property that is no whole number.
+#[wasm_bindgen]
+pub fn plan(workload: &JsValue) -> Outcome<Object> {
+    let plan = read(workload).and_then(|workload| Plan::new(&workload)).map_err(thrown)?;
+    let out = Object::new();
+    set(&out, "workload", workload_object(&plan.workload));
+    set(&out, "layout", layout_object(&plan.layout));
+    set(&out, "merkle", costs_object(&plan.merkle));
+    set(&out, "tags", costs_object(&plan.tags));
+    set(&out, "recommended", name_of(plan.recommended));
+    set(&out, "reason", plan.reason);
+    Ok(out)
+}
+
+/// A missing property has the default of [`Workload::new`].
+#[allow(clippy::cast_sign_loss)] // checked
+fn read(workload: &JsValue) -> Result<Workload, Error> {
+    let property = |name: &str| Reflect::get(workload, &name.into()).unwrap_or(JsValue::UNDEFINED);
+    let number = |name: &str| match property(name) {
+        value if value.is_undefined() => Ok(None),
+        value => value
+            .as_f64()
+            .filter(|number| number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(number))
+            .map(|number| Some(number as u64))
+            .ok_or_else(|| Error::Layout(format!("{name} must be a whole number"))),
+    };
+    let base = Workload::new(number("records")?.unwrap_or(0), number("valueBytes")?.unwrap_or(0));
+    Ok(Workload {
+        keyed: property("keyed").is_truthy(),
+        variable: property("variable").is_truthy(),
+        partitions: number("partitions")?,
+        batch: number("batch")?.unwrap_or(base.batch),
+        lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
+        changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
+        memory_bytes: number("memoryBytes")?.unwrap_or(base.memory_bytes),
+        uplink_kbit: number("uplinkKbit")?.unwrap_or(base.uplink_kbit),
+        downlink_kbit: number("downlinkKbit")?.unwrap_or(base.downlink_kbit),
+        ..base
+    })
+}
+
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+fn workload_object(workload: &Workload) -> Object {
+    let out = object([
+        ("records", workload.records),
+        ("valueBytes", workload.value_bytes),
+        ("batch", workload.batch),
+        ("lookupsPerDay", workload.lookups_per_day),
+        ("changesPerDay", workload.changes_per_day),
+        ("memoryBytes", workload.memory_bytes),
+        ("uplinkKbit", workload.uplink_kbit),
+        ("downlinkKbit", workload.downlink_kbit),
+    ]);
+    set(&out, "keyed", workload.keyed);
+    set(&out, "variable", workload.variable);
+    out
+}
+
+fn layout_object(layout: &Layout) -> Object {
+    let numbers = [
+        ("records", layout.records()),
+        ("recordBytes", layout.record_bytes()),
+        ("partitions", layout.partitions()),
+        ("partitionRecords", layout.partition_records()),
+    ];
+    object(numbers.map(|(name, number)| (name, number as u64)))
+}
+
+fn costs_object(costs: &Costs) -> Object {
+    object([
+        ("entryBytes", costs.entry_bytes),
+        ("hintBytes", costs.hint_bytes),
+        ("permutationBytes", costs.permutation_bytes),
+        ("tagBytes", costs.tag_bytes),
+        ("directoryBytes", costs.directory_bytes),
+        ("memoryBytes", costs.memory_bytes),
+        ("downloadMemoryBytes", costs.download_memory_bytes),
+        ("manifestBytes", costs.manifest_bytes),
+        ("databaseBytes", costs.database_bytes),
+        ("offlineBytes", costs.offline_bytes),
+        ("offlineMicros", costs.offline_micros),
+        ("lookupBytesUp", costs.lookup_bytes_up),
+        ("lookupBytesDown", costs.lookup_bytes_down),
+        ("lookupMicros", costs.lookup_micros),
+        ("lookupHashes", costs.lookup_hashes),
+        ("fenceBytesUp", costs.fence_bytes_up),
+        ("fenceBytesDown", costs.fence_bytes_down),
+        ("updateListBytes", costs.update_list_bytes),
+        ("updateBytes", costs.update_bytes),
+        ("dayBytesUp", costs.day_bytes_up),
+        ("dayBytesDown", costs.day_bytes_down),
+        ("checkpointBytes", costs.checkpoint_bytes),
+        ("pendingBytes", costs.pending_bytes),
+        ("effectBytes", costs.effect_bytes),
+        ("journalBytes", costs.journal_bytes),
+        ("treeBytes", costs.tree_bytes),
+        ("contentBytes", costs.content_bytes),
+        ("serverBytes", costs.server_bytes),
+        ("digestHashes", costs.digest_hashes),
+    ])
+}
+
+#[allow(clippy::cast_precision_loss)] // JavaScript's numbers are exact to 2^53; only days of 2^32 lookups are beyond
+fn object(numbers: impl IntoIterator<Item = (&'static str, u64)>) -> Object {
+    let out = Object::new();
+    for (name, number) in numbers {
+        set(&out, name, number as f64);
+    }
+    out
+}
+
+fn set(object: &Object, name: &str, value: impl Into<JsValue>) {
+    let _ = Reflect::set(object, &name.into(), &value.into());
+}

@@ -1,0 +1,122 @@
+// `pirouette plan`: a table for people, JSON for machines, refusals in a sentence. Whether the costs are right is tested
+// where they are computed and, against real servers and clients, in tests/costs.
+
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { loadCore, type Plan } from '@pirouette/wasm'
+import { expect, test } from 'vitest'
+import { buildDataset } from '../dist/index.js'
+import { dataFile, pseudoRandom, temporaryDirectory } from './helpers.js'
+
+const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+
+interface Outcome {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const plan = (...args: string[]): Promise<Outcome> =>
+  promisify(execFile)(process.execPath, [command, 'plan', ...args]).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    (error: Outcome) => error,
+  )
+
+const small = ['--records', '1000', '--value-bytes', '30']
+
+test('a table has both kinds of proof side by side and ends with a recommendation', async () => {
+  const { stdout, stderr } = await plan('--records', '1000000', '--value-bytes', '32')
+  expect(stderr).toBe('')
+  const lines = stdout.split('\n')
+  expect(lines[0]).toBe('1000000 keyless records of 32 bytes: 16 partitions of 62500')
+  const cells = lines.map(line => line.trim().split(/ {2,}/))
+  expect(cells).toContainEqual(['merkle', 'tags'])
+  expect(cells).toContainEqual(['permutations', '2.0 MB', '2.0 MB'])
+  expect(cells).toContainEqual(['tags', '–', '8.0 MB'])
+  expect(cells).toContainEqual(['hashes', '544 BLAKE3', '33 SipHash'])
+  expect(cells).toContainEqual(['received', '17.5 kB', '1.1 kB'])
+  expect(lines).toContain('Recommended: tags.')
+  expect(lines.at(-2)).toMatch(/^A day moves 25\.0 kB with tags and would move 353 kB with proofs\./)
+  // Columns: every row that has cells ends where the head does.
+  const head = lines.find(line => line.trim().startsWith('merkle'))!
+  for (const line of lines.filter(line => line.startsWith('  '))) expect(line.length).toBe(head.length)
+})
+
+test('keys, changes and batches have rows of their own', async () => {
+  const plain = (await plan(...small)).stdout
+  const { stdout } = await plan(...small, '--keyed', '--changes-per-day', '5', '--batch', '8', '--lookups-per-day', '1')
+  for (const shown of [
+    /^1000 keyed records of 46 bytes/,
+    /key directory/,
+    /\n {2}fence +88 B/,
+    /\n {2}of it changes/,
+  ]) {
+    expect(stdout).toMatch(shown)
+    expect(plain).not.toMatch(shown)
+  }
+  expect(stdout).toContain('\nLookup of 8 records, both servers\n')
+  expect(stdout).toContain('\nDay of 1 lookup and 5 changes\n')
+})
+
+test('JSON is what the core computes, of one plan or of several', async () => {
+  const core = await loadCore()
+  const all = ['--keyed', '--variable', '--batch', '3', '--lookups-per-day', '4', '--changes-per-day', '5']
+  const more = ['--memory', '6', '--uplink', '7', '--downlink', '8', '--json']
+  const workload = {
+    ...{ records: 1000, valueBytes: 30, keyed: true, variable: true, batch: 3, lookupsPerDay: 4, changesPerDay: 5 },
+    ...{ memoryBytes: 6_000_000, uplinkKbit: 7, downlinkKbit: 8 },
+  }
+  expect(JSON.parse((await plan(...small, ...all, ...more)).stdout)).toEqual(core.plan(workload))
+  expect(JSON.parse((await plan(...small, '--partitions', '9', '--json')).stdout)).toEqual(
+    core.plan({ records: 1000, valueBytes: 30, partitions: 9 }),
+  )
+  const several = JSON.parse((await plan(...small, '--json', '--partitions', '9', '20')).stdout) as Plan[]
+  expect(several.map(each => each.layout.partitions)).toEqual([9, 20])
+})
+
+test('several numbers of partitions make a Markdown table, the planned one marked', async () => {
+  const { stdout } = await plan(...small, '--partitions', '1', '16', '1000')
+  const rows = stdout.trimEnd().split('\n')
+  expect(new Set(rows.map(row => row.length)).size).toBe(1)
+  const cells = rows.map(row =>
+    row
+      .split('|')
+      .slice(1, -1)
+      .map(cell => cell.trim()),
+  )
+  expect(cells[1]!.every(cell => /^-+:$/.test(cell))).toBe(true)
+  expect(cells.slice(2).map(([q, m]) => [q, m])).toEqual([
+    ['1', '1000'],
+    ['16 (planned)', '63'],
+    ['1000', '1'],
+  ])
+})
+
+test('the layout is the one that build gives the database', async () => {
+  const data = await dataFile('a.bin', pseudoRandom(1003 * 7))
+  const { manifest } = await buildDataset({ data, recordBytes: 7, out: `${await temporaryDirectory()}/dataset` })
+  const { layout } = JSON.parse((await plan('--records', '1003', '--value-bytes', '7', '--json')).stdout) as Plan
+  expect(manifest).toMatchObject(layout)
+})
+
+test('what cannot be is refused in a sentence', async () => {
+  for (const [args, reason] of [
+    [['--records', '0', '--value-bytes', '32'], /at least a byte/],
+    [['--records', '1000000', '--value-bytes', '32', '--partitions', '1'], /records a partition/],
+    [['--records', '5000000000', '--value-bytes', '1'], /partitions|records/],
+    [[...small, '--batch', '65'], /a batch has 1 to 64 queries/],
+    [[...small, '--downlink', '0'], /at least 1 kbit/],
+  ] as const) {
+    const { code, stdout, stderr } = await plan(...args)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^pirouette: .+\n$/)
+    expect(stderr).toMatch(reason)
+  }
+  expect((await plan('--records', 'many', '--value-bytes', '1')).stderr).toContain('It must be a whole number.')
+})
+
+test('a server that WebAssembly could not hold is pointed out', async () => {
+  const { stdout } = await plan('--records', '60000000', '--value-bytes', '32')
+  expect(stdout).toContain('\nNo server could hold 5.8 GB: WebAssembly ends at 4.3 GB.\n')
+})

@@ -1,0 +1,46 @@
+// A comparison in a document: the same rows as a Markdown table and as a plot beside it.
+
+import { writeFile } from 'node:fs/promises'
+import { format, type Plot, plot, power, type Row } from './plot.js'
+
+export interface Comparison {
+  /** the plot's file, without its folder */
+  readonly file: string
+  readonly plot: Plot
+}
+
+/** A row for every x, a column for every series: `median (min – max)`; empty where there is none. */
+export function table({ x: xTitle, unit, rows }: Plot): string {
+  const series = [...new Set(rows.map(row => row.series))]
+  const xs = [...new Set(rows.map(row => row.x))].sort((a, b) => a - b)
+  const cell = ({ median, min = median, max = median }: Row) =>
+    min === max ? format(median, unit) : `${format(median, unit)} (${format(min, unit)} – ${format(max, unit)})`
+  const lines = xs.map(x => [
+    power(x),
+    ...series.map(name => {
+      const row = rows.find(row => row.x === x && row.series === name)
+      return row === undefined ? '' : cell(row)
+    }),
+  ])
+  return aligned([[xTitle, ...series], ...lines])
+}
+
+/** Lines of cells as a Markdown table: the first line its head, the first column to the left, the others to the right. */
+export function aligned(lines: readonly (readonly string[])[]): string {
+  const widths = lines[0]!.map((_, column) => Math.max(...lines.map(line => line[column]!.length)))
+  const written = lines.map(
+    line => `| ${line.map((each, i) => (i === 0 ? each.padEnd(widths[i]!) : each.padStart(widths[i]!))).join(' | ')} |`,
+  )
+  const rule = `| ${widths.map((width, i) => (i === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`
+  return [written[0]!, rule, ...written.slice(1)].join('\n')
+}
+
+/** Its part of a document in docs/: the plot, whose file is in docs/plots/, and the table. */
+export function markdown({ file, plot: { title, y, ...rest } }: Comparison): string {
+  return `![${title}: ${y}](plots/${file})\n\n${table({ title, y, ...rest })}\n`
+}
+
+/** Writes the plot into `folder`. */
+export async function writePlot(folder: URL, comparison: Comparison): Promise<void> {
+  await writeFile(new URL(comparison.file, folder), plot(comparison.plot))
+}

@@ -1,0 +1,210 @@
+// Costs computed equal costs measured, byte for byte: what a plan says, against what the SDK and real servers exchange,
+// hold and store. docs/costs.md names this file; buffers inside the core are held to their formulas in
+// rust-core/core/tests/cost.rs, memory in memory.test.ts.
+
+import type { PirouetteMap } from '@pirouette/client'
+import {
+  type Environment,
+  MemoryStore,
+  openWith,
+  platformEnvironment,
+  type StoredCheckpoint,
+} from '@pirouette/client/environment'
+import { decodeManifest, encodeQuery, type Manifest, vectorBytes } from '@pirouette/protocol'
+import { type Costs, loadCore, type Proofs, type Workload } from '@pirouette/wasm'
+import { afterEach, describe, expect, test } from 'vitest'
+import { LyingProxy } from '../support/proxy.js'
+import { type Data, distinctRecords, startPair } from '../support/servers.js'
+import { answers } from '../support/shapes.js'
+
+const closers: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+interface Database {
+  readonly data: Data
+  readonly workload: Workload
+}
+
+function keyless(records: number, valueBytes: number, partitions?: number): Database {
+  return {
+    data: {
+      format: 'bin',
+      content: Buffer.concat(distinctRecords(records, valueBytes)),
+      recordBytes: valueBytes,
+      partitions,
+    },
+    workload: { records, valueBytes, partitions },
+  }
+}
+
+/** Values of `valueBytes`, or, in variable mode, of up to that. */
+function keyed(records: number, valueBytes: number, variable: boolean): Database {
+  const value = (i: number) => 'v'.repeat(variable ? i % (valueBytes + 1) : valueBytes)
+  const lines = Array.from({ length: records }, (_, i) => `${keyOf(i)},${value(i)}\n`)
+  return {
+    data: { format: 'csv', content: `key,value\n${lines.join('')}` },
+    workload: { records, valueBytes, keyed: true, variable },
+  }
+}
+
+const keyOf = (i: number) => `key-${i}`
+
+const databases: Record<string, Database> = {
+  'keyless records': keyless(1000, 8),
+  'one record': keyless(1, 32),
+  'a last partition that is not full': keyless(1003, 7),
+  'partitions of several content groups': keyless(70_000, 8),
+  'many partitions': keyless(1000, 5, 500),
+  'a partition for each record': keyless(64, 100, 64),
+  'one partition': keyless(300, 16, 1),
+  'keys and values of one length': keyed(400, 20, false),
+  'keys and values of many lengths': keyed(3000, 11, true),
+  'one key': keyed(1, 3, false),
+}
+
+/** A store that writes down how long the stored forms were. */
+class MeasuringStore extends MemoryStore {
+  readonly lengths: Record<'checkpoint' | 'pending' | 'effect', number[]> = { checkpoint: [], pending: [], effect: [] }
+  longestJournal = 0
+  constructor() {
+    super({ durable: true })
+  }
+  override async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+    this.lengths.checkpoint.push(checkpoint.length)
+    await super.complete(hintId, version, checkpoint)
+  }
+  override async putCheckpoint(hintId: Uint8Array, version: number, stored: StoredCheckpoint): Promise<void> {
+    this.lengths.checkpoint.push(stored.checkpoint.length)
+    await super.putCheckpoint(hintId, version, stored)
+  }
+  override async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
+    this.lengths.pending.push(pending.length)
+    await super.putPending(hintId, version, pending)
+  }
+  override async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
+    this.lengths.effect.push(effect.length)
+    const { journalBytes } = await super.commit(hintId, version, effect)
+    this.longestJournal = Math.max(this.longestJournal, journalBytes)
+    return { journalBytes }
+  }
+}
+
+interface Client {
+  readonly map: PirouetteMap
+  readonly store: MeasuringStore
+  readonly manifest: Manifest
+  readonly urls: readonly string[]
+  /** the lookups so far are stored and what they made due is done */
+  readonly idle: () => Promise<void>
+  /** bodies that passed both servers since the last call: of offline replies, and of queries and answers */
+  readonly passed: () => { up: number; down: number; offline: number }
+}
+
+/** A client with a durable store, whose traffic goes through recorders, on two real servers. */
+async function openMeasured(data: Data, proofs: Proofs): Promise<Client> {
+  const servers = await startPair(data)
+  closers.push(servers.close)
+  const proxies = [await LyingProxy.start(servers.urls[0]), await LyingProxy.start(servers.urls[1])] as const
+  for (const proxy of proxies) closers.push(() => proxy.close())
+  const store = new MeasuringStore()
+  const platform = platformEnvironment()
+  let unlocked: Promise<unknown> = Promise.resolve()
+  const environment: Environment = {
+    ...platform,
+    openStore: async () => ({ store, storage: 'persistent' }),
+    locks: {
+      ...platform.locks,
+      hold(...parameters) {
+        const held = platform.locks.hold(...parameters)
+        unlocked = held.catch(() => {})
+        return held
+      },
+    },
+  }
+  const map = await openWith(environment, { servers: [proxies[0].url, proxies[1].url], proofs })
+  closers.push(() => map.close())
+
+  const total = (lengths: readonly number[]) => lengths.reduce((sum, length) => sum + length, 0)
+  const manifest = proxies[0].seen.find(({ path }) => path === '/v1/manifest')!.reply!.body
+  return {
+    map,
+    store,
+    manifest: decodeManifest(manifest),
+    idle: async () => void (await unlocked),
+    urls: proxies.map(({ url }) => url),
+    passed() {
+      // Servers of a database that does not change have no fence; a client asks for one once, and is told so.
+      const seen = proxies.flatMap(proxy => proxy.seen.splice(0)).filter(({ path }) => path !== '/v1/fence')
+      const queries = answers(seen)
+      const replies = seen.filter(exchange => !queries.includes(exchange)).map(({ reply }) => reply!.body.length)
+      return {
+        up: total(seen.map(({ body }) => body.length)),
+        down: total(queries.map(({ reply }) => reply!.body.length)),
+        offline: total(replies),
+      }
+    },
+  }
+}
+
+const core = await loadCore()
+const kinds: readonly Proofs[] = ['merkle', 'tags']
+
+describe.each(kinds)('%s', kind => {
+  const costsOf = (workload: Workload): Costs => core.plan(workload)[kind]
+
+  test.each(Object.entries(databases))('%s', async (_, { data, workload }) => {
+    const client = await openMeasured(data, kind)
+    const { map, manifest, store } = client
+    const costs = costsOf(workload)
+
+    expect(manifest).toMatchObject(core.plan(workload).layout)
+    // How long a directory is depends on the keys: the plan has its expected length.
+    const off = Math.abs(manifest.directoryBytes - costs.directoryBytes)
+    expect(off).toBeLessThanOrEqual(manifest.keyed ? Math.max(costs.directoryBytes / 100, 72) : 0)
+    const offlineBytes = costs.offlineBytes - costs.directoryBytes + manifest.directoryBytes
+    expect(client.passed()).toEqual({ up: 0, down: 0, offline: offlineBytes })
+    expect(map.stats.servers.map(({ offline }) => offline.bytesDown).reduce((a, b) => a + b)).toBe(offlineBytes)
+
+    expect(map.stats).toMatchObject({
+      hintBytes: costs.hintBytes,
+      permutationBytes: costs.permutationBytes,
+      tagBytes: costs.tagBytes,
+    })
+
+    const stored = { checkpoint: [costs.checkpointBytes], pending: [] as number[], effect: [] as number[] }
+    for (const batch of manifest.keyed ? [1, 8] : [1]) {
+      const { lookupBytesUp: up, lookupBytesDown: down, pendingBytes, effectBytes } = costsOf({ ...workload, batch })
+      if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: batch })
+      else await map.at(0)
+      expect(client.passed()).toEqual({ up, down, offline: 0 })
+      expect(map.stats.lastLookup).toMatchObject({ bytesUp: up, bytesDown: down })
+      stored.pending.push(pendingBytes)
+      stored.effect.push(effectBytes)
+    }
+    await map.close()
+    expect(store.lengths).toEqual(stored)
+
+    // The SDK asks for records by index one by one; a client of one's own need not.
+    const batch = 8
+    const query = encodeQuery(manifest, batch, new Uint8Array(vectorBytes(manifest, batch)), kind)
+    await Promise.all(client.urls.map(url => fetch(`${url}/v1/answer`, { method: 'POST', body: query })))
+    const { lookupBytesUp: up, lookupBytesDown: down } = costsOf({ ...workload, batch })
+    expect(client.passed()).toEqual({ up, down, offline: 0 })
+  })
+
+  test('a journal does not grow beyond what is planned, if there are pauses', async () => {
+    const { data, workload } = databases['keys and values of many lengths']!
+    const { map, store, idle } = await openMeasured(data, kind)
+    const batch = 64
+    const { journalBytes, effectBytes, checkpointBytes } = costsOf({ ...workload, batch })
+    while (store.lengths.checkpoint.length < 3) {
+      await map.getMany([], { padTo: batch })
+      await idle()
+    }
+    expect(store.lengths.checkpoint).toEqual([checkpointBytes, checkpointBytes, checkpointBytes])
+    expect(store.longestJournal).toBeLessThanOrEqual(journalBytes)
+    expect(store.longestJournal).toBeGreaterThan(journalBytes - 2 * effectBytes)
+  })
+})

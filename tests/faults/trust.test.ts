@@ -1,0 +1,221 @@
+// Whom a client trusts, with real keys, real servers and real files: a publisher who signs what both servers have, and
+// the rollback fence that the refresh server keeps in its store.
+
+import { cp, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type MapEvent, type OpenOptions, open, type PirouetteMap } from '@pirouette/client'
+import { openFileStore } from '@pirouette/client/node'
+import { openLmdb } from '@pirouette/server'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { LyingProxy } from '../support/proxy.js'
+import { buildInto, temporaryFolder } from '../support/servers.js'
+
+vi.setConfig({ testTimeout: 120_000 }) // each starts several processes
+
+const TEXT = new TextDecoder()
+const names = Array.from({ length: 40 }, (_, i) => `name-${i}.example`)
+
+/** One operator's server, at one address for good. */
+class Operator {
+  private constructor(
+    readonly store: string,
+    readonly proxy: LyingProxy,
+    readonly options: readonly string[],
+    private process: ServerProcess,
+  ) {}
+
+  static async begin(store: string, ...options: string[]): Promise<Operator> {
+    const process = await startServerProcess('--store', store, ...options)
+    return new Operator(store, await LyingProxy.start(process.url), options, process)
+  }
+
+  get url(): string {
+    return this.proxy.url
+  }
+
+  /** What it has been asked under one path. */
+  asked(path: string): number {
+    return this.proxy.seen.filter(seen => seen.path === path).length
+  }
+
+  /** kill -9, then `work` on what is on its disk, and it is back. */
+  async killed(work: (store: string) => Promise<void>): Promise<void> {
+    await this.process.kill()
+    await work(this.store)
+    this.process = await startServerProcess('--store', this.store, ...this.options)
+    this.proxy.target = this.process.url
+  }
+
+  async close(): Promise<void> {
+    await this.proxy.close()
+    await this.process.stop()
+  }
+}
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let operators: readonly [Operator, Operator]
+let publisherKey: string
+const path = (name: string) => join(folder.path, name)
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  const content = `key,value\n${names.map((name, i) => `${name},value ${i}\n`).join('')}`
+  const dataset = await buildInto(folder.path, {
+    format: 'csv',
+    content,
+    name: 'trust',
+    maxValueBytes: 20,
+    partitions: 4,
+  })
+  await writeFile(path('token'), 'a-token-of-sixteen-or-more-characters\n')
+  const options = ['--dataset', dataset, '--token-file', path('token')]
+  operators = [await Operator.begin(path('store-a'), ...options), await Operator.begin(path('store-b'), ...options)]
+  publisherKey = /^public key: ([0-9a-f]{64})$/m.exec(await runPirouette('keygen', '--out', path('key')))![1]!
+  await publish({ sign: true })
+})
+afterAll(async () => {
+  for (const operator of operators) await operator.close()
+  await folder.remove()
+})
+beforeEach(() => {
+  for (const { proxy } of operators) proxy.seen.length = 0
+})
+
+/** Publishes a batch, or signs what is there. */
+async function publish({ batch, sign }: { batch?: readonly object[]; sign: boolean }): Promise<void> {
+  const args = ['publish', '--servers', operators.map(({ url }) => url).join(), '--token-file', path('token')]
+  if (sign) args.push('--key', path('key'))
+  if (batch !== undefined) {
+    await writeFile(path('batch.jsonl'), batch.map(operation => `${JSON.stringify(operation)}\n`).join(''))
+    args.push(path('batch.jsonl'))
+  }
+  await runPirouette(...args)
+}
+
+const edit = (key: string, value: string) => ({ op: 'edit', key, value })
+
+async function opened(options: Partial<OpenOptions> = {}): Promise<{ map: PirouetteMap; events: MapEvent[] }> {
+  const events: MapEvent[] = []
+  const servers = [operators[0].url, operators[1].url] as const
+  return { map: await open({ servers, onEvent: event => void events.push(event), ...options }), events }
+}
+
+/** State in a folder of files. */
+const stateIn = (name: string): Partial<OpenOptions> => ({
+  storage: 'required',
+  store: servers => openFileStore(path(name), servers),
+})
+
+async function textOf(map: PirouetteMap, key: string): Promise<string | undefined> {
+  const value = await map.get(key)
+  return value && TEXT.decode(value)
+}
+
+const answered = () => operators.map(operator => operator.asked('/v1/answer'))
+
+describe('a publisher who signs', () => {
+  test('is followed from epoch to epoch; what it has not signed is not', async () => {
+    const { map } = await opened({ publisherKey })
+    const before = map.epoch
+    expect(await textOf(map, names[3]!)).toBe('value 3')
+    await publish({ batch: [edit(names[3]!, 'signed')], sign: true })
+    await map.sync()
+    expect([map.epoch, await textOf(map, names[3]!)]).toEqual([before + 1, 'signed'])
+
+    await publish({ batch: [edit(names[4]!, 'not yet')], sign: false })
+    await map.sync()
+    expect([map.epoch, await textOf(map, names[4]!)]).toEqual([before + 1, 'value 4'])
+    // A fresh map cannot have the epoch before any more: partitions are served at the newest alone.
+    await expect(opened({ publisherKey, storage: 'memory' })).rejects.toMatchObject({ code: 'signature' })
+
+    await publish({ sign: true })
+    await map.sync()
+    expect([map.epoch, await textOf(map, names[4]!)]).toEqual([before + 2, 'not yet'])
+    await map.close()
+  })
+
+  test('and nobody else: not under another key of keygen', async () => {
+    const other = /[0-9a-f]{64}/.exec(await runPirouette('keygen', '--out', path('other-key')))![0]
+    await expect(opened({ publisherKey: other })).rejects.toMatchObject({ code: 'signature' })
+    expect(answered()).toEqual([0, 0])
+    expect(await readFile(path('other-key'), 'utf8')).toContain(`public ${other}\n`)
+  })
+})
+
+describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollback => {
+  /** A map with state in files that has been used; and which operator has its fence. */
+  async function used(state: string): Promise<Operator> {
+    const { map } = await opened({ ...stateIn(state), rollback, publisherKey })
+    for (let i = 10; i < 15; i++) expect(await textOf(map, names[i]!)).toBe(`value ${i}`)
+    await map.close()
+    const fences = operators.filter(operator => operator.asked('/v1/fence') > 0)
+    expect(fences).toHaveLength(1)
+    expect(answered()).toEqual([5, 5])
+    return fences[0]!
+  }
+
+  async function assertCondemned(state: string): Promise<void> {
+    const before = answered()
+    for (let life = 0; life < 2; life++) {
+      const { map, events } = await opened({ ...stateIn(state), rollback })
+      expect(events.at(-1)).toEqual({ type: 'condemned', server: undefined })
+      await expect(map.get(names[1]!)).rejects.toMatchObject({ code: 'condemned' })
+      await map.close()
+    }
+    expect(answered()).toEqual(before)
+    const { map } = await opened({ ...stateIn(state), rollback })
+    await map.reset()
+    expect(await textOf(map, names[10]!)).toBe('value 10')
+    await map.close()
+  }
+
+  test('what it knows survives kill -9: the same state goes on', async () => {
+    const state = `killed-${rollback}`
+    const refresh = await used(state)
+    await refresh.killed(async () => {})
+    const { map, events } = await opened({ ...stateIn(state), rollback })
+    expect(await textOf(map, names[11]!)).toBe('value 11')
+    expect(events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+    await map.close()
+  })
+
+  test('killed between a lookup and the next: an open map goes on when it is back', async () => {
+    const { map } = await opened({ rollback })
+    expect(await textOf(map, names[10]!)).toBe('value 10')
+    const [refresh] = operators.filter(operator => operator.asked('/v1/fence') > 0)
+    await refresh!.killed(async () => {})
+    expect(await textOf(map, names[10]!)).toBe('value 10')
+    await map.close()
+  })
+
+  test('what it knows is lost: the hint is condemned before a vector leaves', async () => {
+    const state = `lost-${rollback}`
+    const refresh = await used(state)
+    await refresh.killed(async store => {
+      const storage = openLmdb(store)
+      const keys = [...storage.entries('fence/')].map(([key]) => key)
+      expect(keys.length).toBeGreaterThan(0)
+      await storage.transact(transaction => {
+        for (const key of keys) transaction.remove(key)
+      })
+      await storage.close()
+    })
+    await assertCondemned(state)
+  })
+
+  test('a copy of the files put back is caught before a vector leaves, also after updates', async () => {
+    const state = `restored-${rollback}`
+    await used(state)
+    await cp(path(state), path(`${state}-backup`), { recursive: true })
+    const { map } = await opened({ ...stateIn(state), rollback })
+    expect(await textOf(map, names[20]!)).toBe('value 20')
+    await map.close()
+    for (let i = 0; i < 3; i++) await publish({ batch: [edit(names[30]!, `update ${i} ${rollback}`)], sign: true })
+    await assertCondemned(`${state}-backup`)
+    // And what was copied goes on.
+    const { map: original } = await opened({ ...stateIn(state), rollback })
+    expect(await textOf(original, names[30]!)).toBe(`update 2 ${rollback}`)
+    await original.close()
+  })
+})

@@ -1,0 +1,186 @@
+// What the servers get to see, held against what is stored and what they have seen before:
+//
+//   (a) whatever is sent has been stored before as a pending batch, safely, and is for this server's role in it;
+//   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile;
+//   (c) two batches of one hint never show the same column: their vectors do not agree but by chance;
+//   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it.
+
+import { decodeManifest } from '../interop/reference/manifest.js'
+import { encodeQuery } from '../interop/reference/message.js'
+import { decodePending } from '../state/harness/forms.js'
+import { after, type Head, type Write } from '../state/harness/ledger.js'
+import { SERVERS, type ServerName } from './servers.js'
+
+type Vectors = readonly (readonly number[])[]
+
+/** A batch of queries, through all the epochs it has been extended to. */
+interface Batch {
+  /** the longest vectors that each server was sent */
+  readonly shown: Map<ServerName, Vectors>
+}
+
+/** What one server may be sent. */
+interface Request {
+  readonly hint: Hint
+  readonly batch: Batch
+  readonly vectors: Vectors
+  /** the pending batch it is in, in hex */
+  readonly pending: string
+}
+
+interface Hint {
+  readonly retrieveServer: string
+  /** by the version they lead from */
+  readonly batches: Map<number, Batch>
+  /** every vector of every batch that a server has been sent, and whose it is */
+  readonly seen: Map<ServerName, { readonly batch: Batch; readonly vector: readonly number[] }[]>
+}
+
+/**
+ * Partitions below which two vectors may agree by chance. Of 16 offsets below 7, all or all but one agree in one pair of
+ * 3·10^11 (97 / 7^16), and a schedule has some ten thousand pairs.
+ */
+const TELLING = 16
+
+/** A query's body in hex, without the suite: that is for life, and the reference knows only the first. */
+const nameOf = (body: Uint8Array) => hex(body.subarray(8))
+
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+export class Audit {
+  /** the first thing that was not as it must be */
+  fault: string | undefined
+  readonly #hints = new Map<string, Hint>()
+  /** by server and body, in hex */
+  readonly #requests = new Map<string, Request>()
+  /** bodies that each server was sent */
+  readonly #sent = new Map<ServerName, Set<string>>(SERVERS.map(server => [server, new Set()]))
+  /** pending batches that no power loss undoes */
+  readonly #safe = new Set<string>()
+  readonly #count: (what: string) => void
+
+  constructor(count: (what: string) => void) {
+    this.#count = count
+  }
+
+  /** A write was accepted. Returns the head it leads to. */
+  wrote(write: Write, before: Head | undefined, torn: boolean): Head | undefined {
+    let head: Head | undefined
+    try {
+      head = after(before, write, torn)
+    } catch (error) {
+      this.#blame((error as Error).message)
+      return before
+    }
+    if (write.method === 'begin') {
+      const { retrieveServer } = write.parameters[0]
+      this.#hints.set(head!.hint, { retrieveServer, batches: new Map(), seen: new Map() })
+    }
+    if (write.method === 'putPending' && before?.pending === undefined) this.#intended(head!)
+    if (write.method === 'advance' && before?.pending !== undefined) {
+      this.#count('pending batches extended')
+      this.#pending(head!, this.#hints.get(head!.hint)!.batches.get(before.version)!)
+    }
+    return head
+  }
+
+  /** These heads are safe from a power loss. */
+  flushed(heads: readonly (Head | undefined)[]): void {
+    for (const head of heads) if (head?.pending) this.#safe.add(hex(head.pending))
+  }
+
+  /** A query leaves a client; `durable`: its state is on a disk. */
+  sent(server: ServerName, body: Uint8Array, durable: boolean): void {
+    const sent = this.#sent.get(server)!
+    const name = nameOf(body)
+    if (sent.has(name)) {
+      this.#count('queries sent again')
+      return
+    }
+    sent.add(name)
+    const request = this.#requests.get(`${server} ${name}`)
+    if (request === undefined) {
+      this.#blame(`${server} is sent what was not stored (a)`)
+      return
+    }
+    const { hint, batch, vectors, pending } = request
+    if (durable && !this.#safe.has(pending)) this.#blame(`${server} is sent what a power loss may undo (a)`)
+    const earlier = batch.shown.get(server)
+    if (earlier !== undefined) {
+      this.#count('queries sent again, at another epoch')
+      if (!extend(earlier, vectors) && !extend(vectors, earlier)) {
+        this.#blame(`${server} is sent two different vectors of one query (b)`)
+      }
+    }
+    if (earlier === undefined || extend(earlier, vectors)) batch.shown.set(server, vectors)
+    this.#assertNew(hint, batch, server, vectors)
+  }
+
+  #intended(head: Head): void {
+    const earlier = this.#hints.get(head.hint)!.batches.get(head.version)
+    if (earlier && earlier.shown.size > 0) {
+      this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
+    }
+    this.#pending(head, { shown: new Map() })
+  }
+
+  /** From now on this is what a batch may be sent as. */
+  #pending({ hint: id, version, pending, manifest: bytes }: Head, batch: Batch): void {
+    const hint = this.#hints.get(id)!
+    hint.batches.set(version, batch)
+    const manifest = decodeManifest(Buffer.from(bytes, 'hex'))
+    const { retrieve, refresh } = decodePending(pending!, manifest)
+    for (const server of SERVERS) {
+      const vectors = server === hint.retrieveServer ? retrieve : refresh
+      const name = `${server} ${nameOf(encodeQuery(manifest, vectors))}`
+      this.#requests.set(name, { hint, batch, vectors, pending: hex(pending!) })
+    }
+  }
+
+  #assertNew(hint: Hint, batch: Batch, server: ServerName, vectors: Vectors): void {
+    const seen = hint.seen.get(server) ?? []
+    hint.seen.set(server, seen)
+    for (const vector of vectors) {
+      for (const other of seen) {
+        if (other.batch !== batch && alike(vector, other.vector)) this.#blame(`${server} sees a column twice (c)`)
+      }
+    }
+    for (const vector of vectors) seen.push({ batch, vector })
+    if (vectors.some((vector, i) => vectors.some((other, k) => k < i && alike(vector, other)))) {
+      this.#blame(`${server} sees a column twice in one batch (c)`)
+    }
+  }
+
+  #blame(fault: string): void {
+    this.fault ??= fault
+  }
+}
+
+/** What a client draws, and what it makes of it. */
+export class Draws {
+  readonly #unused = new Set<string>()
+
+  drew(bytes: Uint8Array): void {
+    if (bytes.length === 32) this.#unused.add(hex(bytes))
+  }
+
+  /** Throws if these are not random bytes that were drawn and not used before. */
+  use(bytes: Uint8Array): void {
+    if (!this.#unused.delete(hex(bytes))) throw new Error('random bytes that were not drawn, or used before (d)')
+  }
+}
+
+function extend(earlier: Vectors, later: Vectors): boolean {
+  return (
+    earlier.length === later.length &&
+    earlier.every((vector, i) => vector.every((offset, q) => later[i]![q] === offset))
+  )
+}
+
+/** Whether two vectors agree everywhere, one partition excepted. */
+function alike(a: readonly number[], b: readonly number[]): boolean {
+  const common = Math.min(a.length, b.length)
+  let different = 0
+  for (let q = 0; q < common && different < 2; q++) if (a[q] !== b[q]) different++
+  return common >= TELLING && different < 2
+}

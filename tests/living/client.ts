@@ -1,0 +1,285 @@
+// One life of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
+// it asks of its environment happens when the world says so, or never.
+
+import type { MapEvent, PirouetteMap } from '@pirouette/client'
+import { type Clock, type Environment, noTabs, openWith, type StateStore } from '@pirouette/client/environment'
+import { type ClientHandle, type DirectoryHandle, type HintBuilderHandle, loadCore } from '@pirouette/wasm'
+import { Disk, type Method } from '../state/harness/disk.js'
+import { Locks } from '../state/harness/locks.js'
+import { Draws } from './audit.js'
+import type { Question } from './questions.js'
+import { SERVERS } from './servers.js'
+import type { World } from './world.js'
+
+export const core = await loadCore()
+
+/** What the tabs of one browser have in common. */
+export class Profile {
+  readonly disk = new Disk(true)
+  readonly locks: Locks | undefined
+  constructor(withLocks: boolean) {
+    this.locks = withLocks ? new Locks() : undefined
+  }
+}
+
+/** What somebody waits for. */
+export interface Call {
+  readonly tab: Tab
+  readonly what: string
+  /** undefined: there was none yet */
+  readonly map: PirouetteMap | undefined
+  /** undefined: it is not a lookup */
+  readonly question: Question | undefined
+  readonly giveUp: AbortController
+  /** the newest epoch that both servers had, by their own word, when it began */
+  readonly agreed: number
+  /** nothing was published from its beginning to its end */
+  calm: boolean
+  /** misfortunes there had been when it began */
+  readonly misfortunes: number
+  outcome: Outcome | undefined
+}
+
+export type Outcome = { readonly value: unknown } | { readonly error: unknown }
+
+export class Tab {
+  readonly name: string
+  readonly environment: Environment
+  readonly calls: Call[] = []
+  readonly events: MapEvent[] = []
+  readonly draws = new Draws()
+  /** key directories in its memory */
+  readonly directories = new Set<DirectoryHandle>()
+  map: PirouetteMap | undefined
+  /** where its state is */
+  disk: Disk
+  state: 'running' | 'frozen' | 'dead' = 'running'
+  /** the newest epoch its map has been seen at */
+  epoch = 0
+  readonly #world: World
+
+  constructor(
+    world: World,
+    number: number,
+    readonly profile: Profile,
+  ) {
+    const { chance } = world
+    this.#world = world
+    this.name = `tab ${number}`
+    this.disk = profile.disk
+    const clock: Clock = {
+      now: () => world.now,
+      date: () => 1_795_000_000_000 + world.now,
+      setTimeout: (callback, ms) => world.startTimer(this, callback, ms),
+      clearTimeout: timer => world.stopTimer(timer),
+    }
+    this.environment = {
+      clock,
+      fetch: (url, init) => this.#fetch(url, init),
+      random: bytes => {
+        const drawn = chance.bytes(bytes)
+        this.draws.drew(drawn)
+        return drawn.slice()
+      },
+      openStore: async (_identity, preference) => {
+        const durable = preference !== 'memory'
+        if (!durable) this.disk = new Disk(false)
+        return { store: this.#mount(this.disk), storage: durable ? 'best-effort' : 'memory' }
+      },
+      locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
+      tabs: noTabs,
+      loadCore: async () => this.#watchedCore(),
+      pause: () => this.#comes('a pause ends'),
+    }
+  }
+
+  /** Calls somebody waits for. */
+  get waiting(): number {
+    return this.calls.filter(({ outcome }) => outcome === undefined).length
+  }
+
+  open(): Call {
+    const { chance, weather } = this.#world
+    const options = {
+      servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
+      storage: weather.storage,
+      proofs: weather.proofs,
+      rollback: weather.rollback,
+      push: false,
+      onEvent: (event: MapEvent) => this.#hear(event),
+    }
+    return this.#call('open', undefined, async signal => {
+      this.map = await openWith(this.environment, { ...options, signal })
+    })
+  }
+
+  ask(question: Question): Call {
+    return this.#call(question.what, question, signal => question.ask(this.map!, signal))
+  }
+
+  sync(): Call {
+    return this.#call('sync', undefined, signal => this.map!.sync({ signal }))
+  }
+
+  reset(): Call {
+    return this.#call('reset', undefined, signal => this.map!.reset({ signal }))
+  }
+
+  close(): Call {
+    const { map } = this
+    this.map = undefined
+    return this.#call('close', undefined, () => map!.close())
+  }
+
+  #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
+    const world = this.#world
+    const giveUp = new AbortController()
+    const call: Call = {
+      ...{ tab: this, what, map: this.map, question, giveUp, outcome: undefined },
+      ...{ agreed: world.publisher.agreed, calm: world.publisher.atRest },
+      misfortunes: world.misfortunes - (world.troubled ? 1 : 0),
+    }
+    this.calls.push(call)
+    world.note(this, `${what} …`)
+    const end = (outcome: Outcome) => {
+      if (this.state === 'dead') return
+      call.outcome = outcome
+      world.ended(call, outcome)
+    }
+    work(giveUp.signal).then(
+      value => end({ value }),
+      error => end({ error }),
+    )
+    return call
+  }
+
+  #hear(event: MapEvent): void {
+    if (this.state === 'dead') return
+    this.events.push(event)
+    const what = Object.values(event).join(' ')
+    this.#world.note(this, `hears: ${what}`)
+    this.#world.heard(this, event)
+  }
+
+  #comes(what: string): Promise<void> {
+    return this.#world.comes(this, what)
+  }
+
+  // ---- the network -------------------------------------------------------------------------------
+
+  async #fetch(url: string, init: RequestInit): Promise<Response> {
+    const world = this.#world
+    const server = SERVERS.find(name => url.startsWith(name))!
+    const path = url.slice(server.length)
+    const body = (init.body as Uint8Array | undefined)?.slice()
+    const what = path.replace(/^\/v1\//, '').replace(/(blobs\/.{4}).*/, '$1')
+    const name = server === SERVERS[0] ? 'A' : 'B'
+    if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
+    await this.#comes(`${what} reaches ${name}`)
+    const reply = await world.asked(server, path, { method: body ? 'POST' : 'GET', body })
+    await this.#comes(`${name} on ${what}: ${reply.status}`)
+    const pieces = [reply.body]
+    const read = async () => {
+      const value = pieces.shift()
+      return value === undefined ? { done: true } : { done: false, value: value.slice() }
+    }
+    const stream = { getReader: () => ({ read }), cancel: async () => void pieces.splice(0) }
+    // The platform's own Response takes its time from the event loop.
+    const response = { status: reply.status, headers: new Headers(reply.headers), redirected: false, body: stream }
+    return response as unknown as Response
+  }
+
+  // ---- the store ---------------------------------------------------------------------------------
+
+  /** The disk, at some distance: a call takes its time before it is carried out, and again until it is reported. */
+  #mount(disk: Disk): StateStore {
+    const world = this.#world
+    let earlier = Promise.resolve()
+    const call = async (method: Method, parameters: unknown[]) => {
+      if (method === 'close') return
+      const named = `${method}${typeof parameters[1] === 'number' ? ` ${parameters[1]}` : ''}`
+      let begun = () => {}
+      const inTurn = earlier
+      earlier = new Promise(resolve => {
+        begun = resolve
+      })
+      await inTurn
+      await this.#comes(`${named} begins`).finally(begun)
+      const done = await disk
+        .perform(method, parameters, (write, before, torn) => world.wrote(this, write, before, torn))
+        .catch((error: Error) => {
+          world.note(this, `${named} is refused: ${error.message}`)
+          world.count(`refused: ${method}`)
+          return error
+        })
+      await this.#comes(`${named} is done`)
+      if (done instanceof Error) throw done
+      world.count(`store: ${method}`)
+      world.audit.flushed(disk.flush(done.flush))
+      return world.journalsLookLong(done.result)
+    }
+    return new Proxy({ durable: disk.durable } as StateStore, {
+      get: (target, name: keyof StateStore) =>
+        name === 'durable' ? target.durable : (...parameters: unknown[]) => call(name, parameters),
+    })
+  }
+
+  // ---- the core ----------------------------------------------------------------------------------
+
+  /** The core itself, but for a look at what random bytes it is given, and at the directories in use. */
+  #watchedCore(): typeof core {
+    return {
+      ...core,
+      decodeDirectory: (bytes, records) => this.#watchedDirectory(core.decodeDirectory(bytes, records)),
+      newHintBuilder: (layout, commitments, contentHashes, entropy, proofs) => {
+        this.#use(entropy)
+        return this.#watchedBuilder(core.newHintBuilder(layout, commitments, contentHashes, entropy, proofs))
+      },
+      resumeHintBuilder: (...stored) => this.#watchedBuilder(core.resumeHintBuilder(...stored)),
+      reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),
+    }
+  }
+
+  #watchedBuilder(builder: HintBuilderHandle): HintBuilderHandle {
+    const finish = builder.finish.bind(builder)
+    return Object.assign(builder, { finish: () => this.#watchedClient(finish()) })
+  }
+
+  #watchedClient(client: ClientHandle): ClientHandle {
+    const [query, update] = [client.query.bind(client), client.update.bind(client)]
+    return Object.assign(client, {
+      query: (indices: Uint32Array, entropy: Uint8Array) => {
+        this.#use(entropy)
+        query(indices, entropy)
+      },
+      update: (...[list, after, commitments, entropy]: Parameters<ClientHandle['update']>) => {
+        this.#use(entropy)
+        return update(list, after, commitments, entropy)
+      },
+    })
+  }
+
+  #watchedDirectory(directory: DirectoryHandle): DirectoryHandle {
+    const { updated, replayed, free } = directory
+    this.directories.add(directory)
+    return Object.assign(directory, {
+      updated: (...change: Parameters<typeof updated>) => this.#watchedDirectory(updated.apply(directory, change)),
+      replayed: (...change: Parameters<typeof replayed>) => {
+        const next = replayed.apply(directory, change)
+        return next && this.#watchedDirectory(next)
+      },
+      free: () => {
+        this.directories.delete(directory)
+        free.call(directory)
+      },
+    })
+  }
+
+  #use(entropy: Uint8Array): void {
+    try {
+      this.draws.use(entropy)
+    } catch (error) {
+      this.#world.violate(`${this.name}: ${(error as Error).message}`)
+    }
+  }
+}

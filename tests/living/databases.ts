@@ -1,0 +1,58 @@
+// What the servers begin with: a few small databases, built by the product, and the model's idea of them. Small, so that
+// every record can be read often; with many partitions, so that two vectors that are alike are no coincidence; with few
+// records in each, so that a batch of adds opens several.
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '@pirouette/server'
+import { decodeDirectory, indexOf } from '../interop/reference/directory.js'
+import { fingerprint } from '../interop/reference/hash.js'
+import { type Slot, Version } from './model.js'
+
+export interface Foundation {
+  readonly name: string
+  /** a folder */
+  readonly path: string
+  readonly dataset: Dataset
+  readonly first: Version
+}
+
+export const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+const PARTITIONS = 16
+
+/** Builds all of them below `folder`. */
+export async function layFoundations(folder: string): Promise<readonly Foundation[]> {
+  return [await keyed(folder, 250, 6), await keyed(folder, 100, 6), await keyless(folder, 120, 6)]
+}
+
+/** Some of the last partition is left open. Values have lengths of their own. */
+async function keyed(folder: string, count: number, headroom: number): Promise<Foundation> {
+  const valueBytes = 14
+  const entries = Array.from({ length: count }, (_, i) => ({ key: `key ${i}`, value: `value ${i}`.slice(i % 4) }))
+  const lines = entries.map(entry => `${JSON.stringify(entry)}\n`).join('')
+  const options = { format: 'jsonl', partitions: PARTITIONS, headroom, maxValueBytes: valueBytes } as const
+  const { path, dataset } = await build(folder, `${count} keys`, lines, options)
+  const directory = decodeDirectory(dataset.directory, count)
+  const slots: Slot[] = []
+  for (const { key, value } of entries) {
+    slots[indexOf(directory, fingerprint(bytesOf(key)), count)] = { key, value: bytesOf(value) }
+  }
+  return { name: `${count} keys`, path, dataset, first: new Version({ keyed: true, valueBytes }, 1, slots) }
+}
+
+async function keyless(folder: string, count: number, valueBytes: number): Promise<Foundation> {
+  const name = `${count} records`
+  const values = Array.from({ length: count }, (_, i) => bytesOf(`${i}`.padStart(valueBytes, '.')))
+  const options = { format: 'bin', partitions: PARTITIONS, recordBytes: valueBytes } as const
+  const { path, dataset } = await build(folder, name, Buffer.concat(values), options)
+  const slots = values.map(value => ({ key: undefined, value }))
+  return { name, path, dataset, first: new Version({ keyed: false, valueBytes }, 1, slots) }
+}
+
+async function build(folder: string, name: string, data: string | Uint8Array, options: Omit<BuildOptions, 'data'>) {
+  const path = join(folder, name)
+  await writeFile(`${path}.data`, data)
+  await buildDataset({ ...options, data: `${path}.data`, out: path, name })
+  return { path, dataset: await loadDataset(path) }
+}

@@ -1,0 +1,83 @@
+// What a client has, in memory and on disk, against what it ought to have: to the last bit, even where no lookup happens
+// to come across it.
+
+import { decodeManifest } from '@pirouette/protocol'
+import { fingerprint, hash } from '../interop/reference/hash.js'
+import { encodeRecord } from '../interop/reference/record.js'
+import type { Disk } from '../state/harness/disk.js'
+import { decodeCheckpoint } from '../state/harness/forms.js'
+import { core, type Tab } from './client.js'
+import { bytesOf } from './databases.js'
+import type { Version } from './model.js'
+
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+/** A whole hint is stored, of this epoch, and its parities are those of these records under its permutations. */
+export async function assertStored(disk: Disk, version: Version, manifestBytes: Uint8Array): Promise<void> {
+  const { head } = disk
+  if (head?.stage !== 'whole' || head.condemned) throw new Error('no hint is stored')
+  if (head.manifest !== hex(manifestBytes)) throw new Error(`the stored hint is of another epoch`)
+  if (head.pending !== undefined) throw new Error('a batch is still pending')
+  const manifest = decodeManifest(manifestBytes)
+  const stored = await storedHint(disk, head.hint, manifestBytes)
+  if (hex(stored.hintId) !== head.hint || stored.version !== head.version) throw new Error('another hint is stored')
+  if (manifest.keyed && hex(hash(stored.directory)) !== hex(manifest.directoryHash)) {
+    throw new Error('the stored directory is not the one that a new client is given')
+  }
+  const { partitionRecords, recordBytes } = manifest
+  const parities = new Uint8Array(partitionRecords * recordBytes)
+  const seen = new Set<number>()
+  stored.permutations.forEach((permutation, q) => {
+    permutation.forEach((offset, j) => {
+      seen.add(q * partitionRecords + offset)
+      const record = recordAt(version, q * partitionRecords + offset, manifest)
+      for (let b = 0; b < recordBytes; b++) parities[j * recordBytes + b]! ^= record[b]!
+    })
+  })
+  if (seen.size !== manifest.partitions * partitionRecords) throw new Error('what is stored is no permutation')
+  if (hex(parities) !== hex(stored.parities)) throw new Error('the stored parities are wrong')
+}
+
+/** Of the directories in a tab's memory there is one, and it is, byte for byte, what another tab has, too. */
+export function assertDirectory(tab: Tab, fresh: Tab): void {
+  const [own, others] = [tab, fresh].map(({ directories }) => [...directories].map(each => hex(each.encode())))
+  if (own!.length > 1 || others!.length > 1) throw new Error(`${tab.name} or ${fresh.name} has two directories`)
+  if (own![0] !== others![0]) throw new Error(`${tab.name} and a new client have different directories`)
+}
+
+async function storedHint({ store }: Disk, hint: string, newest: Uint8Array) {
+  const { checkpoint, manifest: bytes, directory, entries } = await store.readHint(Buffer.from(hint, 'hex'))
+  const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
+  const layout = core.layout(then.records, then.recordBytes, then.partitions, then.partitionRecords)
+  const client = core.reopenClient(checkpoint, layout, then.commitments, core.blake3(bytes))
+  let known = then.keyed ? core.decodeDirectory(directory, then.records) : undefined
+  try {
+    for (const entry of entries) {
+      const before = client.layout
+      const next = known?.replayed(entry, before)
+      before.free()
+      client.replay(entry)
+      if (next === undefined) continue
+      known?.free()
+      known = next
+    }
+    client.rebind(now.commitments)
+    const form = decodeCheckpoint(client.checkpoint(core.blake3(newest)), now, client.proofs === 'tags')
+    return { ...form, directory: known?.encode() ?? new Uint8Array() }
+  } finally {
+    known?.free()
+    client.free()
+    layout.free()
+  }
+}
+
+function recordAt(
+  version: Version,
+  index: number,
+  shape: { recordBytes: number; valueBytes: number; keyed: boolean; variable: boolean },
+): Uint8Array {
+  const slot = version.slots[index]
+  if (slot === undefined) return new Uint8Array(shape.recordBytes)
+  const print = slot.key === undefined ? new Uint8Array() : fingerprint(bytesOf(slot.key))
+  return encodeRecord(shape, { fingerprint: print, value: slot.value })
+}

@@ -1,0 +1,81 @@
+// The database as anybody would write it down: a map from keys to values, or a list of values, once for every epoch. What
+// the client finds is held to this and to nothing else. Where records lie follows docs/protocol.md, Updates, point 1.
+
+export interface Operation {
+  readonly op: 'add' | 'edit' | 'delete'
+  /** keyed databases */
+  readonly key?: string
+  /** keyless ones, but for an add */
+  readonly index?: number
+  /** none in a delete */
+  readonly value?: Uint8Array
+}
+
+/** A record: what a key has, or what stands at an index. */
+export interface Slot {
+  /** undefined in a keyless database */
+  readonly key: string | undefined
+  readonly value: Uint8Array
+}
+
+/** Why a batch cannot be: its first wrong operation, from 0. */
+export interface Refused {
+  readonly operation: number
+}
+
+/** The longest value, or the length of every one. */
+export interface Shape {
+  readonly keyed: boolean
+  readonly valueBytes: number
+}
+
+/** One epoch. Immutable. */
+export class Version {
+  readonly #byKey: ReadonlyMap<string, number>
+
+  /** `slots`: by index; undefined: empty. */
+  constructor(
+    readonly shape: Shape,
+    readonly epoch: number,
+    readonly slots: readonly (Slot | undefined)[],
+  ) {
+    const keys = slots.flatMap((slot, index) => (slot?.key === undefined ? [] : [[slot.key, index] as const]))
+    this.#byKey = new Map(keys)
+  }
+
+  get size(): number {
+    return this.slots.length
+  }
+
+  get keys(): string[] {
+    return [...this.#byKey.keys()]
+  }
+
+  get(key: string): Uint8Array | undefined {
+    return this.slots[this.#byKey.get(key) ?? -1]?.value
+  }
+
+  at(index: number): Uint8Array | undefined {
+    return this.slots[index]?.value
+  }
+
+  /** The next epoch, or why there is none. */
+  after(operations: readonly Operation[]): Version | Refused {
+    const slots = [...this.slots]
+    const byKey = new Map(this.#byKey)
+    const { keyed, valueBytes } = this.shape
+    const free = keyed ? slots.flatMap((slot, index) => (slot === undefined ? [index] : [])) : []
+    for (const [operation, { op, key, index: named, value }] of operations.entries()) {
+      const fits = op === 'delete' || (keyed ? value!.length <= valueBytes : value!.length === valueBytes)
+      const known = key === undefined ? named! < slots.length : byKey.has(key)
+      if (!fits || (op === 'add' ? keyed && known : !known)) return { operation }
+      const index = op === 'add' ? (free.shift() ?? slots.length) : key === undefined ? named! : byKey.get(key)!
+      if (op !== 'delete') slots[index] = { key, value: value! }
+      else slots[index] = keyed ? undefined : { key, value: new Uint8Array(valueBytes) }
+      if (key === undefined) continue
+      if (op === 'delete') byKey.delete(key)
+      else byKey.set(key, index)
+    }
+    return new Version(this.shape, this.epoch + 1, slots)
+  }
+}

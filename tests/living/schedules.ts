@@ -1,0 +1,2 @@
+/** How many schedules `npm test` runs, from seed 1 on. */
+export const SCHEDULES = 20

@@ -1,0 +1,222 @@
+// One of the two servers, the real one: its database, its routes, its storage. It can be killed at any moment, and starts
+// again from what its storage has. Here it lives in this process; processes.ts has those that are processes of their own.
+
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  createServer,
+  LivingDatabase,
+  MemoryStorage,
+  openLmdb,
+  type Storage,
+  type Transaction,
+} from '@pirouette/server'
+import type { Chance } from '../state/harness/chance.js'
+import type { Foundation } from './databases.js'
+
+/** As callers name them. One has a path. */
+export const SERVERS = ['https://a.example/pir', 'https://b.example'] as const
+export type ServerName = (typeof SERVERS)[number]
+
+export const TOKEN = 'a-token-of-sixteen-or-more-characters'
+
+export interface Asked {
+  readonly method: 'GET' | 'POST'
+  readonly body?: Uint8Array | undefined
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+}
+
+export interface LivingServer {
+  readonly running: boolean
+  /** Rejects if it is not running, or is killed before it has replied. */
+  ask(path: string, asked: Asked): Promise<Reply>
+  /** Nothing of it happens any more. What its storage has is what was written by then. */
+  kill(): Promise<void>
+  start(): Promise<void>
+  /** Waits some of the time that a request takes it; `turn` lets it do one thing more. */
+  meanwhile(chance: Chance, turn: () => Promise<void>): Promise<void>
+  /** For good. */
+  remove(): Promise<void>
+}
+
+/** Where a server keeps its database. */
+interface Place {
+  open(): Storage
+  /** the process that had it open is gone */
+  abandoned(): void
+}
+
+class Memory implements Place {
+  readonly #storage = new MemoryStorage()
+  open = () => this.#storage
+  abandoned(): void {}
+}
+
+/**
+ * An LMDB file. What a process that was killed has left is a copy of the file at that moment: a transaction writes to
+ * pages that no earlier one needs, and its head page last.
+ */
+class Lmdb implements Place {
+  #lives = 0
+  constructor(private readonly folder: string) {}
+  open = () => openLmdb(this.#path())
+  abandoned(): void {
+    const before = this.#path()
+    this.#lives++
+    cpSync(before, this.#path(), { recursive: true })
+  }
+  #path = () => join(this.folder, `${this.#lives}`)
+}
+
+/** Resolves when it may happen; rejects if the server has been killed. */
+export type Slowly = (what: string) => Promise<void>
+
+interface Life {
+  readonly app: Awaited<ReturnType<typeof createServer>>
+  readonly living: LivingDatabase
+  readonly leash: Leash
+  readonly gone: Promise<never>
+  readonly end: (error: Error) => void
+}
+
+export interface LocalOptions {
+  readonly foundation: Foundation
+  /** epochs kept before the newest */
+  readonly history: number
+  /** a folder for an LMDB file; undefined: in memory */
+  readonly folder: string | undefined
+  /** what its transactions wait for, before and after */
+  readonly slowly: Slowly
+  /** told of what must not happen in a server that is alive */
+  readonly onFailure: (error: Error) => void
+}
+
+export class LocalServer implements LivingServer {
+  readonly #options: LocalOptions
+  readonly #place: Place
+  #life: Life | undefined
+  /** lives that have ended, and may not have been cleared away yet */
+  readonly #ended: Promise<void>[] = []
+
+  private constructor(options: LocalOptions) {
+    this.#options = options
+    this.#place = options.folder === undefined ? new Memory() : new Lmdb(options.folder)
+  }
+
+  static async start(options: LocalOptions): Promise<LocalServer> {
+    const server = new LocalServer(options)
+    const storage = server.#place.open()
+    await LivingDatabase.create(storage, options.foundation.dataset)
+    await server.#begin(storage)
+    return server
+  }
+
+  get running(): boolean {
+    return this.#life !== undefined
+  }
+
+  async ask(path: string, { method, body, headers = {} }: Asked): Promise<Reply> {
+    const life = this.#life
+    if (life === undefined) throw new TypeError('connection refused')
+    const payload = body && Buffer.from(body)
+    const reply = life.app.inject({ method, url: path, headers, ...(payload && { payload }) }).then(reply => ({
+      status: reply.statusCode,
+      headers: Object.fromEntries(Object.entries(reply.headers).map(([name, value]) => [name, `${value}`])),
+      body: new Uint8Array(reply.rawPayload),
+    }))
+    return await Promise.race([reply, life.gone])
+  }
+
+  async kill(): Promise<void> {
+    const life = this.#life
+    if (life === undefined) return
+    this.#life = undefined
+    life.leash.cut = true
+    this.#place.abandoned()
+    life.end(new TypeError('the connection is lost'))
+    this.#ended.push(dismantled(life))
+  }
+
+  async start(): Promise<void> {
+    await this.#begin(this.#place.open())
+  }
+
+  async meanwhile(chance: Chance, turn: () => Promise<void>): Promise<void> {
+    for (let turns = chance.below(4); turns > 0; turns--) await turn()
+  }
+
+  async remove(): Promise<void> {
+    if (this.#life) this.#ended.push(dismantled(this.#life))
+    this.#life = undefined
+    await Promise.all(this.#ended)
+  }
+
+  async #begin(storage: Storage): Promise<void> {
+    const { history, slowly, onFailure } = this.#options
+    const leash = new Leash(storage, slowly)
+    const living = await LivingDatabase.open(leash, { history })
+    const onTrap = (error: Error) => {
+      if (!leash.cut) onFailure(error)
+    }
+    const app = await createServer({ datasets: [{ living }], publisherToken: TOKEN, onTrap })
+    let end = (_error: Error) => {}
+    const gone = new Promise<never>((_, reject) => {
+      end = reject
+    })
+    gone.catch(() => {})
+    this.#life = { app, living, leash, gone, end }
+  }
+}
+
+/** Memory is given back, as it is when a process ends. */
+async function dismantled({ app, living }: Life): Promise<void> {
+  await app.close()
+  await living.close()
+}
+
+/** A storage whose transactions take their time, in the order they were begun, and which nothing reaches once it is cut. */
+class Leash implements Storage {
+  cut = false
+  readonly #storage: Storage
+  readonly #slowly: Slowly
+  #earlier: Promise<unknown> = Promise.resolve()
+
+  constructor(storage: Storage, slowly: Slowly) {
+    this.#storage = storage
+    this.#slowly = slowly
+  }
+
+  get location(): string {
+    return this.#storage.location
+  }
+
+  get = (key: string) => this.#storage.get(key)
+  entries = (prefix: string) => this.#storage.entries(prefix)
+  count = (prefix: string) => this.#storage.count(prefix)
+
+  transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+    const writing = this.#earlier.then(async () => {
+      await this.#slowly('a transaction begins')
+      this.#check()
+      return await this.#storage.transact(work)
+    })
+    this.#earlier = writing.catch(() => {})
+    return writing.then(async result => {
+      await this.#slowly('a transaction is done')
+      this.#check()
+      return result
+    })
+  }
+
+  close = () => this.#storage.close()
+
+  #check(): void {
+    if (this.cut) throw new Error('the process is gone')
+  }
+}
