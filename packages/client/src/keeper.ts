@@ -276,13 +276,22 @@ export class Keeper {
     }
   }
 
-  /** Discards what is stored, which no update leads on from, and begins anew. */
+  /** Discards what is stored, which no update leads on from, and begins anew; unless another tab has done so. */
   async startOver(reason: OutdatedError['reason'], watch: Watch): Promise<void> {
     await this.#settling
+    const outdated = this.#hint?.record.manifest
     this.#retire()
-    const head = await this.#readHead(true)
-    const replaces = head && (await this.#discard(head, reason, watch))
-    this.#adopt(await this.#begin(replaces, watch), 0)
+    try {
+      const head = await this.#readHead(true)
+      if (head === undefined || outdated === undefined || equalBytes(head.record.manifest, outdated)) {
+        const replaces = head && (await this.#discard(head, reason, watch))
+        this.#adopt(await this.#begin(replaces, watch), 0)
+        return
+      }
+    } catch (error) {
+      if (!isMoved(error)) throw error
+    }
+    await this.current(watch)
   }
 
   /** Whether the journal has become too long, and nothing is under way. */

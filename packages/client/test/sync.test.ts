@@ -505,6 +505,28 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.auditor.assertSound()
     })
 
+    test('two tabs that open what is too old at once: one begins anew, and both go on with that', async () => {
+      const { living, world: w } = world()
+      const first = w.life()
+      await first.open({ proofs })
+      first.kill()
+      for (let round = 1; round < 3; round++) living.publish(someEdits(round))
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
+        )
+      }
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const lives = [w.life({ locks }), w.life({ locks })]
+      const maps = await w.drive(Promise.all(lives.map(life => life.openIdle({ proofs }))))
+      for (const map of maps) {
+        expect(map.epoch).toBe(3)
+        expect(await w.drive(map.at(1000))).toEqual(living.newest.byIndex[1000])
+      }
+      await w.auditor.assertSound()
+    })
+
     test.each(['before', 'after'] as const)(
       'killed %s the disk has taken an epoch: the next life is right',
       async when => {
