@@ -518,6 +518,7 @@ export class World {
     const back = this.chance.between(1, Math.min(disk.writes - 1, 12))
     this.note(undefined, `a backup is restored: ${back} writes are undone`)
     this.#putBack = true
+    this.audit.putBack()
     await disk.restore(disk.writes - back)
   }
 
