@@ -174,7 +174,7 @@ export class World {
     const head = this.audit.wrote(write, before, torn)
     if (this.audit.fault !== undefined) this.violate(`${tab.name}: ${this.audit.fault}`)
     if (!tab.disk.durable) this.audit.flushed([head])
-    if (write.method === 'discard' && before) this.#discarded.set(tab, epochOf(before))
+    if (write.method === 'discard') this.#discarded.set(tab, before ? epochOf(before) : 0)
     return head
   }
 
