@@ -64,6 +64,7 @@ const serveCommand = program
   .option('--rate-limit <n>', 'queries a minute for one client address; 0: any number', wholeNumber, 0)
   .option('--token-file <file>', 'let whoever has this token publish into the stores')
   .option('--history <n>', 'stores: epochs before the newest that clients can catch up from', wholeNumber, 64)
+  .option('--linger <hours>', 'stores: how long an ended generation is answered', wholeNumber, 24)
   .option('--fence-days <n>', 'stores: forget a hint that made no request for so long', wholeNumber, 400)
   .option('--fence-entries <n>', 'stores: most hints to remember', wholeNumber, 1_000_000)
   .addOption(
@@ -106,6 +107,8 @@ program
     ),
   )
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
+  .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
+  .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
   .action(publish)
 
 program

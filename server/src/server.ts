@@ -10,6 +10,7 @@ import { logging, loggingOptions, serializers } from './plugins/logging.js'
 import { Readiness } from './readiness.js'
 import { Refusal } from './refusal.js'
 import { healthRoutes } from './routes/health.js'
+import { TOKEN_ROUTES } from './routes/publish.js'
 
 export interface ServerOptions {
   /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
@@ -70,16 +71,26 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 
   await app.register(logging)
   await app.register(errors)
-  await app.register(headers, { allowOrigins: options.allowOrigins ?? ['*'] })
+  await app.register(headers, { allowOrigins: options.allowOrigins ?? ['*'], tokenPaths: tokenPathsOf(options) })
   for (const { name, dataset, living } of options.datasets) {
     const { rateLimit, onTrap, publisherToken: token } = options
-    const prefix = name === undefined ? '' : `/${name}`
+    const prefix = prefixOf(name)
     await app.register(pirouettePlugin, { prefix, dataset, living, token, readiness, rateLimit, onTrap })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.
   if (options.datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
   await app.ready()
   return app
+}
+
+function prefixOf(name: string | undefined): string {
+  return name === undefined ? '' : `/${name}`
+}
+
+function tokenPathsOf({ datasets, publisherToken }: ServerOptions): Set<string> {
+  if (publisherToken === undefined) return new Set()
+  const living = datasets.filter(dataset => dataset.living !== undefined)
+  return new Set(living.flatMap(({ name }) => TOKEN_ROUTES.map(route => prefixOf(name) + route)))
 }
 
 /** A query is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving. */

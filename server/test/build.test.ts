@@ -48,6 +48,22 @@ describe('a build', () => {
     expect(stdout).toContain(`database id: ${toHex(decodeManifest(manifest).databaseId)}\n`)
   })
 
+  test('leaves the headroom asked for, and refuses what no layout has', async () => {
+    const planned = async (records: number, headroom?: number) => {
+      const { manifest } = await builtDataset('a.txt', `${words(records).join('\n')}\n`, { headroom })
+      return [manifest.records, manifest.partitions, manifest.partitionRecords]
+    }
+    expect(await planned(100)).toEqual([100, 16, 7])
+    expect(await planned(100, 0)).toEqual([100, 16, 7])
+    expect(await planned(100, 60)).toEqual([100, 16, 10])
+    expect(await planned(100, 1_048_576 - 100)).toEqual([100, 16, 65_536])
+    expect(await planned(100, 1_048_576 - 99)).toEqual([100, 17, 61_681])
+    for (const headroom of [-1, 0.5, 2 ** 32, Number.NaN]) {
+      await expect(planned(1, headroom)).rejects.toThrow('--headroom')
+    }
+    await expect(planned(1, 2 ** 32 - 1)).rejects.toThrow('no layout for 1 records')
+  })
+
   test('does not depend on the order of the lines', async () => {
     const manifestOf = async (keys: string[]) => (await builtDataset('a.txt', keys.join('\n'))).manifestHash
     const sorted = await manifestOf(words(50))

@@ -17,7 +17,7 @@ const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
 const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
-/** A store at epoch 2, the body of a batch for epoch 3, and what that makes. */
+/** A store at some epoch, the body of a batch for the next one, and what that makes. */
 interface Case {
   readonly store: string
   readonly body: Uint8Array<ArrayBuffer>
@@ -25,7 +25,7 @@ interface Case {
   readonly made: string
 }
 
-async function prepare(dir: string): Promise<Case> {
+async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
   const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
   const data = join(dir, 'a.csv')
   await writeFile(data, `key,value\n${lines}`)
@@ -37,23 +37,25 @@ async function prepare(dir: string): Promise<Case> {
   await storage.close()
   dataset.close()
   const living = await LivingDatabase.open(openLmdb(store))
-  const batch = (from: number) => {
+  const batch = (from: number, deletes = true, sole?: object) => {
     const { manifest, manifestHash } = living.newest
+    const { databaseId, generation, epoch } = manifest
     const operations = Array.from({ length: 300 }, (_, i) =>
       JSON.stringify(
-        i % 3 === 0 ? { op: 'delete', key: `key ${from + i}` } : { op: 'edit', key: `key ${from + i}`, value: 'new' },
+        deletes && i % 3 === 0
+          ? { op: 'delete', key: `key ${from + i}` }
+          : { op: 'edit', key: `key ${from + i}`, value: `new ${epoch}` },
       ),
     )
-    const { databaseId, generation, epoch } = manifest
     return encodeBatch({
       ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
       previousManifest: fromHex(manifestHash),
-      operations: new TextEncoder().encode(operations.join('\n')),
+      operations: new TextEncoder().encode(sole === undefined ? operations.join('\n') : JSON.stringify(sole)),
     })
   }
-  await living.publish(batch(0))
+  for (let epoch = 2; epoch <= epochs; epoch++) await living.publish(batch(epoch === 2 ? 0 : 500, epoch === 2))
   const old = living.newest.manifestHash
-  const body = batch(1000)
+  const body = batch(1000, true, last)
   await living.close()
   const copy = join(dir, 'copy')
   cpSync(store, copy, { recursive: true })
@@ -78,11 +80,25 @@ async function afterwards({ body, old, made }: Case, store: string): Promise<'ol
   }
 }
 
+/** Publishes in a process that dies at `point`; resolves to what it left. */
+async function dieAt(prepared: Case, point: string, transaction = 1): Promise<'old' | 'new'> {
+  const store = await temporaryDirectory()
+  cpSync(prepared.store, store, { recursive: true })
+  const body = join(await temporaryDirectory(), 'batch')
+  await writeFile(body, prepared.body)
+  const dying = spawn(process.execPath, [child, store, body, point, `${transaction}`], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const [, signal] = (await once(dying, 'exit')) as [number | null, string | null]
+  expect(signal).toBe('SIGKILL')
+  return afterwards(prepared, store)
+}
+
 describe('a process that is killed while it publishes leaves the old epoch or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
     const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
-    prepared = await prepare(dir)
+    prepared = await prepare(dir, 2)
     return () => rm(dir, { recursive: true })
   })
 
@@ -96,14 +112,7 @@ describe('a process that is killed while it publishes leaves the old epoch or th
     ['once it is done', 'new'],
     ['before its epoch is told', 'new'],
   ] as const)('%s', async (point, expected) => {
-    const store = await temporaryDirectory()
-    cpSync(prepared.store, store, { recursive: true })
-    const body = join(await temporaryDirectory(), 'batch')
-    await writeFile(body, prepared.body)
-    const dying = spawn(process.execPath, [child, store, body, point], { stdio: ['ignore', 'ignore', 'inherit'] })
-    const [, signal] = (await once(dying, 'exit')) as [number | null, string | null]
-    expect(signal).toBe('SIGKILL')
-    const found = await afterwards(prepared, store)
+    const found = await dieAt(prepared, point)
     if (expected !== undefined) expect(found).toBe(expected)
   })
 
@@ -136,4 +145,40 @@ describe('a process that is killed while it publishes leaves the old epoch or th
     }
     expect(found.size).toBeGreaterThan(0)
   }, 60_000)
+})
+
+// After 64 epochs chunks are written: the batch's own transaction is the first, chunks follow, and at last the base.
+describe('a process that is killed while it writes the chunks that are behind loses nothing', () => {
+  let prepared: Case
+  beforeAll(async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    prepared = await prepare(dir, 65)
+    return () => rm(dir, { recursive: true })
+  })
+
+  const points = ['before its writes', 'after its writes', 'while it commits', 'once it is done']
+  test.each([2, 3].flatMap(transaction => points.map(point => [point, transaction] as const)))(
+    '%s of transaction %i',
+    async (point, transaction) => {
+      expect(await dieAt(prepared, point, transaction)).toBe('new')
+    },
+  )
+})
+
+// Chunks that are behind come first, then the new base, the new generation's mark and its chunks, and its epoch last.
+describe('a process that is killed while it begins a generation leaves the old one or the new one', () => {
+  let prepared: Case
+  beforeAll(async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    prepared = await prepare(dir, 3, { op: 'generation', headroom: 500 })
+    return () => rm(dir, { recursive: true })
+  })
+
+  test.each([1, 2, 3, 4, 5].map(transaction => [transaction]))('in transaction %i', async transaction => {
+    const isLast = transaction === 5
+    expect(await dieAt(prepared, 'before its writes', transaction)).toBe('old')
+    const committing = await dieAt(prepared, 'while it commits', transaction)
+    if (!isLast) expect(committing).toBe('old')
+    expect(await dieAt(prepared, 'once it is done', transaction)).toBe(isLast ? 'new' : 'old')
+  })
 })

@@ -4,16 +4,12 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import {
   answerBytes,
-  type Batch,
   decodeAnswer,
   decodeManifest,
   decodeManifests,
-  encodeBatch,
   encodeFenceRequest,
   encodeQuery,
-  entryBytes,
   type FenceRequest,
-  fromHex,
   isZero,
   type Manifest,
   parseErrorReply,
@@ -25,97 +21,24 @@ import {
 } from '@pirouette/protocol'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, LivingDatabase, type LivingOptions, loadDataset, MemoryStorage } from '../dist/index.js'
-import { Refusal } from '../dist/refusal.js'
-import { builtDirectory, type Choices, dataFile, pseudoRandom, vectors, verifiedRecord } from './helpers.js'
+import { createServer, LivingDatabase, type LivingOptions } from '../dist/index.js'
+import { dataFile, pseudoRandom, vectors } from './helpers.js'
+import {
+  batchOn,
+  bodyOf,
+  contents,
+  expectTwins,
+  KEYED,
+  keyed,
+  opened,
+  printOf,
+  recordAt,
+  refusal,
+  storageOf,
+} from './living-helpers.js'
 
 const TOKEN = 'a token of sixteen or more characters'
-const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 const batchHash = (body: Uint8Array) => toHex(blake3(body))
-
-async function storageOf(name: string, contents: string | Uint8Array, choices: Choices = {}): Promise<MemoryStorage> {
-  const dataset = await loadDataset(await builtDirectory(name, contents, choices))
-  const storage = new MemoryStorage()
-  await LivingDatabase.create(storage, dataset)
-  dataset.close()
-  return storage
-}
-
-async function opened(storage: MemoryStorage, options: LivingOptions = {}): Promise<LivingDatabase> {
-  const living = await LivingDatabase.open(storage, options)
-  onTestFinished(() => living.close())
-  return living
-}
-
-const KEYED = 'key,value\none,first\ntwo,second\nthree,third\n'
-const keyed = async (choices: Choices = {}, options: LivingOptions = {}) =>
-  opened(await storageOf('a.csv', KEYED, { maxValueBytes: 20, ...choices }), options)
-
-/** The next batch, unless something else is said. */
-function batchOn(
-  living: LivingDatabase,
-  operations: readonly object[] | string,
-  other: Partial<Batch> = {},
-): Uint8Array {
-  const { manifest, manifestHash } = living.newest
-  const lines =
-    typeof operations === 'string' ? operations : operations.map(each => `${JSON.stringify(each)}\n`).join('')
-  return encodeBatch({
-    encoding: 'utf8',
-    databaseId: manifest.databaseId,
-    generation: manifest.generation,
-    epoch: manifest.epoch + 1,
-    expires: 0,
-    previousManifest: fromHex(manifestHash),
-    operations: new TextEncoder().encode(lines),
-    ...other,
-  })
-}
-
-/** The stored record at an index, its proof verified against the manifest of that epoch. */
-function recordAt(living: LivingDatabase, manifest: Manifest, index: number): Uint8Array {
-  const offsets = Array(manifest.partitions).fill(index % manifest.partitionRecords) as number[]
-  const entries = living.find(manifest.generation, manifest.epoch)!.answer(vectors(offsets), 'merkle')
-  const q = Math.floor(index / manifest.partitionRecords)
-  const size = entryBytes(manifest)
-  return verifiedRecord(manifest, q, index % manifest.partitionRecords, entries.subarray(q * size, (q + 1) * size))
-}
-
-async function bodyOf(living: LivingDatabase, hash: Uint8Array): Promise<Uint8Array> {
-  const blob = (await living.findBlob(toHex(hash)))!
-  const chunks: Uint8Array[] = []
-  for await (const chunk of await blob.open(0, blob.bytes - 1)) chunks.push(chunk as Uint8Array)
-  return Buffer.concat(chunks)
-}
-
-/** Values by key: every key is looked up through the directory's blob, as a client does. */
-async function contents(living: LivingDatabase): Promise<Map<string, string>> {
-  const { manifest } = living.newest
-  const found = new Map<string, string>()
-  for (let i = 0; i < manifest.records; i++) {
-    const record = recordAt(living, manifest, i)
-    if (record.every(byte => byte === 0)) continue
-    const length = record[16]! | (record[17]! << 8)
-    found.set(toHex(record.subarray(0, 16)), text(record.subarray(18, 18 + length)))
-  }
-  return found
-}
-
-const printOf = (key: string) =>
-  toHex(
-    blake3(new TextEncoder().encode(key), {
-      context: new TextEncoder().encode('pirouette 2026-11 key fingerprint v1'),
-    }),
-  ).slice(0, 32)
-
-async function refusal(work: Promise<unknown>): Promise<Refusal> {
-  const error = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  )
-  expect(error).toBeInstanceOf(Refusal)
-  return error as Refusal
-}
 
 describe('an epoch', () => {
   test('is what its batch makes of the one before, and says so in its manifest', async () => {
@@ -284,24 +207,8 @@ describe('an epoch', () => {
       await living.publish(batchOn(living, changes))
       await living.close()
       living = await LivingDatabase.open(storage!)
-      const { manifest } = living.newest
-      const { suite, commitments, previousManifest } = manifest
-      expect(twin.newest.manifest).toEqual({
-        ...manifest,
-        ...{ suite: 1, commitments: expect.anything(), previousManifest: expect.anything() },
-      })
-      expect([suite, commitments.every(byte => byte === 0), previousManifest.length]).toEqual([2, true, 32])
-      for (const epoch of living.list().map(({ epoch }) => epoch)) {
-        const [bare, full] = [living, twin].map(each => each.find(1, epoch)!)
-        const { partitions, partitionRecords } = bare!.manifest
-        for (let m = 0; m < partitionRecords; m++) {
-          const offsets = vectors(Array(partitions).fill(m))
-          expect(bare!.answer(offsets, 'tags')).toEqual(full!.answer(offsets, 'tags'))
-          expect(() => bare!.answer(offsets, 'merkle')).toThrow(expect.objectContaining({ code: 'phase' }))
-        }
-      }
+      expectTwins(living, twin)
     }
-    expect(toHex(living.newest.manifest.databaseId)).toBe(toHex(twin.newest.manifest.databaseId))
   })
 
   test('uses the room that was built', async () => {
@@ -466,6 +373,10 @@ test('random batches and restarts make what a plain map makes', async () => {
       else model.set(key, value)
     }
     await living.publish(batchOn(living, operations))
+    if (model.size > 0 && below(8) === 0) {
+      await living.publish(batchOn(living, [{ op: 'generation', headroom: below(50) }]))
+      epoch++
+    }
     if (below(4) === 0) {
       await living.close()
       living = await LivingDatabase.open(storage, { history: 3 })
@@ -505,9 +416,96 @@ describe('history', () => {
       expect(await living.findBlob(toHex(manifests[4]!.manifest[form]))).toBeDefined()
       expect(await living.findBlob(toHex(manifests[3]!.manifest[form]))).toBeUndefined()
     }
-    for (const form of ['list/', 'record-list/']) {
-      expect([...storage.entries('')].filter(([key]) => key.startsWith(form)).length).toBe(4)
+    // Chunks need the lists in delta form for longer.
+    for (const kept of ['manifest/', 'batch/', 'record-list/']) expect(storage.count(kept)).toBe(4)
+  })
+})
+
+describe('stored records, which are written behind the epochs,', () => {
+  const RECORD_BYTES = 8
+  const random = pseudoRandom(200_000, 3)
+  let at = 0
+  const below = (bound: number) => ((random[at++]! << 8) | random[at++]!) % bound
+  const bytes = () => {
+    at += RECORD_BYTES
+    return random.slice(at - RECORD_BYTES, at)
+  }
+
+  /** Some records of a keyless database change; `model` with them. */
+  async function change(living: LivingDatabase, model: Uint8Array[], among = model.length): Promise<void> {
+    const operations: object[] = []
+    for (let i = 0; i < 5; i++) {
+      const value = bytes()
+      const index = below(among)
+      operations.push({ op: 'edit', index, value: toHex(value) })
+      model[index] = value
     }
+    if (below(3) === 0) {
+      model.push(bytes())
+      operations.push({ op: 'add', value: toHex(model.at(-1)!) })
+    }
+    await living.publish(batchOn(living, operations, { encoding: 'hex' }))
+  }
+
+  async function records(living: LivingDatabase): Promise<string> {
+    const { manifest } = living.newest
+    const partitions: Uint8Array[] = []
+    for (let q = 0; q < manifest.partitions; q++) {
+      partitions.push(await bodyOf(living, manifest.contentHashes.subarray(32 * q, 32 * (q + 1))))
+    }
+    return toHex(Buffer.concat(partitions).subarray(0, manifest.records * RECORD_BYTES))
+  }
+
+  const manyRecords = (count: number) => Array.from({ length: count }, bytes)
+
+  test('are those of the newest epoch after a restart at any of them', async () => {
+    const model = manyRecords(10_000)
+    const storage = await storageOf('a.bin', Buffer.concat(model), { recordBytes: RECORD_BYTES, partitions: 10 })
+    const chunks = storage.count('chunk/')
+    expect(chunks).toBeGreaterThan(2)
+    let living = await LivingDatabase.open(storage)
+    let written = false
+    for (let epoch = 2; epoch < 200; epoch++) {
+      // At first some chunks never change, and stay those of epoch 1.
+      await change(living, model, epoch < 150 ? 100 : model.length)
+      if (below(10) === 0) {
+        await living.close()
+        living = await LivingDatabase.open(storage)
+        expect(await records(living)).toBe(toHex(Buffer.concat(model)))
+        expect(living.list().length).toBe(2)
+      }
+      // Lists go once no chunk needs them any more and history ends; it ends 64 epochs back.
+      written ||= storage.count('list/') < epoch - 1
+    }
+    expect(written).toBe(true)
+    await living.close()
+  })
+
+  test('may fail to be written: nothing is lost, and it is tried again', async () => {
+    const model = manyRecords(6000)
+    const storage = await storageOf('a.bin', Buffer.concat(model), { recordBytes: RECORD_BYTES, partitions: 3 })
+    let failures = 0
+    let failing = true
+    storage.fails = key => {
+      const fails = failing && key.startsWith('chunk/')
+      if (fails) failures++
+      return fails
+    }
+    const living = await LivingDatabase.open(storage, { history: 1 })
+    for (let i = 0; i < 70; i++) await change(living, model)
+    await living.findBlob('') // after what is under way
+    expect(failures).toBeGreaterThan(0)
+    expect(storage.count('list/')).toBe(70)
+    failing = false
+    await change(living, model)
+    for (let i = 0; i < 3; i++) await living.findBlob('')
+    await living.close()
+    // Chunks are of the newest epoch now, and the one before is answered all the same.
+    const again = await opened(storage, { history: 1 })
+    expect(await records(again)).toBe(toHex(Buffer.concat(model)))
+    expect(again.list().map(({ epoch }) => epoch)).toEqual([71, 72])
+    await change(again, model)
+    expect(storage.count('list/')).toBe(2)
   })
 })
 
@@ -517,7 +515,6 @@ test('a stored database in which anything was changed is refused, naming its sto
   await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: 'x' }]))
   await living.close()
   for (const [key, bytes] of [...storage.entries('')]) {
-    if (key === 'batch/00000001') continue // says that no batch made the first epoch, and is not needed
     for (const at of [0, bytes.length >> 1, bytes.length - 1]) {
       const changed = bytes.slice()
       changed[at]! ^= 0x01
@@ -533,29 +530,41 @@ test('a stored database in which anything was changed is refused, naming its sto
 
 describe('a failure to write', () => {
   test('leaves the known epoch answered, publishes nothing more, and is told', async () => {
-    class FailingStorage extends MemoryStorage {
-      fails = false
-      override async transact<T>(work: Parameters<MemoryStorage['transact']>[0]): Promise<T> {
-        if (this.fails) throw new Error('no space left on device')
-        return super.transact(work) as Promise<T>
-      }
-    }
-    const dataset = await loadDataset(await builtDirectory('a.csv', KEYED))
-    const storage = new FailingStorage()
-    await LivingDatabase.create(storage, dataset)
-    dataset.close()
+    const storage = await storageOf('a.csv', KEYED)
     const living = await opened(storage)
     const { manifest } = living.newest
     const records = [0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))
     const told: Error[] = []
     living.onFailure = error => told.push(error)
-    storage.fails = true
+    storage.fails = () => true
     await expect(living.publish(batchOn(living, [{ op: 'delete', key: 'one' }]))).rejects.toThrow('no space')
     expect(told.length).toBe(1)
     expect(living.newest.manifest).toBe(manifest)
     expect([0, 1, 2].map(i => toHex(recordAt(living, manifest, i)))).toEqual(records)
-    storage.fails = false
+    storage.fails = () => false
     expect((await refusal(living.publish(batchOn(living, [{ op: 'delete', key: 'two' }])))).code).toBe('not_ready')
+  })
+
+  // In memory is then an epoch that is not on disk.
+  test('stops writing chunks behind', async () => {
+    const twin = await keyed()
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await LivingDatabase.open(storage)
+    const next = async (value: string) => {
+      const body = batchOn(twin, [{ op: 'edit', key: 'one', value }])
+      await twin.publish(body)
+      return body
+    }
+    for (let epoch = 2; epoch <= 65; epoch++) await living.publish(await next(`${epoch}`))
+    // The first makes chunks be written, after the second, which fails.
+    const bodies = [await next('written'), await next('failed')] as const
+    storage.fails = key => key === 'manifest/00000043'
+    const outcomes = await Promise.allSettled(bodies.map(body => living.publish(body)))
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    await living.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(66)
+    expect(again.find(1, 65)).toBeDefined()
   })
 })
 
@@ -615,6 +624,63 @@ describe('over HTTP', () => {
     }
   })
 
+  test.each([false, true])(
+    'history that is over is gone, restarted %s, and the reply names the newest epoch',
+    async restart => {
+      const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+      let living = await LivingDatabase.open(storage, { history: 2 })
+      const lists: string[] = []
+      for (let epoch = 2; epoch <= 8; epoch++) {
+        // Generations do not interrupt it.
+        await living.publish(
+          batchOn(living, [epoch === 7 ? { op: 'generation' } : { op: 'edit', key: 'one', value: `${epoch}` }]),
+        )
+        lists[epoch] = toHex(living.newest.manifest.updateListHash)
+      }
+      if (restart) {
+        await living.close()
+        living = await LivingDatabase.open(storage, { history: 2 })
+      }
+      const app = await createServer({ datasets: [{ living }] })
+      onTestFinished(async () => {
+        await app.close()
+        await living.close()
+      })
+      const expectUnknown = async (url: string) => {
+        const reply = await app.inject(url)
+        const { code, generation, epoch } = parseErrorReply(reply.body)
+        expect([url, reply.statusCode, code, generation, epoch]).toEqual([url, 404, 'epoch_unknown', 2, 8])
+      }
+      for (const epoch of [1, 2, 3, 4, 9, 10, 4_294_967_295]) {
+        await expectUnknown(`/v1/manifests?since=${epoch}`)
+      }
+      for (const epoch of [1, 2, 3, 4, 5, 9]) {
+        await expectUnknown(`/v1/manifest?generation=1&epoch=${epoch}`)
+        await expectUnknown(`/v1/epochs/${epoch}`)
+      }
+      await expectUnknown('/v1/manifest?generation=2&epoch=6')
+      for (const epoch of [2, 3, 4, 5]) expect((await app.inject(`/v1/blobs/${lists[epoch]}`)).statusCode).toBe(404)
+      for (const [epoch, generation] of [
+        [6, 1],
+        [7, 2],
+        [8, 2],
+      ] as const) {
+        const manifest = decodeManifest(
+          (await app.inject(`/v1/manifest?generation=${generation}&epoch=${epoch}`)).rawPayload,
+        )
+        expect([manifest.generation, manifest.epoch]).toEqual([generation, epoch])
+        const status = (await app.inject(`/v1/epochs/${epoch}`)).json()
+        expect(status).toMatchObject({ generation, epoch, changes: epoch === 7 ? 0 : 1 })
+        if (epoch !== 7) expect((await app.inject(`/v1/blobs/${lists[epoch]}`)).statusCode).toBe(200)
+      }
+      const chain = await app.inject('/v1/manifests?since=5')
+      expect(decodeManifests(chain.rawPayload).map(({ manifest: { epoch } }) => epoch)).toEqual([6, 7, 8])
+      for (const url of ['/v1/epochs/0', '/v1/epochs/-1', '/v1/epochs/x', '/v1/epochs/4294967296', '/v1/manifests']) {
+        expect([url, (await app.inject(url)).json().code]).toEqual([url, 'bad_request'])
+      }
+    },
+  )
+
   test('nobody writes without the token, and there is nothing to write to without one configured', async () => {
     const { living, app } = await server({ token: TOKEN })
     const body = batchOn(living, [{ op: 'delete', key: 'one' }])
@@ -634,6 +700,42 @@ describe('over HTTP', () => {
       expect((await post(closed, url, body, { authorization })).statusCode).toBe(404)
     }
     expect(living.newest.manifest.epoch).toBe(1)
+  })
+
+  test('web pages may send a token where a publisher writes, and nowhere else', async () => {
+    const preflight = async (app: FastifyInstance, url: string) => {
+      const headers = {
+        origin: 'https://app.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization, content-type',
+      }
+      const reply = await app.inject({ method: 'OPTIONS', url, headers })
+      expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([204, '*'])
+      expect(reply.headers['access-control-allow-credentials']).toBeUndefined()
+      const allowed = String(reply.headers['access-control-allow-headers']).toLowerCase().split(', ')
+      expect(allowed).toContain('content-type')
+      return allowed.includes('authorization')
+    }
+    const { living, app } = await server({ token: TOKEN })
+    const named = await createServer({ datasets: [{ name: 'list', living }], publisherToken: TOKEN })
+    onTestFinished(() => named.close())
+    const readOnly = (await server()).app
+    for (const route of ['/v1/epochs', '/v1/signatures', '/v1/epochs?x=1']) {
+      expect(await preflight(app, route)).toBe(true)
+      expect(await preflight(named, `/list${route}`)).toBe(true)
+      expect(await preflight(named, route)).toBe(false)
+      expect(await preflight(readOnly, route)).toBe(false)
+    }
+    for (const route of ['/v1/answer', '/v1/fence', '/v1/manifest', '/v1/epochs/1', '/v1/events', '/']) {
+      expect(await preflight(app, route)).toBe(false)
+    }
+    const headers = { origin: 'https://app.example', authorization, 'content-type': 'application/octet-stream' }
+    const body = batchOn(living, [{ op: 'delete', key: 'one' }])
+    const reply = await post(app, '/v1/epochs', body, headers)
+    expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([200, '*'])
+    // A page must be able to read why it was refused.
+    const refused = await post(app, '/v1/epochs', body, { ...headers, authorization: 'Bearer wrong' })
+    expect([refused.statusCode, refused.headers['access-control-allow-origin']]).toEqual([401, '*'])
   })
 
   test('a refused batch names its line', async () => {

@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, type Dataset } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt, vectors } from './helpers.js'
+import { batchOn, keyed } from './living-helpers.js'
 
 const CANARY = 'canary7f3a'
 
@@ -91,6 +92,40 @@ describe('the log', () => {
     expect(requestLines(lines).map(line => line['status'])).toEqual(
       expect.arrayContaining([200, 400, 404, 413, 415, 429]),
     )
+    await expectNoTrace(lines)
+  })
+
+  test('holds no part of what a publisher sends, the token least of all', async () => {
+    const token = `${CANARY}-${CANARY}-token`
+    const living = await keyed()
+    const lines: string[] = []
+    const app = await createServer({
+      datasets: [{ living }],
+      publisherToken: token,
+      log: { level: 'trace', stream: { write: line => lines.push(line) } },
+      onTrap: () => undefined,
+    })
+    onTestFinished(() => app.close())
+    const send = (url: string, payload: Uint8Array | string, authorization = `Bearer ${token}`) =>
+      app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers: { authorization } })
+    const statuses = [
+      await send('/v1/epochs', batchOn(living, [{ op: 'add', key: CANARY, value: CANARY }])),
+      await send('/v1/epochs', batchOn(living, [{ op: 'generation' }])),
+      await send('/v1/epochs', batchOn(living, [{ op: 'edit', key: CANARY, value: 'x' }])),
+      await send('/v1/epochs', batchOn(living, [{ op: 'delete', key: `absent ${CANARY}` }])),
+      await send('/v1/epochs', batchOn(living, [{ op: 'generation', [CANARY]: CANARY }])),
+      await send('/v1/epochs', batchOn(living, CANARY)),
+      await send('/v1/epochs', CANARY),
+      await send('/v1/epochs', CANARY, `Bearer ${token}x`),
+      await send('/v1/signatures', JSON.stringify({ publicKey: CANARY })),
+    ].map(({ statusCode }) => statusCode)
+    expect(statuses).toEqual([200, 200, 200, 422, 422, 422, 400, 401, 400])
+    // A store that fails, with a message that quotes what was to be stored.
+    Object.defineProperty(living, 'publish', {
+      value: () => Promise.reject(new Error(`${CANARY} could not be written`)),
+    })
+    expect((await send('/v1/epochs', batchOn(living, [{ op: 'generation' }]))).statusCode).toBe(500)
+    expect(requestLines(lines).length).toBe(10)
     await expectNoTrace(lines)
   })
 

@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { decodeManifest, fromHex, parseInfo, signedBytes } from '@pirouette/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { readKeyFile, readToken } from '../dist/index.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
@@ -181,6 +182,71 @@ describe('pirouette publish', () => {
         expect(ed25519.verify(fromHex(entry.signature), signedBytes(manifest), fromHex(publicKey))).toBe(true)
       }
     }
+  })
+
+  describe('when a new generation pays', () => {
+    // Three keys make 16 partitions of one record: the 21st is 25 % above the plan and more.
+    const adds = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => ({ op: 'add', key: `new ${from + i}`, value: 'x' }))
+
+    test('begins it after the batch, once, and signs that', async () => {
+      const { dir, operators, publish } = await rig()
+      const key = join(dir, 'key')
+      await pirouette('keygen', '--out', key)
+      const grown = await publish(adds(0, 18), '--key', key)
+      expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
+      expect(grown.stdout).toContain('new generation: begun: it has 21 partitions where 16 would do')
+      const manifest = await operators[0].get('/v1/manifest')
+      expect(manifest).toEqual(await operators[1].get('/v1/manifest'))
+      const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
+      // Room for a tenth more: 24 records.
+      expect([generation, epoch, records, partitions, partitionRecords]).toEqual([2, 3, 21, 16, 2])
+      const { signatures } = parseInfo(JSON.parse(Buffer.from(await operators[1].get('/v1/info')).toString()))
+      expect(signatures.map(({ epoch }) => epoch)).toEqual([3])
+      // The batch made epoch 2, and is known to have.
+      const again = await publish(adds(0, 18), '--key', key)
+      expect(again.stdout).toBe(
+        grown.stdout.replace('changes: 18', 'changes: 18 (published before)').replace(/new gen.*\n/, ''),
+      )
+    })
+
+    test('only says so if asked to, and leaves as much room as asked', async () => {
+      const { operators, publish } = await rig()
+      const due = await publish(adds(0, 18), '--no-generation')
+      expect(due.stdout).toMatch(/^epoch: 2 of generation 1\n/)
+      expect(due.stdout).toContain('new generation: due, and not begun (--no-generation): it has 21 partitions')
+      const begun = await publish(adds(0, 18), '--headroom', '100')
+      expect(begun.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18 \(published before\)\n/)
+      expect(decodeManifest(await operators[0].get('/v1/manifest')).partitionRecords).toBe(8)
+    })
+
+    test('completes one that an interrupted publisher began at one server alone', async () => {
+      const { operators, publish } = await rig()
+      await publish(adds(0, 18), '--no-generation')
+      const before = await operators[0].get('/v1/manifest')
+      const { databaseId, generation, epoch } = decodeManifest(before)
+      const body = encodeBatch({
+        ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
+        previousManifest: blake3(before),
+        operations: new TextEncoder().encode('{"op":"generation","headroom":3}\n'),
+      })
+      const headers = { authorization: 'Bearer a-token-of-sixteen-or-more-characters' }
+      const reply = await fetch(`${operators[0].url}/v1/epochs`, { method: 'POST', body, headers })
+      expect(reply.status).toBe(200)
+      expect((await publish(edit('x'))).stdout).toMatch(/^epoch: 4 of generation 2\n/)
+      expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
+    })
+
+    test('begins one by hand', async () => {
+      const { operators, publish } = await rig()
+      const generation = [{ op: 'generation', headroom: 50 }]
+      const begun = await publish(generation)
+      expect(begun.stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0\n/)
+      expect((await publish(generation)).stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0 \(published before\)\n/)
+      const refused = await publish([...generation, ...edit('x')])
+      expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('422 batch_refused: line 1')])
+      expect(await operators[0].epoch()).toBe(2)
+    })
   })
 
   test('refuses one server given twice, and a token nobody knows', async () => {

@@ -1,10 +1,10 @@
 // Holds the WebAssembly core and the independent reference to vectors/core.json, which the native core made.
 
-import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, type Life, reference, wasm } from './implementations.js'
 import { hash } from './reference/hash.js'
-import type { Suite } from './reference/layout.js'
+import { type Suite, split } from './reference/layout.js'
 import { sipHash24, tagKey } from './reference/tags.js'
 import { type CoreVectors, type LookupVector, readVectors, stream } from './vectors.js'
 
@@ -65,6 +65,23 @@ describe.each([
     expect(bytesToHex(bytes)).toBe(expected.bytes)
     expect(implementation.indicesOf(bytes, prints('key', keys), keys)).toEqual(expected.indices)
     expect(implementation.indicesOf(bytes, prints('absent', 8), keys)).toEqual(expected.absentIndices)
+  })
+
+  test.each(vectors.generations)('begins a generation after $valuesLabel with room for $headroom more', vector => {
+    const { keyed, layout, valuesLabel, headroom, next, ...expected } = vector
+    const values = split(stream(valuesLabel, 4 * layout.records), 4)
+    const record = (value: Uint8Array, i: number) => {
+      if (!keyed) return value
+      return i % 3 === 2 ? new Uint8Array(20) : concatBytes(implementation.fingerprint(utf8ToBytes(`key ${i}`)), value)
+    }
+    const made = implementation.nextGeneration(layout, concatBytes(...values.map(record)), keyed, headroom)
+    expect(made.layout).toEqual(next)
+    const { directory, commitments, contentHashes } = made
+    expect({
+      directory: bytesToHex(directory),
+      commitments: bytesToHex(commitments),
+      contentHashes: bytesToHex(contentHashes),
+    }).toEqual(expected)
   })
 
   test.each(vectors.lookups)('looks up in $recordsLabel', vector => {

@@ -8,6 +8,7 @@ import { commitDatabase, layoutHandle, makeHint, tagsOf } from '../support/wasm.
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
 import { buildDirectory, decodeDirectory, encodeDirectory, indexOf } from './reference/directory.js'
+import { nextGeneration } from './reference/generation.js'
 import { databaseId, fingerprint } from './reference/hash.js'
 import { entryBytes, type Layout, maxBatch, planLayout, type Suite } from './reference/layout.js'
 import type { Vectors } from './reference/message.js'
@@ -22,8 +23,17 @@ export interface Implementation {
   buildDirectory(fingerprints: readonly Uint8Array[]): Uint8Array
   indicesOf(directory: Uint8Array, fingerprints: readonly Uint8Array[], records: number): number[]
   sizes(layout: Layout, suite: Suite): { entryBytes: number; maxBatch: number }
+  /** `records`: N·ℓ bytes, with empty slots among them if keyed */
+  nextGeneration(before: Layout, records: Uint8Array, keyed: boolean, headroom: number): NextGeneration
   /** both halves, server and client, over one database of N·ℓ bytes */
   start(layout: Layout, records: Uint8Array, hintEntropy: Uint8Array, suite: Suite): Life
+}
+
+export interface NextGeneration {
+  readonly layout: Layout
+  readonly directory: Uint8Array
+  readonly commitments: Uint8Array
+  readonly contentHashes: Uint8Array
 }
 
 export interface Life {
@@ -57,6 +67,15 @@ export const reference: Implementation = {
     return prints.map(print => indexOf(directory, print, records))
   },
   sizes: (layout, suite) => ({ entryBytes: entryBytes(layout, suite), maxBatch: maxBatch(layout, suite) }),
+  nextGeneration(before, records, keyed, headroom) {
+    const { layout, directory, records: placed } = nextGeneration(before, records, keyed, headroom)
+    const { commitments, contentHashes } = new Database(layout, placed)
+    return {
+      ...{ layout, directory },
+      commitments: concatBytes(...commitments),
+      contentHashes: concatBytes(...contentHashes),
+    }
+  },
   start(layout, records, hintEntropy, suite) {
     const database = new Database(layout, records)
     const hint = new Hint(layout, database.commitments, database.partitions, hintEntropy, suite)
@@ -102,6 +121,22 @@ export async function wasm(): Promise<Implementation> {
     sizes(layout, suite) {
       const handle = layoutHandle(core, layout)
       return { entryBytes: handle.entryBytes(proofsOf(suite)), maxBatch: handle.maxBatch(proofsOf(suite)) }
+    },
+    nextGeneration(before, content, keyed, headroom) {
+      const old = commitDatabase(core, before, content).handle
+      const next = core.nextGeneration(old, keyed, headroom)
+      while (next.step(old));
+      const made = next.finish()
+      const database = made.takeDatabase()!
+      const { records, recordBytes, partitions, partitionRecords } = database.layout
+      const digests = (of: (q: number) => Uint8Array) =>
+        concatBytes(...Array.from({ length: partitions }, (_, q) => of(q)))
+      return {
+        layout: { records, recordBytes, partitions, partitionRecords },
+        directory: made.takeDirectory()?.encode() ?? new Uint8Array(),
+        commitments: digests(q => database.commitment(q)),
+        contentHashes: digests(q => database.contentHash(q)),
+      }
     },
     start(layout, records, hintEntropy, suite) {
       const database = commitDatabase(core, layout, records)

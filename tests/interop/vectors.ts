@@ -24,9 +24,26 @@ export interface CoreVectors {
     readonly indices: readonly number[]
     readonly absentIndices: readonly number[]
   }[]
+  readonly generations: readonly GenerationVector[]
   readonly lookups: readonly LookupVector[]
   /** the same lives in suite 2 */
   readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
+}
+
+/** A database and the next generation of it. */
+export interface GenerationVector {
+  readonly keyed: boolean
+  readonly layout: Layout
+  /**
+   * Four bytes a record are BLAKE3's output stream for this label. With keys, record i is the fingerprint of "key i"
+   * and those, but an empty slot where i mod 3 is 2; without, it is those alone.
+   */
+  readonly valuesLabel: string
+  readonly headroom: number
+  readonly next: Layout
+  readonly directory: string
+  readonly commitments: string
+  readonly contentHashes: string
 }
 
 /** A database, a hint, and the batches of its life. */

@@ -4,6 +4,7 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { encodeManifest, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
+import '../src/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
 import type { PirouetteMap } from '../src/index.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'

@@ -216,6 +216,25 @@ export interface DatabaseHandle {
   applyKeyed(directory: DirectoryHandle, kinds: Uint8Array, fingerprints: Uint8Array, records: Uint8Array): EpochHandle
   /** The same for a keyless database, by index; an add goes behind the last record whatever its index says. */
   applyKeyless(kinds: Uint8Array, indices: Uint32Array, records: Uint8Array): EpochHandle
+  /** Applies the update list of an epoch that was made before, to the one before it. */
+  applyList(list: Uint8Array, after: LayoutHandle): void
+  free(): void
+}
+
+/** A generation in the making, beside the database it is made of, which must not change meanwhile. */
+export interface NextGenerationHandle {
+  /** some milliseconds of work; whether there is more. Throws `layout` or `directory`, and then is of no more use. */
+  step(old: DatabaseHandle): boolean
+  /** once all steps were made, and once */
+  finish(): GenerationHandle
+  free(): void
+}
+
+export interface GenerationHandle {
+  /** every partition of it is committed; once */
+  takeDatabase(): DatabaseHandle | undefined
+  /** once; undefined for keyless databases */
+  takeDirectory(): DirectoryHandle | undefined
   free(): void
 }
 
@@ -365,6 +384,8 @@ export interface Core extends ClientCore {
   buildDirectory(fingerprints: Uint8Array): DirectoryHandle
   /** all zero; with `tags` it keeps no trees and answers without proofs alone */
   newDatabase(layout: LayoutHandle, proofs?: Proofs): DatabaseHandle
+  /** Begins the generation after `old`'s, with room for `headroom` records more. Throws `layout`. */
+  nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

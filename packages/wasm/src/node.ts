@@ -15,6 +15,7 @@ const instance = new Instance<Core>(glue, memory => ({
   databaseId: glue.databaseId,
   buildDirectory: glue.DirectoryHandle.build,
   newDatabase: (layout, proofs) => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle, proofs),
+  nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
   hazmatPermutations: (layout, entropy) =>
     glue.hazmatPermutations(own(layout) as unknown as glue.LayoutHandle, entropy),
 }))

@@ -2,13 +2,12 @@
 //! out of both; for clients that keep tags, records are enough. Answers can be had at the newest epoch and at the one
 //! before it, so that clients may move on in their own time: what the last update overwrote is kept, cell by cell.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};
 use crate::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::error::{Error, expect_below};
-use crate::hint::zeroed;
+use crate::hint::reserved;
 use crate::layout::Layout;
 
 /// A database as a server holds it. Records are zero at first; write them, then commit every partition.
@@ -26,10 +25,25 @@ pub struct Database<C> {
 /// The epoch before the newest, as what the update overwrote.
 struct Overwritten {
     layout: Layout,
-    /// by record index
-    records: HashMap<usize, Box<[u8]>>,
-    /// by partition and cell
-    cells: HashMap<(usize, usize), [u8; CELL_BYTES]>,
+    /// indices of records, ascending
+    indices: Vec<usize>,
+    /// those records, ℓ bytes each
+    records: Vec<u8>,
+    /// (partition, cell) and content, ascending
+    cells: Vec<((usize, usize), [u8; CELL_BYTES])>,
+}
+
+impl Overwritten {
+    fn record(&self, index: usize) -> Option<&[u8]> {
+        let at = self.indices.binary_search(&index).ok()?;
+        let bytes = self.layout.record_bytes();
+        Some(&self.records[at * bytes..][..bytes])
+    }
+
+    fn cell(&self, partition: usize, cell: usize) -> Option<&[u8; CELL_BYTES]> {
+        let at = self.cells.binary_search_by_key(&(partition, cell), |(place, _)| *place).ok()?;
+        Some(&self.cells[at].1)
+    }
 }
 
 impl<C: VectorCommitment> Database<C> {
@@ -49,18 +63,25 @@ impl<C: VectorCommitment> Database<C> {
         Self::empty(layout, false)
     }
 
+    /// All zero, of another layout, and like this one with or without openings.
+    pub(crate) fn empty_like(&self, layout: Layout) -> Result<Self, Error> {
+        Self::empty(layout, self.openings)
+    }
+
     fn empty(layout: Layout, openings: bool) -> Result<Self, Error> {
-        let mut database = Database {
+        let (record_bytes, auxiliary_bytes) = (layout.database_bytes(), auxiliary_bytes::<C>(&layout, openings)?);
+        let (mut records, mut auxiliary) = (reserved(record_bytes)?, reserved(auxiliary_bytes)?);
+        records.resize(record_bytes, 0);
+        auxiliary.resize(auxiliary_bytes, 0);
+        Ok(Database {
             layout,
             openings,
-            records: zeroed(layout.database_bytes())?,
-            auxiliary: Vec::new(),
+            records,
+            auxiliary,
             content: vec![None; layout.partitions()],
             previous: None,
             scheme: PhantomData,
-        };
-        database.auxiliary = zeroed(database.auxiliary_bytes(&layout)?)?;
-        Ok(database)
+        })
     }
 
     /// Its layout, at the newest epoch.
@@ -107,15 +128,6 @@ impl<C: VectorCommitment> Database<C> {
         Ok(())
     }
 
-    fn auxiliary_bytes(&self, layout: &Layout) -> Result<usize, Error> {
-        if !self.openings {
-            return Ok(0);
-        }
-        (layout.partitions() as u64 * C::auxiliary_bytes(layout) as u64)
-            .try_into()
-            .map_err(|_| Error::Layout("the proofs cannot be addressed on this machine".into()))
-    }
-
     fn auxiliary(&self, q: usize) -> &[u8] {
         let bytes = C::auxiliary_bytes(&self.layout);
         &self.auxiliary[q * bytes..][..bytes]
@@ -157,23 +169,24 @@ impl<C: VectorCommitment> Database<C> {
         }
         let before = self.layout;
         grow(&mut self.records, after.database_bytes())?;
-        let auxiliary_bytes = self.auxiliary_bytes(&after)?;
-        grow(&mut self.auxiliary, auxiliary_bytes)?;
-        let mut overwritten = Overwritten { layout: before, records: HashMap::new(), cells: HashMap::new() };
+        grow(&mut self.auxiliary, auxiliary_bytes::<C>(&after, self.openings)?)?;
+        let mut overwritten =
+            Overwritten { layout: before, indices: Vec::new(), records: Vec::new(), cells: Vec::new() };
 
         let (m, record_bytes, bytes) = (after.partition_records(), after.record_bytes(), C::auxiliary_bytes(&after));
         for group in writes.chunk_by(|(a, _), (b, _)| *a as usize / m == *b as usize / m) {
             let q = group[0].0 as usize / m;
+            if self.openings && q < before.partitions() {
+                let changes = group.iter().map(|(index, record)| (*index as usize % m, record.as_slice()));
+                C::update(&after, &mut self.auxiliary[q * bytes..][..bytes], changes, &mut |cell, old| {
+                    overwritten.cells.push(((q, cell), *old));
+                });
+            }
             for (index, record) in group {
                 let stored = &mut self.records[*index as usize * record_bytes..][..record_bytes];
                 if q < before.partitions() {
-                    overwritten.records.insert(*index as usize, Box::from(&*stored));
-                }
-                if self.openings && q < before.partitions() {
-                    let auxiliary = &mut self.auxiliary[q * bytes..][..bytes];
-                    C::update(&after, auxiliary, *index as usize % m, record, &mut |cell, old| {
-                        overwritten.cells.entry((q, cell)).or_insert(*old);
-                    });
+                    overwritten.indices.push(*index as usize);
+                    overwritten.records.extend_from_slice(stored);
                 }
                 stored.copy_from_slice(record);
             }
@@ -214,11 +227,11 @@ impl<C: VectorCommitment> Database<C> {
         let layout = &previous.layout;
         self.answer_with(vectors, proofs, layout, |(q, offset), entry| {
             let (record, proof) = entry.split_at_mut(layout.record_bytes());
-            if let Some(old) = previous.records.get(&(q * layout.partition_records() + offset)) {
+            if let Some(old) = previous.record(q * layout.partition_records() + offset) {
                 record.copy_from_slice(old);
             }
             for (cell, into) in C::proof_cells(layout, offset).zip(proof.chunks_exact_mut(CELL_BYTES)) {
-                if let Some(old) = cell.and_then(|cell| previous.cells.get(&(q, cell))) {
+                if let Some(old) = cell.and_then(|cell| previous.cell(q, cell)) {
                     into.copy_from_slice(old);
                 }
             }
@@ -261,6 +274,15 @@ impl<C: VectorCommitment> Database<C> {
         }
         Ok(answer)
     }
+}
+
+fn auxiliary_bytes<C: VectorCommitment>(layout: &Layout, openings: bool) -> Result<usize, Error> {
+    if !openings {
+        return Ok(0);
+    }
+    (layout.partitions() as u64 * C::auxiliary_bytes(layout) as u64)
+        .try_into()
+        .map_err(|_| Error::Layout("the proofs cannot be addressed on this machine".into()))
 }
 
 /// Appends zeros up to `bytes`, or a typed error where they cannot be had.

@@ -1,7 +1,8 @@
 //! The content hash of a partition: its plain BLAKE3, kept so that an edit does not rehash the partition.
 //!
-//! BLAKE3 is a tree over chunks of 1 KiB. A server keeps the chaining value of every group of 16 chunks; after an edit
-//! only the groups it touched are hashed again, and the few hundred values are merged to the root.
+//! BLAKE3 is a tree over chunks of 1 KiB. A server keeps the chaining value of every group of 4 chunks, which is what
+//! SIMD hashes side by side; after an edit only the groups it touched are hashed again, and the values, one for 4 KiB,
+//! are merged to the root.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root};
 
@@ -9,7 +10,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, left_subtree_len, merge_sub
 pub const CONTENT_HASH_BYTES: usize = 32;
 
 /// Bytes of a group: a power of two chunks, so that every group but the last is a whole subtree.
-const GROUP_BYTES: usize = 16 << 10;
+const GROUP_BYTES: usize = 4 << 10;
 
 /// The chaining values of one partition's groups; none if the partition is one group, which is then hashed whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

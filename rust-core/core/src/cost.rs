@@ -236,7 +236,8 @@ impl Costs {
                 + partition_bytes
                 + tag_key_bytes
                 + tag_bytes,
-            pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions),
+            // and how many partitions there were when it was made
+            pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + COUNT_BYTES,
             effect_bytes,
             journal_bytes,
             tree_bytes,

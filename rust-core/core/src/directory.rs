@@ -1,23 +1,23 @@
 //! The directory: a minimal perfect hash from key fingerprints to record indices, and an overlay that takes
-//! precedence (docs/protocol.md, Directory). Its stored form is our own, so that any implementation can read it;
-//! boomphf builds the perfect hash, from 128-bit integers (hashing byte slices differs between native and wasm32).
+//! precedence (docs/protocol.md, Directory). The perfect hash is that of the boomphf crate (BBHash: Limasset, Rizk,
+//! Chikhi, Peterlongo) over 128-bit integers, bit for bit; built here, because a server must be able to answer while it
+//! builds one, and to be told when memory does not suffice.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use crate::error::{Error, expect_below, expect_length};
-use crate::key::{FINGERPRINT_BYTES, directory_seed};
+use crate::key::{DirectorySeed, FINGERPRINT_BYTES};
 
 const MAGIC: &[u8; 4] = b"PIRD";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 32;
 const OVERLAY_ENTRY_BYTES: usize = FINGERPRINT_BYTES + 4;
 const MAX_LEVELS: usize = 32;
-/// Bits a key on each level; 2 costs 3.3 bits a key in all and builds fast.
-const GAMMA: f64 = 2.0;
-/// boomphf's least.
-const LEAST_LEVEL_BITS: u64 = 255;
+/// Bits for each key that reaches a level; 2 costs 3.3 bits a key in all and builds fast.
+const BITS_A_KEY: usize = 2;
+const MIN_LEVEL_BITS: usize = 255;
+/// Keys looked at in one step of building.
+const STEP_KEYS: usize = 1 << 15;
 /// Words between two stored ranks.
 const RANK_WORDS: usize = 8;
 
@@ -43,28 +43,21 @@ impl Directory {
     /// Builds the directory of n distinct fingerprints, 16 bytes each, in any order: equal sets give equal bytes.
     ///
     /// # Errors
-    /// [`Error::Directory`] if there are none, too many, two are equal or one is all zero (which marks an empty slot).
+    /// As [`DirectoryBuilder`]'s; [`Error::Directory`] also for a torn last fingerprint.
     pub fn build(fingerprints: &[u8]) -> Result<Self, Error> {
         let (fingerprints, rest) = fingerprints.as_chunks::<FINGERPRINT_BYTES>();
-        if fingerprints.is_empty() || !rest.is_empty() || u32::try_from(fingerprints.len()).is_err() {
-            return Err(Error::Directory("expected 1 to 2^32 - 1 fingerprints of 16 bytes".into()));
+        if !rest.is_empty() {
+            return Err(Error::Directory("expected fingerprints of 16 bytes".into()));
         }
-        let mut sorted = fingerprints.to_vec();
-        sorted.sort_unstable();
-        if sorted[0] == [0; FINGERPRINT_BYTES] {
-            return Err(Error::Directory("a fingerprint is all zero".into()));
+        let mut builder = DirectoryBuilder::new();
+        for fingerprint in fingerprints {
+            builder.push(fingerprint)?;
         }
-        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Error::Directory("two keys have one fingerprint".into()));
+        loop {
+            if let Some(directory) = builder.step()? {
+                return Ok(directory);
+            }
         }
-        let seed = u128::from_le_bytes(directory_seed(sorted.iter().map(<[u8; FINGERPRINT_BYTES]>::as_slice)));
-        let seeded: Vec<u128> = sorted.iter().map(|bytes| u128::from_le_bytes(*bytes) ^ seed).collect();
-
-        let levels: Vec<Level> = perfect_hash_levels(&seeded)?
-            .into_iter()
-            .map(|(bits, words)| Level { bits, words, ranks: Vec::new() })
-            .collect();
-        Self::from_parts(sorted.len() as u32, seed, levels, Vec::new())
     }
 
     /// Checks the parts against each other and computes the ranks.
@@ -232,7 +225,7 @@ pub(crate) fn expected_bytes(keys: u64) -> u64 {
     let mut bytes = HEADER_BYTES as u64;
     let mut left = keys;
     while left > 0 {
-        let bits = (2 * left).max(LEAST_LEVEL_BITS);
+        let bits = (BITS_A_KEY as u64 * left).max(MIN_LEVEL_BITS as u64);
         bytes += 4 + bits.div_ceil(64) * 8;
         let alone = power(ONE - ONE / bits, left - 1);
         left = times(left, ONE - alone);
@@ -291,28 +284,149 @@ fn level_bit(key: u128, level: usize, bits: u32) -> u32 {
     ((u64::from(folded) * u64::from(bits)) >> 32) as u32
 }
 
-/// boomphf's bit vectors, taken out through its serde form (its fields are private; the version is pinned, and the
-/// vectors pin the result).
-fn perfect_hash_levels(keys: &[u128]) -> Result<Vec<(u32, Vec<u64>)>, Error> {
-    #[derive(Deserialize)]
-    struct BitVector {
-        bits: u64,
-        words: Vec<u64>,
+/// Builds a directory in steps of bounded work, so that a server can answer in between.
+pub struct DirectoryBuilder {
+    /// the keys no level has yet, by their first byte
+    buckets: Vec<Vec<[u8; FINGERPRINT_BYTES]>>,
+    keys: usize,
+    /// the next bucket to look at
+    bucket: usize,
+    phase: Phase,
+    levels: Vec<Level>,
+}
+
+enum Phase {
+    /// sorting, for the seed
+    Sort(Box<DirectorySeed>),
+    /// bits that keys want, and those that several do
+    Mark { seed: u128, wanted: Level, collided: Vec<u64> },
+    /// whoever has a bit alone stays in the level
+    Keep { seed: u128 },
+}
+
+impl Default for DirectoryBuilder {
+    fn default() -> Self {
+        Self::new()
     }
-    #[derive(Deserialize)]
-    struct Mphf {
-        levels: Vec<(BitVector, Vec<u64>)>,
+}
+
+impl DirectoryBuilder {
+    /// A builder without keys.
+    #[must_use]
+    pub fn new() -> Self {
+        DirectoryBuilder {
+            buckets: vec![Vec::new(); 256],
+            keys: 0,
+            bucket: 0,
+            phase: Phase::Sort(Box::new(DirectorySeed::new())),
+            levels: Vec::new(),
+        }
     }
-    let unreadable = |_| Error::Directory("the perfect hash could not be taken over".into());
-    let stored = postcard::to_allocvec(&boomphf::Mphf::new(GAMMA, keys)).map_err(unreadable)?;
-    let mphf: Mphf = postcard::from_bytes(&stored).map_err(unreadable)?;
-    mphf.levels
-        .into_iter()
-        .map(|(level, _ranks)| match u32::try_from(level.bits) {
-            Ok(bits) => Ok((bits, level.words)),
-            Err(_) => Err(Error::Directory("too many keys for one directory".into())),
-        })
-        .collect()
+
+    /// Adds a key, before the first [`DirectoryBuilder::step`].
+    ///
+    /// # Errors
+    /// [`Error::Directory`] for an all-zero fingerprint (which marks an empty slot), for too many, and if memory does
+    /// not suffice.
+    pub fn push(&mut self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> Result<(), Error> {
+        if fingerprint == &[0; FINGERPRINT_BYTES] {
+            return Err(Error::Directory("a fingerprint is all zero".into()));
+        }
+        if self.keys == u32::MAX as usize {
+            return Err(Error::Directory("too many keys for one directory".into()));
+        }
+        let bucket = &mut self.buckets[usize::from(fingerprint[0])];
+        bucket.try_reserve(1).map_err(|_| no_memory())?;
+        bucket.push(*fingerprint);
+        self.keys += 1;
+        Ok(())
+    }
+
+    /// Goes on building; the directory, once it is done. Not to be called after that, or after an error.
+    ///
+    /// # Errors
+    /// [`Error::Directory`] if there are no keys, two are equal, they cannot be placed, or memory does not suffice.
+    pub fn step(&mut self) -> Result<Option<Directory>, Error> {
+        if self.keys == 0 {
+            return Err(Error::Directory("there are no keys".into()));
+        }
+        let mut looked_at = 0;
+        while self.bucket < self.buckets.len() && looked_at < STEP_KEYS {
+            let bucket = &mut self.buckets[self.bucket];
+            looked_at += bucket.len();
+            match &mut self.phase {
+                Phase::Sort(seed) => {
+                    bucket.sort_unstable();
+                    if bucket.windows(2).any(|pair| pair[0] == pair[1]) {
+                        return Err(Error::Directory("two keys have one fingerprint".into()));
+                    }
+                    seed.absorb(bucket);
+                }
+                Phase::Mark { seed, wanted, collided } => {
+                    for key in bucket {
+                        let bit = level_bit(u128::from_le_bytes(*key) ^ *seed, self.levels.len(), wanted.bits);
+                        let (word, mask) = (bit as usize / 64, 1 << (bit % 64));
+                        collided[word] |= wanted.words[word] & mask;
+                        wanted.words[word] |= mask;
+                    }
+                }
+                Phase::Keep { seed } => {
+                    let number = self.levels.len() - 1;
+                    let level = &self.levels[number];
+                    bucket.retain(|key| {
+                        !level.contains(level_bit(u128::from_le_bytes(*key) ^ *seed, number, level.bits))
+                    });
+                }
+            }
+            self.bucket += 1;
+        }
+        if self.bucket < self.buckets.len() { Ok(None) } else { self.turn() }
+    }
+
+    /// All buckets were looked at: what comes next.
+    fn turn(&mut self) -> Result<Option<Directory>, Error> {
+        self.bucket = 0;
+        let seed = match &mut self.phase {
+            Phase::Sort(seed) => u128::from_le_bytes(seed.finish()),
+            Phase::Mark { seed, wanted, collided } => {
+                let mut level =
+                    Level { bits: wanted.bits, words: std::mem::take(&mut wanted.words), ranks: Vec::new() };
+                for (word, collided) in level.words.iter_mut().zip(collided) {
+                    *word &= !*collided;
+                }
+                self.levels.push(level);
+                self.phase = Phase::Keep { seed: *seed };
+                return Ok(None);
+            }
+            Phase::Keep { seed } => *seed,
+        };
+        let left: usize = self.buckets.iter().map(Vec::len).sum();
+        if left == 0 {
+            let levels = std::mem::take(&mut self.levels);
+            return Directory::from_parts(self.keys as u32, seed, levels, Vec::new()).map(Some);
+        }
+        let bits = u32::try_from(MIN_LEVEL_BITS.max(BITS_A_KEY * left))
+            .map_err(|_| Error::Directory("too many keys for one directory".into()))?;
+        if self.levels.len() == MAX_LEVELS {
+            return Err(Error::Directory("the keys cannot be placed".into()));
+        }
+        let words = zero_words(bits)?;
+        self.phase =
+            Phase::Mark { seed, wanted: Level { bits, words, ranks: Vec::new() }, collided: zero_words(bits)? };
+        Ok(None)
+    }
+}
+
+fn zero_words(bits: u32) -> Result<Vec<u64>, Error> {
+    let count = bits.div_ceil(u64::BITS) as usize;
+    let mut words = Vec::new();
+    words.try_reserve_exact(count).map_err(|_| no_memory())?;
+    words.resize(count, 0);
+    Ok(words)
+}
+
+fn no_memory() -> Error {
+    Error::Directory("memory does not suffice".into())
 }
 
 /// Takes parts off the front of a buffer; `None` once it is too short.
@@ -356,18 +470,18 @@ mod tests {
     }
 
     #[test]
-    fn our_reading_is_boomphfs() {
-        let prints = fingerprints(5000);
-        let directory = Directory::build(&prints).unwrap();
-        let mut seeded: Vec<u128> =
-            prints.as_chunks().0.iter().map(|bytes| u128::from_le_bytes(*bytes) ^ directory.seed).collect();
-        // boomphf's bit vectors do not depend on the order of the keys.
-        seeded.reverse();
-        let reference = boomphf::Mphf::new(GAMMA, &seeded);
-        for i in 0..20_000u32 {
-            let print = fingerprint(&i.to_le_bytes());
-            let key = u128::from_le_bytes(print) ^ directory.seed;
-            assert_eq!(directory.perfect_index(&print).map(u64::from), reference.try_hash(&key));
+    fn the_perfect_hash_is_boomphfs() {
+        for count in [1, 5, 127, 128, 5000, 100_000] {
+            let prints = fingerprints(count);
+            let directory = Directory::build(&prints).unwrap();
+            let seeded: Vec<u128> =
+                prints.as_chunks().0.iter().map(|bytes| u128::from_le_bytes(*bytes) ^ directory.seed).collect();
+            let reference = boomphf::Mphf::new(2.0, &seeded);
+            for i in 0..20_000u32 {
+                let print = fingerprint(&i.to_le_bytes());
+                let key = u128::from_le_bytes(print) ^ directory.seed;
+                assert_eq!(directory.perfect_index(&print).map(u64::from), reference.try_hash(&key));
+            }
         }
     }
 

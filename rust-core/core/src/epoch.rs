@@ -1,6 +1,7 @@
 //! From a publisher's batch to the next epoch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`): an ordered list of add, edit and
 //! delete by key (keyed databases) or index (keyless ones), refused whole at its first operation that cannot be, and
-//! otherwise turned into one write and one update list, in both its forms. Deterministic: equal databases and batches give equal bytes.
+//! otherwise turned into one write and one update list, in both its forms. Deterministic: equal databases and batches
+//! give equal bytes.
 //!
 //! An added record goes into the lowest slot that was empty when the batch began, else behind the last. A slot that
 //! the batch empties stays empty until the next epoch: a client between the two must not find another key's record
@@ -14,7 +15,7 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
-use crate::update::{Form, Kind, UpdateList};
+use crate::update::{Entry, Form, Kind, UpdateList};
 
 type Fingerprint = [u8; FINGERPRINT_BYTES];
 
@@ -88,25 +89,38 @@ pub fn apply<C: VectorCommitment>(
     let failed = |error| Refused { operation: batch.len(), reason: Reason::Failed(error) };
     let after = grown(&before, records).map_err(failed)?;
 
-    let old = |index: usize| {
-        if index < before.slots() {
-            database.record(index).unwrap_or(&[]).to_vec()
-        } else {
-            vec![0; before.record_bytes()]
-        }
-    };
-    let writes: Vec<_> = writes.into_iter().filter(|(index, record)| *record != old(*index as usize)).collect();
+    let zero = vec![0; before.record_bytes()];
+    let old = |index: u32| database.record(index as usize).unwrap_or(&zero);
+    let writes: Vec<_> = writes.into_iter().filter(|(index, record)| record != old(*index)).collect();
     let [mut list, mut records_list] =
         [Form::Delta, Form::Record].map(|form| UpdateList::new(form, before, after, writes.len()));
     for (index, record) in &writes {
-        let old = old(*index as usize);
-        let kind = kind(directory.is_some(), *index as usize >= before.records(), &old, record);
-        list.push(*index, kind, &old, record);
-        records_list.push(*index, kind, &old, record);
+        let old = old(*index);
+        let kind = kind(directory.is_some(), *index as usize >= before.records(), old, record);
+        list.push(*index, kind, old, record);
+        records_list.push(*index, kind, old, record);
     }
     let directory = directory.map(|directory| directory.updated(&list)).transpose().map_err(failed)?;
     database.write(after, &writes).map_err(failed)?;
     Ok(Epoch { list, records: records_list, directory })
+}
+
+/// Applies the list of an epoch that was made before, in either form: the same database results, byte for byte.
+///
+/// # Errors
+/// [`Error::Update`] if the list starts from another layout; as [`Database::write`]. Nothing has changed then.
+pub fn apply_list<C: VectorCommitment>(database: &mut Database<C>, list: &UpdateList) -> Result<(), Error> {
+    if list.before() != database.layout() {
+        return Err(Error::Update("it starts from another layout"));
+    }
+    let zero = vec![0; database.layout().record_bytes()];
+    let written = |entry: Entry<'_>| {
+        let mut record = database.record(entry.index as usize).unwrap_or(&zero).to_vec();
+        entry.change.apply(&mut record);
+        (entry.index, record)
+    };
+    let writes: Vec<(u32, Vec<u8>)> = list.entries().map(written).collect();
+    database.write(*list.after(), &writes)
 }
 
 /// The same M with room for `records`. Q never shrinks.

@@ -333,11 +333,17 @@ impl HintBuilder {
 
 /// `count` zero bytes, or a typed error where they cannot be had.
 pub(crate) fn zeroed(count: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = reserved(count)?;
+    bytes.resize(count, 0);
+    Ok(bytes)
+}
+
+/// Room for `count` bytes, not touched yet, or a typed error where it cannot be had.
+pub(crate) fn reserved(count: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(count).map_err(|_| {
         Error::Layout(format!("{count} bytes of memory could not be had; close other pages or plan a smaller database"))
     })?;
-    bytes.resize(count, 0);
     Ok(bytes)
 }
 

@@ -9,12 +9,12 @@ const FINGERPRINT_CONTEXT: &str = "pirouette 2026-11 key fingerprint v1";
 const DATABASE_ID_CONTEXT: &str = "pirouette 2026-11 database id v1";
 const DIRECTORY_SEED_CONTEXT: &str = "pirouette 2026-11 directory seed v1";
 
-/// First 16 bytes of BLAKE3's `derive_key` over `parts` joined.
-fn derive<'a>(context: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; FINGERPRINT_BYTES] {
-    let mut hasher = blake3::Hasher::new_derive_key(context);
-    for part in parts {
-        hasher.update(part);
-    }
+/// First 16 bytes of BLAKE3's `derive_key`.
+fn derive(context: &str, bytes: &[u8]) -> [u8; FINGERPRINT_BYTES] {
+    first_bytes(blake3::Hasher::new_derive_key(context).update(bytes))
+}
+
+fn first_bytes(hasher: &blake3::Hasher) -> [u8; FINGERPRINT_BYTES] {
     let mut out = [0; FINGERPRINT_BYTES];
     hasher.finalize_xof().fill(&mut out);
     out
@@ -23,7 +23,7 @@ fn derive<'a>(context: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 
 /// The fingerprint of a key's exact bytes.
 #[must_use]
 pub fn fingerprint(key: &[u8]) -> [u8; FINGERPRINT_BYTES] {
-    derive(FINGERPRINT_CONTEXT, [key])
+    derive(FINGERPRINT_CONTEXT, key)
 }
 
 /// Fingerprints of many keys, 16 bytes each: key i ends at `ends[i]` of `keys` and begins where its predecessor ends.
@@ -45,13 +45,25 @@ pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Result<Vec<u8>, Error> {
 /// A database's id, from its name or its first manifest.
 #[must_use]
 pub fn database_id(seed: &[u8]) -> [u8; FINGERPRINT_BYTES] {
-    derive(DATABASE_ID_CONTEXT, [seed])
+    derive(DATABASE_ID_CONTEXT, seed)
 }
 
-/// The seed of the directory of these fingerprints, given in ascending order: whoever registers a key cannot know it
-/// beforehand, and so cannot prepare keys that fail to be placed.
-pub(crate) fn directory_seed<'a>(sorted: impl IntoIterator<Item = &'a [u8]>) -> [u8; FINGERPRINT_BYTES] {
-    derive(DIRECTORY_SEED_CONTEXT, sorted)
+/// The seed of the directory of these fingerprints, which come in ascending order: whoever registers a key cannot know
+/// it beforehand, and so cannot prepare keys that fail to be placed.
+pub(crate) struct DirectorySeed(blake3::Hasher);
+
+impl DirectorySeed {
+    pub(crate) fn new() -> Self {
+        DirectorySeed(blake3::Hasher::new_derive_key(DIRECTORY_SEED_CONTEXT))
+    }
+
+    pub(crate) fn absorb(&mut self, sorted: &[[u8; FINGERPRINT_BYTES]]) {
+        self.0.update(sorted.as_flattened());
+    }
+
+    pub(crate) fn finish(&self) -> [u8; FINGERPRINT_BYTES] {
+        first_bytes(&self.0)
+    }
 }
 
 /// Plain BLAKE3, which any tool can check: of a partition, a directory, an update list, a manifest.

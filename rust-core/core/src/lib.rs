@@ -4,7 +4,8 @@
 //! Client: [`hint::HintBuilder`] folds streamed partitions into a [`hint::Hint`] (Fig. 4); [`query`] makes a pending
 //! batch of queries from it and [`recon`] turns verified answers into records and the next hint (Fig. 5).
 //! Server: [`answer::Database`] holds flat records and their commitments and answers; [`epoch`] applies a publisher's
-//! batch to it and yields the [`update::UpdateList`] that clients apply to their hints (Fig. 6).
+//! batch to it and yields the [`update::UpdateList`] that clients apply to their hints (Fig. 6); [`generation`] begins
+//! anew over the same records.
 //! Both: [`layout::Layout`] says who is where, [`directory::Directory`] maps keys to record indices, [`cost::Plan`] tells
 //! what a database will cost.
 //!
@@ -17,6 +18,7 @@ pub mod cost;
 pub mod directory;
 pub mod epoch;
 pub mod error;
+pub mod generation;
 pub mod hint;
 pub mod key;
 pub mod layout;

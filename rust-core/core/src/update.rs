@@ -78,13 +78,13 @@ impl Change<'_> {
         }
     }
 
-    /// XORs old ⊕ new into a parity.
-    fn apply(&self, parity: &mut [u8]) {
+    /// XORs old ⊕ new into a record or a parity.
+    pub(crate) fn apply(&self, into: &mut [u8]) {
         match self {
-            Change::Delta(delta) => xor_into(parity, delta),
+            Change::Delta(delta) => xor_into(into, delta),
             Change::Record { old, new } => {
-                xor_into(parity, old);
-                xor_into(parity, new);
+                xor_into(into, old);
+                xor_into(into, new);
             }
         }
     }

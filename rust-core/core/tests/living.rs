@@ -6,11 +6,12 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{builder_of, database, finish, receive, tags_of};
-use pirouette_core::Error;
 use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
-use pirouette_core::epoch::{Operation, Reason, apply};
+use pirouette_core::epoch::{Operation, Reason, apply, apply_list};
+use pirouette_core::error::Error;
+use pirouette_core::generation::NextGeneration;
 use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::key::fingerprint;
 use pirouette_core::layout::Layout;
@@ -289,27 +290,71 @@ proptest! {
         let mut world = World::new(keys, partitions);
         world.step(&first);
         let old = database::<Merkle>(*world.database.layout(), world.database.records_mut());
-        world.step(&second);
+        let mut replayed = database::<Merkle>(*world.database.layout(), world.database.records_mut());
         let layout = *old.layout();
+        let lists = world.step(&second);
+        // A server that comes back applies lists instead of batches.
+        apply_list(&mut replayed, &received(lists.of(proofs), layout)).unwrap();
+        prop_assert_eq!(replayed.records_mut(), world.database.records_mut());
+        prop_assert_eq!(commitments(&replayed), commitments(&world.database));
+        prop_assert_eq!(content_hashes(&replayed), content_hashes(&world.database));
         let mut source = ChaCha::new(&[6; 32], 0);
         for _ in 0..40 {
             let vectors: Vec<u8> = (0..layout.partitions())
                 .flat_map(|_| (source.below(layout.partition_records() as u32) as u16).to_le_bytes())
                 .collect();
             prop_assert_eq!(world.database.answer_previous(&vectors, proofs).unwrap(), old.answer(&vectors, proofs).unwrap());
+            prop_assert_eq!(replayed.answer_previous(&vectors, proofs), world.database.answer_previous(&vectors, proofs));
         }
     }
 
-    /// Without openings a database is the same but for its commitments, which are zero, through every update.
+    /// A new generation is what building anew from the keys there are makes, and goes on living.
+    #[test]
+    fn a_new_generation_is_a_build_of_what_is_there(
+        keys in 1u16..40, partitions in 1u64..6, proofs in either(), epochs in prop::collection::vec(choices(), 0..4), headroom in 0u64..100, after in choices(),
+    ) {
+        let mut world = World::new(keys, partitions);
+        for choices in &epochs {
+            world.step(choices);
+        }
+        let somewhere = vec![0; 2 * world.database.layout().partitions()];
+        let answers = world.database.answer(&somewhere, proofs).unwrap();
+        if world.model.is_empty() {
+            prop_assert!(matches!(next_generation(&world.database, true, headroom), Err(Error::Directory(_))));
+            return Ok(());
+        }
+        let (database, directory) = next_generation(&world.database, true, headroom).unwrap();
+        prop_assert_eq!(world.database.answer(&somewhere, proofs).unwrap(), answers);
+        let directory = directory.unwrap();
+        let prints: Vec<u8> = world.model.keys().copied().flat_map(print_of).collect();
+        prop_assert_eq!(directory.encode(), Directory::build(&prints).unwrap().encode());
+        let count = world.model.len() as u64;
+        let plan = Layout::plan(count + headroom, RECORD_BYTES as u64, None).unwrap();
+        let layout = *database.layout();
+        prop_assert_eq!(layout.records() as u64, count);
+        prop_assert_eq!((layout.partitions(), layout.partition_records()), (plan.partitions(), plan.partition_records()));
+        world.database = database;
+        world.directory = directory;
+        world.assert_consistent();
+        let unused = layout.records() * RECORD_BYTES..;
+        prop_assert!(world.database.records_mut()[unused].iter().all(|&byte| byte == 0));
+        world.step(&after);
+        world.assert_consistent();
+        let mut hint = world.hint(proofs, 1);
+        lookups(&world, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
+    }
+
+    /// Without openings a database is the same but for its commitments, which are zero, through every update, replay
+    /// and generation.
     #[test]
     fn a_database_for_tags_alone_answers_the_same(keys in 1u16..40, partitions in 1u64..6, epochs in prop::collection::vec(choices(), 1..4)) {
         let mut world = World::new(keys, partitions);
-        let mut bare = Database::<Merkle>::without_openings(*world.database.layout()).unwrap();
-        bare.records_mut().copy_from_slice(world.database.records_mut());
-        (0..partitions as usize).for_each(|q| bare.commit(q).unwrap());
-        let mut twin = World { database: bare, directory: Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap(), model: world.model.clone() };
+        let directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
+        let mut twin = World { database: bare(&mut world.database), directory, model: world.model.clone() };
         for (number, choices) in epochs.iter().enumerate() {
+            let mut replayed = bare(&mut world.database);
             let (lists, same) = (world.step(choices), twin.step(choices));
+            apply_list(&mut replayed, if number % 2 == 0 { &lists.delta } else { &lists.record }).unwrap();
             prop_assert_eq!((lists.delta, lists.record), (same.delta, same.record));
             prop_assert_eq!(content_hashes(&twin.database), content_hashes(&world.database));
             prop_assert!(commitments(&twin.database).iter().all(|&byte| byte == 0));
@@ -320,6 +365,21 @@ proptest! {
             let before = vectors[..2 * lists_before(&twin)].to_vec();
             prop_assert_eq!(twin.database.answer_previous(&before, Proofs::Tags), world.database.answer_previous(&before, Proofs::Tags));
             prop_assert!(matches!(twin.database.answer_previous(&before, Proofs::Openings), Err(Error::Phase(_))));
+            prop_assert_eq!(replayed.records_mut(), twin.database.records_mut());
+            prop_assert_eq!(content_hashes(&replayed), content_hashes(&twin.database));
+            prop_assert_eq!(replayed.answer_previous(&before, Proofs::Tags), twin.database.answer_previous(&before, Proofs::Tags));
+        }
+        if !world.model.is_empty() {
+            for world in [&mut world, &mut twin] {
+                let (database, directory) = next_generation(&world.database, true, 10).unwrap();
+                (world.database, world.directory) = (database, directory.unwrap());
+            }
+            prop_assert_eq!(twin.database.layout(), world.database.layout());
+            prop_assert_eq!(content_hashes(&twin.database), content_hashes(&world.database));
+            prop_assert!(commitments(&twin.database).iter().all(|&byte| byte == 0));
+            let somewhere = vec![0; 2 * twin.database.layout().partitions()];
+            prop_assert!(matches!(twin.database.answer(&somewhere, Proofs::Openings), Err(Error::Phase(_))));
+            twin.step(&epochs[0]);
         }
         let mut hint = twin.hint(Proofs::Tags, 1);
         lookups(&twin, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
@@ -359,6 +419,14 @@ proptest! {
             prop_assert_eq!((delta.index, delta.kind), (record.index, record.kind));
         }
     }
+}
+
+/// The same records without openings.
+fn bare(database: &mut Database<Merkle>) -> Database<Merkle> {
+    let mut bare = Database::without_openings(*database.layout()).unwrap();
+    bare.records_mut().copy_from_slice(database.records_mut());
+    (0..database.layout().partitions()).for_each(|q| bare.commit(q).unwrap());
+    bare
 }
 
 /// Partitions of the epoch before, by how long its vectors may be.
@@ -511,6 +579,52 @@ fn a_key_deleted_and_added_again_in_one_batch_is_found() {
             assert_eq!(world.database.record(index as usize).unwrap(), again, "{key} into the slot of {freed}");
         }
     }
+}
+
+fn next_generation(
+    old: &Database<Merkle>,
+    keyed: bool,
+    headroom: u64,
+) -> Result<(Database<Merkle>, Option<Directory>), Error> {
+    let mut next = NextGeneration::new(old, keyed, headroom)?;
+    while next.step(old)? {}
+    next.finish()
+}
+
+#[test]
+fn a_new_generation_of_a_keyless_database_keeps_its_indices() {
+    // More records than one step looks at, and empty ones among them.
+    let layout = Layout::new(70_001, 2, 3, 30_000).unwrap();
+    let records: Vec<u8> = (0..70_001u32).flat_map(|i| (i as u16 % 1000).to_le_bytes()).collect();
+    let old = database::<Merkle>(layout, &records);
+    let (mut new, directory) = next_generation(&old, false, 1_000_000).unwrap();
+    assert!(directory.is_none());
+    let after = *new.layout();
+    assert_eq!((after.records(), after.partitions(), after.partition_records()), (70_001, 17, 62_942));
+    assert_eq!(&new.records_mut()[..records.len()], &records);
+    assert!(new.records_mut()[records.len()..].iter().all(|&byte| byte == 0));
+    let fresh = database::<Merkle>(after, &records);
+    assert_eq!((commitments(&new), content_hashes(&new)), (commitments(&fresh), content_hashes(&fresh)));
+}
+
+#[test]
+fn a_generation_that_cannot_be_is_refused() {
+    let old = database::<Merkle>(Layout::new(4, 20, 2, 2).unwrap(), &[1; 80]);
+    for headroom in [u64::MAX, 1 << 40, (1 << 32) - 1] {
+        assert!(matches!(next_generation(&old, false, headroom), Err(Error::Layout(_))), "{headroom}");
+    }
+    let mut early = NextGeneration::new(&old, false, 0).unwrap();
+    early.step(&old).unwrap();
+    assert!(matches!(early.finish(), Err(Error::Phase(_))));
+    // Equal fingerprints: no honest history leads there, and no error is forgotten.
+    let mut failing = NextGeneration::new(&old, true, 0).unwrap();
+    let error = loop {
+        if let Err(error) = failing.step(&old) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::Directory(_)));
+    assert!(matches!(failing.step(&old), Err(Error::Phase(_))));
 }
 
 #[test]

@@ -70,7 +70,13 @@ impl VectorCommitment for Unproved {
     fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
         true
     }
-    fn update(_: &Layout, _: &mut [u8], _: usize, _: &[u8], _: &mut impl FnMut(usize, &[u8; CELL_BYTES])) {}
+    fn update<'a>(
+        _: &Layout,
+        _: &mut [u8],
+        _: impl Iterator<Item = (usize, &'a [u8])>,
+        _: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
+    ) {
+    }
 }
 
 /// What each server saw in one run: retrieve vectors, refresh vectors.

@@ -11,6 +11,7 @@ use common::tags_of;
 use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
+use pirouette_core::generation::NextGeneration;
 use pirouette_core::hint::HintBuilder;
 use pirouette_core::key::{database_id, fingerprint};
 use pirouette_core::layout::Layout;
@@ -79,6 +80,46 @@ fn directories() -> Value {
                 "bytes": hex(directory.encode()),
                 "indices": directory.indices(&prints, count).unwrap(),
                 "absentIndices": directory.indices(&absent, count).unwrap(),
+            })
+        })
+        .into()
+}
+
+/// Keyed databases with empty slots, and a keyless one, led to their next generation. Record i is the fingerprint of
+/// "key i", or of every third i nothing, and four bytes of the label's stream.
+fn generations() -> Value {
+    [(true, 40, 3, 0), (true, 700, 5, 100), (true, 1, 1, 2000), (false, 60, 4, 7)]
+        .map(|(keyed, count, q, headroom)| {
+            let record_bytes = if keyed { 20 } else { 4 };
+            let layout = Layout::new(count, record_bytes, q, count.div_ceil(q)).unwrap();
+            let values = stream(&format!("values {count}"), 4 * layout.records());
+            let records: Vec<u8> = values
+                .chunks_exact(4)
+                .enumerate()
+                .flat_map(|(i, value)| match keyed {
+                    true if i % 3 == 2 => vec![0; 20],
+                    true => [fingerprint(format!("key {i}").as_bytes()).as_slice(), value].concat(),
+                    false => value.to_vec(),
+                })
+                .collect();
+            let mut old = Database::<Merkle>::new(layout).unwrap();
+            old.records_mut()[..records.len()].copy_from_slice(&records);
+            (0..layout.partitions()).for_each(|q| old.commit(q).unwrap());
+            let mut next = NextGeneration::new(&old, keyed, headroom).unwrap();
+            while next.step(&old).unwrap() {}
+            let (database, directory) = next.finish().unwrap();
+            let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {
+                (0..database.layout().partitions()).flat_map(of).collect()
+            };
+            json!({
+                "keyed": keyed,
+                "layout": layout_json(&layout),
+                "valuesLabel": format!("values {count}"),
+                "headroom": headroom,
+                "next": layout_json(database.layout()),
+                "directory": hex(directory.map(|directory| directory.encode()).unwrap_or_default()),
+                "commitments": hex(digests(&|q| database.commitment(q).unwrap())),
+                "contentHashes": hex(digests(&|q| database.content_hash(q).unwrap())),
             })
         })
         .into()
@@ -158,6 +199,7 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "plans": plans(),
         "permutations": permutations(),
         "directories": directories(),
+        "generations": generations(),
         "lookups": lookups(Proofs::Openings),
         "tagLookups": lookups(Proofs::Tags),
     });

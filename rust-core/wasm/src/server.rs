@@ -6,6 +6,8 @@ use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::directory::Directory;
 use pirouette_core::epoch::{self, Operation, Reason};
 use pirouette_core::error::Error;
+use pirouette_core::generation::NextGeneration;
+use pirouette_core::update::UpdateList;
 use pirouette_core::{key, permutation};
 use wasm_bindgen::prelude::*;
 
@@ -179,6 +181,17 @@ impl DatabaseHandle {
             .collect();
         EpochHandle::new(epoch::apply(&mut self.0, None, &batch))
     }
+
+    /// Applies the list of an epoch that was made before.
+    ///
+    /// # Errors
+    /// `update`, `layout`, `phase`. Nothing has changed then.
+    #[wasm_bindgen(js_name = applyList)]
+    pub fn apply_list(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<()> {
+        UpdateList::decode(list, *self.0.layout(), after.0)
+            .and_then(|list| epoch::apply_list(&mut self.0, &list))
+            .map_err(thrown)
+    }
 }
 
 /// What a batch brought.
@@ -234,5 +247,63 @@ impl EpochHandle {
     #[wasm_bindgen(js_name = takeDirectory)]
     pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
         self.0.directory.take().map(DirectoryHandle)
+    }
+}
+
+/// A generation in the making, beside the database it is made of.
+#[wasm_bindgen]
+pub struct NextGenerationHandle(Option<NextGeneration<Merkle>>);
+
+#[wasm_bindgen]
+impl NextGenerationHandle {
+    /// With room for `headroom` records more than there are.
+    ///
+    /// # Errors
+    /// `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(old: &DatabaseHandle, keyed: bool, headroom: u32) -> Outcome<NextGenerationHandle> {
+        let next = NextGeneration::new(&old.0, keyed, u64::from(headroom)).map_err(thrown)?;
+        Ok(NextGenerationHandle(Some(next)))
+    }
+
+    /// Goes on; whether there is more to do.
+    ///
+    /// # Errors
+    /// `layout`, `directory`, `phase`.
+    pub fn step(&mut self, old: &DatabaseHandle) -> Outcome<bool> {
+        let next = self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the generation was taken")))?;
+        next.step(&old.0).map_err(thrown)
+    }
+
+    /// The database and the directory, once all steps were made.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn finish(&mut self) -> Outcome<GenerationHandle> {
+        let next = self.0.take().ok_or_else(|| thrown(Error::Phase("the generation was taken")))?;
+        let (database, directory) = next.finish().map_err(thrown)?;
+        Ok(GenerationHandle { database: Some(database), directory })
+    }
+}
+
+/// A generation that was made. Each of its parts can be taken once.
+#[wasm_bindgen]
+pub struct GenerationHandle {
+    database: Option<Database<Merkle>>,
+    directory: Option<Directory>,
+}
+
+#[wasm_bindgen]
+impl GenerationHandle {
+    /// Every partition of it is committed.
+    #[wasm_bindgen(js_name = takeDatabase)]
+    pub fn take_database(&mut self) -> Option<DatabaseHandle> {
+        self.database.take().map(DatabaseHandle)
+    }
+
+    /// None in keyless databases.
+    #[wasm_bindgen(js_name = takeDirectory)]
+    pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
+        self.directory.take().map(DirectoryHandle)
     }
 }

@@ -14,6 +14,8 @@ export interface PublishArguments {
   readonly valueEncoding?: BatchEncoding
   readonly expires?: number
   readonly validDays?: number
+  readonly generation: boolean
+  readonly headroom?: number
 }
 
 const DAY_SECONDS = 24 * 60 * 60
@@ -32,12 +34,17 @@ export async function publish(file: string | undefined, options: PublishArgument
     encoding: options.valueEncoding,
     expires: validDays === undefined ? options.expires : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
     key: options.key === undefined ? undefined : await readKeyFile(options.key),
+    generation: options.generation,
+    headroom: options.headroom,
   })
   const lines = {
     epoch: `${summary.epoch} of generation ${summary.generation}`,
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
     'manifest hash': summary.manifestHash,
     signed: options.key === undefined ? 'no' : 'yes',
+    ...(summary.growth !== undefined && {
+      'new generation': `${summary.began ? 'begun' : 'due, and not begun (--no-generation)'}: ${summary.growth}`,
+    }),
   }
   process.stdout.write(
     Object.entries(lines)

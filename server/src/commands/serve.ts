@@ -32,6 +32,7 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force'>> & {
   readonly store?: string[]
   readonly tokenFile?: string
   readonly history: number
+  readonly linger: number
   readonly fenceDays: number
   readonly fenceEntries: number
   readonly port: number
@@ -105,9 +106,9 @@ async function openStore(
     await LivingDatabase.create(storage, loaded)
     loaded.close()
   }
-  const { history, fenceDays: days, fenceEntries: entries } = options
+  const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries } = options
   const living = await withProgress(onProgress =>
-    LivingDatabase.open(storage, { history, fence: { days, entries }, onProgress }),
+    LivingDatabase.open(storage, { history, lingerHours, fence: { days, entries }, onProgress }),
   )
   if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), living.databaseId)) {
     throw new DatasetError(storage.location, `it holds another database than ${dataset}`)

@@ -5,7 +5,6 @@
 // previous one; should the write fail, memory and disk have parted for good, and the process has to be replaced.
 
 import { Readable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import {
   type Batch,
@@ -17,13 +16,10 @@ import {
   type EpochStatus,
   encodeManifest,
   equalBytes,
-  FINGERPRINT_BYTES,
   fromHex,
   HASH_BYTES,
-  isZero,
   type Manifest,
   partitionBytes,
-  proofsOf,
   type SignatureInfo,
   signedBytes,
   toHex,
@@ -46,18 +42,27 @@ import { recordBytesView } from '../dataset/memory.js'
 import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from '../epochs.js'
 import { epochUnknown, Refusal } from '../refusal.js'
 import type { Storage } from '../storage/storage.js'
+import { WriteBehind } from './behind.js'
 import { Fence, type FenceOptions } from './fence.js'
+import { type MadeGeneration, makeGeneration } from './generation.js'
+import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
-import { type BatchRecord, CHUNK_BYTES, EpochStore } from './store.js'
+import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './store.js'
 
 export interface LivingOptions {
   /** epochs before the newest whose manifests and update lists are kept; default 64 */
   readonly history?: number | undefined
+  /** how long a generation is answered after it has ended, unless the next one ends before; default 24 */
+  readonly lingerHours?: number | undefined
   readonly fence?: FenceOptions | undefined
+  /** seconds since 1970; default: the system's */
+  readonly now?: (() => number) | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
 const DEFAULT_HISTORY = 64
+const DEFAULT_LINGER_HOURS = 24
+const HOUR_SECONDS = 60 * 60
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 const SLICE_BYTES = 256 * 1024
@@ -65,6 +70,14 @@ const SLICE_BYTES = 256 * 1024
 /** An epoch of a living database: the core's newest, or the one before it. */
 interface LivingEpoch extends Epoch {
   isCores: 'newest' | 'previous'
+}
+
+/** The last epoch of a generation that has ended. */
+interface OldEpoch {
+  readonly epoch: LivingEpoch
+  readonly database: DatabaseHandle
+  /** seconds since 1970 */
+  readonly until: number
 }
 
 /** What a batch made of the core's database, not yet on disk. */
@@ -88,13 +101,14 @@ export class LivingDatabase implements Epochs {
   readonly #core: Core
   readonly #storage: Storage
   readonly #store: EpochStore
-  readonly #database: DatabaseHandle
+  #database: DatabaseHandle
   #directory: DirectoryHandle | undefined
   #directoryBytes: Uint8Array
   #newest: LivingEpoch
   #previous: LivingEpoch | undefined
-  /** records by which the newest epoch differs from what the store has */
-  #changed: Uint32Array = new Uint32Array()
+  /** the generation before, while it is answered */
+  #old: OldEpoch | undefined
+  #behind: WriteBehind
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
   /** the update lists of the epochs in history, by their hash, each in both forms */
@@ -103,76 +117,56 @@ export class LivingDatabase implements Epochs {
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
   #failed = false
+  readonly #lingerSeconds: number
+  readonly #now: () => number
+  #timer: NodeJS.Timeout | undefined
 
-  private constructor(
-    core: Core,
-    storage: Storage,
-    database: DatabaseHandle,
-    epoch: { readonly manifest: Manifest; readonly bytes: Uint8Array },
-    directory: { readonly handle: DirectoryHandle | undefined; readonly bytes: Uint8Array },
-    options: LivingOptions,
-  ) {
+  private constructor(core: Core, storage: Storage, loaded: Loaded, options: LivingOptions) {
     this.#core = core
     this.#storage = storage
     this.#store = new EpochStore(storage)
-    this.#database = database
-    this.#directory = directory.handle
-    this.#directoryBytes = directory.bytes
-    this.#newest = this.#epochOf(epoch.manifest, epoch.bytes)
-    this.history = options.history ?? DEFAULT_HISTORY
+    this.#database = loaded.database
+    this.#directory = loaded.directory
+    this.#directoryBytes = loaded.directoryBytes
+    this.#newest = this.#epochOf(loaded.newest)
+    if (loaded.previous !== undefined) this.#previous = { ...this.#epochOf(loaded.previous), isCores: 'previous' }
+    this.#behind = this.#writeBehind(loaded)
+    // The epoch before is answered, so that much history there always is.
+    this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = new Fence(storage, options.fence)
+    this.#lingerSeconds = (options.lingerHours ?? DEFAULT_LINGER_HOURS) * HOUR_SECONDS
+    this.#now = options.now ?? (() => Date.now() / 1000)
   }
 
   /** Whether a storage has a database in it. */
   static existsIn(storage: Storage): boolean {
-    return reading(storage, () => new EpochStore(storage).head()) !== undefined
+    return reading(storage.location, () => new EpochStore(storage).head()) !== undefined
   }
 
   /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
     const { core, database, manifest, manifestBytes, directory } = dataset
-    const total = manifest.partitions * partitionBytes(manifest)
-    await new EpochStore(storage).create(manifest, manifestBytes, directory, number => {
-      const at = number * CHUNK_BYTES
-      return recordBytesView(core, database, at, Math.min(CHUNK_BYTES, total - at))
-    })
+    const chunk = chunksOf(core, database, manifest)
+    await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk)
   }
 
   /**
-   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew, of the
-   * stored records and, by applying the last batch again, of the newest epoch. Throws DatasetError, naming the file.
+   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the
+   * stored records. Throws DatasetError, naming the file.
    */
   static async open(storage: Storage, options: LivingOptions = {}): Promise<LivingDatabase> {
     const core = await loadCore()
     const store = new EpochStore(storage)
-    const wrong = (reason: string): never => {
-      throw new DatasetError(store.location, reason)
-    }
-    const head = reading(storage, () => store.head()) ?? wrong('there is no database in it')
-    const body = store.lastBatch()
-    const bytes = store.manifest(body === undefined ? head : head - 1) ?? wrong('a manifest is missing')
-    const manifest = reading(storage, () => decodeManifest(bytes))
-    const database = allocate(core, store.location, manifest)
+    const head = reading(store.location, () => store.head())
+    if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
+    const loaded = await load(core, store, head, options.onProgress)
     try {
-      fill(core, database, manifest, store)
-      for (let q = 0; q < manifest.partitions; q++) {
-        database.commit(q)
-        checkPartition(database, manifest, q, wrong)
-        options.onProgress?.({ stage: 'hashing', done: q + 1, total: manifest.partitions })
-        await nextTurn()
-      }
-      const { records, recordBytes } = manifest
-      const unused = manifest.partitions * partitionBytes(manifest) - records * recordBytes
-      if (!isZero(recordBytesView(core, database, records * recordBytes, unused))) {
-        wrong(`bytes after the last of its ${records} records are not zero`)
-      }
-      const directory = openDirectory(core, database, manifest, store.directory() ?? new Uint8Array(), wrong)
-      const living = new LivingDatabase(core, storage, database, { manifest, bytes }, directory, options)
-      if (body !== undefined) living.#replay(body, store.manifest(head) ?? wrong('the newest manifest is missing'))
-      living.#indexLists()
+      const living = new LivingDatabase(core, storage, loaded, options)
+      living.#indexHistory()
+      await living.#resumeOld(head)
       return living
     } catch (error) {
-      database.free()
+      loaded.database.free()
       throw error
     }
   }
@@ -186,13 +180,17 @@ export class LivingDatabase implements Epochs {
   }
 
   find(generation: number, epoch: number): Epoch | undefined {
-    return [this.#newest, this.#previous].find(
-      known => known?.manifest.generation === generation && known.manifest.epoch === epoch,
-    )
+    return this.#answered().find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
   }
 
   list(): EpochInfo[] {
-    return [...(this.#previous === undefined ? [] : [this.#previous]), this.#newest].map(infoOf)
+    return this.#answered().map(infoOf)
+  }
+
+  /** Newest last. */
+  #answered(): LivingEpoch[] {
+    if (this.#old !== undefined && this.#old.until <= this.#now()) this.#endOld()
+    return [this.#old?.epoch, this.#previous, this.#newest].filter(epoch => epoch !== undefined)
   }
 
   manifestOf(generation: number, epoch: number): Uint8Array | undefined {
@@ -250,9 +248,7 @@ export class LivingDatabase implements Epochs {
    * on disk; batches happen one after the other. Throws a Refusal, and then nothing has changed.
    */
   publish(body: Uint8Array): Promise<EpochStatus> {
-    const work = this.#queue.then(() => this.#publish(body))
-    this.#queue = work.catch(() => {})
-    return work
+    return this.#inTurn(() => this.#publish(body))
   }
 
   /** Keeps a publisher's signature for whoever asks. Throws a Refusal if it is none. */
@@ -273,10 +269,13 @@ export class LivingDatabase implements Epochs {
 
   /** Gives the memory back and closes the storage, after the batches under way. */
   async close(): Promise<void> {
+    clearTimeout(this.#timer)
     await this.#queue
+    await this.#behind.stop()
     this.#listeners.clear()
     this.#directory?.free()
     this.#database.free()
+    this.#old?.database.free()
     await this.#storage.close()
   }
 
@@ -288,34 +287,117 @@ export class LivingDatabase implements Epochs {
     if (made !== undefined) return made
 
     const operations = readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
-    const chunks = this.#laggingChunks()
-    const directory = this.#directoryBytes
+    const status =
+      'headroom' in operations
+        ? await this.#beginGeneration(batch, hash, operations.headroom)
+        : await this.#change(batch, hash, operations)
+    for (const listener of this.#listeners) listener({ generation: status.generation, epoch: status.epoch })
+    return status
+  }
+
+  /** The next epoch of this generation. */
+  async #change(batch: Batch, hash: string, operations: Operations): Promise<EpochStatus> {
     const change = this.#applyInCore(operations)
-    let turn: Turn
-    let known: BatchRecord
-    try {
-      turn = this.#turn(batch, change)
-      known = { batch: hash, changes: turn.changed.length }
+    return this.#orFail(async () => {
+      const turn = this.#turn(batch, change)
+      const known = { batch: hash, changes: turn.changed.length }
       const added = await this.#store.append({
         epoch: batch.epoch,
         manifest: turn.epoch.manifestBytes,
         list: turn.list,
         recordList: turn.recordList,
         batch: known,
-        body,
-        directory,
-        chunks,
         oldest: batch.epoch - this.history,
       })
-      if (!added) throw new Error('another process has published into this store')
+      if (!added) throw new Error(ANOTHER_PROCESS)
+      this.#complete(turn)
+      return { ...infoOf(turn.epoch), ...known }
+    })
+  }
+
+  /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
+  async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
+    // What stays on disk of the old generation is to be its last epoch, without a list.
+    await this.#behind.flush()
+    const made = await makeGeneration(this.#core, this.#database, this.#newest, batch, headroom)
+    const { manifest, bytes } = made.known
+    const known = { batch: hash, changes: 0 }
+    try {
+      await this.#store.stage(manifest, chunksOf(this.#core, made.database, manifest))
+    } catch (error) {
+      made.free()
+      throw error
+    }
+    return this.#orFail(async () => {
+      const { directoryBytes: directory } = made
+      const until = Math.floor(this.#now()) + this.#lingerSeconds
+      const oldest = batch.epoch - this.history
+      const begun = await this.#store.begin({ manifest, manifestBytes: bytes, directory, batch: known, until, oldest })
+      if (!begun) throw new Error(ANOTHER_PROCESS)
+      this.#succeed(made, until)
+      return { ...infoOf(this.#newest), ...known }
+    })
+  }
+
+  /** A generation is on disk: everybody may know, and the old one lingers. */
+  #succeed(made: MadeGeneration, until: number): void {
+    this.#endOld()
+    this.#old = { epoch: this.#newest, database: this.#database, until }
+    this.#directory?.free()
+    this.#database = made.database
+    this.#directory = made.directory
+    this.#directoryBytes = made.directoryBytes
+    this.#newest = this.#epochOf(made.known)
+    this.#previous = undefined
+    this.#partitions = undefined
+    void this.#behind.stop()
+    this.#behind = this.#writeBehind({ base: made.known.manifest.epoch, lagging: [], listBytes: 0 })
+    this.#forgetLists()
+    this.#watchOld()
+  }
+
+  /** Once disk may differ from memory, a failure is for good. */
+  async #orFail<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
     } catch (error) {
       this.#failed = true
+      void this.#behind.stop() // what is in memory may be no epoch that is on disk
       this.onFailure(error as Error)
       throw error
     }
-    this.#complete(turn)
-    for (const listener of this.#listeners) listener({ generation: batch.generation, epoch: batch.epoch })
-    return { ...infoOf(turn.epoch), ...known }
+  }
+
+  /** Takes up a generation that lingered when the process ended, and clears away what is left of others. */
+  async #resumeOld({ generation, old }: Head): Promise<void> {
+    const lingers = old !== undefined && old.until > this.#now()
+    for (const other of this.#store.generations()) {
+      if (other !== generation && !(lingers && other === old.generation)) await this.#store.drop(other)
+    }
+    if (!lingers) return
+    const loaded = await loadOld(this.#core, this.#store, old)
+    if (loaded === undefined) return
+    const { known, database } = loaded
+    this.#old = { epoch: this.#epochOf(known, database), database, until: old.until }
+    this.#watchOld()
+  }
+
+  /** Memory goes when its time is over, whether anybody asks or not. */
+  #watchOld(): void {
+    clearTimeout(this.#timer)
+    if (this.#old === undefined) return
+    const rest = this.#old.until - this.#now()
+    if (rest <= 0) this.#endOld()
+    else this.#timer = setTimeout(() => this.#watchOld(), 1000 * Math.min(rest, HOUR_SECONDS)).unref()
+  }
+
+  #endOld(): void {
+    if (this.#old === undefined) return
+    const { epoch, database } = this.#old
+    this.#old = undefined
+    database.free()
+    // Should this fail, the next start clears it away.
+    this.#inTurn(() => this.#store.drop(epoch.manifest.generation)).catch(() => {})
   }
 
   #parseBatch(body: Uint8Array): Batch {
@@ -376,7 +458,8 @@ export class LivingDatabase implements Epochs {
       updateRecordsHash: this.#core.blake3(recordList),
       previousManifest: this.#core.blake3(this.#newest.manifestBytes),
     }
-    return { epoch: this.#epochOf(manifest, encodeManifest(manifest)), list, recordList, changed, directoryBytes }
+    const epoch = this.#epochOf({ manifest, bytes: encodeManifest(manifest) })
+    return { epoch, list, recordList, changed, directoryBytes }
   }
 
   #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
@@ -418,67 +501,59 @@ export class LivingDatabase implements Epochs {
     const { manifest } = turn.epoch
     this.#previous = this.#newest
     this.#newest = turn.epoch
-    this.#changed = turn.changed
     this.#directoryBytes = turn.directoryBytes
+    this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
+    this.#behind.catchUp(work => this.#inTurn(work))
     for (const { form, hash } of listsOf(manifest)) this.#lists.set(toHex(hash), { epoch: manifest.epoch, form })
-    for (const [hash, { epoch }] of this.#lists) if (epoch < manifest.epoch - this.history) this.#lists.delete(hash)
+    this.#forgetLists()
   }
 
-  /** Applies the stored batch to the stored epoch, and holds the result to the stored manifest. */
-  #replay(body: Uint8Array, manifestBytes: Uint8Array): void {
-    const { location } = this.#store
-    const { manifest } = this.#newest
-    const hash = reading(this.#storage, () => this.#store.batch(manifest.epoch + 1)?.batch)
-    if (hash !== toHex(this.#core.blake3(body))) throw new DatasetError(location, 'its last batch is damaged')
-    const { batch, turn } = reading(this.#storage, () => {
-      const batch = decodeBatch(body)
-      const operations = readOperations(this.#core, manifest, batch.encoding, batch.operations)
-      return { batch, turn: this.#turn(batch, this.#applyInCore(operations)) }
+  #forgetLists(): void {
+    const oldest = this.#newest.manifest.epoch - this.history
+    for (const [hash, { epoch }] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
+  }
+
+  #writeBehind(from: ConstructorParameters<typeof WriteBehind>[2]): WriteBehind {
+    const current = () => ({
+      epoch: this.#newest.manifest.epoch,
+      chunk: chunksOf(this.#core, this.#database, this.#newest.manifest),
+      directoryBytes: this.#directoryBytes,
     })
-    if (!equalBytes(turn.epoch.manifestBytes, manifestBytes)) {
-      throw new DatasetError(location, `the last batch does not lead to the manifest of epoch ${batch.epoch}`)
-    }
-    this.#complete(turn)
+    return new WriteBehind(this.#store, current, from)
   }
 
-  #indexLists(): void {
+  /** What is kept of earlier epochs must be whole too. */
+  #indexHistory(): void {
+    const { location } = this.#store
     for (const epoch of this.#store.epochs()) {
-      const manifest = reading(this.#storage, () => decodeManifest(this.#store.manifest(epoch)!))
+      const manifest = reading(location, () => {
+        if (this.#store.batch(epoch) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
+        this.#store.signatures(epoch)
+        return decodeManifest(this.#store.manifest(epoch)!)
+      })
       if (manifest.updateListBytes === 0) continue
       for (const { form, hash } of listsOf(manifest)) {
         const list = this.#store.list(epoch, form)
         if (list === undefined || !equalBytes(this.#core.blake3(list), hash)) {
-          throw new DatasetError(this.#store.location, `the update list of epoch ${epoch} is missing or damaged`)
+          throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
         }
         this.#lists.set(toHex(hash), { epoch, form })
       }
     }
   }
 
-  /** The chunks that the store lacks of the newest epoch, as they are now. */
-  #laggingChunks(): Map<number, Uint8Array> {
-    const { manifest } = this.#newest
-    const { recordBytes } = manifest
-    const total = manifest.partitions * partitionBytes(manifest)
-    const chunks = new Map<number, Uint8Array>()
-    for (const index of this.#changed) {
-      const first = Math.floor((index * recordBytes) / CHUNK_BYTES)
-      const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
-      for (let number = first; number <= last; number++) {
-        if (chunks.has(number)) continue
-        const at = number * CHUNK_BYTES
-        chunks.set(number, recordBytesView(this.#core, this.#database, at, Math.min(CHUNK_BYTES, total - at)).slice())
-      }
-    }
-    return chunks
+  /** After all that was begun before, and before all that is begun after. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#queue.then(work)
+    this.#queue = done.catch(() => {})
+    return done
   }
 
-  #epochOf(manifest: Manifest, manifestBytes: Uint8Array): LivingEpoch {
-    const database = this.#database
+  #epochOf({ manifest, bytes }: KnownManifest, database = this.#database): LivingEpoch {
     return {
       manifest,
-      manifestBytes,
-      manifestHash: toHex(this.#core.blake3(manifestBytes)),
+      manifestBytes: bytes,
+      manifestHash: toHex(this.#core.blake3(bytes)),
       isCores: 'newest',
       answer(...query) {
         return this.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query)
@@ -489,11 +564,14 @@ export class LivingDatabase implements Epochs {
   /** A partition as it is in memory. Should a batch change it meanwhile, the download breaks off. */
   #partitionBlob(q: number): Blob {
     const { manifest } = this.#newest
+    const database = this.#database
     const hash = contentHash(manifest, q)
     const length = partitionBytes(manifest)
     const slice = (first: number, last: number) => {
-      if (!equalBytes(this.#database.contentHash(q), hash)) throw new Error('the partition has changed')
-      return recordBytesView(this.#core, this.#database, q * length + first, last - first + 1).slice()
+      if (database !== this.#database || !equalBytes(database.contentHash(q), hash)) {
+        throw new Error('the partition has changed')
+      }
+      return recordBytesView(this.#core, database, q * length + first, last - first + 1).slice()
     }
     function* slices(first: number, last: number) {
       for (let at = first; at <= last; at += SLICE_BYTES) yield slice(at, Math.min(last, at + SLICE_BYTES - 1))
@@ -510,84 +588,13 @@ function listsOf({ updateListHash, updateRecordsHash }: Manifest): { form: Updat
   ]
 }
 
-/** Runs `work` on what was stored; anything wrong with it names the file. */
-function reading<T>(storage: Storage, work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    if ((error as Error).name === 'RuntimeError') throw error // a trap of the core
-    throw new DatasetError(storage.location, (error as Error).message)
-  }
-}
-
-function allocate(core: Core, location: string, manifest: Manifest): DatabaseHandle {
-  try {
-    const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
-    const database = core.newDatabase(layout, proofsOf(manifest)[0])
-    layout.free()
-    return database
-  } catch (error) {
-    if ((error as CoreError).code !== 'layout') throw error
-    throw new DatasetError(location, (error as Error).message)
-  }
-}
-
-/** Stored records into memory. A chunk that was never written is zero. */
-function fill(core: Core, database: DatabaseHandle, manifest: Manifest, store: EpochStore): void {
+/** A database's chunks by number, as they are in memory when they are asked for. */
+function chunksOf(core: Core, database: DatabaseHandle, manifest: Manifest): (number: number) => Uint8Array {
   const total = manifest.partitions * partitionBytes(manifest)
-  const records = recordBytesView(core, database, 0, total)
-  for (const [at, bytes] of store.chunks()) {
-    if (at + bytes.length > total)
-      throw new DatasetError(store.location, 'it holds more records than its manifest says')
-    records.set(bytes, at)
+  return number => {
+    const at = number * CHUNK_BYTES
+    return recordBytesView(core, database, at, Math.min(CHUNK_BYTES, total - at))
   }
-}
-
-function checkPartition(
-  database: DatabaseHandle,
-  manifest: Manifest,
-  q: number,
-  wrong: (reason: string) => never,
-): void {
-  if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
-    wrong(`the records of partition ${q} are not those of epoch ${manifest.epoch}`)
-  }
-  if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
-    wrong(`the commitment of partition ${q} is not that of its records`)
-  }
-}
-
-/** The stored directory, if it is the manifest's and leads to every record there is. */
-function openDirectory(
-  core: Core,
-  database: DatabaseHandle,
-  manifest: Manifest,
-  bytes: Uint8Array,
-  wrong: (reason: string) => never,
-): { handle: DirectoryHandle | undefined; bytes: Uint8Array } {
-  if (!manifest.keyed) return { handle: undefined, bytes: new Uint8Array() }
-  if (bytes.length !== manifest.directoryBytes || !equalBytes(core.blake3(bytes), manifest.directoryHash)) {
-    wrong('its directory is not the one that the manifest names')
-  }
-  const { records, recordBytes } = manifest
-  const stored = recordBytesView(core, database, 0, records * recordBytes)
-  const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
-  for (let i = 0; i < records; i++) {
-    for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[i * recordBytes + k]!
-  }
-  let handle: DirectoryHandle
-  try {
-    handle = core.decodeDirectory(bytes, records)
-  } catch (error) {
-    if ((error as CoreError).code !== 'directory') throw error
-    return wrong(`its directory: ${(error as Error).message}`)
-  }
-  const indices = handle.indices(fingerprints, records)
-  for (let i = 0; i < records; i++) {
-    const empty = isZero(fingerprints, FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
-    if (!empty && indices[i] !== i) wrong(`its directory does not lead to record ${i}`)
-  }
-  return { handle, bytes }
 }
 
 function verifies({ publicKey, signature }: SignatureInfo, manifest: Uint8Array): boolean {

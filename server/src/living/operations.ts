@@ -1,5 +1,5 @@
 // A batch's operations, from text to what the core takes: kinds, fingerprints or indices, and whole stored records in
-// flat buffers. What the text alone shows to be wrong is refused here, with its line; whether keys exist is the core's
+// flat buffers; or the one that begins a generation. What the text alone shows to be wrong is refused here, with its line; whether keys exist is the core's
 // to say.
 
 import { isUtf8 } from 'node:buffer'
@@ -28,10 +28,16 @@ export interface Operations {
   readonly records: Uint8Array
 }
 
+/** The operation that is a batch of its own: begin a generation with room for so many records more. */
+export interface BeginGeneration {
+  readonly headroom: number
+}
+
 const KINDS = ['add', 'edit', 'delete'] as const
 const LF = 0x0a
 const LONE_SURROGATE = /\p{Surrogate}/u
 const MAX_INDEX = 0xffff_ffff
+const MAX_HEADROOM = 0xffff_ffff
 
 /** One line of a batch. */
 interface Line {
@@ -42,9 +48,19 @@ interface Line {
 }
 
 /** Reads a batch's lines for a database of this shape. Throws a `batch_refused` Refusal with the line and reason. */
-export function readOperations(core: Core, manifest: Manifest, encoding: BatchEncoding, text: Uint8Array): Operations {
-  const lines = splitLines(text).map((line, i) => readLine(manifest.keyed, encoding, line, i + 1))
-  if (lines.length === 0) throw new Refusal('batch_refused', 'the batch has no operations')
+export function readOperations(
+  core: Core,
+  manifest: Manifest,
+  encoding: BatchEncoding,
+  text: Uint8Array,
+): Operations | BeginGeneration {
+  const parts = splitLines(text)
+  if (parts.length === 0) throw new Refusal('batch_refused', 'the batch has no operations')
+  if (parts.length === 1) {
+    const members = readObject(parts[0]!, 1)
+    if (members['op'] === 'generation') return readGeneration(members)
+  }
+  const lines = parts.map((line, i) => readLine(manifest.keyed, encoding, line, i + 1))
   const fingerprints = manifest.keyed ? fingerprintsOf(core, lines) : new Uint8Array()
   const records = new Uint8Array(lines.length * manifest.recordBytes)
   lines.forEach(({ kind, value }, i) => {
@@ -83,11 +99,10 @@ function splitLines(text: Uint8Array): Uint8Array[] {
 }
 
 function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {
-  if (!isUtf8(bytes)) refuse(number, 'it is not UTF-8')
-  const members = parseObject(bytes, number)
-  const { op, ...others } = members
+  const { op, ...others } = readObject(bytes, number)
+  if (op === 'generation') refuse(number, 'beginning a generation is a batch of its own')
   const kind = 1 + KINDS.indexOf(op as (typeof KINDS)[number])
-  if (kind === 0) refuse(number, 'the member "op" is not "add", "edit" or "delete"')
+  if (kind === 0) refuse(number, 'the member "op" is not "add", "edit", "delete" or "generation"')
   const place = keyed ? 'key' : 'index'
   const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
   for (const name of Object.keys(others)) {
@@ -106,7 +121,18 @@ function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, nu
   }
 }
 
-function parseObject(bytes: Uint8Array, number: number): Record<string, unknown> {
+function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unknown>): BeginGeneration {
+  for (const name of Object.keys(others)) {
+    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to generation`)
+  }
+  if (typeof headroom !== 'number' || !Number.isInteger(headroom) || headroom < 0 || headroom > MAX_HEADROOM) {
+    return refuse(1, `the member "headroom" is not a whole number from 0 to ${MAX_HEADROOM}`)
+  }
+  return { headroom }
+}
+
+function readObject(bytes: Uint8Array, number: number): Record<string, unknown> {
+  if (!isUtf8(bytes)) refuse(number, 'it is not UTF-8')
   let json: unknown
   try {
     json = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())

@@ -1,22 +1,33 @@
 // Headers for an API that web pages of other origins read: CORS without credentials, and from helmet what means
 // something for bytes and JSON. HSTS is left to whatever terminates TLS.
 
-import cors from '@fastify/cors'
+import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import helmet from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 const DAY_SECONDS = 24 * 60 * 60
+const ALLOWED_HEADERS = ['Content-Type', 'Range', 'If-Range', 'If-None-Match']
 
-export const headers = fp(async (app: FastifyInstance, options: { allowOrigins: readonly string[] }) => {
-  await app.register(cors, {
-    origin: options.allowOrigins.includes('*') ? '*' : [...options.allowOrigins],
+export interface HeadersOptions {
+  readonly allowOrigins: readonly string[]
+  /** paths that take a publisher's token, from web pages too */
+  readonly tokenPaths: ReadonlySet<string>
+}
+
+export const headers = fp(async (app: FastifyInstance, { allowOrigins, tokenPaths }: HeadersOptions) => {
+  const everywhere: FastifyCorsOptions = {
+    origin: allowOrigins.includes('*') ? '*' : [...allowOrigins],
     methods: ['GET', 'HEAD', 'POST'],
-    allowedHeaders: ['Content-Type', 'Range', 'If-Range', 'If-None-Match'],
+    allowedHeaders: ALLOWED_HEADERS,
     // Clients refuse an answer with a Content-Encoding or another length, so they must see both.
     exposedHeaders: ['Content-Encoding', 'Content-Length', 'Content-Range', 'ETag', 'Retry-After'],
     maxAge: DAY_SECONDS,
     strictPreflight: false, // its error would not have the protocol's form
+  }
+  const withToken = { ...everywhere, allowedHeaders: [...ALLOWED_HEADERS, 'Authorization'] }
+  await app.register(cors, {
+    delegator: (request, callback) => callback(null, tokenPaths.has(pathOf(request.url)) ? withToken : everywhere),
   })
   await app.register(helmet, {
     contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
@@ -31,3 +42,7 @@ export const headers = fp(async (app: FastifyInstance, options: { allowOrigins: 
     xXssProtection: false,
   })
 })
+
+function pathOf(url: string): string {
+  return url.split('?', 1)[0]!
+}

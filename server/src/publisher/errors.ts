@@ -1,4 +1,11 @@
 /** Why nothing, or not everything, was published. The message is written to be shown as it is. */
 export class PublishError extends Error {
   override readonly name = 'PublishError'
+  /** of a server's error reply */
+  readonly code: string | undefined
+
+  constructor(message: string, code?: string) {
+    super(message)
+    this.code = code
+  }
 }

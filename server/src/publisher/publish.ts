@@ -15,6 +15,7 @@ import {
 import { loadCore } from '@pirouette/wasm'
 import { PublishError } from './errors.js'
 import type { KeyPair } from './files.js'
+import { defaultHeadroom, whyGenerationPays } from './growth.js'
 import { type KnownManifest, PublishedServer } from './server.js'
 
 export interface PublishOptions {
@@ -29,6 +30,10 @@ export interface PublishOptions {
   readonly expires?: number | undefined
   /** signs the manifest that results */
   readonly key?: KeyPair | undefined
+  /** after a batch, begin a new generation if that pays; default true */
+  readonly generation?: boolean | undefined
+  /** room in it, in records; default: a tenth of what there are */
+  readonly headroom?: number | undefined
 }
 
 export interface PublishSummary {
@@ -39,13 +44,26 @@ export interface PublishSummary {
   readonly changes: number
   /** the batch had been published before, to both */
   readonly repeated: boolean
+  /** why a new generation pays; undefined: it does not */
+  readonly growth?: string | undefined
+  /** … and it was begun: this is its first epoch */
+  readonly began: boolean
+}
+
+interface Target {
+  readonly generation: number
+  readonly epoch: number
+  /** the epoch that the batch makes, or has made */
+  readonly changed: number
+  readonly body?: Uint8Array<ArrayBuffer>
 }
 
 type Both<T> = readonly [T, T]
 
 /** Throws PublishError. Whatever happened, it is safe to run it again with the same operations. */
 export async function publish(options: PublishOptions): Promise<PublishSummary> {
-  const { blake3 } = await loadCore()
+  const core = await loadCore()
+  const { blake3 } = core
   const hashOf = (bytes: Uint8Array) => toHex(blake3(bytes))
   const servers = options.servers.map(
     url => new PublishedServer(url, options.token),
@@ -53,17 +71,42 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
     throw new PublishError('the two servers are one: their URLs have the same origin')
   }
+  await completeGeneration()
   const newest = await both(servers, server => server.newest())
   const target = await findTarget()
   if (target.body !== undefined) await send(target.body)
-  const agreed = await verify(target.generation, target.epoch)
+  const repeated = target.body === undefined
+  let agreed = await verify(target.generation, target.epoch)
+  const { changes } = await servers[0].status(target.changed)
+  const growth = options.operations === undefined ? undefined : whyGenerationPays(core, agreed.manifest)
+  const began = growth !== undefined && options.generation !== false
+  if (began) {
+    const { manifest, bytes } = agreed
+    await send(generationAfter(manifest, bytes, options.expires ?? 0))
+    agreed = await verify(manifest.generation + 1, manifest.epoch + 1, agreed)
+  }
   if (options.key !== undefined) await sign(options.key, agreed)
-  const { changes } = await servers[0].status(target.epoch)
-  const { generation, epoch, body } = target
-  return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated: body === undefined }
+  const { generation, epoch } = agreed.manifest
+  return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began }
 
-  /** Which epoch it is to be, and what to send; no body: both have it already. */
-  async function findTarget(): Promise<{ generation: number; epoch: number; body?: Uint8Array<ArrayBuffer> }> {
+  /** A publisher that was interrupted may have begun a generation at one server alone. */
+  async function completeGeneration(): Promise<void> {
+    const [a, b] = await both(servers, server => server.newest())
+    const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
+    if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
+    const body = generationAfter(behind.manifest, behind.bytes, ahead.manifest.expires)
+    const { batch } = await servers[ahead === a ? 0 : 1].status(ahead.manifest.epoch)
+    if (batch === hashOf(body)) await send(body)
+  }
+
+  function generationAfter(manifest: Manifest, bytes: Uint8Array, expires: number): Uint8Array<ArrayBuffer> {
+    const operation = { op: 'generation', headroom: options.headroom ?? defaultHeadroom(manifest) }
+    const operations = new TextEncoder().encode(`${JSON.stringify(operation)}\n`)
+    return batchFor(manifest, manifest.epoch + 1, expires, blake3(bytes), operations, 'utf8')
+  }
+
+  /** Which epoch it is to be, the one that the batch makes of it, and what to send; no body: both have it already. */
+  async function findTarget(): Promise<Target> {
     const [a, b] = newest
     if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) diverged('they serve different databases')
     const apart = a.manifest.epoch - b.manifest.epoch
@@ -86,13 +129,16 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (options.operations === undefined) {
       if (apart !== 0)
         throw new PublishError(`only ${servers[ahead].url} has epoch ${epoch}; publish its batch again first`)
-      return { generation, epoch }
+      return { generation, epoch, changed: epoch }
     }
-    // Was it this very batch that made the newest epoch?
-    if (epoch > 1 && manifest.updateListBytes > 0) {
-      const body = batchFor(manifest, epoch, manifest.expires, manifest.previousManifest, options.operations)
-      const { batch } = await servers[ahead].status(epoch)
-      if (batch === hashOf(body)) return apart === 0 ? { generation, epoch } : { generation, epoch, body }
+    // Was it this very batch that made the newest epoch, or the one that a generation was begun after?
+    const body = await madeBy(servers[ahead], manifest, options.operations)
+    if (body !== undefined) return { generation, epoch, changed: epoch, ...(apart !== 0 && { body }) }
+    if (apart === 0 && beginsGeneration(manifest) && epoch > 2) {
+      const last = await servers[ahead].manifestIfKnown(generation - 1, epoch - 1)
+      if (last !== undefined && (await madeBy(servers[ahead], last.manifest, options.operations)) !== undefined) {
+        return { generation, epoch, changed: epoch - 1 }
+      }
     }
     if (apart !== 0) {
       throw new PublishError(
@@ -100,8 +146,23 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
           'that one again first',
       )
     }
-    const body = batchFor(manifest, epoch + 1, options.expires ?? 0, blake3(bytes), options.operations)
-    return { generation, epoch: epoch + 1, body }
+    const next = batchFor(manifest, epoch + 1, options.expires ?? 0, blake3(bytes), options.operations)
+    const after = isGeneration(options.operations) ? generation + 1 : generation
+    return { generation: after, epoch: epoch + 1, changed: epoch + 1, body: next }
+  }
+
+  /** The batch of these operations that led to a manifest, if it did. */
+  async function madeBy(
+    server: PublishedServer,
+    manifest: Manifest,
+    operations: Uint8Array,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const { generation, epoch, expires, previousManifest } = manifest
+    if (epoch === 1) return undefined
+    const before = { ...manifest, generation: beginsGeneration(manifest) ? generation - 1 : generation }
+    const body = batchFor(before, epoch, expires, previousManifest, operations)
+    const { batch } = await server.status(epoch)
+    return batch === hashOf(body) ? body : undefined
   }
 
   function batchFor(
@@ -110,8 +171,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     expires: number,
     previousManifest: Uint8Array,
     operations: Uint8Array,
+    encoding = options.encoding ?? 'utf8',
   ): Uint8Array<ArrayBuffer> {
-    const encoding = options.encoding ?? 'utf8'
     return encodeBatch({ databaseId, generation, epoch, expires, previousManifest, operations, encoding })
   }
 
@@ -124,10 +185,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 
   /** What both say that epoch is, if they say the same and it follows from what was there before. */
-  async function verify(generation: number, epoch: number): Promise<KnownManifest> {
+  async function verify(generation: number, epoch: number, predecessor?: KnownManifest): Promise<KnownManifest> {
     const [a, b] = await both(servers, server => server.manifest(generation, epoch))
     if (!equalBytes(a.bytes, b.bytes)) diverged(`their manifests of epoch ${epoch} differ`)
-    const before = newest.find(({ manifest }) => manifest.epoch === epoch - 1)
+    const before = predecessor ?? newest.find(({ manifest }) => manifest.epoch === epoch - 1)
     if (before !== undefined) {
       try {
         checkFollows(before.manifest, a.manifest)
@@ -145,6 +206,21 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const signature = toHex(ed25519.sign(signedBytes(bytes), secretKey))
     const { generation, epoch } = manifest
     await both(servers, server => server.sign({ publicKey: toHex(publicKey), generation, epoch, signature }))
+  }
+}
+
+/** Whether this is a generation's first epoch, after one before. */
+function beginsGeneration({ epoch, updateListBytes }: Manifest): boolean {
+  return epoch > 1 && updateListBytes === 0
+}
+
+/** Whether operations are the one that begins a generation. What is malformed the servers refuse. */
+function isGeneration(operations: Uint8Array): boolean {
+  try {
+    const only = JSON.parse(new TextDecoder().decode(operations)) as { op?: unknown } | null
+    return only?.op === 'generation'
+  } catch {
+    return false
   }
 }
 

@@ -37,6 +37,14 @@ export class PublishedServer {
     return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
   }
 
+  /** undefined: this server does not know it, any more or at all */
+  async manifestIfKnown(generation: number, epoch: number): Promise<KnownManifest | undefined> {
+    return this.manifest(generation, epoch).catch(error => {
+      if ((error as PublishError).code === 'epoch_unknown') return undefined
+      throw error
+    })
+  }
+
   async status(epoch: number): Promise<EpochStatus> {
     return this.#json(await this.#request(`/v1/epochs/${epoch}`), parseEpochStatus)
   }
@@ -88,6 +96,6 @@ export class PublishedServer {
     }
     if (status === 200) return bytes
     const { code, message } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
-    throw new PublishError(`${this.url}: ${status} ${code}: ${message}`)
+    throw new PublishError(`${this.url}: ${status} ${code}: ${message}`, code)
   }
 }

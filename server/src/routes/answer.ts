@@ -19,7 +19,7 @@ import type { Routes } from './types.js'
 
 export interface AnswerOptions {
   readonly epochs: Epochs
-  /** partitions may be added */
+  /** layouts may come and go */
   readonly living: boolean
   readonly readiness: Readiness
   /** configuration of @fastify/rate-limit for this route */
@@ -63,10 +63,7 @@ export function answerRoute(app: Routes, { epochs, living, readiness, rateLimit,
   }
 }
 
-/**
- * In bytes; with tags a batch has most queries. With more partitions it has fewer, so that the longest query can be told
- * for any Q.
- */
+/** In bytes, with tags, as a batch has most queries then; of a living database for any layout it may come to have. */
 function longestQuery(manifest: Manifest, living: boolean): number {
   if (!living) return queryBytes(manifest, maxBatch(manifest, 'tags'))
   const offsets = Math.max(MAX_PARTITIONS, Math.floor(2 ** 23 / entryBytes(manifest, 'tags')))

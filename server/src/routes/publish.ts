@@ -10,6 +10,12 @@ import type { Readiness } from '../readiness.js'
 import { epochUnknown, Refusal } from '../refusal.js'
 import type { Routes } from './types.js'
 
+const EPOCHS = '/v1/epochs'
+const SIGNATURES = '/v1/signatures'
+
+/** Those that take the publisher's token. */
+export const TOKEN_ROUTES = [EPOCHS, SIGNATURES] as const
+
 const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
@@ -23,7 +29,7 @@ export interface PublishOptions {
 }
 
 export function publishRoutes(app: Routes, { living, readiness, token, onTrap }: PublishOptions): void {
-  app.get('/v1/epochs/:epoch', { schema: { params: EpochParamsSchema } }, async (request, reply) => {
+  app.get(`${EPOCHS}/:epoch`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = living.status(request.params.epoch)
     if (status === undefined) throw epochUnknown(living.newest.manifest)
     return reply.header('cache-control', 'no-store').send(status as never)
@@ -41,7 +47,7 @@ export function publishRoutes(app: Routes, { living, readiness, token, onTrap }:
     onTrap(error)
   }
 
-  app.post('/v1/epochs', { bodyLimit: MOST_BATCH_BYTES, onRequest }, async (request, reply) => {
+  app.post(EPOCHS, { bodyLimit: MOST_BATCH_BYTES, onRequest }, async (request, reply) => {
     try {
       const status = await living.publish(bytesOf(request.body))
       return await reply.header('cache-control', 'no-store').send(status as never)
@@ -51,7 +57,7 @@ export function publishRoutes(app: Routes, { living, readiness, token, onTrap }:
     }
   })
 
-  app.post('/v1/signatures', { bodyLimit: MOST_SIGNATURE_BYTES, onRequest }, async (request, reply) => {
+  app.post(SIGNATURES, { bodyLimit: MOST_SIGNATURE_BYTES, onRequest }, async (request, reply) => {
     const signature = readSignature(bytesOf(request.body))
     await living.addSignature(signature)
     return reply.header('cache-control', 'no-store').send(signature as never)

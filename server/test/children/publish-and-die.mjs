@@ -1,16 +1,19 @@
-// Publishes a batch into a store and kills itself, as kill -9 does, at a point of the transaction that is to keep it.
-// node publish-and-die.mjs <store> <batch body> <point>
+// Publishes a batch into a store and kills itself, as kill -9 does, at a point of one of the transactions that are to
+// keep it, the first unless another is named.
+// node publish-and-die.mjs <store> <batch body> <point> [<transaction>]
 
 import { readFileSync } from 'node:fs'
 import { LivingDatabase, openLmdb } from '../../dist/index.js'
 
-const [dir, batch, point] = process.argv.slice(2)
+const [dir, batch, at, fatal = '1'] = process.argv.slice(2)
 const die = () => process.kill(process.pid, 'SIGKILL')
+let transactions = 0
 
 const storage = openLmdb(dir)
 const living = await LivingDatabase.open(storage)
 const transact = storage.transact.bind(storage)
 storage.transact = async work => {
+  const point = ++transactions === Number(fatal) ? at : 'none'
   if (point === 'before the transaction') die()
   const done = transact(transaction => {
     if (point === 'as it begins') die()
@@ -27,5 +30,6 @@ storage.transact = async work => {
   return result
 }
 await living.publish(readFileSync(batch))
-if (point === 'before its epoch is told') die()
-await new Promise(resolve => setTimeout(resolve, 1000))
+if (at === 'before its epoch is told') die()
+// What goes on after a batch has its transactions too.
+await new Promise(resolve => setTimeout(resolve, 10_000))

@@ -45,13 +45,12 @@ pub trait VectorCommitment {
     fn verify(layout: &Layout, commitment: &[u8; COMMITMENT_BYTES], offset: usize, record: &[u8], proof: &[u8])
     -> bool;
 
-    /// Brings `auxiliary` up to date after the record at `offset` became `record`. `overwriting` is told each cell's
-    /// number and old content before it changes.
-    fn update(
+    /// Brings `auxiliary` up to date after records changed: (offset, new record), strictly ascending by offset.
+    /// `overwriting` is told each cell's number and old content before it changes, once a cell, in ascending order.
+    fn update<'a>(
         layout: &Layout,
         auxiliary: &mut [u8],
-        offset: usize,
-        record: &[u8],
+        changes: impl Iterator<Item = (usize, &'a [u8])>,
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     );
 

@@ -1,0 +1,53 @@
+// When a new generation pays (docs/operations.md, Growth): decided from the agreed manifest alone, so that it does not
+// matter which publisher decides, or how often.
+
+import type { Manifest } from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+
+/** A lookup costs 2·Q entries; beyond this many times the planner's Q, planning anew pays. */
+const MOST_PARTITIONS_OVER_PLAN = 1.25
+
+/** A directory without an overlay has about 0.42 bytes a record, and an added key costs 20. */
+const FRESH_DIRECTORY_BYTES_A_RECORD = 0.5
+const MOST_OVERLAY_BYTES_A_RECORD = 1
+const SMALL_OVERLAY_BYTES = 20_000
+
+/** Room in a generation that nobody asked otherwise for, as a part of N. */
+const HEADROOM_PART = 10
+
+/** What a manifest says that bears on it. */
+export type Size = Pick<
+  Manifest,
+  'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'keyed' | 'directoryBytes'
+>
+
+/** Why a new generation pays; undefined: it does not. */
+export function whyGenerationPays(core: Core, manifest: Size): string | undefined {
+  const { records, recordBytes, partitions, partitionRecords, keyed, directoryBytes } = manifest
+  const planned = plannedPartitions(core, partitions * partitionRecords, recordBytes)
+  if (planned !== undefined && partitions > MOST_PARTITIONS_OVER_PLAN * planned) {
+    return `it has ${partitions} partitions where ${planned} would do, and every lookup costs in proportion`
+  }
+  const overlay = Math.max(SMALL_OVERLAY_BYTES, MOST_OVERLAY_BYTES_A_RECORD * records)
+  if (keyed && directoryBytes > FRESH_DIRECTORY_BYTES_A_RECORD * records + overlay) {
+    return `its directory has grown to ${directoryBytes} bytes`
+  }
+  return undefined
+}
+
+/** How many records to leave room for if nobody says. */
+export function defaultHeadroom({ records }: Pick<Size, 'records'>): number {
+  return Math.ceil(records / HEADROOM_PART)
+}
+
+/** What the planner takes for as many records as there are slots; undefined: it finds nothing. */
+function plannedPartitions(core: Core, slots: number, recordBytes: number): number | undefined {
+  try {
+    const layout = core.planLayout(slots, recordBytes)
+    const { partitions } = layout
+    layout.free()
+    return partitions
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,417 @@
+// A new generation (docs/protocol.md): what it is made of, what is answered meanwhile and afterwards, and what is
+// refused. That a crash leaves the old generation or the new one is durability.test.ts's.
+
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Batch, decodeManifests, type Manifest, parseInfo, toHex } from '@pirouette/protocol'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createServer, LivingDatabase, loadDataset } from '../dist/index.js'
+import { builtDirectory, dataFile, pseudoRandom } from './helpers.js'
+import {
+  batchOn,
+  bodyOf,
+  contents,
+  expectTwins,
+  KEYED,
+  keyed,
+  numbers,
+  opened,
+  recordAt,
+  refusal,
+  storageOf,
+} from './living-helpers.js'
+
+const HOUR = 3600
+
+const begin = (living: LivingDatabase, headroom?: number, other: Partial<Batch> = {}) =>
+  living.publish(batchOn(living, [{ op: 'generation', ...(headroom !== undefined && { headroom }) }], other))
+
+/** An epoch's records, all or the first ones, each with its proof verified. */
+const recordsOf = (living: LivingDatabase, manifest: Manifest, count = manifest.records) =>
+  Array.from({ length: count }, (_, i) => toHex(recordAt(living, manifest, i)))
+
+/** A keyed database at epoch 3 with an empty slot and keys in its overlay, as a data file and in the making. */
+async function changed(living: LivingDatabase): Promise<string> {
+  const added = Array.from({ length: 40 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `${i}` }))
+  await living.publish(batchOn(living, [...added, { op: 'delete', key: 'two' }]))
+  await living.publish(batchOn(living, [{ op: 'delete', key: 'new 7' }]))
+  const lines = added.filter(({ key }) => key !== 'new 7').map(({ key, value }) => `${key},${value}\n`)
+  return `key,value\none,first\nthree,third\n${lines.join('')}`
+}
+
+describe('a new generation', () => {
+  test('of keyed records is what a build of them makes, and everything shows it', async () => {
+    const living = await keyed()
+    const data = await changed(living)
+    const before = living.newest
+    const held = await contents(living)
+    const body = batchOn(living, [{ op: 'generation', headroom: 100 }])
+    const status = await living.publish(body)
+    const { manifest, manifestHash } = living.newest
+    expect(status).toMatchObject({ generation: 2, epoch: 4, manifest: manifestHash, changes: 0 })
+    expect([living.status(4), await living.publish(body)]).toEqual([status, status])
+    expect([manifest.records, manifest.partitions, manifest.partitionRecords]).toEqual([41, 16, 9])
+    expect(await contents(living)).toEqual(held)
+    const directory = Buffer.from(await bodyOf(living, manifest.directoryHash))
+    expect([directory.readUInt32LE(8), directory.readUInt32LE(12)]).toEqual([41, 0])
+
+    const succeeds = await dataFile('manifest.bin', before.manifestBytes)
+    const dir = await builtDirectory('a.csv', data, { maxValueBytes: 20, headroom: 100, succeeds })
+    const built = await loadDataset(dir)
+    expect(Buffer.from(living.newest.manifestBytes).equals(built.manifestBytes)).toBe(true)
+    built.close()
+
+    const chain = decodeManifests(living.since(1)!)
+    expect(chain.map(({ manifest: { generation, epoch } }) => [generation, epoch])).toEqual([
+      [1, 2],
+      [1, 3],
+      [2, 4],
+    ])
+    expect(toHex(manifest.previousManifest)).toBe(before.manifestHash)
+    await living.publish(batchOn(living, [{ op: 'add', key: 'more', value: 'x' }], { expires: 7 }))
+    expect(living.newest.manifest).toMatchObject({ generation: 2, epoch: 5, records: 42, partitions: 16 })
+  })
+
+  test('of keyless records keeps their indices, and is what a build of them makes', async () => {
+    const values = Array.from({ length: 20 }, (_, i) => pseudoRandom(8, i + 1))
+    const storage = await storageOf('a.bin', Buffer.concat(values), { recordBytes: 8, partitions: 2 })
+    const living = await opened(storage)
+    values.push(pseudoRandom(8, 99))
+    await living.publish(batchOn(living, [{ op: 'add', value: toHex(values[20]!) }], { encoding: 'hex' }))
+    await living.publish(batchOn(living, [{ op: 'delete', index: 3 }]))
+    values[3] = new Uint8Array(8)
+    const succeeds = await dataFile('manifest.bin', living.newest.manifestBytes)
+    await begin(living, undefined, { expires: 1_900_000_000 })
+    const { manifest, manifestBytes } = living.newest
+    expect(recordsOf(living, manifest)).toEqual(values.map(toHex))
+    expect([manifest.generation, manifest.partitions, manifest.partitionRecords]).toEqual([2, 16, 2])
+    const choices = { recordBytes: 8, succeeds, expires: 1_900_000_000 }
+    const built = await loadDataset(await builtDirectory('a.bin', Buffer.concat(values), choices))
+    expect(Buffer.from(manifestBytes).equals(built.manifestBytes)).toBe(true)
+    built.close()
+  })
+
+  test('of records without commitments has none either, also after a restart', async () => {
+    const choices = { maxValueBytes: 20, partitions: 2, name: 'a' }
+    const storages = [
+      await storageOf('a.csv', KEYED, { ...choices, proofs: 'tags' }),
+      await storageOf('a.csv', KEYED, choices),
+    ] as const
+    const twin = await opened(storages[1])
+    let living = await LivingDatabase.open(storages[0])
+    onTestFinished(() => living.close())
+    for (const each of [living, twin]) {
+      await changed(each)
+      await begin(each, 100)
+    }
+    for (let epoch = 4; epoch < 7; epoch++) {
+      expectTwins(living, twin)
+      await living.close()
+      living = await LivingDatabase.open(storages[0])
+      expectTwins(living, twin)
+      expect(living.list().length).toBe(epoch === 4 ? 2 : 3)
+      for (const each of [living, twin]) {
+        await each.publish(batchOn(each, [{ op: 'add', key: `key ${epoch}`, value: `${epoch}` }]))
+      }
+    }
+  })
+
+  test('leaves the old one answered until its time is over, in memory and on disk', async () => {
+    let seconds = 1_800_000_000
+    const options = { lingerHours: 2, history: 2, now: () => seconds }
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20, partitions: 2 })
+    let living = await LivingDatabase.open(storage, options)
+    await changed(living)
+    const old = living.newest.manifest
+    const records = recordsOf(living, old)
+    await begin(living)
+    const epochs = () => living.list().map(numbers)
+    expect(epochs()).toEqual([
+      [1, 3],
+      [2, 4],
+    ])
+    expect(living.find(1, 2)).toBeUndefined()
+    for (let i = 0; i < 4; i++) await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: `${i}` }]))
+    seconds += 2 * HOUR - 1
+    for (const restarted of [false, true]) {
+      if (restarted) {
+        await living.close()
+        living = await LivingDatabase.open(storage, options)
+      }
+      expect(epochs()).toEqual([
+        [1, 3],
+        [2, 7],
+        [2, 8],
+      ])
+      expect(recordsOf(living, old)).toEqual(records)
+      // Of history only that one manifest is older than the two epochs that were asked for.
+      expect([1, 2].map(epoch => living.manifestOf(1, epoch))).toEqual([undefined, undefined])
+      expect(living.manifestOf(1, 3)).toBeDefined()
+      expect([living.since(3), living.status(5), living.manifestOf(2, 5)]).toEqual(Array(3).fill(undefined))
+      // Partitions and directory are the new generation's alone.
+      expect(await living.findBlob(toHex(old.directoryHash))).toBeUndefined()
+      expect(await living.findBlob(toHex(old.contentHashes.subarray(0, 32)))).toBeUndefined()
+    }
+    expect(storage.count('chunk/00000001/')).toBeGreaterThan(0)
+    seconds += 1
+    expect(epochs()).toEqual([
+      [2, 7],
+      [2, 8],
+    ])
+    expect(living.find(1, 3)).toBeUndefined()
+    await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: 'last' }]))
+    for (const prefix of ['chunk/00000001/', 'directory/00000001', 'generation/00000001', 'manifest/00000003']) {
+      expect([prefix, storage.count(prefix)]).toEqual([prefix, 0])
+    }
+    await living.close()
+  })
+
+  test('ends the old one in time though nobody asks', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    let seconds = 1_800_000_000
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await opened(storage, { lingerHours: 30, now: () => seconds })
+    await begin(living)
+    for (let hour = 1; hour <= 30; hour++) {
+      expect(storage.count('chunk/00000001/')).toBe(1)
+      seconds += HOUR
+      vi.advanceTimersByTime(1000 * HOUR)
+    }
+    await living.findBlob('') // after what is under way
+    expect(storage.count('chunk/00000001/')).toBe(0)
+  })
+
+  test('is all there is after a restart when the old one has had its time', async () => {
+    let seconds = 1_800_000_000
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await LivingDatabase.open(storage, { now: () => seconds })
+    await begin(living)
+    const held = await contents(living)
+    await living.close()
+    seconds += 24 * HOUR
+    const again = await opened(storage, { now: () => seconds })
+    expect(again.list().map(({ epoch }) => epoch)).toEqual([2])
+    expect(storage.count('chunk/00000001/')).toBe(0)
+    expect(await contents(again)).toEqual(held)
+  })
+
+  test('ends the one that lingers', async () => {
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const living = await LivingDatabase.open(storage)
+    for (let i = 0; i < 4; i++) await begin(living, i)
+    expect(living.list().map(numbers)).toEqual([
+      [4, 4],
+      [5, 5],
+    ])
+    await living.close()
+    expect([...storage.entries('generation/')].map(([key]) => key)).toEqual([
+      'generation/00000004',
+      'generation/00000005',
+    ])
+    expect((await opened(storage)).list().length).toBe(2)
+  })
+
+  test('does not keep the event loop: both generations are answered while it is made', async () => {
+    const storage = await storageOf('a.bin', pseudoRandom(4 * 300_000), { recordBytes: 4 })
+    const living = await opened(storage)
+    await living.publish(batchOn(living, [{ op: 'delete', index: 0 }]))
+    const [previous, newest] = [living.find(1, 1)!.manifest, living.newest.manifest]
+    const old = [recordAt(living, previous, 0), recordAt(living, newest, 0)]
+    let turns = 0
+    const making = begin(living).then(() => true)
+    while (!(await Promise.race([making, nextTurn(false)]))) {
+      if (living.newest.manifest.epoch === 2) expect(recordAt(living, previous, 0)).toEqual(old[0])
+      expect(recordAt(living, newest, 0)).toEqual(old[1])
+      turns++
+    }
+    expect(turns).toBeGreaterThan(16)
+    expect(recordAt(living, newest, 0)).toEqual(old[1])
+  })
+
+  test('gives operators equal bytes, whether they restart in between or not', async () => {
+    const storages = [
+      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
+      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
+    ] as const
+    const steady = await opened(storages[0])
+    for (let epoch = 2; epoch < 20; epoch++) {
+      const operations =
+        epoch % 4 === 0
+          ? [{ op: 'generation', headroom: epoch }]
+          : [
+              { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
+              ...(epoch % 4 === 3 ? [{ op: 'delete', key: `key ${epoch - 1}` }] : []),
+            ]
+      const body = batchOn(steady, operations)
+      const restarted = await LivingDatabase.open(storages[1])
+      expect(await restarted.publish(body)).toEqual(await steady.publish(body))
+      await restarted.close()
+      const again = await LivingDatabase.open(storages[1])
+      expect(again.list()).toEqual(steady.list())
+      for (const { generation, epoch } of again.list()) {
+        const { manifest } = again.find(generation, epoch)!
+        expect(recordsOf(again, manifest)).toEqual(recordsOf(steady, manifest))
+      }
+      await again.close()
+    }
+  })
+})
+
+describe('a generation is refused, and nothing changes,', () => {
+  async function refusedWith(living: LivingDatabase, operations: readonly object[], line: number, reason: RegExp) {
+    const before = [living.newest, ...living.list()]
+    const records = recordsOf(living, living.newest.manifest)
+    const refused = await refusal(living.publish(batchOn(living, operations)))
+    expect(refused.reply).toMatchObject({ code: 'batch_refused', line })
+    expect(refused.message).toMatch(reason)
+    expect([living.newest, ...living.list()]).toEqual(before)
+    expect(recordsOf(living, living.newest.manifest)).toEqual(records)
+  }
+
+  const generation = { op: 'generation' }
+  test.each<[string, readonly object[], number, RegExp]>([
+    ['before another operation', [generation, { op: 'delete', key: 'one' }], 1, /batch of its own/],
+    ['after others', [{ op: 'delete', key: 'one' }, { op: 'delete', key: 'two' }, generation], 3, /batch of its own/],
+    ['twice', [generation, generation], 1, /batch of its own/],
+    ['with a member too many', [{ ...generation, key: 'one' }], 1, /"key"/],
+    ['with less than no headroom', [{ ...generation, headroom: -1 }], 1, /"headroom"/],
+    ['with half a record of it', [{ ...generation, headroom: 0.5 }], 1, /"headroom"/],
+    ['with words of it', [{ ...generation, headroom: '7' }], 1, /"headroom"/],
+    ['with 2^32 records of it', [{ ...generation, headroom: 2 ** 32 }], 1, /"headroom"/],
+    ['with more of it than any layout has', [{ ...generation, headroom: 2 ** 32 - 1 }], 1, /layout/],
+  ])('%s', async (_, operations, line, reason) => {
+    const living = await keyed()
+    await refusedWith(living, operations, line, reason)
+    await begin(living)
+  })
+
+  test('without keys', async () => {
+    const living = await keyed()
+    await living.publish(
+      batchOn(
+        living,
+        ['one', 'two', 'three'].map(key => ({ op: 'delete', key })),
+      ),
+    )
+    await refusedWith(living, [generation], 1, /no keys/)
+    await living.publish(batchOn(living, [{ op: 'add', key: 'one', value: 'again' }]))
+    await begin(living)
+  })
+
+  // Records of 2 GB can be addressed; with their trees they do not fit into the 4 GiB of WebAssembly.
+  test('for want of memory', async () => {
+    const living = await opened(await storageOf('a.bin', pseudoRandom(400), { recordBytes: 40 }))
+    await refusedWith(living, [{ ...generation, headroom: 52_000_000 }], 1, /memory/)
+    await begin(living, 1000)
+    expect(living.newest.manifest.partitionRecords).toBe(64)
+  })
+})
+
+describe('a failure to write', () => {
+  async function failing() {
+    const storage = await storageOf('a.bin', pseudoRandom(100_000), { recordBytes: 5 })
+    return { storage, living: await LivingDatabase.open(storage) }
+  }
+
+  test('beside the old generation leaves that as it is, also for another attempt and a restart', async () => {
+    const { storage, living } = await failing()
+    await living.publish(batchOn(living, [{ op: 'delete', index: 7 }]))
+    storage.fails = key => key === 'chunk/00000002/00000082'
+    await expect(begin(living, 1_000_000)).rejects.toThrow('no space')
+    expect(storage.count('chunk/00000002/')).toBe(128)
+    await living.publish(batchOn(living, [{ op: 'delete', index: 8 }]))
+    storage.fails = () => false
+    await begin(living)
+    const records = recordsOf(living, living.newest.manifest, 10)
+    await living.close()
+    const again = await opened(storage)
+    expect(recordsOf(again, again.newest.manifest, 10)).toEqual(records)
+  })
+
+  test('beside it is cleared away by a restart', async () => {
+    const { storage, living } = await failing()
+    storage.fails = key => key === 'chunk/00000002/00000082'
+    await expect(begin(living, 1_000_000)).rejects.toThrow('no space')
+    await living.close()
+    expect((await opened(storage)).list().map(({ epoch }) => epoch)).toEqual([1])
+    expect([storage.count('chunk/00000002/'), storage.count('generation/')]).toEqual([0, 1])
+  })
+
+  test('because another process has opened the store meanwhile leaves it whole', async () => {
+    const { storage, living } = await failing()
+    const transact = storage.transact.bind(storage)
+    let other: LivingDatabase | undefined
+    storage.transact = async work => {
+      const result = await transact(work)
+      // What is staged is left over from an attempt that ended early, as the other process sees it.
+      if (other === undefined && storage.count('chunk/00000002/') > 0) {
+        storage.transact = transact
+        other = await LivingDatabase.open(storage)
+      }
+      return result as never
+    }
+    await expect(begin(living)).rejects.toThrow('another process')
+    await living.close()
+    await other!.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(1)
+    await begin(again)
+  })
+
+  test('of the epoch itself is for good', async () => {
+    const { storage, living } = await failing()
+    const told: Error[] = []
+    living.onFailure = error => told.push(error)
+    storage.fails = key => key === 'manifest/00000002'
+    await expect(begin(living)).rejects.toThrow('no space')
+    expect([told.length, living.newest.manifest.generation]).toEqual([1, 1])
+    expect((await refusal(begin(living))).code).toBe('not_ready')
+    await living.close()
+    storage.fails = () => false
+    expect((await opened(storage)).newest.manifest.generation).toBe(1)
+  })
+})
+
+test('a stored database with an old generation in which anything was changed is refused, naming its storage', async () => {
+  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+  const living = await LivingDatabase.open(storage)
+  await begin(living)
+  await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: 'x' }]))
+  await living.close()
+  for (const [key, bytes] of [...storage.entries('')]) {
+    for (const at of [0, bytes.length >> 1, bytes.length - 1]) {
+      const changed = bytes.slice()
+      changed[at]! ^= 0x01
+      await storage.transact(transaction => transaction.put(key, changed))
+      await expect(LivingDatabase.open(storage), `${key} at ${at}`).rejects.toThrow(/^memory: /)
+    }
+    await storage.transact(transaction => transaction.remove(key))
+    await expect(LivingDatabase.open(storage), `${key} removed`).rejects.toThrow(/^memory: /)
+    await storage.transact(transaction => transaction.put(key, bytes))
+  }
+  expect((await opened(storage)).list().length).toBe(3)
+})
+
+test('over HTTP a generation is published like any batch, and /v1/info lists what is answered', async () => {
+  const token = 'a token of sixteen or more characters'
+  const living = await keyed()
+  const app = await createServer({ datasets: [{ living }], publisherToken: token })
+  onTestFinished(() => app.close())
+  const headers = { authorization: `Bearer ${token}` }
+  const post = (operations: readonly object[]) =>
+    app.inject({ method: 'POST', url: '/v1/epochs', payload: Buffer.from(batchOn(living, operations)), headers })
+  expect((await post([{ op: 'generation', headroom: 5 }])).json()).toMatchObject({
+    generation: 2,
+    epoch: 2,
+    changes: 0,
+  })
+  expect((await post([{ op: 'edit', key: 'one', value: 'x' }])).statusCode).toBe(200)
+  const { epochs } = parseInfo((await app.inject('/v1/info')).json())
+  expect(epochs.map(numbers)).toEqual([
+    [1, 1],
+    [2, 2],
+    [2, 3],
+  ])
+  const mixed = await post([{ op: 'delete', key: 'one' }, { op: 'generation' }])
+  expect([mixed.statusCode, mixed.json().line]).toEqual([422, 2])
+})
