@@ -505,6 +505,62 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.auditor.assertSound()
     })
 
+    test('a tab takes up a half-made hint that another finishes and takes further: it is not discarded', async () => {
+      const { living, world: w } = world()
+      const one = w.life()
+      let saved = 0
+      one.interfere = (method, moment) => {
+        if (method === 'putPartial' && moment === 'after' && ++saved === 3) one.kill()
+      }
+      one.openIdle({ proofs }).catch(() => {})
+      while (!one.killed) await settle()
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const [two, three] = [w.life({ locks }), w.life({ locks })]
+      let release = () => {}
+      const late = new Promise<void>(resolve => {
+        release = resolve
+      })
+      two.interfere = (method, moment) => (method === 'readPartial' && moment === 'after' ? late : undefined)
+      const opening = two.openIdle({ proofs })
+      await settle()
+      const map = await three.open({ proofs })
+      living.publish(someEdits(1))
+      await w.drive(map.sync())
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 }),
+        )
+      }
+      release()
+      const other = await w.drive(opening)
+      expect(two.events.map(({ type }) => type)).not.toContain('discarded')
+      for (const each of [map, other]) expect(await w.drive(each.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('two tabs that open what is too old at once: one begins anew, and both go on with that', async () => {
+      const { living, world: w } = world()
+      const first = w.life()
+      await first.open({ proofs })
+      first.kill()
+      for (let round = 1; round < 3; round++) living.publish(someEdits(round))
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
+        )
+      }
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const lives = [w.life({ locks }), w.life({ locks })]
+      const maps = await w.drive(Promise.all(lives.map(life => life.openIdle({ proofs }))))
+      for (const map of maps) {
+        expect(map.epoch).toBe(3)
+        expect(await w.drive(map.at(1000))).toEqual(living.newest.byIndex[1000])
+      }
+      await w.auditor.assertSound()
+    })
+
     test.each(['before', 'after'] as const)(
       'killed %s the disk has taken an epoch: the next life is right',
       async when => {
