@@ -46,6 +46,12 @@ export const STORE_FAILURES = 2
 /** Bytes of effects below which no checkpoint is written, however small the hint: they are read in milliseconds. */
 export const LEAST_JOURNAL_BYTES = 256 * 1024
 
+/**
+ * How often a half-made hint is stored in the course of its download, at most. So a kill costs a sixteenth of the database
+ * and what was on its way.
+ */
+export const SAVES = 16
+
 /** How long a busy tab may keep the lock over several operations. Others wait no longer than for a slow lookup. */
 export const LOCK_LEASE_MS = 500
 

@@ -4,7 +4,7 @@
 import { equalBytes, type Manifest } from '@pirouette/protocol'
 import type { ClientHandle, Core, DirectoryHandle, HintBuilderHandle } from '@pirouette/wasm'
 import { applied, replay } from './advance.js'
-import { ROUNDS } from './constants.js'
+import { ROUNDS, SAVES } from './constants.js'
 import { inCore, readBack, release } from './core.js'
 import type { Environment } from './environment.js'
 import { ServerError, UnsupportedError } from './errors.js'
@@ -276,19 +276,27 @@ export class Draft {
     return steps.length > 0
   }
 
-  /** Stores what is folded. One write at a time; those that wait for theirs share the next. */
+  /**
+   * Stores what is folded, as often as SAVES says: it grows with every partition, and stored after each of many it would be
+   * written many times over. One write at a time; those that wait for theirs share the next.
+   */
   #saver(): () => Promise<void> {
-    const { store } = this.#around
+    const { core, store } = this.#around
     const version = this.#version
     if (!store.durable || version === undefined) return async () => {}
+    const folded = () => inCore(core, () => this.builder.folded)
+    const every = this.#agreed.manifest.partitions / SAVES
+    let stored = folded()
     const turns = new Turns()
     let next: Promise<void> | undefined
-    return () => {
+    return async () => {
+      if (next === undefined && folded() - stored < every) return
       next ??= turns.take(async () => {
         next = undefined
+        stored = folded()
         await store.putPartial(this.#record.hintId, version, this.#partial())
       })
-      return next
+      await next
     }
   }
 

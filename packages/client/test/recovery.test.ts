@@ -490,6 +490,32 @@ describe('an interrupted download', () => {
     await world.auditor.assertSound()
   })
 
+  test('of many partitions is stored sixteen times at most; a kill costs a sixteenth, and what was on its way', async () => {
+    const many = buildDatabase(core, { values: someValues(512, 5), partitions: 128 })
+    const newWorld = () => new World({ network: sameOnBoth(many), database: many })
+    const saves = async (world: World, killAt?: number) => {
+      const life = world.life()
+      let saved = 0
+      life.interfere = (method, when) => {
+        if (method === 'putPartial' && when === 'after' && ++saved === killAt) life.kill()
+      }
+      if (killAt === undefined) await world.checkValues(await life.open(), [0, 7, 511])
+      else {
+        life.openIdle().catch(() => {})
+        await world.drive(new Promise<void>(resolve => life.onKilled.push(resolve)))
+      }
+      return saved
+    }
+    const whole = await saves(newWorld())
+    expect(whole).toBeGreaterThanOrEqual(12)
+    expect(whole).toBeLessThanOrEqual(16)
+
+    const world = newWorld()
+    await saves(world, 5)
+    await saves(world)
+    expect(blobs(world).length).toBeLessThanOrEqual(128 + 128 / 16 + 2)
+  })
+
   test('killed at random points: under 1.1 database lengths and one partition a kill', async () => {
     for (const seed of [1, 2, 3, 4, 5]) {
       const world = new World()
