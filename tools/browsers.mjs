@@ -98,11 +98,17 @@ async function downloadedBrowser(kind) {
 
 /**
  * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes, or with one in the folder
- * `profile`, which stays. Returns puppeteer-core's Browser; the caller closes it. `preferences` are Firefox's.
+ * `profile`, which stays. Returns puppeteer-core's Browser; the caller closes it. `preferences` are Firefox's; a call into
+ * a page may take `protocolTimeout` milliseconds (0: any time; the driver's 180 000 if not given).
  */
-export async function launchBrowser(name, { profile: userDataDir, preferences = {} } = {}) {
+export async function launchBrowser(name, { profile: userDataDir, preferences = {}, protocolTimeout } = {}) {
   const { default: puppeteer } = await import('puppeteer-core')
-  const options = { executablePath: await findBrowser(name), headless: true, ...(userDataDir && { userDataDir }) }
+  const options = {
+    executablePath: await findBrowser(name),
+    headless: true,
+    protocolTimeout,
+    ...(userDataDir && { userDataDir }),
+  }
   if (name === 'firefox') {
     return puppeteer.launch({ ...options, browser: 'firefox', extraPrefsFirefox: preferences })
   }
