@@ -1,14 +1,10 @@
 // Refresh servers that lie about the rollback fence, over real HTTP: a refusal condemns, whatever else they reply costs a
 // lookup or the opening and names them, and nothing of it depends on what is asked.
 
-import { cp, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { open } from '@pirouette/client'
-import { openFileStore } from '@pirouette/client/node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Exchange, Lie } from '../support/proxy.js'
 import { Rig, type RigClient } from '../support/rig.js'
-import { distinctRecords, temporaryFolder } from '../support/servers.js'
+import { distinctRecords } from '../support/servers.js'
 import { answers, claims, shapeOf } from '../support/shapes.js'
 import * as lies from './lies.js'
 
@@ -120,12 +116,11 @@ describe('a registration', () => {
 describe.each([{}, { rollback: 'strict' }] as const)('a lookup (%o)', options => {
   const inStep = !('rollback' in options)
 
-  /** What a caller and the servers notice of two lookups of one index after the fence has begun to lie. */
+  /** What a caller and the servers notice of a lookup after the fence has begun to lie. */
   async function outcomeOf(index: number, lie: Lie) {
     const { client, map } = await opened(options)
     for (const { seen } of rig.proxies) seen.length = 0
     rig.proxies[1].lie = aboutKind(false, lie)
-    if (inStep) expect(await client.run(map.at(index))).toEqual(new Uint8Array(values[index]!))
     const { code, server } = await client.failure(map.at(index))
     const inOrder = (seen: readonly Exchange[]) => [...seen].sort((a, b) => a.number - b.number)
     const requests = rig.proxies.map(({ seen }) => inOrder(seen).map(exchange => shapeOf(exchange).request))
@@ -144,8 +139,7 @@ describe.each([{}, { rollback: 'strict' }] as const)('a lookup (%o)', options =>
       await right(client, map)
       await client.run(map.close())
     }
-    // In step with the fence, what it is told of first has left by then; nothing does afterwards.
-    for (const { seen } of rig.proxies) expect(seen.length).toBeGreaterThan(0)
+    // In step with the fence, the queries have left with its claim; their records are not given out unheard.
     for (const requests of first.requests) {
       expect(requests.filter(({ path }) => path === '/v1/answer')).toHaveLength(inStep ? 1 : 0)
     }
@@ -160,37 +154,3 @@ describe.each([{}, { rollback: 'strict' }] as const)('a lookup (%o)', options =>
     expect(await outcomeForAll(refusing)).toMatchObject({ code: 'condemned', server: undefined })
   })
 })
-
-test.each(['confirm', 'strict'] as const)(
-  'a backup that is restored is refused, and shows nothing twice (%s)',
-  async rollback => {
-    // 25¹⁶ vectors, so that no two requests are equal by chance.
-    const many = distinctRecords(400, 8)
-    const rig = await Rig.start({ format: 'bin', content: Buffer.concat(many), recordBytes: 8 }, { living: true })
-    const folder = await temporaryFolder()
-    const [state, backup] = [join(folder.path, 'state'), join(folder.path, 'backup')]
-    const servers = rig.proxies.map(({ url }) => url) as [string, string]
-    const openMap = () => open({ servers, rollback, store: identity => openFileStore(state, identity) })
-
-    const map = await openMap()
-    await map.at(1)
-    await map.close()
-    await cp(state, backup, { recursive: true })
-    const later = await openMap()
-    expect(await later.at(2)).toEqual(new Uint8Array(many[2]!))
-    await later.close()
-    await rm(state, { recursive: true })
-    await rename(backup, state)
-
-    const shown = () => rig.proxies.map(({ seen }) => answers(seen).length)
-    const before = shown()
-    const restored = await openMap()
-    await expect(restored.at(3)).rejects.toMatchObject({ code: 'condemned', server: undefined })
-    expect(shown()).toEqual(before)
-    await restored.reset()
-    for (const index of [3, 0, 399]) expect(await restored.at(index)).toEqual(new Uint8Array(many[index]!))
-    await restored.close()
-    await rig.close()
-    await folder.remove()
-  },
-)
