@@ -25,7 +25,7 @@ import {
   type StateStore,
   StateUnreadableError,
 } from './store/store.js'
-import { stepsAfter } from './sync.js'
+import { OutdatedError, stepsAfter } from './sync.js'
 import type { Link } from './transport.js'
 import { Turns } from './turns.js'
 
@@ -57,6 +57,9 @@ export async function begin(around: Surroundings, replaces: Uint8Array | undefin
     await draft.begin(replaces, watch.signal)
     await draft.fold(watch, false)
     return await draft.complete()
+  } catch (error) {
+    if (error instanceof OutdatedError) await draft.assertUnmoved()
+    throw error
   } finally {
     draft.free()
   }
@@ -209,6 +212,16 @@ export class Draft {
     await store.begin(record, this.#partial(), directory, replaces)
     this.#record = record
     this.#version = 0
+  }
+
+  /** Throws StateMovedError if another tab has taken it up and further, or has begun anew. */
+  async assertUnmoved(): Promise<void> {
+    const head = await this.#around.store.read()
+    const { hintId, manifest } = this.#record
+    const same = head?.stage === 'partial' && equalBytes(head.record.hintId, hintId)
+    if (!same || !equalBytes(head.record.manifest, manifest)) {
+      throw new StateMovedError('another tab has moved the state on')
+    }
   }
 
   async #register(signal: AbortSignal): Promise<void> {
