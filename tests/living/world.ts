@@ -188,6 +188,9 @@ export class World {
     } catch (error) {
       this.violate(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
+    // What an app does then.
+    const condemned = 'error' in outcome && (outcome.error as { code?: string }).code === 'condemned'
+    if (condemned && call.tab.map && call.tab.waiting === 0 && !this.#over) call.tab.reset()
   }
 
   heard(tab: Tab, event: MapEvent): void {

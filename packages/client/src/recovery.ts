@@ -217,8 +217,16 @@ export class Draft {
     this.#version = 0
   }
 
-  /** Takes what is stored of it away. Throws StateMovedError if another has taken its place. */
+  /**
+   * Takes what is stored of it away. Throws StateMovedError if another tab has taken it up and further, or has begun anew.
+   */
   async discard(): Promise<void> {
+    const head = await this.#around.store.read()
+    const { hintId, manifest } = this.#record
+    const same = head?.stage === 'partial' && equalBytes(head.record.hintId, hintId)
+    if (!same || !equalBytes(head.record.manifest, manifest)) {
+      throw new StateMovedError('another tab has moved the state on')
+    }
     await this.#around.store.discard(this.#record.hintId)
   }
 
