@@ -16,7 +16,7 @@ const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,
   appType: 'custom',
-  server: { middlewareMode: true, ws: false },
+  server: { middlewareMode: true, ws: false, watch: null },
 })
 try {
   const module = await compiler.ssrLoadModule(programs[program])

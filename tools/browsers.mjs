@@ -99,9 +99,11 @@ async function downloadedBrowser(kind) {
 
 /**
  * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes, or with one in the folder
- * `profile`, which stays. It has a temporary folder of its own, removed when it is gone. Returns puppeteer-core's Browser; the caller closes it. `preferences` are Firefox's.
+ * `profile`, which stays. It has a temporary folder of its own, removed when it is gone. Returns puppeteer-core's Browser;
+ * the caller closes it. `preferences` are Firefox's; a call into a page may take `protocolTimeout` milliseconds (0: any
+ * time; the driver's 180 000 if not given).
  */
-export async function launchBrowser(name, { profile: userDataDir, preferences = {} } = {}) {
+export async function launchBrowser(name, { profile: userDataDir, preferences = {}, protocolTimeout } = {}) {
   const executablePath = await findBrowser(name)
   // One that is killed leaves things behind there.
   const temporary = mkdtempSync(join(tmpdir(), 'browser-'))
@@ -110,7 +112,7 @@ export async function launchBrowser(name, { profile: userDataDir, preferences = 
     const env = { ...process.env, TMPDIR: temporary }
     const browser = await launch(
       name,
-      { executablePath, headless: true, env, ...(userDataDir && { userDataDir }) },
+      { executablePath, headless: true, env, protocolTimeout, ...(userDataDir && { userDataDir }) },
       preferences,
     )
     browser.process().once('exit', remove)

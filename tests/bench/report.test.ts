@@ -33,7 +33,7 @@ test('what has no target, or could not be measured, does not fail', () => {
 
 test('a table says what was measured, how far it spread, and whether that will do', () => {
   const figures: Figure[] = [
-    { name: 'Lookup', unit: 'ms', target: ['≤', 5], samples: [3.14159, 2, 9] },
+    { name: 'Lookup', unit: 'ms', target: ['≤', 5], samples: [3.456, 2, 9] },
     { name: 'Offline', unit: 's', target: ['<', 1], samples: [1.5] },
     { name: 'Floor', unit: 'ms', samples: [1, 2] },
     { name: 'Memory', unit: 'GiB', target: ['≤', 1.5], samples: [] },
@@ -42,7 +42,7 @@ test('a table says what was measured, how far it spread, and whether that will d
     [
       '| figure  | target    | median       | min – max |      |',
       '| ------- | --------- | ------------ | --------- | ---- |',
-      '| Lookup  | ≤ 5 ms    | 3.14 ms      | 2 – 9     | pass |',
+      '| Lookup  | ≤ 5 ms    | 3.46 ms      | 2 – 9     | pass |',
       '| Offline | < 1 s     | 1.5 s        |           | FAIL |',
       '| Floor   |           | 1.5 ms       | 1 – 2     |      |',
       '| Memory  | ≤ 1.5 GiB | not measured |           |      |',

@@ -94,7 +94,7 @@ export class Stage {
 
   async browser(): Promise<Browser> {
     if (this.#browser === undefined) {
-      this.#browser = await launchBrowser('chromium')
+      this.#browser = await launchBrowser('chromium', { protocolTimeout: 0 })
       this.closeLast(() => this.#browser!.close())
     }
     return this.#browser

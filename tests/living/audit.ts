@@ -1,7 +1,8 @@
 // What the servers get to see, held against what is stored and what they have seen before:
 //
 //   (a) whatever is sent has been stored before as a pending batch, safely, and is for this server's role in it;
-//   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile;
+//   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile (which
+//       a copy of the state that was put back draws anew, with permutations of its own);
 //   (c) two batches of one hint never show the same column: their vectors do not agree but by chance;
 //   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it.
 
@@ -15,6 +16,10 @@ type Vectors = readonly (readonly number[])[]
 
 /** A batch of queries, through all the epochs it has been extended to. */
 interface Batch {
+  /** Q when it was made */
+  readonly partitions: number
+  /** its state was put back since, so that it may be extended again, under permutations that are new as well */
+  putBack: boolean
   /** the longest vectors that each server was sent */
   readonly shown: Map<ServerName, Vectors>
 }
@@ -89,6 +94,11 @@ export class Audit {
     for (const head of heads) if (head?.pending) this.#safe.add(hex(head.pending))
   }
 
+  /** What is stored is what was stored some time ago. */
+  putBack(): void {
+    for (const { batches } of this.#hints.values()) for (const batch of batches.values()) batch.putBack = true
+  }
+
   /** A query leaves a client; `durable`: its state is on a disk. */
   sent(server: ServerName, body: Uint8Array, durable: boolean): void {
     const sent = this.#sent.get(server)!
@@ -108,7 +118,8 @@ export class Audit {
     const earlier = batch.shown.get(server)
     if (earlier !== undefined) {
       this.#count('queries sent again, at another epoch')
-      if (!extend(earlier, vectors) && !extend(vectors, earlier)) {
+      const [before, now] = [earlier, vectors].map(each => (batch.putBack ? cut(each, batch.partitions) : each))
+      if (!extend(before!, now!) && !extend(now!, before!)) {
         this.#blame(`${server} is sent two different vectors of one query (b)`)
       }
     }
@@ -121,7 +132,8 @@ export class Audit {
     if (earlier && earlier.shown.size > 0) {
       this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
     }
-    this.#pending(head, { shown: new Map() })
+    const { partitions } = decodeManifest(Buffer.from(head.manifest, 'hex'))
+    this.#pending(head, { partitions, putBack: false, shown: new Map() })
   }
 
   /** From now on this is what a batch may be sent as. */
@@ -169,6 +181,8 @@ export class Draws {
     if (!this.#unused.delete(hex(bytes))) throw new Error('random bytes that were not drawn, or used before (d)')
   }
 }
+
+const cut = (vectors: Vectors, partitions: number): Vectors => vectors.map(vector => vector.slice(0, partitions))
 
 function extend(earlier: Vectors, later: Vectors): boolean {
   return (

@@ -8,15 +8,13 @@ import { type Operation, Version } from './model.js'
 export class Batches {
   readonly #chance: Chance
   readonly #mostRecords: number
-  readonly #partitionRecords: number
   #made = 0
   #recent: (string | number)[] = []
   readonly #deleted: string[] = []
 
-  constructor(chance: Chance, first: Version, partitionRecords: number) {
+  constructor(chance: Chance, first: Version) {
     this.#chance = chance
     this.#mostRecords = 3 * first.size
-    this.#partitionRecords = partitionRecords
   }
 
   /** Keys or indices of the last few batches, changed, added or gone. */
@@ -44,7 +42,8 @@ export class Batches {
     const many = now.size < this.#mostRecords && this.#chance.happens(0.2)
     if (many) {
       // Beyond what the last partition has left: one or more are opened.
-      const count = this.#chance.between(this.#partitionRecords, 3 * this.#partitionRecords)
+      const { partitionRecords } = version.shape
+      const count = this.#chance.between(partitionRecords, 3 * partitionRecords)
       for (let i = 0; i < count; i++) add(this.#add(version))
     }
     const count = this.#chance.pick([1, 2, 4, 12])

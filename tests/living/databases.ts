@@ -5,8 +5,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '@pirouette/server'
-import { decodeDirectory, indexOf } from '../interop/reference/directory.js'
+import { buildDirectory, decodeDirectory, indexOf } from '../interop/reference/directory.js'
 import { fingerprint } from '../interop/reference/hash.js'
+import { planLayout } from '../interop/reference/layout.js'
 import { type Slot, Version } from './model.js'
 
 export interface Foundation {
@@ -38,7 +39,9 @@ async function keyed(folder: string, count: number, headroom: number): Promise<F
   for (const { key, value } of entries) {
     slots[indexOf(directory, fingerprint(bytesOf(key)), count)] = { key, value: bytesOf(value) }
   }
-  return { name: `${count} keys`, path, dataset, first: new Version({ keyed: true, valueBytes }, 1, slots) }
+  const { partitionRecords } = dataset.manifest
+  const shape = { keyed: true, valueBytes, partitionRecords, generation: 1 }
+  return { name: `${count} keys`, path, dataset, first: new Version(shape, 1, slots) }
 }
 
 async function keyless(folder: string, count: number, valueBytes: number): Promise<Foundation> {
@@ -47,7 +50,23 @@ async function keyless(folder: string, count: number, valueBytes: number): Promi
   const options = { format: 'bin', partitions: PARTITIONS, recordBytes: valueBytes } as const
   const { path, dataset } = await build(folder, name, Buffer.concat(values), options)
   const slots = values.map(value => ({ key: undefined, value }))
-  return { name, path, dataset, first: new Version({ keyed: false, valueBytes }, 1, slots) }
+  const { partitionRecords } = dataset.manifest
+  const shape = { keyed: false, valueBytes, partitionRecords, generation: 1 }
+  return { name, path, dataset, first: new Version(shape, 1, slots) }
+}
+
+/** The first epoch of the next generation (docs/protocol.md, A new generation), with room for `headroom` more records. */
+export function renewed({ shape, epoch, slots }: Version, headroom: number): Version {
+  const kept = slots.filter(slot => slot !== undefined)
+  // The length of a record is of no consequence to a database as small as this.
+  const { partitionRecords } = planLayout(kept.length + headroom, 1)
+  const next = { ...shape, partitionRecords, generation: shape.generation + 1 }
+  if (!shape.keyed) return new Version(next, epoch + 1, kept)
+  const prints = kept.map(({ key }) => fingerprint(bytesOf(key!)))
+  const directory = buildDirectory(prints)
+  const placed: Slot[] = []
+  for (const [i, slot] of kept.entries()) placed[indexOf(directory, prints[i]!, kept.length)] = slot
+  return new Version(next, epoch + 1, placed)
 }
 
 async function build(folder: string, name: string, data: string | Uint8Array, options: Omit<BuildOptions, 'data'>) {

@@ -23,10 +23,13 @@ export interface Refused {
   readonly operation: number
 }
 
-/** The longest value, or the length of every one. */
 export interface Shape {
   readonly keyed: boolean
+  /** of the longest value, or of every one */
   readonly valueBytes: number
+  /** M */
+  readonly partitionRecords: number
+  readonly generation: number
 }
 
 /** One epoch. Immutable. */

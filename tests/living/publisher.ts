@@ -8,6 +8,12 @@ import type { Operation, Version } from './model.js'
 import type { Asked, Reply } from './servers.js'
 import { SERVERS, type ServerName, TOKEN } from './servers.js'
 
+/** The one operation of a batch that begins a new generation. */
+export interface Renewal {
+  readonly op: 'generation'
+  readonly headroom: number
+}
+
 /** How the publisher reaches a server; rejects if it cannot. */
 export type Ask = (server: ServerName, path: string, asked: Asked) => Promise<Reply>
 
@@ -42,6 +48,12 @@ export class Publisher {
     return this.#batch === undefined
   }
 
+  /** The last epoch of a generation. */
+  lastOf(generation: number): number {
+    const versions = [...this.versions.values()].filter(({ shape }) => shape.generation === generation)
+    return versions.at(-1)!.epoch
+  }
+
   /** The newest epoch that both have said to have. */
   get agreed(): number {
     return this.newest.epoch - (this.atRest ? 0 : 1)
@@ -58,7 +70,7 @@ export class Publisher {
   }
 
   /** Makes the next epoch's batch, on the manifest that `server` has. Nothing is published yet. */
-  async begin(operations: readonly Operation[], next: Version, server: ServerName): Promise<void> {
+  async begin(operations: readonly (Operation | Renewal)[], next: Version, server: ServerName): Promise<void> {
     const body = await this.#encode(operations, server)
     this.#earlier = undefined
     this.#batch = { body, epoch: next.epoch, sent: new Set(), taken: new Set(), manifest: undefined }
@@ -106,13 +118,13 @@ export class Publisher {
     }
   }
 
-  async #encode(operations: readonly Operation[], server: ServerName): Promise<Uint8Array> {
+  async #encode(operations: readonly (Operation | Renewal)[], server: ServerName): Promise<Uint8Array> {
     const { body: bytes } = await this.#ask(server, '/v1/manifest', { method: 'GET' })
     const { databaseId, generation, epoch } = decodeManifest(bytes)
     if (epoch !== this.newest.epoch) throw new Error(`${server} is at epoch ${epoch}, not at ${this.newest.epoch}`)
-    const lines = operations.map(({ value, ...operation }) =>
-      JSON.stringify({ ...operation, ...(value && { value: Buffer.from(value).toString('hex') }) }),
-    )
+    const hex = (_name: string, part: unknown) =>
+      part instanceof Uint8Array ? Buffer.from(part).toString('hex') : part
+    const lines = operations.map(operation => JSON.stringify(operation, hex))
     return encodeBatch({
       ...{ encoding: 'hex', databaseId, generation, epoch: epoch + 1, expires: 0 },
       previousManifest: hash(bytes),

@@ -89,6 +89,8 @@ export interface LocalOptions {
   readonly foundation: Foundation
   /** epochs kept before the newest */
   readonly history: number
+  /** how long a generation that has ended is answered */
+  readonly lingerHours: number
   /** a folder for an LMDB file; undefined: in memory */
   readonly folder: string | undefined
   /** what its transactions wait for, before and after */
@@ -158,9 +160,9 @@ export class LocalServer implements LivingServer {
   }
 
   async #begin(storage: Storage): Promise<void> {
-    const { history, slowly, onFailure } = this.#options
+    const { history, lingerHours, slowly, onFailure } = this.#options
     const leash = new Leash(storage, slowly)
-    const living = await LivingDatabase.open(leash, { history })
+    const living = await LivingDatabase.open(leash, { history, lingerHours })
     const onTrap = (error: Error) => {
       if (!leash.cut) onFailure(error)
     }

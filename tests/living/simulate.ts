@@ -46,11 +46,15 @@ export async function simulate(
   return { seed, violation, steps: world.steps, counts: world.counts, trace: world.trace }
 }
 
-function startLocally(foundation: Foundation, { history, lmdb }: Weather, folder: string): Surroundings['start'] {
+function startLocally(
+  foundation: Foundation,
+  { history, lingerHours, lmdb }: Weather,
+  folder: string,
+): Surroundings['start'] {
   return async (slowly, onFailure) => {
     const start = (name: ServerName, letter: string) =>
       LocalServer.start({
-        ...{ foundation, history, onFailure },
+        ...{ foundation, history, lingerHours, onFailure },
         folder: lmdb ? join(folder, letter) : undefined,
         slowly: what => slowly(name, what),
       })
@@ -59,9 +63,14 @@ function startLocally(foundation: Foundation, { history, lmdb }: Weather, folder
   }
 }
 
-function startProcesses(foundation: Foundation, { history }: Weather, folder: string): Surroundings['start'] {
+function startProcesses(
+  foundation: Foundation,
+  { history, lingerHours }: Weather,
+  folder: string,
+): Surroundings['start'] {
   return async () => {
-    const start = (letter: string) => ProcessServer.start({ foundation, history, folder: join(folder, letter) })
+    const start = (letter: string) =>
+      ProcessServer.start({ foundation, history, lingerHours, folder: join(folder, letter) })
     const [a, b] = SERVERS
     return { [a]: await start('a'), [b]: await start('b') }
   }

@@ -16,6 +16,8 @@ export interface Deck {
   'publish under way': number
   /** to one server; the other has it some steps later */
   'publish to one': number
+  /** to both servers, or to one, and to the other some steps later */
+  'new generation': number
   /** each write of the server's takes its time */
   'publish slowly': number
   'publish what cannot be': number
@@ -52,6 +54,8 @@ export interface Weather {
   readonly rollback: 'confirm' | 'strict'
   /** epochs before the newest that servers keep */
   readonly history: number
+  /** how long servers answer a generation that has ended */
+  readonly lingerHours: number
   /** servers keep their databases in LMDB files */
   readonly lmdb: boolean
   /** how often a request, or its reply, is lost */
@@ -78,6 +82,7 @@ export function anyWeather(chance: Chance, processes = false): Weather {
     proofs: chance.pick(['merkle', 'tags']),
     rollback: chance.pick(['confirm', 'strict']),
     history,
+    lingerHours: chance.pick([0, 24]),
     lmdb: !processes && chance.happens(0.05),
     losses: chance.pick([0, 0, 0.02]),
     delays: chance.pick([0, 0.002]),
@@ -90,6 +95,7 @@ export function anyWeather(chance: Chance, processes = false): Weather {
       'publish twice': chance.between(0, 2),
       'publish under way': chance.between(0, 3),
       'publish to one': chance.between(0, 4),
+      'new generation': sometimes(0.4, 1),
       'publish slowly': processes ? 0 : sometimes(0.5, 2),
       'publish what cannot be': sometimes(0.4, 2),
       'publish again': sometimes(0.3, 1),

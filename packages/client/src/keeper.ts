@@ -401,10 +401,10 @@ export class Keeper {
       announce({ type: 'resumed', what: 'hint', pending })
       return hint
     } catch (error) {
-      if (error instanceof OutdatedError) return await beginInstead(error.reason)
-      if (!(error instanceof StateUnreadableError)) throw error
+      const outdated = error instanceof OutdatedError
+      if (!outdated && !(error instanceof StateUnreadableError)) throw error
       await this.#assertUnmoved(head)
-      return await beginInstead('unreadable')
+      return await beginInstead(outdated ? error.reason : 'unreadable')
     }
   }
 

@@ -169,8 +169,12 @@ export class Session {
       if (!(error instanceof OutdatedError)) throw error
       const { reason } = error
       // An old generation answers on while the new one is fetched; anything else is not answered any more.
-      if (reason === 'generation') this.#rebuild(reason)
-      else await this.#operate(() => this.#keeper.startOver(reason, watch))
+      if (reason === 'generation') {
+        this.#rebuild(reason)
+        return
+      }
+      await this.#operate(() => this.#keeper.startOver(reason, watch))
+      if (!this.#keeper.fresh) await this.#catchUp(watch)
     }
   }
 

@@ -1,7 +1,7 @@
 // Following a database that changes: whatever comes between whatever, lookups are right, nothing else is downloaded than
 // what changed, and servers see the vectors they have seen before, extended.
 
-import { decodeQuery, encodeEvent, toHex } from '@pirouette/protocol'
+import { contentHash, decodeQuery, encodeEvent, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
 import { settle } from './support/clock.js'
@@ -24,6 +24,14 @@ import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/ne
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {}
+  const promise = new Promise<void>(settled => {
+    resolve = settled
+  })
+  return { promise, resolve }
+}
 
 async function checkAll(harness: Harness, map: PirouetteMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
@@ -502,6 +510,95 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(b.epoch).toBe(3)
       expect(two.events.map(({ type }) => type)).not.toContain('outdated')
       expect(await w.drive(b.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('a tab takes up a half-made hint that another finishes and takes further: it is not discarded', async () => {
+      const { living, world: w } = world()
+      const one = w.life()
+      let saved = 0
+      one.interfere = (method, moment) => {
+        if (method === 'putPartial' && moment === 'after' && ++saved === 3) one.kill()
+      }
+      one.openIdle({ proofs }).catch(() => {})
+      while (!one.killed) await settle()
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const [two, three] = [w.life({ locks }), w.life({ locks })]
+      const { promise: late, resolve: release } = deferred()
+      two.interfere = (method, moment) => (method === 'readPartial' && moment === 'after' ? late : undefined)
+      const opening = two.openIdle({ proofs })
+      await settle()
+      const map = await three.open({ proofs })
+      living.publish(someEdits(1))
+      await w.drive(map.sync())
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 }),
+        )
+      }
+      release()
+      const other = await w.drive(opening)
+      expect(two.events.map(({ type }) => type)).not.toContain('discarded')
+      for (const each of [map, other]) expect(await w.drive(each.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('a tab whose download comes too late finds that another has finished and taken it further', async () => {
+      const { living, world: w } = world()
+      const { network } = w
+      const last = toHex(contentHash(living.newest.manifest, 15))
+      const { promise: released, resolve: release } = deferred()
+      let asked = 0
+      for (const server of [A, B]) {
+        network.misbehave[server] = on('/v1/blobs/', async (genuine, seen) => {
+          if (seen.path.endsWith(last) && asked++ === 0) await released
+          return newestAlone(living, genuine, seen)
+        })
+      }
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const [two, three] = [w.life({ locks }), w.life({ locks })]
+      const opening = two.openIdle({ proofs })
+      while (asked === 0) await settle()
+      for (let i = 0; i < 10; i++) await settle()
+      const map = await three.open({ proofs })
+      expect(three.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      living.publish(someEdits(1))
+      await w.drive(map.sync())
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        const blobs = network.misbehave[server]!
+        network.misbehave[server] = (seen, genuine) =>
+          seen.path === '/v1/manifests?since=0'
+            ? Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 })
+            : blobs(seen, genuine)
+      }
+      release()
+      const other = await w.drive(opening)
+      expect(two.events.map(({ type }) => type)).not.toContain('discarded')
+      for (const each of [map, other]) expect(await w.drive(each.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('two tabs that open what is too old at once: one begins anew, and both go on with that', async () => {
+      const { living, world: w } = world()
+      const first = w.life()
+      await first.open({ proofs })
+      first.kill()
+      for (let round = 1; round < 3; round++) living.publish(someEdits(round))
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
+          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
+        )
+      }
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const lives = [w.life({ locks }), w.life({ locks })]
+      const maps = await w.drive(Promise.all(lives.map(life => life.openIdle({ proofs }))))
+      for (const map of maps) {
+        expect(map.epoch).toBe(3)
+        expect(await w.drive(map.at(1000))).toEqual(living.newest.byIndex[1000])
+      }
       await w.auditor.assertSound()
     })
 
