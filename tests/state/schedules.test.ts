@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { type Outcome, report, simulate } from './harness/simulate.js'
 
-const SCHEDULES = 3000
+const SCHEDULES = 5000
 
 /** What the schedules must have come across, lest they prove nothing. */
 const MET = [

@@ -9,7 +9,8 @@
 //   (d) a hint is given up, or another begun in its place, only for a reason; what is stored never goes back;
 //   (e) a condemned hint stays until a reset() has put another in its place, and only a liar's victim is condemned, or
 //       one whose disk was put back;
-//   (f) every call that succeeds has made exactly one batch of its own, and shown it to both servers;
+//   (f) every call that succeeds has made exactly one batch of its own, of the hint that answered it, and shown it to
+//       both servers;
 //   (g) a hint is registered with its refresh server before it is first stored, and no batch is shown that this server
 //       has not confirmed: before, if `rollback` is strict or it was not heard lately; else at the same moment, once.
 //       The retrieve server never sees the hint's id. When the disk is put back to an older copy, (b) still holds.
@@ -339,7 +340,8 @@ export class Model {
     const inTurn = asking.find(({ giveUp }) => !giveUp.signal.aborted)
     const earlier = inTurn && this.#batches.get(inTurn)
     if (inTurn) this.#batches.set(inTurn, batch)
-    if (inTurn && !earlier) return
+    // One more, of a hint that another tab has begun since: the fence lets the old one make no more.
+    if (inTurn && earlier?.hint !== batch.hint) return
     // It, or the one before it, was made for a call that was given up just then.
     const givenUp = asking.find(call => call.giveUp.signal.aborted && !this.#batches.has(call))
     if (givenUp === undefined) throw new Error('a batch for which there is no call, or the second of one')

@@ -82,7 +82,7 @@ export function anyWeather(chance: Chance): Weather {
     locks: chance.happens(0.6),
     storage: chance.happens(0.05) ? 'memory' : chance.pick(['required', 'preferred']),
     rollback: chance.pick(['confirm', 'strict']),
-    network: { faults: chance.pick([0, 0.03, 0.2]), lies: chance.pick([0, 0, 0, 0.03, 0.1]) },
+    network: { faults: chance.pick([0, 0.03, 0.2]), lies: chance.pick([0, 0, 0.03, 0.1]) },
     storeFaults: chance.pick([0, 0, 0, 0.02, 0.1]),
     storeInOrder: chance.happens(0.8),
     misfortunes: chance.pick([0.005, 0.02, 0.06]),
