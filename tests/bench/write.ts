@@ -63,8 +63,8 @@ A keyless database of ${shape.records} records of ${shape.recordBytes} bytes, at
   until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
   rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, for
   a record from a Fastify that is told which, and for all partitions.
-- **Many clients** are connections that send real clients' queries one after the other, to one server, which has one of the
-  two cores or so for itself.
+- **Many clients** are connections that each send one query after the other, those of real clients, to one server process;
+  the sender takes a processor of its own.
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
   comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
 `,

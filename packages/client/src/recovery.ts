@@ -88,8 +88,9 @@ export async function install(
 ): Promise<Hint> {
   try {
     for (let round = 1; ; round++) {
+      const replaces = await replaced()
       try {
-        await draft.begin(await replaced(), signal)
+        await draft.begin(replaces, signal)
         return await draft.complete()
       } catch (error) {
         if (draft.finished || !isMoved(error) || round === ROUNDS) throw error
@@ -204,6 +205,11 @@ export class Draft {
     this.#download = download
     this.#version = version
     this.#registered = version !== undefined
+  }
+
+  /** of the epoch it has come to */
+  get manifest(): Manifest {
+    return this.#agreed.manifest
   }
 
   /** Stores it for the first time; the refresh server's fence is told before (S8). */

@@ -701,6 +701,39 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.auditor.assertSound()
     })
 
+    test('fetched by two tabs: the one that comes late does not put its own in place of what is newer', async () => {
+      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+      const network = sameOnBoth(first)
+      const w = new World({ network, database: first })
+      const [one, two] = [w.life(), w.life()]
+      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      const next = laidOutAnew(new Living(network, first), 20)
+      const { promise: released, resolve: release } = deferred()
+      let asked = 0
+      for (const server of [A, B]) {
+        network.publish(server, next)
+        network.misbehave[server] = on('/v1/blobs/', async genuine => {
+          if (asked++ < 2) await released
+          return genuine
+        })
+      }
+      const late = b.sync()
+      while (asked < 2) await settle()
+      await w.drive(a.sync())
+      const after = nextEpoch(core, next, [edit(3, 'three...')])
+      for (const server of [A, B]) network.publish(server, after)
+      await w.drive(a.sync())
+      const { record } = (await w.head())!
+      release()
+      await w.drive(late)
+      expect((await w.head())!.record).toEqual(record)
+      for (const map of [a, b]) {
+        expect(map.epoch).toBe(3)
+        expect(await w.drive(map.at(3))).toEqual(utf8('three...'))
+      }
+      await w.auditor.assertSound()
+    })
+
     test('closed while it is downloaded: nothing is left running', async () => {
       const living = livingKeyless()
       const { harness, map, network } = await opened(living)
