@@ -4,7 +4,8 @@
 //                            test [vitest args]   build, lint, Rust tests, TypeScript tests; last line: the sum
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench
-//                            soak [args]          build, then tests/state/soak.ts: more of what its tests do
+//                            soak [args]          build, then tests/state/soak.ts, or tests/living/soak.ts after
+//                                                 `living`: more of what their tests do
 //                            lint | format        check or rewrite the sources
 //
 // What is needed and cannot be installed from here: Node.js ≥ 20.19, rustup, a C linker. Tools go to .tools/,

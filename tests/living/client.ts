@@ -2,13 +2,13 @@
 // it asks of its environment happens when the world says so, or never.
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
-import { type Clock, type Environment, noTabs, openWith, type StateStore } from '@pirouette/client/environment'
+import { type Clock, type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
 import { type ClientHandle, type DirectoryHandle, type HintBuilderHandle, loadCore } from '@pirouette/wasm'
 import { Disk, type Method } from '../state/harness/disk.js'
 import { Locks } from '../state/harness/locks.js'
 import { Draws } from './audit.js'
 import type { Question } from './questions.js'
-import { SERVERS } from './servers.js'
+import { SERVERS, type ServerName, type Stream } from './servers.js'
 import type { World } from './world.js'
 
 export const core = await loadCore()
@@ -16,9 +16,45 @@ export const core = await loadCore()
 /** What the tabs of one browser have in common. */
 export class Profile {
   readonly disk = new Disk(true)
+  readonly tabs = new Company()
   readonly locks: Locks | undefined
   constructor(withLocks: boolean) {
     this.locks = withLocks ? new Locks() : undefined
+  }
+}
+
+/** Tabs that know of each other: one leads, and what one tells the others hear. */
+class Company {
+  readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
+  readonly #listeners = new Map<Tab, () => void>()
+
+  of(tab: Tab): Tabs {
+    return {
+      lead: async (_name, task, signal) => {
+        await new Promise<void>(lead => {
+          signal.addEventListener('abort', () => lead(), { once: true })
+          this.#queue.push({ tab, lead })
+          if (this.#queue.length === 1) lead()
+        })
+        if (!signal.aborted) await task()
+        this.leave(tab)
+      },
+      hear: (_name, listener) => {
+        this.#listeners.set(tab, listener)
+        return () => this.#listeners.delete(tab)
+      },
+      tell: () => {
+        for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
+      },
+    }
+  }
+
+  /** The tab is gone, or leads no more: the next one does. */
+  leave(tab: Tab): void {
+    const leads = this.#queue[0]?.tab === tab
+    const at = this.#queue.findIndex(each => each.tab === tab)
+    if (at >= 0) this.#queue.splice(at, 1)
+    if (leads) this.#queue[0]?.lead()
   }
 }
 
@@ -48,6 +84,7 @@ export class Tab {
   readonly calls: Call[] = []
   readonly events: MapEvent[] = []
   readonly draws = new Draws()
+  readonly #streams = new Set<Stream>()
   /** key directories in its memory */
   readonly directories = new Set<DirectoryHandle>()
   map: PirouetteMap | undefined
@@ -87,7 +124,7 @@ export class Tab {
         return { store: this.#mount(this.disk), storage: durable ? 'best-effort' : 'memory' }
       },
       locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
-      tabs: noTabs,
+      tabs: profile.tabs.of(this),
       loadCore: async () => this.#watchedCore(),
       pause: () => this.#comes('a pause ends'),
     }
@@ -105,7 +142,7 @@ export class Tab {
       storage: weather.storage,
       proofs: weather.proofs,
       rollback: weather.rollback,
-      push: false,
+      push: weather.push,
       onEvent: (event: MapEvent) => this.#hear(event),
     }
     return this.#call('open', undefined, async signal => {
@@ -129,6 +166,16 @@ export class Tab {
     const { map } = this
     this.map = undefined
     return this.#call('close', undefined, () => map!.close())
+  }
+
+  /** Another tab has told something. */
+  async hears(listener: () => void): Promise<void> {
+    await this.#comes('a word of another tab').then(listener, () => {})
+  }
+
+  /** Its connections are closed, as those of a process that has ended. */
+  hangUp(): void {
+    for (const stream of this.#streams) stream.end()
   }
 
   #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
@@ -174,19 +221,35 @@ export class Tab {
     const body = (init.body as Uint8Array | undefined)?.slice()
     const what = path.replace(/^\/v1\//, '').replace(/(blobs\/.{4}).*/, '$1')
     const name = server === SERVERS[0] ? 'A' : 'B'
+    if (path === '/v1/events') return await this.#listen(server, name, init.signal!)
     if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
     await this.#comes(`${what} reaches ${name}`)
     const reply = await world.asked(server, path, { method: body ? 'POST' : 'GET', body })
     await this.#comes(`${name} on ${what}: ${reply.status}`)
     const pieces = [reply.body]
-    const read = async () => {
-      const value = pieces.shift()
-      return value === undefined ? { done: true } : { done: false, value: value.slice() }
-    }
-    const stream = { getReader: () => ({ read }), cancel: async () => void pieces.splice(0) }
-    // The platform's own Response takes its time from the event loop.
-    const response = { status: reply.status, headers: new Headers(reply.headers), redirected: false, body: stream }
-    return response as unknown as Response
+    return responseOf(reply.status, reply.headers, async () => pieces.shift()?.slice())
+  }
+
+  /** A stream of events, of which every line takes its time. */
+  async #listen(server: ServerName, name: string, signal: AbortSignal): Promise<Response> {
+    await this.#comes(`events reach ${name}`)
+    const stream = await this.#world.listened(server)
+    this.#streams.add(stream)
+    signal.addEventListener('abort', () => {
+      stream.end()
+      this.#streams.delete(stream)
+    })
+    let before = ''
+    return responseOf(200, {}, async () => {
+      for (;;) {
+        const line = await stream.next()
+        // The same again, which comes by the clock of this machine, is left out: a seed is a schedule.
+        if (line !== undefined && `${line}` === before) continue
+        before = `${line}`
+        await this.#comes(`a line of ${name}`)
+        return line
+      }
+    })
   }
 
   // ---- the store ---------------------------------------------------------------------------------
@@ -282,4 +345,18 @@ export class Tab {
       this.#world.violate(`${this.name}: ${(error as Error).message}`)
     }
   }
+}
+
+/** A response whose body comes piece by piece. The platform's own takes its time from the event loop. */
+function responseOf(
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  next: () => Promise<Uint8Array | undefined>,
+): Response {
+  const read = async () => {
+    const value = await next()
+    return value === undefined ? { done: true } : { done: false, value }
+  }
+  const body = { getReader: () => ({ read }), cancel: async () => {} }
+  return { status, headers: new Headers(headers), redirected: false, body } as unknown as Response
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Chance } from '../state/harness/chance.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import type { Foundation } from './databases.js'
-import { type Asked, type LivingServer, type Reply, TOKEN } from './servers.js'
+import { type Asked, type LivingServer, type Reply, type Stream, TOKEN } from './servers.js'
 
 export interface ProcessOptions {
   readonly foundation: Foundation
@@ -50,6 +50,14 @@ export class ProcessServer implements LivingServer {
     const response = await fetch(this.#process.url + path, { method, headers, ...payload })
     const bytes = new Uint8Array(await response.arrayBuffer())
     return { status: response.status, headers: Object.fromEntries(response.headers), body: bytes }
+  }
+
+  async listen(): Promise<Stream> {
+    if (this.#process === undefined) throw new TypeError('connection refused')
+    const over = new AbortController()
+    const { body } = await fetch(`${this.#process.url}/v1/events`, { signal: over.signal })
+    const reader = body!.getReader()
+    return { next: async () => (await reader.read()).value, end: () => over.abort() }
   }
 
   async kill(): Promise<void> {

@@ -12,6 +12,8 @@ export interface Question {
   readonly what: string
   /** none if it is about an index */
   readonly keys: readonly string[]
+  /** none if it is about keys */
+  readonly index?: number
   ask(map: PirouetteMap, signal: AbortSignal): Promise<Answer>
   answer(version: Version): Answer
 }
@@ -20,6 +22,7 @@ export function at(index: number): Question {
   return {
     what: `at ${index}`,
     keys: [],
+    index,
     ask: async (map, signal) => [await map.at(index, { signal })],
     answer: version => [version.at(index)],
   }

@@ -3,6 +3,7 @@
 
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import {
   createServer,
   LivingDatabase,
@@ -32,10 +33,20 @@ export interface Reply {
   readonly body: Uint8Array
 }
 
+/** A reply that goes on. */
+export interface Stream {
+  /** The next piece; undefined: it has ended. Rejects when the connection breaks. */
+  next(): Promise<Uint8Array | undefined>
+  /** Nobody reads on. */
+  end(): void
+}
+
 export interface LivingServer {
   readonly running: boolean
   /** Rejects if it is not running, or is killed before it has replied. */
   ask(path: string, asked: Asked): Promise<Reply>
+  /** The stream of events. Rejects as `ask` does. */
+  listen(): Promise<Stream>
   /** Nothing of it happens any more. What its storage has is what was written by then. */
   kill(): Promise<void>
   start(): Promise<void>
@@ -83,6 +94,7 @@ interface Life {
   readonly leash: Leash
   readonly gone: Promise<never>
   readonly end: (error: Error) => void
+  readonly streams: Set<Readable>
 }
 
 export interface LocalOptions {
@@ -135,6 +147,23 @@ export class LocalServer implements LivingServer {
     return await Promise.race([reply, life.gone])
   }
 
+  async listen(): Promise<Stream> {
+    const life = this.#life
+    if (life === undefined) throw new TypeError('connection refused')
+    const reply = life.app.inject({ method: 'GET', url: '/v1/events', payloadAsStream: true })
+    const stream = (await Promise.race([reply, life.gone])).stream()
+    life.streams.add(stream)
+    stream.once('error', () => {}).once('close', () => life.streams.delete(stream))
+    const pieces = stream.iterator()
+    return {
+      async next() {
+        const { value } = await pieces.next()
+        return value === undefined ? undefined : new Uint8Array(value)
+      },
+      end: () => void stream.destroy(),
+    }
+  }
+
   async kill(): Promise<void> {
     const life = this.#life
     if (life === undefined) return
@@ -142,6 +171,7 @@ export class LocalServer implements LivingServer {
     life.leash.cut = true
     this.#place.abandoned()
     life.end(new TypeError('the connection is lost'))
+    for (const stream of life.streams) stream.destroy(new TypeError('the connection is lost'))
     this.#ended.push(dismantled(life))
   }
 
@@ -172,7 +202,7 @@ export class LocalServer implements LivingServer {
       end = reject
     })
     gone.catch(() => {})
-    this.#life = { app, living, leash, gone, end }
+    this.#life = { app, living, leash, gone, end, streams: new Set() }
   }
 }
 

@@ -52,6 +52,8 @@ export interface Weather {
   readonly storage: StoragePreference
   readonly proofs: Proofs
   readonly rollback: 'confirm' | 'strict'
+  /** tabs listen for epochs */
+  readonly push: boolean
   /** epochs before the newest that servers keep */
   readonly history: number
   /** how long servers answer a generation that has ended */
@@ -81,6 +83,7 @@ export function anyWeather(chance: Chance, processes = false): Weather {
     storage: chance.happens(0.1) ? 'memory' : 'required',
     proofs: chance.pick(['merkle', 'tags']),
     rollback: chance.pick(['confirm', 'strict']),
+    push: chance.happens(0.4),
     history,
     lingerHours: chance.pick([0, 24]),
     lmdb: !processes && chance.happens(0.05),

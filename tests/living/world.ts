@@ -21,7 +21,7 @@ import { assertDirectory, assertStored } from './inspect.js'
 import { type Operation, Version } from './model.js'
 import { Publisher, type Renewal } from './publisher.js'
 import { anyQuestion, everyQuestion } from './questions.js'
-import { type Asked, type LivingServer, type Reply, SERVERS, type ServerName } from './servers.js'
+import { type Asked, type LivingServer, type Reply, SERVERS, type ServerName, type Stream } from './servers.js'
 import type { Card, Weather } from './weather.js'
 
 /** Who waits: a tab, or a server. */
@@ -52,6 +52,9 @@ export interface Surroundings {
     onFailure: (error: Error) => void,
   ) => Promise<Readonly<Record<ServerName, LivingServer>>>
 }
+
+/** Turns without a step after which a storm is over. */
+const PATIENCE = 2000
 
 /** More turns than any round takes. */
 const MOST_TURNS = 100_000
@@ -89,6 +92,8 @@ export class World {
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
   #putBack = false
+  /** while no card could be played */
+  #lulls = 0
   /** the epoch of the state that a tab has discarded last */
   readonly #discarded = new Map<Tab, number>()
   readonly #delivering = new Set<Promise<unknown>>()
@@ -151,6 +156,17 @@ export class World {
     }
   }
 
+  /** The stream of events of a server. */
+  async listened(server: ServerName): Promise<Stream> {
+    if (this.#refusing.has(server)) throw new TypeError('the connection is lost')
+    this.#asked++
+    try {
+      return await this.#servers[server].listen()
+    } finally {
+      this.#asked--
+    }
+  }
+
   startTimer(tab: Tab, callback: () => void, ms: number): Timer {
     const timer = { tab, due: this.now + ms, callback }
     if (this.#over) queueMicrotask(callback)
@@ -188,6 +204,9 @@ export class World {
     } catch (error) {
       this.violate(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
+    // What an app does then.
+    const condemned = 'error' in outcome && (outcome.error as { code?: string }).code === 'condemned'
+    if (condemned && call.tab.map && call.tab.waiting === 0 && !this.#over) call.tab.reset()
   }
 
   heard(tab: Tab, event: MapEvent): void {
@@ -246,7 +265,7 @@ export class World {
     if (epoch < least) throw new Error(`: the map is at epoch ${epoch}, and both servers had ${least}`)
   }
 
-  #assertPlausible({ tab, giveUp, misfortunes, agreed }: Call, error: Error & { code?: string }): void {
+  #assertPlausible({ tab, map, question, giveUp, misfortunes, agreed }: Call, error: Error & { code?: string }): void {
     if (error.name === 'AbortError' && giveUp.signal.aborted) return
     const closed = error.code === 'closed' && tab.calls.some(({ what }) => what === 'close')
     const outOfReach = error.code === 'network' && this.misfortunes > misfortunes
@@ -256,7 +275,10 @@ export class World {
     // Three times over, what one server had shown the other had forgotten before it was asked for it.
     const published = this.publisher.newest.epoch - agreed
     const hasty = error.code === 'servers_disagree' && published > 3 * this.weather.history
-    if (!closed && !outOfReach && !condemned && !ended && !hasty) throw new Error(` fails with ${error.stack ?? error}`)
+    // A new generation has no empty slots.
+    const beyond = error.code === 'usage' && question?.index !== undefined && question.index >= (map?.size ?? 0)
+    if (!closed && !outOfReach && !condemned && !ended && !hasty && !beyond)
+      throw new Error(` fails with ${error.stack ?? error}`)
   }
 
   // ---- the schedule ------------------------------------------------------------------------------
@@ -265,7 +287,10 @@ export class World {
   async #storm(): Promise<void> {
     const deck = this.#shuffledDeck()
     // Some cards may never come to be played.
-    for (let idle = 0; deck.length > 0 && idle < 20; ) {
+    for (let idle = 0, left = 0; deck.length > 0 && idle < PATIENCE; ) {
+      idle = deck.length === left ? idle + 1 : 0
+      left = deck.length
+      if (idle % 50 === 49) this.#lulls++
       await this.#quiet()
       this.#wake()
       const coming = this.#ready()
@@ -277,8 +302,8 @@ export class World {
       } else if (!(await this.#step(deck)) && coming.length > 0) {
         this.#comes(this.chance.pick(coming))
       } else if (coming.length === 0 && !this.#timePasses()) {
-        this.steps++
-        idle++
+        this.#lulls++
+        idle += 50
       }
     }
   }
@@ -387,7 +412,7 @@ export class World {
       return () => {
         this.#unfortunate('servers not ready')
         this.#refusing.add(server)
-        this.#until.set(server, this.steps + this.chance.between(1, 6))
+        this.#until.set(server, this.#moment + this.chance.between(1, 6))
       }
     },
   }
@@ -513,20 +538,22 @@ export class World {
     this.#coming = this.#coming.filter(({ who }) => who !== tab)
     this.#never.push(...own)
     tab.profile.locks?.leave(tab)
+    tab.profile.tabs.leave(tab)
+    tab.hangUp()
   }
 
   #freeze(tab: Tab): void {
     this.#unfortunate('tabs frozen')
     this.note(tab, 'freezes')
     tab.state = 'frozen'
-    this.#until.set(tab, this.steps + this.chance.between(1, 8))
+    this.#until.set(tab, this.#moment + this.chance.between(1, 8))
     // Browsers tell a page, which lets go of its lock; unless it is the whole machine that is suspended.
     if (this.chance.happens(0.5)) tab.profile.locks?.letGo(tab)
   }
 
   #holdBack(coming: Coming): void {
     this.#unfortunate('held back')
-    coming.notBefore = this.steps + this.chance.between(1, 5)
+    coming.notBefore = this.#moment + this.chance.between(1, 5)
     this.note(coming.who, `held back: ${coming.what}`)
   }
 
@@ -558,7 +585,7 @@ export class World {
     const killing = this.#servers[server].kill()
     for (const { fail } of own) fail(new Error('the process is gone'))
     await killing
-    this.#until.set(server, this.steps + this.chance.between(0, 4))
+    this.#until.set(server, this.#moment + this.chance.between(0, 4))
   }
 
   async #killPublishing(): Promise<void> {
@@ -581,12 +608,17 @@ export class World {
 
   /** Whether something is the matter that calls begun now may fail of. */
   get troubled(): boolean {
-    return this.#until.size > 0 || this.#coming.some(({ notBefore }) => notBefore > this.steps)
+    return this.#until.size > 0 || this.#coming.some(({ notBefore }) => notBefore > this.#moment)
+  }
+
+  /** How far the schedule is: what lasts, lasts for some steps, and lulls. */
+  get #moment(): number {
+    return this.steps + this.#lulls
   }
 
   /** What lasts for some steps ends. */
   #wake(): void {
-    for (const [who, step] of this.#until) if (step <= this.steps) this.#restoreTo(who)
+    for (const [who, step] of this.#until) if (step <= this.#moment) this.#restoreTo(who)
   }
 
   #restoreTo(who: Who): void {
@@ -695,7 +727,7 @@ export class World {
   /** What can come now. */
   #ready(): Coming[] {
     return this.#coming.filter(
-      ({ who, notBefore }) => notBefore <= this.steps && (!(who instanceof Tab) || who.state === 'running'),
+      ({ who, notBefore }) => notBefore <= this.#moment && (!(who instanceof Tab) || who.state === 'running'),
     )
   }
 

@@ -250,12 +250,17 @@ export class Keeper {
     }
   }
 
-  /** Puts a hint that was prepared in place of whatever there is. */
-  async install(draft: Draft, watch: Watch): Promise<void> {
+  /**
+   * Puts a hint that was prepared in place of whatever there is. `unlessOvertaken`: but not of one as new, which another
+   * tab has put there meanwhile; then that one is used.
+   */
+  async install(draft: Draft, watch: Watch, unlessOvertaken = false): Promise<void> {
     // Whatever happens from here on, the store is asked before the old hint is used again.
     const replaced = async () => {
       this.#stale = true
-      return (await this.#readHead(false))?.record.hintId
+      const head = await this.#readHead(false)
+      if (unlessOvertaken && isAsNew(head, draft.manifest)) throw new StateMovedError('another tab has begun anew')
+      return head?.record.hintId
     }
     try {
       await this.#settling
@@ -665,6 +670,13 @@ export class Keeper {
     this.#hint = undefined
     this.#stale = false
   }
+}
+
+/** Whether what is stored is a hint that can be used, of this very database, and no older than that. */
+function isAsNew(head: StateHead | undefined, { databaseId, epoch }: Manifest): boolean {
+  if (head?.stage !== 'whole' || head.condemned !== undefined) return false
+  const stored = readManifest(head.record.manifest)
+  return stored !== undefined && equalBytes(stored.databaseId, databaseId) && stored.epoch >= epoch
 }
 
 type Discarding = 'unreadable' | 'servers' | 'proofs' | OutdatedError['reason']

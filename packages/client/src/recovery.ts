@@ -88,8 +88,9 @@ export async function install(
 ): Promise<Hint> {
   try {
     for (let round = 1; ; round++) {
+      const replaces = await replaced()
       try {
-        await draft.begin(await replaced(), signal)
+        await draft.begin(replaces, signal)
         return await draft.complete()
       } catch (error) {
         if (draft.finished || !isMoved(error) || round === ROUNDS) throw error
@@ -206,6 +207,11 @@ export class Draft {
     this.#registered = version !== undefined
   }
 
+  /** of the epoch it has come to */
+  get manifest(): Manifest {
+    return this.#agreed.manifest
+  }
+
   /** Stores it for the first time; the refresh server's fence is told before (S8). */
   async begin(replaces: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
     await this.#register(signal)
@@ -217,8 +223,16 @@ export class Draft {
     this.#version = 0
   }
 
-  /** Takes what is stored of it away. Throws StateMovedError if another has taken its place. */
+  /**
+   * Takes what is stored of it away. Throws StateMovedError if another tab has taken it up and further, or has begun anew.
+   */
   async discard(): Promise<void> {
+    const head = await this.#around.store.read()
+    const { hintId, manifest } = this.#record
+    const same = head?.stage === 'partial' && equalBytes(head.record.hintId, hintId)
+    if (!same || !equalBytes(head.record.manifest, manifest)) {
+      throw new StateMovedError('another tab has moved the state on')
+    }
     await this.#around.store.discard(this.#record.hintId)
   }
 

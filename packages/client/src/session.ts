@@ -273,7 +273,7 @@ export class Session {
     if (rebuild.installed) return
     rebuild.installed = true
     this.#rebuilding = undefined
-    await this.#keeper.install(draft, rebuild.watch)
+    await this.#keeper.install(draft, rebuild.watch, true)
   }
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {

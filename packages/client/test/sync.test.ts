@@ -1,7 +1,7 @@
 // Following a database that changes: whatever comes between whatever, lookups are right, nothing else is downloaded than
 // what changed, and servers see the vectors they have seen before, extended.
 
-import { decodeQuery, encodeEvent, toHex } from '@pirouette/protocol'
+import { contentHash, decodeQuery, encodeEvent, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
 import { settle } from './support/clock.js'
@@ -24,6 +24,14 @@ import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/ne
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {}
+  const promise = new Promise<void>(settled => {
+    resolve = settled
+  })
+  return { promise, resolve }
+}
 
 async function checkAll(harness: Harness, map: PirouetteMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
@@ -516,10 +524,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       while (!one.killed) await settle()
       const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
       const [two, three] = [w.life({ locks }), w.life({ locks })]
-      let release = () => {}
-      const late = new Promise<void>(resolve => {
-        release = resolve
-      })
+      const { promise: late, resolve: release } = deferred()
       two.interfere = (method, moment) => (method === 'readPartial' && moment === 'after' ? late : undefined)
       const opening = two.openIdle({ proofs })
       await settle()
@@ -531,6 +536,42 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
           Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 }),
         )
+      }
+      release()
+      const other = await w.drive(opening)
+      expect(two.events.map(({ type }) => type)).not.toContain('discarded')
+      for (const each of [map, other]) expect(await w.drive(each.at(1000))).toEqual(living.newest.byIndex[1000])
+      await w.auditor.assertSound()
+    })
+
+    test('a tab whose download comes too late finds that another has finished and taken it further', async () => {
+      const { living, world: w } = world()
+      const { network } = w
+      const last = toHex(contentHash(living.newest.manifest, 15))
+      const { promise: released, resolve: release } = deferred()
+      let asked = 0
+      for (const server of [A, B]) {
+        network.misbehave[server] = on('/v1/blobs/', async (genuine, seen) => {
+          if (seen.path.endsWith(last) && asked++ === 0) await released
+          return newestAlone(living, genuine, seen)
+        })
+      }
+      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
+      const [two, three] = [w.life({ locks }), w.life({ locks })]
+      const opening = two.openIdle({ proofs })
+      while (asked === 0) await settle()
+      for (let i = 0; i < 10; i++) await settle()
+      const map = await three.open({ proofs })
+      expect(three.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      living.publish(someEdits(1))
+      await w.drive(map.sync())
+      // Both have forgotten epoch 1.
+      for (const server of [A, B]) {
+        const blobs = network.misbehave[server]!
+        network.misbehave[server] = (seen, genuine) =>
+          seen.path === '/v1/manifests?since=0'
+            ? Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 })
+            : blobs(seen, genuine)
       }
       release()
       const other = await w.drive(opening)
@@ -657,6 +698,39 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         { type: 'outdated', reason: 'generation' },
         { type: 'updated', generation: 2, epoch: 2 },
       ])
+      await w.auditor.assertSound()
+    })
+
+    test('fetched by two tabs: the one that comes late does not put its own in place of what is newer', async () => {
+      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+      const network = sameOnBoth(first)
+      const w = new World({ network, database: first })
+      const [one, two] = [w.life(), w.life()]
+      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      const next = laidOutAnew(new Living(network, first), 20)
+      const { promise: released, resolve: release } = deferred()
+      let asked = 0
+      for (const server of [A, B]) {
+        network.publish(server, next)
+        network.misbehave[server] = on('/v1/blobs/', async genuine => {
+          if (asked++ < 2) await released
+          return genuine
+        })
+      }
+      const late = b.sync()
+      while (asked < 2) await settle()
+      await w.drive(a.sync())
+      const after = nextEpoch(core, next, [edit(3, 'three...')])
+      for (const server of [A, B]) network.publish(server, after)
+      await w.drive(a.sync())
+      const { record } = (await w.head())!
+      release()
+      await w.drive(late)
+      expect((await w.head())!.record).toEqual(record)
+      for (const map of [a, b]) {
+        expect(map.epoch).toBe(3)
+        expect(await w.drive(map.at(3))).toEqual(utf8('three...'))
+      }
       await w.auditor.assertSound()
     })
 
