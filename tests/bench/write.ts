@@ -43,17 +43,20 @@ export function documentOf({ options, sections, sizes, browser }: Findings): str
   const parts = [
     `# Benchmarks
 
-\`${command}\` made this page and its plots; \`npm run bench\` prints the first part in a few minutes, \`npm run bench --
---all\` the whole. Measured with ${browser} and Node ${process.versions.node} on
-${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB; servers, browser and clients share the machine, and talk over loopback.
-Every value that a lookup brought was compared with the data.
+\`${command}\` made this page and its plots. \`npm run bench\` prints the first part in a few minutes,
+\`npm run bench -- --all\` the whole.
 
-A figure is the median of what was measured, and beside it the least and the most; it passes if the median meets the
-target. Bytes are those of bodies.
+Measured with ${browser} and Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB.
+Servers, browser and clients share the machine, and talk over loopback. Every value that a lookup brought was compared with
+the data.
+
+A figure is the median of what was measured; it passes if the median meets the target. Beside it stand the least and the
+most, in the papers' tables and plots the 10th and the 90th percentile. Bytes are those of bodies.
 
 ## Against the targets
 
-A keyless database of ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q. ${repeats} runs, each with ${lookups} lookups of every kind of map.
+A keyless database of ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q. Runs: ${repeats}, each with ${lookups} lookups of every kind
+of map.
 
 - **Computing** is the core alone, the same WebAssembly as servers run, in one Node process, in processor time. A lookup at
   the client is the query, the pending batch in its stored form, the verification of both answers, recovery and the effect
