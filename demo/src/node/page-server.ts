@@ -13,7 +13,7 @@ export interface PageContents {
   readonly proxies: Readonly<Record<ServerName, Watcher>>
   readonly partitionRecords: Config['partitionRecords']
   readonly publisherKey: string
-  readonly published: readonly Published[]
+  readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
 }
 
@@ -48,7 +48,7 @@ export function createPageServer(): { server: Server; publish(contents: PageCont
       if (request.headers['content-type'] !== 'application/json') throw new TypeError('expected JSON')
       send(response, '.json', JSON.stringify(await contents.change(changeOf(await json(request)))))
     } else if (pathname === '/published.json') {
-      send(response, '.json', JSON.stringify(contents.published))
+      send(response, '.json', JSON.stringify(await contents.published()))
     } else if (pathname === '/config.json') {
       send(response, '.json', JSON.stringify(configOf(contents)))
     } else if (pathname === '/seen.json') {

@@ -39,8 +39,9 @@ export class Publisher {
     return toHex(this.#key.publicKey)
   }
 
-  /** What has been published in this run, oldest first. */
-  get published(): readonly Published[] {
+  /** What has been published in this run, oldest first, with what is under way: pages learn of epochs before we do. */
+  async published(): Promise<readonly Published[]> {
+    await this.#queue
     return this.#published
   }
 

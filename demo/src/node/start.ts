@@ -76,7 +76,7 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
       proxies,
       partitionRecords: { phishing: await readM(a.server, 'phishing'), keys: await readM(a.server, 'keys') },
       publisherKey: publisher.publicKey,
-      published: publisher.published,
+      published: () => publisher.published(),
       change: change => publisher.change(servers, change),
     })
     return { url, servers, proxies, close }

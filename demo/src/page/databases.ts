@@ -23,8 +23,8 @@ export interface Database {
   /** said if `read` cannot make anything of it */
   readonly unreadable: string
   readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
-  /** what became of it since this epoch; undefined: nobody changes it */
-  readonly changesSince?: (epoch: number) => Promise<readonly Published[]>
+  /** what was published, oldest first; without it: nobody changes it */
+  readonly changes?: () => Promise<readonly Published[]>
   /** would a lookup of `key` ask for `domain` as well? */
   readonly asksFor?: (key: string, domain: string) => boolean
 }
@@ -57,7 +57,7 @@ export const phishing: Database = {
     return { kind: 'alarm', title: 'Listed as phishing', body: [code(host), ...above] }
   },
   // All of them are fetched, so that this tells nobody which of them matters here.
-  changesSince: async epoch => (await fetchPublished()).filter(published => published.epoch > epoch),
+  changes: fetchPublished,
   asksFor: (host, domain) => hostAndParents(host).includes(domain),
 }
 

@@ -69,21 +69,20 @@ export class Lookup {
 
   /** The map has followed the database by itself. To look again is left to the person. */
   async #updated(epoch: number): Promise<void> {
-    const { changesSince, asksFor } = this.#database
-    const before = this.#epoch
-    this.#showEpoch(epoch)
-    if (before === 0 || epoch <= before || !changesSince || !asksFor) return
-    const since = Math.min(before, this.#last?.epoch ?? before)
+    const { changes, asksFor } = this.#database
     // Without the demo's own server it is known that something changed, but not what.
-    const changes = (await changesSince(since).catch(() => [])).filter(change => change.epoch <= epoch)
-    const news = changes.filter(change => change.epoch > before)
+    const all = (await changes?.().catch(() => [])) ?? []
+    const before = this.#epoch
+    if (before === 0 || epoch <= before) return
+    this.#showEpoch(epoch)
+    const news = all.filter(change => change.epoch > before && change.epoch <= epoch)
     find(this.#panel, '.news', HTMLElement).replaceChildren(
-      'The list changed: ',
-      ...news.flatMap(({ op, domain }, i) => [i === 0 ? '' : ', ', ...changeInWords(op, domain)]),
+      'The list changed',
+      ...news.flatMap(({ op, domain }, i) => [i === 0 ? ': ' : ', ', ...changeInWords(op, domain)]),
       '.',
     )
     const last = this.#last
-    const affecting = last && changes.findLast(({ epoch, domain }) => epoch > last.epoch && asksFor(last.key, domain))
+    const affecting = last && news.findLast(change => change.epoch > last.epoch && asksFor?.(last.key, change.domain))
     if (!last || !affecting) return
     find(this.#panel, '.again', HTMLElement).replaceChildren(
       element('p', {}, 'Since you looked, ', ...changeInWords(affecting.op, affecting.domain), '.'),
