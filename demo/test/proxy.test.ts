@@ -40,10 +40,16 @@ const requests: { method: string | undefined; url: string | undefined; body: Buf
 const server = createServer((request, response) => {
   void buffer(request).then(body => {
     requests.push({ method: request.method, url: request.url, body })
+    if (request.url === '/keys/v1/events') {
+      response.writeHead(200).write('first\n')
+      nextLine = () => response.end('second\n')
+      return
+    }
     const status = request.url === '/keys/v1/missing' ? 404 : 200
     response.writeHead(status, { 'x-own': 'kept' }).end(answer)
   })
 })
+let nextLine = () => {}
 let proxy: Watcher
 
 beforeAll(async () => {
@@ -101,6 +107,15 @@ test('what is not a query is forwarded and not kept; errors come back as they ar
   expect(requests).toHaveLength(1)
   expect(proxy.seen.length).toBe(before)
   expect((await fetch(`${proxy.url}/keys/v1/missing`)).status).toBe(404)
+})
+
+test('a stream comes through line by line, and ends when it does', async () => {
+  const response = await fetch(`${proxy.url}/keys/v1/events`)
+  const lines = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  expect((await lines.read()).value).toBe('first\n') // before there is another
+  nextLine()
+  expect((await lines.read()).value).toBe('second\n')
+  expect((await lines.read()).done).toBe(true)
 })
 
 test('an unreachable server is an error, not a crash', async () => {

@@ -765,7 +765,7 @@ describe('over HTTP', () => {
     expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
   })
 
-  test('a stream tells of every epoch in lines of one length, and ends with the server', async () => {
+  test('a stream tells of every epoch, and of its signature, in lines of one length, and ends with the server', async () => {
     const { living, app } = await server()
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const response = await fetch(`${url}/v1/events`)
@@ -776,6 +776,10 @@ describe('over HTTP', () => {
     const { value } = await reader.read()
     expect(value!.length).toBe(48)
     expect(parseEvent(value!)).toEqual({ generation: 1, epoch: 2 })
+    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const signature = toHex(ed25519.sign(signedBytes(living.newest.manifestBytes), secretKey))
+    await living.addSignature({ publicKey: toHex(publicKey), generation: 1, epoch: 2, signature })
+    expect((await reader.read()).value).toBe(value)
     const closing = app.close()
     expect((await reader.read()).done).toBe(true)
     await closing

@@ -1,5 +1,5 @@
 // The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
-// and its teller named, and everything works again after starting afresh.
+// and its teller named, and everything works again after starting afresh. What is published, every open page learns.
 
 import { type Costs, loadCore } from '@pirouette/wasm'
 import type { Browser, Page } from 'puppeteer-core'
@@ -33,6 +33,16 @@ class Panel {
     await input!.press('Enter')
     const verdict = await this.page.waitForSelector(`#${this.id} .verdict[data-kind]:not([data-kind=none])`)
     return verdict!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
+  }
+
+  /** The news of an epoch, once the page has followed there by itself. */
+  async newsOf(epoch: number): Promise<string> {
+    const arrived = (id: string, epoch: number) =>
+      document.querySelector(`#${id} .epoch`)?.textContent === `Epoch ${epoch}` &&
+      document.querySelector(`#${id} .news`)?.textContent
+    // Not by frames: only the page in front has any.
+    const news = await this.page.waitForFunction(arrived, { polling: 'mutation' }, this.id, epoch)
+    return (await news.jsonValue()) as string
   }
 
   async startAfresh(): Promise<void> {
@@ -101,6 +111,55 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
     await phishing().startAfresh()
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+  })
+
+  test('what is published every open page learns, and it is signed', async () => {
+    const publish = async (op: 'add' | 'delete', domain: string) => {
+      const input = (await page.$('#publish [name=domain]'))!
+      await input.evaluate(element => (element as HTMLInputElement).select())
+      await input.type(domain)
+      await page.click(`#publish [value=${op}]`)
+      await page.click('#publish button')
+      const outcome = await page.waitForSelector('#publish-outcome[data-kind]:not([data-kind=none])')
+      return outcome!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
+    }
+    const epochNow = async () =>
+      Number((await page.$eval('#phishing .epoch', e => e.textContent!)).replace('Epoch ', ''))
+    const domain = `${name}.publishing.example`
+    const other = await browser.newPage()
+    const complaintsOfOther = await complaintsOf(other)
+    await other.goto(demo.url)
+    await new Panel(other, 'phishing').ready()
+    await page.bringToFront()
+    const epoch = await epochNow()
+    expect(await phishing().ask(`www.${domain}`)).toMatchObject({ kind: 'absent' })
+    const both = [phishing(), new Panel(other, 'phishing')]
+    const seen = demo.proxies.A.seen.length
+
+    expect(await publish('add', domain)).toMatchObject({
+      kind: 'found',
+      text: expect.stringContaining(`Published as epoch ${epoch + 1}`),
+    })
+    for (const panel of both) expect(await panel.newsOf(epoch + 1)).toContain(`${domain} was added`)
+    const again = (await page.waitForSelector('#phishing .again button'))!
+    expect(demo.proxies.A.seen).toHaveLength(seen) // nobody looked again by itself
+    expect(await other.$('#phishing .again button')).toBeNull() // nothing was looked up there
+    await again.click()
+    await page.waitForSelector('#phishing:not([aria-busy=true]) .verdict[data-kind=alarm]')
+
+    const listed = phishingDomains()[0]!
+    const refused = (reason: string) => ({ kind: 'error', text: expect.stringContaining(reason) })
+    expect(await publish('add', domain)).toMatchObject(refused(`epoch ${epoch + 1} has done already`))
+    expect(await publish('add', listed)).toMatchObject(refused('Server A and server B: the key exists already.'))
+    expect(await publish('delete', 'nobody.example')).toMatchObject(refused('there is no such record'))
+    expect(await publish('delete', 'two words')).toMatchObject(refused('There is no domain in this.'))
+    expect(await epochNow()).toBe(epoch + 1)
+
+    expect(await publish('delete', domain)).toMatchObject({ kind: 'found' })
+    for (const panel of both) expect(await panel.newsOf(epoch + 2)).toContain(`${domain} was removed`)
+    expect(await phishing().ask(domain)).toMatchObject({ kind: 'absent' })
+    expect(await complaintsOfOther.all()).toEqual([])
+    await other.close()
   })
 
   test('the calculator follows what is typed, with the costs that the core computes', async () => {

@@ -1,17 +1,20 @@
 // Serves the page as Vite built it, and tells it what only this demo can know: where the two servers are, what each of
-// them saw, and which one is made to lie. The other end is src/page/backstage.ts.
+// them saw, and which one is made to lie. It hands on what is to be published. The other end is src/page/backstage.ts.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { extname, join, sep } from 'node:path'
 import { json } from 'node:stream/consumers'
-import type { Config, Seen, ServerName } from '../page/backstage.js'
+import type { Change, Config, Outcome, Published, Seen, ServerName } from '../page/backstage.js'
 import { pageFolder } from './paths.js'
 import type { Watcher } from './proxy.js'
 
 export interface PageContents {
   readonly proxies: Readonly<Record<ServerName, Watcher>>
   readonly partitionRecords: Config['partitionRecords']
+  readonly publisherKey: string
+  readonly published: () => Promise<readonly Published[]>
+  readonly change: (change: Change) => Promise<Outcome>
 }
 
 const CONTENT_TYPES: Record<string, string> = {
@@ -40,6 +43,12 @@ export function createPageServer(): { server: Server; publish(contents: PageCont
     } else if (request.method === 'POST' && pathname === '/liar') {
       setLiar(contents, await json(request))
       response.writeHead(204).end()
+    } else if (request.method === 'POST' && pathname === '/publish') {
+      // Pages of other sites cannot send this type without being allowed to.
+      if (request.headers['content-type'] !== 'application/json') throw new TypeError('expected JSON')
+      send(response, '.json', JSON.stringify(await contents.change(changeOf(await json(request)))))
+    } else if (pathname === '/published.json') {
+      send(response, '.json', JSON.stringify(await contents.published()))
     } else if (pathname === '/config.json') {
       send(response, '.json', JSON.stringify(configOf(contents)))
     } else if (pathname === '/seen.json') {
@@ -69,9 +78,18 @@ function setLiar({ proxies }: PageContents, body: unknown): void {
   proxies.B.lying = liar === 'B'
 }
 
-function configOf({ proxies: { A, B }, partitionRecords }: PageContents): Config {
+/** Body of `POST /publish`. */
+function changeOf(body: unknown): Change {
+  const { op, domain } = (body ?? {}) as { op?: unknown; domain?: unknown }
+  if ((op !== 'add' && op !== 'delete') || typeof domain !== 'string') {
+    throw new TypeError('expected op ("add" or "delete") and domain')
+  }
+  return { op, domain }
+}
+
+function configOf({ proxies: { A, B }, partitionRecords, publisherKey }: PageContents): Config {
   const liar = A.lying ? 'A' : B.lying ? 'B' : null
-  return { servers: { A: A.url, B: B.url }, partitionRecords, liar }
+  return { servers: { A: A.url, B: B.url }, partitionRecords, publisherKey, liar }
 }
 
 /** Scripts from here alone, WebAssembly among them; connections to here and to the two servers. */

@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import { decodeQuery } from '@pirouette/protocol'
 import type { Sighting } from '../page/backstage.js'
 
@@ -43,7 +44,7 @@ export async function startProxy(target: string): Promise<Watcher> {
     const headers = withoutHopByHop(answer.headers)
     if (database === undefined || answer.statusCode !== 200 || !proxy.lying) {
       outgoing.writeHead(answer.statusCode ?? 502, headers)
-      answer.pipe(outgoing)
+      await pipeline(answer, outgoing) // as it comes: /v1/events never ends by itself
       return
     }
     const bytes = await buffer(answer)

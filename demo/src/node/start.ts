@@ -1,13 +1,18 @@
-// Starts the whole demo: two real servers, a watching proxy in front of each, and the page.
+// Starts the whole demo: two real servers, a watching proxy in front of each, their publisher, and the page.
 //
 //   page ──► proxy A ──► server A      The page speaks to the proxies as if they were the servers; it asks its own
-//     └────► proxy B ──► server B      origin what they saw.
+//     └────► proxy B ──► server B      origin what they saw, and has it publish. What is published is kept in a folder
+//                                      that goes when the demo ends.
 
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { decodeManifest } from '@pirouette/protocol'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
 import { databases, prepareData } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
+import { Publisher } from './publisher.js'
 import { type RunningServer, startServer } from './servers.js'
 
 export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
@@ -35,8 +40,10 @@ const DEFAULT_PORT = 8080
 export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
   const closers: (() => Promise<void>)[] = []
+  const folder = await mkdtemp(join(tmpdir(), 'pirouette-demo-'))
   const close = async () => {
     await Promise.all(closers.splice(0).map(closer => closer()))
+    await rm(folder, { recursive: true, force: true })
   }
   try {
     const page = createPageServer()
@@ -47,22 +54,32 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
     })
     closers.push(() => closeServer(page.server))
 
-    const datasets = Object.entries(databases).flatMap(([name, folder]) => ['--dataset', `${name}=${folder}`])
-    const start = async () => {
-      const server = await startServer(datasets)
+    const publisher = await Publisher.create(folder)
+    const start = async (name: ServerName) => {
+      const mounts = Object.entries(databases).flatMap(([database, dataset]) => [
+        ...['--dataset', `${database}=${dataset}`],
+        ...['--store', `${database}=${join(folder, name, database)}`],
+      ])
+      const server = await startServer([...mounts, '--token-file', publisher.tokenFile])
       closers.push(server.close)
       const proxy = await startProxy(server.url)
       closers.push(proxy.close)
       return { server, proxy }
     }
-    const a = await start()
-    const b = await start()
+    const a = await start('A')
+    const b = await start('B')
+    const servers = { A: a.server.url, B: b.server.url }
+    await publisher.sign(servers, 'phishing')
+    await publisher.sign(servers, 'keys')
     const proxies = { A: a.proxy, B: b.proxy }
     page.publish({
       proxies,
       partitionRecords: { phishing: await readM(a.server, 'phishing'), keys: await readM(a.server, 'keys') },
+      publisherKey: publisher.publicKey,
+      published: () => publisher.published(),
+      change: change => publisher.change(servers, change),
     })
-    return { url, servers: { A: a.server.url, B: b.server.url }, proxies, close }
+    return { url, servers, proxies, close }
   } catch (error) {
     await close()
     throw error

@@ -1,5 +1,5 @@
-// What only the demo's own server can tell the page: where the two servers are, what they saw, and who is lying.
-// The other end is src/node/page-server.ts.
+// What only the demo's own server can tell the page, or do for it: where the two servers are, what they saw, who is
+// lying, and what was published. The other end is src/node/page-server.ts.
 
 export type ServerName = 'A' | 'B'
 export type DatabaseName = 'phishing' | 'keys'
@@ -9,8 +9,26 @@ export interface Config {
   readonly servers: Readonly<Record<ServerName, string>>
   /** M of each database: offsets are below it */
   readonly partitionRecords: Readonly<Record<DatabaseName, number>>
+  /** 64 hex digits */
+  readonly publisherKey: string
   readonly liar: ServerName | null
 }
+
+/** Body of `POST /publish`: what is to become of the phishing list. */
+export interface Change {
+  readonly op: 'add' | 'delete'
+  readonly domain: string
+}
+
+/** One epoch of the phishing list. `GET /published.json`: all of this run, oldest first */
+export interface Published extends Change {
+  readonly epoch: number
+}
+
+/** Reply to `POST /publish`: both servers have it, or why not. server: who says so; null: the publisher itself */
+export type Outcome =
+  | { readonly published: Published }
+  | { readonly refusals: readonly { readonly server: ServerName | null; readonly reason: string }[] }
 
 /** All that one server learned from one query. */
 export interface Sighting {
@@ -33,6 +51,7 @@ export type Seen = Readonly<Record<ServerName, readonly Sighting[]>>
 
 export const fetchConfig = () => getJson<Config>('config.json')
 export const fetchSeen = () => getJson<Seen>('seen.json')
+export const fetchPublished = () => getJson<readonly Published[]>('published.json')
 
 /** `POST /liar`, `{ "server": "A" | "B" | null }`: who lies from now on. */
 export async function setLiar(server: ServerName | null): Promise<void> {
@@ -40,8 +59,15 @@ export async function setLiar(server: ServerName | null): Promise<void> {
   if (!response.ok) throw new Error(`could not set the liar: ${response.status}`)
 }
 
-async function getJson<T>(path: string): Promise<T> {
-  const response = await fetch(path)
+export const publish = (change: Change) =>
+  getJson<Outcome>('publish', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(change),
+  })
+
+async function getJson<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await fetch(path, init)
   if (!response.ok) throw new Error(`${path}: ${response.status}`)
   return (await response.json()) as T
 }

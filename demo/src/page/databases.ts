@@ -1,7 +1,7 @@
 // The two databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
 
 import type { PirouetteMap } from '@pirouette/client'
-import type { DatabaseName } from './backstage.js'
+import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
 import { element } from './format.js'
 
@@ -23,6 +23,10 @@ export interface Database {
   /** said if `read` cannot make anything of it */
   readonly unreadable: string
   readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
+  /** what was published, oldest first; without it: nobody changes it */
+  readonly changes?: () => Promise<readonly Published[]>
+  /** would a lookup of `key` ask for `domain` as well? */
+  readonly asksFor?: (key: string, domain: string) => boolean
 }
 
 const code = (text: string) => element('code', {}, text)
@@ -52,6 +56,9 @@ export const phishing: Database = {
     const above = itself ? [' itself is on the list.'] : [' is below a domain on the list: ', code(listed[0]!), '.']
     return { kind: 'alarm', title: 'Listed as phishing', body: [code(host), ...above] }
   },
+  // All of them are fetched, so that this tells nobody which of them matters here.
+  changes: fetchPublished,
+  asksFor: (host, domain) => hostAndParents(host).includes(domain),
 }
 
 export const keys: Database = {

@@ -1,27 +1,30 @@
-// One database on the page: opening it, asking it, and what to show when a server lies.
+// One database on the page: opening it, asking it, what to show when a server lies, and when the database changes.
 
 import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError } from '@pirouette/client'
-import type { ServerName } from './backstage.js'
+import type { Config, ServerName } from './backstage.js'
 import type { Database, Verdict } from './databases.js'
 import { bytes, element, find, milliseconds } from './format.js'
+import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
-
-type Servers = Readonly<Record<ServerName, string>>
 
 export class Lookup {
   readonly #database: Database
-  readonly #servers: Servers
+  readonly #config: Config
   readonly #sightings: Sightings
   readonly #panel: HTMLElement
   readonly #verdict: HTMLElement
   #map: PirouetteMap | undefined
   #begun = false
   #busy = false
+  /** what is shown */
+  #epoch = 0
+  /** what was asked last, and the epoch when it was */
+  #last: { readonly key: string; readonly epoch: number } | undefined
 
-  constructor(panel: HTMLElement, database: Database, servers: Servers, sightings: Sightings) {
+  constructor(panel: HTMLElement, database: Database, config: Config, sightings: Sightings) {
     this.#panel = panel
     this.#database = database
-    this.#servers = servers
+    this.#config = config
     this.#sightings = sightings
     panel.append(find(document, '#lookup-template', HTMLTemplateElement).content.cloneNode(true))
     this.#verdict = find(panel, '.verdict', HTMLElement)
@@ -51,10 +54,47 @@ export class Lookup {
     if (this.#begun) return
     this.#begun = true
     const at = (server: string) => `${server}/${this.#database.name}`
-    const servers = [at(this.#servers.A), at(this.#servers.B)] as const
+    const { servers, publisherKey } = this.#config
     await this.#download('Downloading', async onProgress => {
-      this.#map = await open({ servers, onProgress })
+      this.#map = await open({
+        servers: [at(servers.A), at(servers.B)],
+        publisherKey,
+        onProgress,
+        onEvent: event => {
+          if (event.type === 'updated') void this.#updated(event.epoch)
+        },
+      })
     })
+  }
+
+  /** The map has followed the database by itself. To look again is left to the person. */
+  async #updated(epoch: number): Promise<void> {
+    const { changes, asksFor } = this.#database
+    // Without the demo's own server it is known that something changed, but not what.
+    const all = (await changes?.().catch(() => [])) ?? []
+    const before = this.#epoch
+    if (before === 0 || epoch <= before) return
+    this.#showEpoch(epoch)
+    const news = all.filter(change => change.epoch > before && change.epoch <= epoch)
+    find(this.#panel, '.news', HTMLElement).replaceChildren(
+      'The list changed',
+      ...news.flatMap(({ op, domain }, i) => [i === 0 ? ': ' : ', ', ...changeInWords(op, domain)]),
+      '.',
+    )
+    const last = this.#last
+    const affecting = last && news.findLast(change => change.epoch > last.epoch && asksFor?.(last.key, change.domain))
+    if (!last || !affecting) return
+    find(this.#panel, '.again', HTMLElement).replaceChildren(
+      element('p', {}, 'Since you looked, ', ...changeInWords(affecting.op, affecting.domain), '.'),
+      this.#button('Look again', () => void this.#ask(last.key)),
+    )
+  }
+
+  #showEpoch(epoch: number): void {
+    this.#epoch = epoch
+    this.#write('.epoch', `Epoch ${epoch}`)
+    find(this.#panel, '.version', HTMLElement).hidden = false
+    this.#write('.about', this.#database.about(this.#map))
   }
 
   /** Runs an offline phase and shows how far it is; says so if it fails. */
@@ -75,8 +115,9 @@ export class Lookup {
         this.#write('.opening-text', `${what}: ${bytes(loadedBytes)} of ${bytes(totalBytes)} (${percent} %)`)
       })
       const seconds = milliseconds(performance.now() - began)
-      this.#write('.opening-text', `Ready: ${bytes(total)} downloaded and checked in ${seconds}.`)
-      this.#write('.about', this.#database.about(this.#map))
+      const how = total === 0 ? 'kept from before' : `${bytes(total)} downloaded and checked`
+      this.#write('.opening-text', `Ready: ${how} in ${seconds}.`)
+      if (this.#map) this.#showEpoch(this.#map.epoch)
       this.#enable(true)
     } catch (error) {
       this.#write('.opening-text', '')
@@ -102,6 +143,8 @@ export class Lookup {
     this.#setBusy(true)
     this.#show('none', 'Asking both servers…', [])
     find(this.#panel, '.costs', HTMLElement).hidden = true
+    find(this.#panel, '.again', HTMLElement).replaceChildren()
+    this.#last = { key, epoch: map.epoch }
     try {
       const verdict = await this.#database.ask(map, key)
       this.#show(verdict.kind, verdict.title, verdict.body)
@@ -183,7 +226,7 @@ export class Lookup {
   }
 
   #nameOf(url: string): ServerName {
-    return url.startsWith(`${this.#servers.A}/`) ? 'A' : 'B'
+    return url.startsWith(`${this.#config.servers.A}/`) ? 'A' : 'B'
   }
 }
 

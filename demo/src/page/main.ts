@@ -1,10 +1,12 @@
-// The page: two tabs of lookups, what the servers saw of them, the switch that makes one server lie, and a calculator.
+// The page: two tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
+// lie, and a calculator.
 
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
 import { keys, phishing } from './databases.js'
 import { element, find } from './format.js'
 import { Lookup } from './lookup.js'
+import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
 
 async function start(): Promise<void> {
@@ -16,10 +18,9 @@ async function start(): Promise<void> {
     await fetchSeen(),
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  const lookups = [phishing, keys].map(
-    database => new Lookup(panel(database.name), database, config.servers, sightings),
-  )
+  const lookups = [phishing, keys].map(database => new Lookup(panel(database.name), database, config, sightings))
   connectTabs(index => void lookups[index]?.open())
+  connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectLiar(config.liar)
   await lookups[0]?.open()
 }

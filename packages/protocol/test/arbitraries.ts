@@ -51,7 +51,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
   })
   .map(({ updates, ...fields }) => {
     const recordBytes = (fields.keyed ? 16 : 0) + (fields.variable ? 2 : 0) + fields.valueBytes
-    const most = Math.floor((0xffff_ffff - 40) / (5 + recordBytes))
+    const most = Math.min(fields.records, Math.floor((0xffff_ffff - 40) / (5 + recordBytes)))
     return {
       ...fields,
       recordBytes,

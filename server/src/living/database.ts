@@ -237,7 +237,7 @@ export class LivingDatabase implements Epochs {
     return { generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch }
   }
 
-  /** `listener` is told of every epoch from now on. Returns how to end that. */
+  /** `listener` is told of every epoch from now on, and again when one is signed. Returns how to end that. */
   listen(listener: (event: EpochEvent) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -260,6 +260,8 @@ export class LivingDatabase implements Epochs {
     }
     const { publicKey, generation, epoch: number, signature: digits } = signature
     await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits })
+    // Whoever insists on signatures could not follow when the epoch was new.
+    this.#tell(this.#newest.manifest)
   }
 
   /** For the epochs of `list`. */
@@ -291,8 +293,12 @@ export class LivingDatabase implements Epochs {
       'headroom' in operations
         ? await this.#beginGeneration(batch, hash, operations.headroom)
         : await this.#change(batch, hash, operations)
-    for (const listener of this.#listeners) listener({ generation: status.generation, epoch: status.epoch })
+    this.#tell(status)
     return status
+  }
+
+  #tell({ generation, epoch }: EpochEvent): void {
+    for (const listener of this.#listeners) listener({ generation, epoch })
   }
 
   /** The next epoch of this generation. */

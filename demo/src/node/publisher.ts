@@ -1,0 +1,93 @@
+// The publisher of the phishing list: whoever may change it, at both servers. The token and the secret key are made at
+// each start, are kept in a folder of this run, and never reach the page.
+
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { toHex } from '@pirouette/protocol'
+import { createKeyFile, type KeyPair, PublishError, publish } from '@pirouette/server'
+import type { Change, DatabaseName, Outcome, Published, ServerName } from '../page/backstage.js'
+import { hostOf } from '../page/domains.js'
+
+type Servers = Readonly<Record<ServerName, string>>
+
+export class Publisher {
+  /** what `pirouette serve --token-file` takes */
+  readonly tokenFile: string
+  readonly #token: string
+  readonly #key: KeyPair
+  readonly #published: Published[] = []
+  /** settles after all batches so far: each is made on the epoch before */
+  #queue: Promise<unknown> = Promise.resolve()
+
+  private constructor(tokenFile: string, token: string, key: KeyPair) {
+    this.tokenFile = tokenFile
+    this.#token = token
+    this.#key = key
+  }
+
+  /** Makes a token and a key in `folder`. */
+  static async create(folder: string): Promise<Publisher> {
+    const token = randomBytes(32).toString('base64url')
+    const tokenFile = join(folder, 'token')
+    await writeFile(tokenFile, `${token}\n`, { mode: 0o600 })
+    return new Publisher(tokenFile, token, await createKeyFile(join(folder, 'key')))
+  }
+
+  /** 64 hex digits, for `open({ publisherKey })` */
+  get publicKey(): string {
+    return toHex(this.#key.publicKey)
+  }
+
+  /** What has been published in this run, oldest first, with what is under way: pages learn of epochs before we do. */
+  async published(): Promise<readonly Published[]> {
+    await this.#queue
+    return this.#published
+  }
+
+  /** Signs what the servers have to begin with. */
+  async sign(servers: Servers, database: DatabaseName): Promise<void> {
+    await this.#send(servers, database)
+  }
+
+  /** Publishes one change of the phishing list, after those before it; never rejects because it was refused. */
+  change(servers: Servers, change: Change): Promise<Outcome> {
+    const outcome = this.#queue.then(() => this.#change(servers, change))
+    this.#queue = outcome.catch(() => {})
+    return outcome
+  }
+
+  async #change(servers: Servers, { op, domain: typed }: Change): Promise<Outcome> {
+    const domain = hostOf(typed)
+    if (domain === undefined) return { refusals: [{ server: null, reason: 'there is no domain in this' }] }
+    const operation = { op, key: domain, ...(op === 'add' && { value: '' }) }
+    try {
+      const { epoch, repeated } = await this.#send(servers, 'phishing', Buffer.from(`${JSON.stringify(operation)}\n`))
+      if (repeated) return { refusals: [{ server: null, reason: `that is what epoch ${epoch} has done already` }] }
+      const published = { epoch, op, domain }
+      this.#published.push(published)
+      return { published }
+    } catch (error) {
+      if (!(error instanceof PublishError)) throw error
+      return { refusals: refusalsOf(error, servers) }
+    }
+  }
+
+  #send(servers: Servers, database: DatabaseName, operations?: Uint8Array) {
+    return publish({
+      servers: [`${servers.A}/${database}`, `${servers.B}/${database}`],
+      token: this.#token,
+      key: this.#key,
+      operations,
+    })
+  }
+}
+
+/** A publisher's message has a line for each server, which begins with its URL. */
+function refusalsOf({ message }: PublishError, servers: Servers) {
+  return message.split('\n').map(line => {
+    const server = (['A', 'B'] as const).find(name => line.startsWith(`${servers[name]}/`)) ?? null
+    // What it begins with (URL, status, code, number of the only line) is nothing to people.
+    return { server, reason: server === null ? line : line.replace(/^\S+: (\d+ \w+: )?(line 1: )?/, '') }
+  })
+}
