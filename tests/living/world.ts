@@ -56,6 +56,9 @@ export interface Surroundings {
 /** Turns without a step after which a storm is over. */
 const PATIENCE = 2000
 
+/** Timers that still run out when the world is over, for the SDK to come to its end. */
+const MOST_LATE = 10_000
+
 /** More turns than any round takes. */
 const MOST_TURNS = 100_000
 
@@ -87,6 +90,8 @@ export class World {
   /** everything comes at once */
   #swift = false
   #over = false
+  /** timers begun since */
+  #late = 0
   /** servers that are not ready, tabs that stand still, servers that are dead: until which step */
   readonly #until = new Map<Who, number>()
   readonly #refusing = new Set<ServerName>()
@@ -169,8 +174,9 @@ export class World {
 
   startTimer(tab: Tab, callback: () => void, ms: number): Timer {
     const timer = { tab, due: this.now + ms, callback }
-    if (this.#over) queueMicrotask(callback)
-    else this.#timers.push(timer)
+    if (!this.#over) this.#timers.push(timer)
+    // Whoever listens would try again for ever.
+    else if (++this.#late < MOST_LATE) queueMicrotask(callback)
     return timer
   }
 
