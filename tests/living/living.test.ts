@@ -25,9 +25,8 @@ const MET = [
   ...['give up', 'restore a backup', 'kill a server', 'kill a server while it publishes', 'refuse'],
   ...['pending batches extended', 'queries sent again', 'queries sent again, at another epoch', 'requests lost'],
   ...['store: updatePartial', 'store: advance', 'store: putCheckpoint', 'store: readEntries', 'refused: advance'],
-  ...['killed before: advance', 'killed before: updatePartial', 'killed before: putPending', 'killed before: commit'],
-  ...['power losses that undid something', 'condemned after a restored backup'],
-  ...['resumed', 'updated', 'outdated history', 'outdated generation', 'discarded history'].map(
+  ...['tabs killed while they write', 'tabs killed while they look up', 'power losses that undid something'],
+  ...['resumed', 'updated', 'condemned', 'outdated history', 'outdated generation', 'discarded history'].map(
     event => `event: ${event}`,
   ),
 ]

@@ -478,7 +478,8 @@ export class World {
     const own = this.#coming.filter(({ who }) => who === tab)
     this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
     this.count('tabs killed')
-    for (const { what } of own) this.count(`killed before: ${what.replace(/[0-9].*/, '').trim()}`)
+    if (own.some(({ what }) => / (begins|is done)$/.test(what))) this.count('tabs killed while they write')
+    if (own.some(({ what }) => what.includes('answer'))) this.count('tabs killed while they look up')
     tab.state = 'dead'
     this.#coming = this.#coming.filter(({ who }) => who !== tab)
     this.#never.push(...own)
