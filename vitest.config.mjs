@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['{packages/*,server,demo}/test/**/*.test.ts', 'tests/**/*.test.ts'],
+    globalSetup: 'tests/support/temporary.ts',
     testTimeout: 30_000,
     hookTimeout: 120_000,
   },

@@ -1,12 +1,11 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | core | soak [living] | traffic [args]`. All
-// are TypeScript, which Vite compiles as it is loaded.
+// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak [living] | traffic [args]`. All are
+// TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
 
 const programs = {
   bench: '/bench/main.ts',
-  core: '/bench/core.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   traffic: '/bench/traffic.ts',
@@ -17,7 +16,7 @@ const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,
   appType: 'custom',
-  server: { middlewareMode: true, ws: false },
+  server: { middlewareMode: true, ws: false, watch: null },
 })
 try {
   const module = await compiler.ssrLoadModule(programs[program])

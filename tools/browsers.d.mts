@@ -6,5 +6,6 @@ export declare function findBrowser(name: BrowserName): Promise<string>
 export interface BrowserOptions {
   readonly profile?: string
   readonly preferences?: Readonly<Record<string, unknown>>
+  readonly protocolTimeout?: number
 }
 export declare function launchBrowser(name: BrowserName, options?: BrowserOptions): Promise<Browser>

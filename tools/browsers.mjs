@@ -3,7 +3,8 @@
 // Four ways, the first that works counts: an environment variable, the system's own, Debian's packages (as root), the
 // driver's download into .tools/browsers. If none does, the error names all four; a test is never skipped for
 // want of a browser.  `node tools/browsers.mjs` prints what would be used.
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { ask, root, run } from './steps.mjs'
 
@@ -98,11 +99,32 @@ async function downloadedBrowser(kind) {
 
 /**
  * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes, or with one in the folder
- * `profile`, which stays. Returns puppeteer-core's Browser; the caller closes it. `preferences` are Firefox's.
+ * `profile`, which stays. It has a temporary folder of its own, removed when it is gone. Returns puppeteer-core's Browser;
+ * the caller closes it. `preferences` are Firefox's; a call into a page may take `protocolTimeout` milliseconds (0: any
+ * time; the driver's 180 000 if not given).
  */
-export async function launchBrowser(name, { profile: userDataDir, preferences = {} } = {}) {
+export async function launchBrowser(name, { profile: userDataDir, preferences = {}, protocolTimeout } = {}) {
+  const executablePath = await findBrowser(name)
+  // One that is killed leaves things behind there.
+  const temporary = mkdtempSync(join(tmpdir(), 'browser-'))
+  const remove = () => rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
+  try {
+    const env = { ...process.env, TMPDIR: temporary }
+    const browser = await launch(
+      name,
+      { executablePath, headless: true, env, protocolTimeout, ...(userDataDir && { userDataDir }) },
+      preferences,
+    )
+    browser.process().once('exit', remove)
+    return browser
+  } catch (error) {
+    remove()
+    throw error
+  }
+}
+
+async function launch(name, options, preferences) {
   const { default: puppeteer } = await import('puppeteer-core')
-  const options = { executablePath: await findBrowser(name), headless: true, ...(userDataDir && { userDataDir }) }
   if (name === 'firefox') {
     return puppeteer.launch({ ...options, browser: 'firefox', extraPrefsFirefox: preferences })
   }

@@ -22,12 +22,17 @@ export function table({ x: xTitle, unit, rows }: Plot): string {
       return row === undefined ? '' : cell(row)
     }),
   ])
-  const all = [[xTitle, ...series], ...lines]
-  const widths = all[0]!.map((_, column) => Math.max(...all.map(line => line[column]!.length)))
-  const written = (line: readonly string[]) =>
-    `| ${line.map((each, i) => (i === 0 ? each.padEnd(widths[i]!) : each.padStart(widths[i]!))).join(' | ')} |`
+  return aligned([[xTitle, ...series], ...lines])
+}
+
+/** Lines of cells as a Markdown table: the first line its head, the first column to the left, the others to the right. */
+export function aligned(lines: readonly (readonly string[])[]): string {
+  const widths = lines[0]!.map((_, column) => Math.max(...lines.map(line => line[column]!.length)))
+  const written = lines.map(
+    line => `| ${line.map((each, i) => (i === 0 ? each.padEnd(widths[i]!) : each.padStart(widths[i]!))).join(' | ')} |`,
+  )
   const rule = `| ${widths.map((width, i) => (i === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`
-  return [written(all[0]!), rule, ...lines.map(written)].join('\n')
+  return [written[0]!, rule, ...written.slice(1)].join('\n')
 }
 
 /** Its part of a document in docs/: the plot, whose file is in docs/plots/, and the table. */

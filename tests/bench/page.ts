@@ -1,113 +1,220 @@
-// The part of the bench that runs in the page. Puppeteer sends `measureInPage` over as text, so it uses nothing from
-// outside itself but the page's own `pirouette`.
+// The parts of the bench that run in a page. They are sent over as text, so that they use nothing from outside
+// themselves but the global `pirouette`; `measureMaps` runs under Node in the same way.
 
 import type {} from '../support/web.js'
 
+/** A map to be measured. */
+export interface Subject {
+  readonly servers: [string, string]
+  readonly proofs: 'tags' | 'merkle'
+  readonly storage: 'memory' | 'required'
+  /** whether the event loop is watched during its offline phase; costs a little */
+  readonly watched?: boolean
+  /** whether it is opened again in the end, from its durable state */
+  readonly reopened?: boolean
+}
+
 export interface Measured {
   readonly offlineMs: number
+  /** if watched */
   readonly longestTaskMs: number
-  /** of a map whose state is in memory, and of one whose state is durable, in turn */
   readonly lookupMs: readonly number[]
-  readonly durableLookupMs: readonly number[]
-  /** the offline phase of a map whose state is durable */
-  readonly durableOfflineMs: number
   /** from `open()` of a stored map to its first vector, without the round trip for the manifests */
-  readonly reopenMs: number
-  /** permutations and parities */
+  readonly reopenMs: number | undefined
+  /** parities, permutations, tags */
   readonly stateBytes: number
-  /** bodies of one lookup, both ways, both servers */
+  /** bodies of one lookup, both ways, both servers, without the fence */
   readonly lookupBytes: number
   readonly offlineBytes: number
-  /** some values found, to be checked */
+  /** all values found, to be checked */
   readonly samples: readonly { readonly index: number; readonly value: readonly number[] }[]
 }
 
-export async function measureInPage(
-  servers: readonly [string, string],
+/** Opens the maps one after the other, then looks random records up in each in turn, with a pause between lookups. */
+export async function measureMaps(
+  subjects: readonly Subject[],
   warmUpLookups: number,
   lookups: number,
-): Promise<Measured> {
-  const longTasks: number[] = []
-  const observer = new PerformanceObserver(list => {
-    for (const { duration } of list.getEntries()) longTasks.push(duration)
-  })
-  observer.observe({ type: 'longtask' })
-  const turn = () => new Promise(resolve => setTimeout(resolve))
-  await turn()
+): Promise<Measured[]> {
+  const turn = (ms?: number) => new Promise(resolve => setTimeout(resolve, ms))
 
-  // A message to oneself at every turn of the event loop, for as long as the offline phase lasts.
-  let longestSilence = 0
-  let last = performance.now()
-  const { port1, port2 } = new MessageChannel()
-  port1.onmessage = () => {
-    const now = performance.now()
-    longestSilence = Math.max(longestSilence, now - last)
-    last = now
+  // Watching: long tasks, and a message to oneself at every turn of the event loop.
+  const watch = async () => {
+    const longTasks: number[] = []
+    const observer = new PerformanceObserver(list => {
+      for (const { duration } of list.getEntries()) longTasks.push(duration)
+    })
+    if (PerformanceObserver.supportedEntryTypes.includes('longtask')) observer.observe({ type: 'longtask' })
+    await turn()
+    let longestSilence = 0
+    let last = performance.now()
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = () => {
+      const now = performance.now()
+      longestSilence = Math.max(longestSilence, now - last)
+      last = now
+      port2.postMessage(undefined)
+    }
     port2.postMessage(undefined)
+    return async () => {
+      port1.close()
+      await turn()
+      for (const { duration } of observer.takeRecords()) longTasks.push(duration)
+      observer.disconnect()
+      return longTasks.length > 0 ? Math.max(...longTasks) : longestSilence
+    }
   }
-  port2.postMessage(undefined)
 
-  const start = performance.now()
-  const map = await pirouette.open({ servers, storage: 'memory' })
-  const offlineMs = performance.now() - start
+  if (globalThis.indexedDB !== undefined) {
+    const gone = indexedDB.deleteDatabase('pirouette')
+    await new Promise(resolve => {
+      gone.onsuccess = resolve
+    })
+  }
+  interface Open {
+    readonly map: Awaited<ReturnType<typeof pirouette.open>>
+    readonly offlineMs: number
+    readonly longestTaskMs: number
+    readonly lookupMs: number[]
+    readonly samples: Measured['samples'][number][]
+  }
+  const maps: Open[] = []
+  for (const { servers, proofs, storage, watched } of subjects) {
+    const ended = watched ? await watch() : undefined
+    const start = performance.now()
+    const map = await pirouette.open({ servers, proofs, storage })
+    const offlineMs = performance.now() - start
+    const longestTaskMs = (await ended?.()) ?? 0
+    await turn(50) // what is stored afterwards does not weigh on the next
+    maps.push({ map, offlineMs, longestTaskMs, lookupMs: [], samples: [] })
+  }
 
-  port1.close()
-  await turn()
-  for (const { duration } of observer.takeRecords()) longTasks.push(duration)
-  observer.disconnect()
-
-  const gone = indexedDB.deleteDatabase('pirouette')
-  await new Promise(resolve => {
-    gone.onsuccess = resolve
-  })
-  const durableStart = performance.now()
-  const durable = await pirouette.open({ servers, storage: 'required' })
-  const durableOfflineMs = performance.now() - durableStart
-
-  const samples: { index: number; value: number[] }[] = []
-  const timed = async (map: typeof durable, times: number[], count: boolean) => {
+  const lookUp = async ({ map, lookupMs, samples }: Open, counts: boolean) => {
     const index = Math.floor(Math.random() * map.size)
     const start = performance.now()
     const value = await map.at(index)
-    if (count) times.push(performance.now() - start)
+    if (counts) lookupMs.push(performance.now() - start)
     samples.push({ index, value: Array.from(value ?? []) })
+    await turn(4)
   }
-  const lookupMs: number[] = []
-  const durableLookupMs: number[] = []
-  for (let i = 0; i < warmUpLookups + lookups; i++) {
-    await timed(map, lookupMs, i >= warmUpLookups)
-    await timed(durable, durableLookupMs, i >= warmUpLookups)
+  for (let round = 0; round < warmUpLookups + lookups; round++) {
+    for (let i = 0; i < maps.length; i++) await lookUp(maps[(i + round) % maps.length]!, round >= warmUpLookups)
   }
 
-  await durable.close()
-  let manifestsBegun = Number.POSITIVE_INFINITY
-  let manifestsDone = 0
-  let firstVector: number | undefined
-  const watched = async (url: string, init: RequestInit) => {
-    if (init.method === 'POST') firstVector ??= performance.now()
-    else manifestsBegun = Math.min(manifestsBegun, performance.now())
-    const response = await fetch(url, init)
-    if (init.method !== 'POST') manifestsDone = performance.now()
-    return response
+  const results: Measured[] = []
+  for (const [i, { map, samples, ...times }] of maps.entries()) {
+    const { servers, proofs, storage, reopened } = subjects[i]!
+    const { hintBytes, permutationBytes, tagBytes, lastLookup, servers: traffic } = map.stats
+    await map.close()
+    let reopenMs: number | undefined
+    if (reopened) {
+      let manifestsBegun = Number.POSITIVE_INFINITY
+      let manifestsDone = 0
+      let firstVector: number | undefined
+      const timing = async (url: string, init: RequestInit) => {
+        const manifest = url.includes('/v1/manifest') && firstVector === undefined
+        if (init.method === 'POST') firstVector ??= performance.now()
+        else if (manifest) manifestsBegun = Math.min(manifestsBegun, performance.now())
+        const response = await fetch(url, init)
+        if (manifest) manifestsDone = performance.now()
+        return response
+      }
+      const start = performance.now()
+      const again = await pirouette.open({ servers, proofs, storage, fetch: timing })
+      const index = Math.floor(Math.random() * again.size)
+      samples.push({ index, value: Array.from((await again.at(index)) ?? []) })
+      reopenMs = firstVector! - start - (manifestsDone - manifestsBegun)
+      await again.close()
+    }
+    results.push({
+      ...times,
+      reopenMs,
+      stateBytes: hintBytes + permutationBytes + tagBytes,
+      lookupBytes: lastLookup!.bytesUp + lastLookup!.bytesDown,
+      offlineBytes: traffic.reduce((sum, { offline }) => sum + offline.bytesDown + offline.bytesUp, 0),
+      samples,
+    })
   }
-  const reopenStart = performance.now()
-  const reopened = await pirouette.open({ servers, storage: 'required', fetch: watched })
-  await timed(reopened, [], false)
-  const reopenMs = firstVector! - reopenStart - (manifestsDone - manifestsBegun)
-  await reopened.close()
+  return results
+}
 
-  const { hintBytes, permutationBytes, lastLookup, servers: traffic } = map.stats
-  await map.close()
-  return {
-    offlineMs,
-    longestTaskMs: longTasks.length > 0 ? Math.max(...longTasks) : longestSilence,
-    lookupMs,
-    durableLookupMs,
-    durableOfflineMs,
-    reopenMs,
-    stateBytes: hintBytes + permutationBytes,
-    lookupBytes: lastLookup!.bytesUp + lastLookup!.bytesDown,
-    offlineBytes: traffic.reduce((sum, { offline }) => sum + offline.bytesDown + offline.bytesUp, 0),
-    samples,
+/** Two requests at once, of a lookup's bodies, without the SDK: milliseconds each. `queries`: real ones, in pairs. */
+export async function measurePairs(
+  queries: readonly (readonly { readonly url: string; readonly body: readonly number[] }[])[],
+): Promise<number[]> {
+  const post = async ({ url, body }: { readonly url: string; readonly body: Uint8Array<ArrayBuffer> }) => {
+    const common = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'error' } as const
+    const response = await fetch(url, { ...common, method: 'POST', body })
+    if (response.status !== 200) throw new Error(`expected status 200, got ${response.status}`)
+    await response.arrayBuffer()
   }
+  const times: number[] = []
+  for (const pair of queries) {
+    const requests = pair.map(({ url, body }) => ({ url, body: Uint8Array.from(body) }))
+    const start = performance.now()
+    await Promise.all(requests.map(post))
+    times.push(performance.now() - start)
+    await new Promise(resolve => setTimeout(resolve, 4))
+  }
+  return times
+}
+
+/** What is there without privacy. */
+export interface Plain {
+  /** a GET of a record from a server that sees which */
+  readonly recordMs: readonly number[]
+  readonly samples: Measured['samples']
+  /** of all blobs, one after the other */
+  readonly everythingMs: number
+  readonly everythingBytes: number
+}
+
+/** `url`: an index is appended. */
+export async function measurePlain(
+  url: string,
+  records: number,
+  lookups: number,
+  blobs: readonly string[],
+): Promise<Plain> {
+  const get = async (url: string) => {
+    const common = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'error' } as const
+    const response = await fetch(url, common)
+    if (response.status !== 200) throw new Error(`expected status 200, got ${response.status}`)
+    return new Uint8Array(await response.arrayBuffer())
+  }
+  const recordMs: number[] = []
+  const samples: { index: number; value: number[] }[] = []
+  for (let i = 0; i < lookups; i++) {
+    const index = Math.floor(Math.random() * records)
+    const start = performance.now()
+    const value = await get(`${url}${index}`)
+    recordMs.push(performance.now() - start)
+    samples.push({ index, value: Array.from(value) })
+    await new Promise(resolve => setTimeout(resolve, 4))
+  }
+  const start = performance.now()
+  let everythingBytes = 0
+  for (const url of blobs) everythingBytes += (await get(url)).length
+  return { recordMs, samples, everythingMs: performance.now() - start, everythingBytes }
+}
+
+/** Opens a map that stays open, and writes down when it has moved on, in milliseconds since 1970, by epoch. */
+export async function followUpdates(servers: [string, string]): Promise<void> {
+  const turned = new Map<number, number>()
+  const onEvent = (event: { readonly type: string; readonly epoch?: number }) => {
+    if (event.type === 'updated') turned.set(event.epoch!, performance.timeOrigin + performance.now())
+  }
+  const map = await pirouette.open({ servers, storage: 'required', onEvent })
+  Object.assign(globalThis, { following: { map, turned } })
+}
+
+/** When it came to this epoch, and the value it has there. */
+export async function turnedTo(epoch: number, index: number): Promise<{ at: number; value: number[] }> {
+  const { map, turned } = (
+    globalThis as unknown as {
+      following: { map: Awaited<ReturnType<typeof pirouette.open>>; turned: ReadonlyMap<number, number> }
+    }
+  ).following
+  while (!turned.has(epoch)) await new Promise(resolve => setTimeout(resolve, 10))
+  return { at: turned.get(epoch)!, value: Array.from((await map.at(index)) ?? []) }
 }

@@ -3,6 +3,7 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
@@ -10,7 +11,7 @@ import * as lies from '../faults/lies.js'
 import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
-import { answers } from '../support/shapes.js'
+import { answers, claims } from '../support/shapes.js'
 import { complaintsOf, startPage } from '../support/web.js'
 
 const values = distinctRecords(1000, 12)
@@ -28,8 +29,14 @@ beforeAll(async () => {
   await writeFile(inFolder('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
   await runPirouette('build', '--data', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
   await runPirouette('build', '--data', inFolder('names.csv'), '--out', inFolder('names'))
-  const datasets = ['records', 'names'].flatMap(name => ['--dataset', `${name}=${inFolder(name)}`])
-  servers = [await startServerProcess(...datasets), await startServerProcess(...datasets)]
+  const start = (server: string) =>
+    startServerProcess(
+      ...['records', 'names'].flatMap(name => [
+        ...['--dataset', `${name}=${inFolder(name)}`],
+        ...['--store', `${name}=${inFolder(`${name} of ${server}`)}`],
+      ]),
+    )
+  servers = [await start('A'), await start('B')]
   proxies = [await LyingProxy.start(servers[0]!.url), await LyingProxy.start(servers[1]!.url)]
   site = await startPage(proxies.map(({ url }) => url))
 })
@@ -148,6 +155,11 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
       }
     }
     expect(new Set(seen.flat().map(({ method }) => method))).toEqual(new Set(['GET', 'POST'])) // no preflight
+    // Each hint is known to one server, whichever was drawn.
+    const hints = seen.map(all => new Set(claims(all).map(({ body }) => bytesToHex(body.subarray(24, 40)))))
+    const [atA, atB] = hints as [Set<string>, Set<string>]
+    expect(atA.size + atB.size).toBeGreaterThanOrEqual(4) // two maps, two resets
+    expect([...atA].filter(id => atB.has(id))).toEqual([])
   })
 
   test('nothing is complained about', async () => {

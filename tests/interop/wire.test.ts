@@ -214,7 +214,7 @@ function makeManifests(): Manifest[] {
     generation: 0x01020304,
     epoch: 0xfffffffe,
     expires: 0x1_0000_0001,
-    updateListBytes: 40 + 8_000_001 * (5 + 318),
+    updateListBytes: 40 + 50 * (5 + 318), // the longest of "variable"
     updateListHash: bytes('update list', 32),
     updateRecordsHash: bytes('update records', 32),
     previousManifest: bytes('previous manifest', 32),
@@ -238,7 +238,10 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
       commitments: [zero, zero],
     },
-    'largest partitions': { ...keyless, ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
+    'largest partitions': {
+      ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
+      ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
+    },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
 }
@@ -282,6 +285,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a later epoch without a manifest before it': overwritten(changed, 168, '00'.repeat(32)),
     'an update list without its hash': overwritten(changed, 104, '00'.repeat(32)),
     'an update list shorter than its header': overwritten(changed, 68, u32(39)),
+    'an update list of more entries than records': overwritten(changed, 68, u32(40 + 51 * 323)),
     'an update list that ends within an entry': overwritten(changed, 68, u32(40 + 324)),
     'an update list without its hash in record form': overwritten(changed, 136, '00'.repeat(32)),
     'an update list in the first epoch': overwritten(overwritten(keyed, 68, u32(40)), 104, '01'),

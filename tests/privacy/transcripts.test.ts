@@ -1,16 +1,21 @@
 // The transcript recorder: everything either server could see of the SDK over real HTTP. Whatever is looked up, as long
 // as it is equally often, the transcripts have one shape: they differ in the offsets of the vectors alone, and those
 // are held to uniformity in uniformity.test.ts and in rust-core.
+//
+// Which server is the refresh server is drawn at random, and shows: it alone is asked for the rollback fence. So runs are
+// compared that have drawn alike: each seed is a series of seeds, of which the first counts that leads to these roles.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { PirouetteMap } from '@pirouette/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Reader } from '../interop/reference/bytes.js'
+import { hash } from '../interop/reference/hash.js'
 import { decodeManifest } from '../interop/reference/manifest.js'
-import { decodeQuery, encodeQuery } from '../interop/reference/message.js'
+import { decodeQuery, encodeQuery, suiteIn } from '../interop/reference/message.js'
 import type { Exchange, Lie } from '../support/proxy.js'
-import { type NetworkEvent, Rig, type RigClient } from '../support/rig.js'
+import { type NetworkEvent, Rig, type RigClient, type RigOptions } from '../support/rig.js'
 import { type Data, distinctRecords } from '../support/servers.js'
-import { answers, shapeOf } from '../support/shapes.js'
+import { answers, claims, shapeOf } from '../support/shapes.js'
 
 const values = distinctRecords(400, 8)
 const keylessData: Data = { format: 'bin', content: Buffer.concat(values), recordBytes: 8 }
@@ -20,8 +25,8 @@ const keyedData: Data = { format: 'csv', content: `key,value\n${names.map(name =
 let keyless: Rig
 let keyed: Rig
 beforeAll(async () => {
-  keyless = await Rig.start(keylessData)
-  keyed = await Rig.start(keyedData)
+  keyless = await Rig.start(keylessData, { living: true })
+  keyed = await Rig.start(keyedData, { living: true })
 })
 afterAll(async () => {
   await keyless.close()
@@ -30,18 +35,64 @@ afterAll(async () => {
 
 type Use = (map: PirouetteMap, client: RigClient) => Promise<unknown>
 
-/** What each server sees of a new client with its own randomness: all exchanges, in order. */
-async function transcripts(rig: Rig, seed: string | undefined, use: Use): Promise<[Exchange[], Exchange[]]> {
-  const client = rig.client(seed)
-  const map = await client.open()
-  await client.run(use(map, client))
-  await client.run(map.close())
-  return [[...rig.proxies[0].seen], [...rig.proxies[1].seen]]
+interface Roles {
+  /** of the two, the one that is to be the refresh server; undefined: whichever is drawn */
+  readonly refresh?: 0 | 1 | undefined
 }
 
-async function shapes(rig: Rig, seed: string, use: Use) {
-  const [a, b] = await transcripts(rig, seed, use)
+/** A new client whose randomness is its own, and which has drawn these roles. */
+async function opened(
+  rig: Rig,
+  seed: string | undefined,
+  { refresh, ...options }: Roles & RigOptions,
+  kind: { readonly durable?: boolean } = {},
+) {
+  for (let draw = 0; ; draw++) {
+    // (The same seed twice would register the same hint twice.)
+    const series = `${expect.getState().currentTestName}, ${seed}, draw ${draw}`
+    const client = rig.client(seed && series, kind)
+    const map = await client.open(options)
+    if (refresh === undefined || (await client.refreshServer()) === refresh) return { client, map }
+    await client.run(map.close())
+  }
+}
+
+/** What each server has seen: all exchanges, in the order in which the client sent them. */
+function seenBy({ proxies }: Rig): [Exchange[], Exchange[]] {
+  const inOrder = (seen: readonly Exchange[]) => [...seen].sort((a, b) => a.number - b.number)
+  return [inOrder(proxies[0].seen), inOrder(proxies[1].seen)]
+}
+
+/** What each server sees of a new client. */
+async function transcripts(
+  rig: Rig,
+  seed: string | undefined,
+  use: Use,
+  roles: Roles & RigOptions = { refresh: 1 },
+): Promise<[Exchange[], Exchange[]]> {
+  const { client, map } = await opened(rig, seed, roles)
+  await client.run(use(map, client))
+  await client.run(map.close())
+  return seenBy(rig)
+}
+
+async function shapes(rig: Rig, seed: string, use: Use, roles?: Roles & RigOptions) {
+  const [a, b] = await transcripts(rig, seed, use, roles)
   return { a: a.map(shapeOf), b: b.map(shapeOf) }
+}
+
+/** A claim, written from docs/protocol.md; id and hash in hex. */
+function decodeClaim(body: Uint8Array) {
+  const reader = new Reader(body)
+  reader.expect('magic', 'PIRF')
+  reader.expect('format', Uint8Array.of(1, 0))
+  const kind = { 1: 'register', 2: 'confirm' }[reader.u16()]
+  reader.take(16) // database
+  const hintId = bytesToHex(reader.take(16))
+  const version = Number(reader.u64())
+  const requestHash = bytesToHex(reader.take(32))
+  reader.end()
+  return { kind, hintId, version, requestHash }
 }
 
 const inTurn =
@@ -50,12 +101,59 @@ const inTurn =
     for (const index of indices) expect(await map.at(index)).toEqual(new Uint8Array(values[index]!))
   }
 
-test('any two sequences of lookups of equal number look the same to either server', async () => {
-  const expected = await shapes(keyless, 'a', inTurn([0, 0, 0, 0]))
-  expect(expected.a.length).toBe(1 + 8 + 4) // manifest, half of 16 partitions, lookups
-  expect(expected.b.length).toBe(1 + 8 + 4)
-  expect(await shapes(keyless, 'b', inTurn([399, 0, 399, 0]))).toEqual(expected)
-  expect(await shapes(keyless, 'c', inTurn([17, 3, 250, 38]))).toEqual(expected)
+describe.each<[string, Roles & RigOptions]>([
+  ['the second being the refresh server', { refresh: 1 }],
+  ['the first being the refresh server', { refresh: 0 }],
+  ['the fence being waited for', { refresh: 1, rollback: 'strict' }],
+  ['entries having proofs with them', { refresh: 1, proofs: 'merkle' }],
+])('any two sequences of lookups of equal number look the same to either server, %s', (_, roles) => {
+  test('on one visit', async () => {
+    const expected = await shapes(keyless, 'a', inTurn([0, 0, 0, 0]), roles)
+    const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
+    expect(retrieve.length).toBe(1 + 8 + 4) // manifest, half of 16 partitions, lookups
+    expect(refresh.length).toBe(1 + 8 + 2 + 2 * 4) // a new hint is registered and confirmed, and so is each lookup
+    expect(await shapes(keyless, 'b', inTurn([399, 0, 399, 0]), roles)).toEqual(expected)
+    expect(await shapes(keyless, 'c', inTurn([17, 3, 250, 38]), roles)).toEqual(expected)
+  })
+
+  test('on a later visit', async () => {
+    const revisit = async (seed: string, before: readonly number[], after: readonly number[]) => {
+      const { client, map } = await opened(keyless, seed, roles, { durable: true })
+      await client.run(inTurn(before)(map, client))
+      await client.run(map.close())
+      for (const proxy of keyless.proxies) proxy.seen.length = 0
+      const { refresh: _, ...options } = roles
+      const again = await client.open(options)
+      await client.run(inTurn(after)(again, client))
+      await client.run(again.close())
+      const [a, b] = seenBy(keyless)
+      return { a: a.map(shapeOf), b: b.map(shapeOf) }
+    }
+    const expected = await revisit('a', [5, 5], [5, 5])
+    const paths = ({ request }: ReturnType<typeof shapeOf>) => request.path
+    const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
+    expect(retrieve.map(paths)).toEqual(['/v1/manifests?since=0', '/v1/answer', '/v1/answer'])
+    expect(refresh.map(paths)).toEqual([
+      ...['/v1/manifests?since=0', '/v1/fence'],
+      ...['/v1/fence', '/v1/answer'],
+      ...['/v1/fence', '/v1/answer'],
+    ])
+    expect(await revisit('b', [399, 0], [0, 399])).toEqual(expected)
+    expect(await revisit('c', [1, 2], [3, 300])).toEqual(expected)
+  })
+})
+
+test('and so they do where there is no fence, which is found out once', async () => {
+  const fixed = await Rig.start(keylessData)
+  try {
+    const expected = await shapes(fixed, 'a', inTurn([0, 0, 0]))
+    expect(expected.a.length).toBe(1 + 8 + 3)
+    expect(expected.b.length).toBe(1 + 8 + 1 + 3)
+    expect(expected.b.filter(({ request }) => request.path === '/v1/fence')).toMatchObject([{ reply: { status: 404 } }])
+    expect(await shapes(fixed, 'b', inTurn([399, 17, 399]))).toEqual(expected)
+  } finally {
+    await fixed.close()
+  }
 })
 
 test('the two servers share nothing but constants: the same headers from every client, and a public head', async () => {
@@ -65,20 +163,101 @@ test('the two servers share nothing but constants: the same headers from every c
   const blobs = manifest.contentHashes.map(contentHash => `/v1/blobs/${bytesToHex(contentHash)}`)
   const all = [...first, ...second].flat()
 
-  for (const method of ['GET', 'POST']) {
-    const headers = all.filter(exchange => exchange.method === method).map(exchange => exchange.headers)
+  // A POST's length is that of its kind.
+  const kinds = [all.filter(({ method }) => method === 'GET'), answers(all), claims(all)]
+  expect(kinds.flat().length).toBe(all.length)
+  for (const kind of kinds) {
+    const headers = kind.map(exchange => exchange.headers)
     for (const each of headers) expect(each).toEqual(headers[0])
     const sent = headers[0]!.map(([name]) => name.toLowerCase())
     for (const forbidden of ['cookie', 'referer', 'origin', 'authorization', 'traceparent', 'if-none-match']) {
       expect(sent).not.toContain(forbidden)
     }
   }
-  for (const { path } of all) expect([...blobs, '/v1/manifest', '/v1/answer']).toContain(path)
-  for (const { body } of answers(all)) expect(encodeQuery(manifest, decodeQuery(manifest, body))).toEqual(body)
+  for (const { path } of all) expect([...blobs, '/v1/manifest', '/v1/answer', '/v1/fence']).toContain(path)
+  for (const { body } of answers(all)) {
+    const suite = suiteIn(body) as 1 | 2
+    expect(encodeQuery(manifest, decodeQuery(manifest, body, suite), suite)).toEqual(body)
+  }
   for (const { reply } of answers(all)) expect(reply!.headers).not.toHaveProperty('content-encoding')
   // Four lookups, two vectors each, and no two of them alike.
   const bodies = answers(all).map(({ body }) => bytesToHex(body))
   expect(new Set(bodies).size).toBe(8)
+})
+
+describe('the fence', () => {
+  const lookups = inTurn([7, 7, 300])
+
+  test.each([0, 1] as const)(
+    'is kept by the refresh server alone, be it the first or the second (%d)',
+    async refresh => {
+      const seen = await transcripts(keyless, 'a fence', lookups, { refresh })
+      const [retrieves, refreshes] = [seen[1 - refresh]!, seen[refresh]!]
+      expect(claims(retrieves)).toEqual([])
+      const claimed = claims(refreshes).map(({ body }) => decodeClaim(body))
+      const lookedUp = (lookups: number) => 2 ** 32 - 1 + lookups // at epoch 1
+      const places = [0, lookedUp(0), lookedUp(0), lookedUp(1), lookedUp(2)]
+      expect(claimed.map(({ version }) => version)).toEqual(places)
+      expect(claimed.map(({ kind }) => kind)).toEqual(['register', ...Array(4).fill('confirm')])
+      expect(new Set(claimed.map(({ hintId }) => hintId)).size).toBe(1)
+      // Each is of the very offsets that this server is sent.
+      const hashes = answers(refreshes).map(({ body }) => bytesToHex(hash(body.subarray(40))))
+      expect(claimed.slice(2).map(({ requestHash }) => requestHash)).toEqual(hashes)
+      for (const { requestHash } of claimed.slice(0, 2)) expect(requestHash).toBe('00'.repeat(32))
+    },
+  )
+
+  test('tells it nothing that the other server is told: neither id nor hash, whole or in part', async () => {
+    const [retrieves, refreshes] = await transcripts(keyless, 'a fence', lookups)
+    const claimed = claims(refreshes).map(({ body }) => decodeClaim(body))
+    const secrets = new Set(claimed.flatMap(({ hintId, requestHash }) => [hintId, requestHash]))
+    secrets.delete('00'.repeat(32))
+    expect(secrets.size).toBe(1 + 3)
+    // In all that either server is sent besides; a run of four random bytes is found by chance with a probability below 10⁻⁴.
+    const elsewhere = [...retrieves, ...answers(refreshes)].map(
+      ({ method, path, headers, body }) => `${method} ${path} ${JSON.stringify(headers)} ${bytesToHex(body)}`,
+    )
+    const runs = [...secrets].flatMap(secret =>
+      Array.from({ length: secret.length / 2 - 3 }, (_, i) => secret.slice(2 * i, 2 * i + 8)),
+    )
+    expect(runs.filter(run => elsewhere.some(text => text.includes(run)))).toEqual([])
+  })
+
+  test('knows every hint by another id', async () => {
+    const ids: string[] = []
+    for (let client = 0; client < 5; client++) {
+      const seen = await transcripts(keyless, undefined, map => map.reset(), {})
+      const claimed = claims(seen.flat()).map(({ body }) => decodeClaim(body))
+      ids.push(...claimed.filter(({ kind }) => kind === 'register').map(({ hintId }) => hintId))
+    }
+    expect(ids.length).toBe(10)
+    expect(new Set(ids).size).toBe(10)
+  })
+
+  const silent: Lie = () => undefined
+  const refusing: Lie = genuine => ({ ...genuine, status: 503, headers: {}, body: new Uint8Array() })
+
+  test.each([
+    ['silent', silent],
+    ['busy', refusing],
+  ])('being %s, what it costs does not depend on what is asked', async (_, lie) => {
+    const through =
+      (indices: readonly number[]): Use =>
+      async (map, client) => {
+        const [, proxy] = keyless.proxies
+        proxy.lie = (genuine, exchange, connection) =>
+          exchange.path === '/v1/fence' ? lie(genuine, exchange, connection) : genuine
+        // The first goes along with its claim, which is lost; it is finished before the next.
+        const [first, second, third] = indices as [number, number, number]
+        expect(await client.failure(map.at(first))).toMatchObject({ code: 'network', server: proxy.url })
+        expect(await client.failure(map.at(second))).toMatchObject({ code: 'network', server: proxy.url })
+        proxy.lie = undefined
+        await inTurn([third])(map, client)
+      }
+    const expected = await shapes(keyless, 'same', through([3, 3, 3]))
+    expect(await shapes(keyless, 'other', through([3, 399, 0]))).toEqual(expected)
+    expect(await shapes(keyless, 'back again', through([250, 4, 250]))).toEqual(expected)
+  })
 })
 
 test('every client, every lookup and every reset draw randomness of their own', async () => {
@@ -103,17 +282,32 @@ test('every client, every lookup and every reset draw randomness of their own', 
 })
 
 test('both servers are asked before either has answered', async () => {
-  const client = keyless.client('both')
-  const map = await client.open()
+  const { client, map } = await opened(keyless, 'both', { refresh: 1 })
   for (let lookup = 0; lookup < 3; lookup++) {
     client.events.length = 0
     await client.run(map.at(5))
-    const [first, second, ...rest] = client.events
-    expect([first!.kind, second!.kind]).toEqual(['fetch called', 'fetch called'])
-    expect(first!.url).not.toBe(second!.url)
-    expect(rest.map(({ kind }) => kind).sort()).toEqual(
-      ['response begun', 'response begun', 'response read', 'response read'].sort(),
+    const asked = client.events.slice(0, 3)
+    expect(asked.map(({ kind }) => kind)).toEqual(Array(3).fill('fetch called'))
+    const [first, second] = keyless.proxies
+    expect(asked.map(({ url }) => url).sort()).toEqual(
+      [`${first.url}/v1/answer`, `${second.url}/v1/answer`, `${second.url}/v1/fence`].sort(),
     )
+    const rest = client.events.slice(3).map(({ kind }) => kind)
+    expect(rest.sort()).toEqual([...Array(3).fill('response begun'), ...Array(3).fill('response read')])
+  }
+  await client.run(map.close())
+})
+
+test('where the fence is waited for, both servers are asked when it has been heard', async () => {
+  const { client, map } = await opened(keyless, 'strict', { refresh: 1, rollback: 'strict' })
+  for (let lookup = 0; lookup < 3; lookup++) {
+    client.events.length = 0
+    await client.run(map.at(5))
+    const path = (url: string) => new URL(url).pathname
+    expect(client.events.slice(0, 5).map(({ kind, url }) => `${kind} ${path(url)}`)).toEqual([
+      ...['fetch called /v1/fence', 'response begun /v1/fence', 'response read /v1/fence'],
+      ...['fetch called /v1/answer', 'fetch called /v1/answer'],
+    ])
   }
   await client.run(map.close())
 })
@@ -188,12 +382,16 @@ describe('an abort', () => {
   }
 
   test.each<[string, (client: RigClient, abort: () => void) => void]>([
+    // Three requests: a claim, and two queries.
     ['when the first request has left', atEvent('fetch called', 1)],
-    ['when both requests have left', atEvent('fetch called', 2)],
-    ['when the first answer begins', atEvent('response begun', 1)],
-    ['when the second answer begins', atEvent('response begun', 2)],
-    ['when the first answer is there', atEvent('response read', 1)],
-    ['when both answers are there', atEvent('response read', 2)],
+    ['when the second request has left', atEvent('fetch called', 2)],
+    ['when all requests have left', atEvent('fetch called', 3)],
+    ['when the first reply begins', atEvent('response begun', 1)],
+    ['when the second reply begins', atEvent('response begun', 2)],
+    ['when the last reply begins', atEvent('response begun', 3)],
+    ['when the first reply is there', atEvent('response read', 1)],
+    ['when the second reply is there', atEvent('response read', 2)],
+    ['when all replies are there', atEvent('response read', 3)],
   ])('%s cannot be seen', async (_, when) => {
     const expected = await shapes(keyless, 'undisturbed', inTurn([3, 4]))
     expect(await shapes(keyless, 'aborted', abortAt(when))).toEqual(expected)

@@ -1,5 +1,6 @@
 // One misfortune, at every single step of opening a map and looking three records up: the tab is killed, or frozen while
-// another goes on, or the power fails. Then whoever comes next finds everything in order.
+// another goes on, the power fails, or the disk is put back to an older copy. Then whoever comes next finds everything in
+// order, or is refused by the fence before it shows anything twice.
 
 import { describe, expect, test } from 'vitest'
 import { NOTHING } from './harness/plants.js'
@@ -10,8 +11,9 @@ describe.each<[string, Partial<Weather>]>([
   ['one tab', { tabs: 1 }],
   ['two tabs that take turns', { tabs: 2 }],
   ['two tabs without locks', { tabs: 2, locks: false }],
+  ['one tab that waits for the fence', { tabs: 1, rollback: 'strict' }],
 ])('%s', (_, situation) => {
-  test.each(['kill', 'freeze', 'power loss'] as const)('%s', { timeout: 60_000 }, async what => {
+  test.each(['kill', 'freeze', 'power loss', 'rollback'] as const)('%s', { timeout: 60_000 }, async what => {
     const steps = (await simulate(1, NOTHING, calmWeather(situation))).stormSteps
     expect(steps).toBeGreaterThan(50)
     for (let step = 2; step <= steps; step++) {

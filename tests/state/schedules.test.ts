@@ -1,10 +1,10 @@
 // The client against the model, on schedules drawn from seeds: whatever crashes, freezes, fails or lies, and whenever,
-// (a)–(f) of harness/model.ts hold. `npm run soak` runs more of them.
+// (a)–(g) of harness/model.ts hold. `npm run soak` runs more of them.
 
 import { expect, test } from 'vitest'
 import { type Outcome, report, simulate } from './harness/simulate.js'
 
-const SCHEDULES = 3000
+const SCHEDULES = 5000
 
 /** What the schedules must have come across, lest they prove nothing. */
 const MET = [
@@ -13,16 +13,20 @@ const MET = [
 ].flatMap(method => [`store: ${method}`, `killed before: ${method} begins`, `killed before: ${method} is done`])
 
 MET.push(
-  ...['query reaches A', 'query reaches B', 'answer of A', 'answer of B'].map(what => `killed before: ${what}`),
+  ...['query reaches', 'answer of', 'claim reaches', 'verdict of', 'manifests of an epoch reaches'].flatMap(what =>
+    ['A', 'B'].map(server => `killed before: ${what} ${server}`),
+  ),
   ...['putPending', 'commit', 'begin', 'putPartial'].map(method => `refused: ${method}`),
   ...['resumed download false', 'resumed hint true', 'resumed hint false', 'condemned', 'storage memory failed'].map(
     event => `event: ${event}`,
   ),
   ...['unreadable', 'manifest'].map(reason => `event: discarded ${reason}`),
+  ...['the disk is put back', 'refused by the fence', 'condemned for its past', 'condemned by a slander'],
+  ...['finished for another tab that the fence refuses', 'opened with a batch that could not be finished'],
   ...['sent again', 'sent again by another tab', 'locks taken away', 'power losses that undid something'],
 )
 
-test(`${SCHEDULES} schedules`, { timeout: 300_000 }, async () => {
+test(`${SCHEDULES} schedules`, { timeout: 600_000 }, async () => {
   const met = new Map<string, number>()
   for (let seed = 1; seed <= SCHEDULES; seed++) {
     const outcome: Outcome = await simulate(seed)

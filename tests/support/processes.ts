@@ -2,6 +2,7 @@
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { basename } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -16,6 +17,7 @@ export async function runPirouette(...args: string[]): Promise<string> {
 
 export interface ServerProcess {
   readonly url: string
+  readonly pid: number
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
   /** kill -9; resolves when it is gone */
@@ -24,15 +26,18 @@ export interface ServerProcess {
 
 /** Runs `pirouette serve …` until it is stopped. */
 export async function startServerProcess(...args: string[]): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [command, 'serve', '--port', '0', '--log-level', 'warn', ...args], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  return await startListening(command, 'serve', '--port', '0', '--log-level', 'warn', ...args)
+}
+
+/** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */
+export async function startListening(script: string, ...args: string[]): Promise<ServerProcess> {
+  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   const orphaned = () => child.kill('SIGKILL')
   process.once('exit', orphaned)
   const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
   const firstLine = once(createInterface(child.stdout), 'line') as Promise<[string]>
   const ended = exited.then(([code]) => {
-    throw new Error(`pirouette serve ended with code ${code} before it listened`)
+    throw new Error(`${basename(script)} ended with code ${code} before it listened`)
   })
   ended.catch(() => {}) // it does, later
   const [line] = await Promise.race([firstLine, ended])
@@ -40,10 +45,11 @@ export async function startServerProcess(...args: string[]): Promise<ServerProce
   if (url === undefined) throw new Error(`expected an address, got: ${line}`)
   return {
     url,
+    pid: child.pid!,
     async stop() {
       child.kill('SIGTERM')
       const [code, signal] = await exited
-      if (code !== 0) throw new Error(`pirouette serve ended with ${code ?? signal}`)
+      if (code !== 0) throw new Error(`${basename(script)} ended with ${code ?? signal}`)
     },
     async kill() {
       child.kill('SIGKILL')

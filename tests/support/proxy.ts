@@ -4,6 +4,7 @@
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 
 /** One request and the reply to it, as they passed. */
 export interface Exchange {
@@ -12,6 +13,8 @@ export interface Exchange {
   /** in the order and spelling in which they came, without Host, which names this proxy's port */
   readonly headers: readonly (readonly [string, string])[]
   readonly body: Uint8Array
+  /** the rig's, in the order in which requests left; on two connections they may come in another */
+  readonly number: number
   /** undefined while there is none, or if a lie took it over */
   reply?: Reply
 }
@@ -64,8 +67,10 @@ export class LyingProxy {
   async #pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { method = '', url: path = '', rawHeaders } = incoming
     const headers = pairs(rawHeaders).filter(([name]) => !['host', NUMBER_HEADER].includes(name.toLowerCase()))
-    const exchange: Exchange = { method, path, headers, body: new Uint8Array(await buffer(incoming)) }
+    const number = Number(incoming.headers[NUMBER_HEADER])
+    const exchange: Exchange = { method, path, headers, body: new Uint8Array(await buffer(incoming)), number }
     this.seen.push(exchange)
+    if (path.endsWith('/v1/events')) return await this.#stream(exchange, outgoing)
     const genuine = await this.#ask(exchange)
     const reply = this.lie ? this.lie(genuine, exchange, outgoing) : genuine
     if (reply === undefined) {
@@ -77,20 +82,31 @@ export class LyingProxy {
     outgoing.end(reply.body)
   }
 
-  async #ask({ method, path, headers, body }: Exchange): Promise<Reply> {
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+  async #ask(exchange: Exchange): Promise<Reply> {
+    const answer = await this.#forwarded(exchange)
+    return { status: answer.statusCode!, headers: headersOf(answer), body: new Uint8Array(await buffer(answer)) }
+  }
+
+  /** A stream is passed on as it comes, until either side ends it. No lie is told about it. */
+  async #stream(exchange: Exchange, outgoing: ServerResponse): Promise<void> {
+    const answer = await this.#forwarded(exchange)
+    outgoing.writeHead(answer.statusCode!, headersOf(answer))
+    await pipeline(answer, outgoing).catch(() => {})
+  }
+
+  #forwarded({ method, path, headers, body }: Exchange): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
       const own = Object.fromEntries(headers.filter(([name]) => name.toLowerCase() !== 'connection'))
       const upstream = request(new URL(path, this.target), { method, headers: own }, resolve)
       upstream.on('error', reject)
       upstream.end(body)
     })
-    const kept = pairs(answer.rawHeaders).filter(([name]) => !['connection', 'keep-alive'].includes(name.toLowerCase()))
-    return {
-      status: answer.statusCode!,
-      headers: Object.fromEntries(kept.map(([name, value]) => [name.toLowerCase(), value])),
-      body: new Uint8Array(await buffer(answer)),
-    }
   }
+}
+
+function headersOf({ rawHeaders }: IncomingMessage): Record<string, string> {
+  const kept = pairs(rawHeaders).filter(([name]) => !['connection', 'keep-alive'].includes(name.toLowerCase()))
+  return Object.fromEntries(kept.map(([name, value]) => [name.toLowerCase(), value]))
 }
 
 function pairs(rawHeaders: readonly string[]): [string, string][] {

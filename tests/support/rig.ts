@@ -5,7 +5,15 @@
 // depends on how fast this machine is.
 
 import type { PirouetteMap } from '@pirouette/client'
-import { type Clock, type Environment, MemoryStore, openWith, platformEnvironment } from '@pirouette/client/environment'
+import {
+  type Clock,
+  type Environment,
+  MemoryStore,
+  noTabs,
+  type OpenWithOptions,
+  openWith,
+  platformEnvironment,
+} from '@pirouette/client/environment'
 import { Words } from '../interop/reference/random.js'
 import { stream } from '../interop/vectors.js'
 import { LyingProxy, NUMBER_HEADER } from './proxy.js'
@@ -17,8 +25,9 @@ export class Rig {
     readonly proxies: readonly [LyingProxy, LyingProxy],
   ) {}
 
-  static async start(data: Data): Promise<Rig> {
-    const servers = await startPair(data)
+  /** `living`: see `startPair` */
+  static async start(data: Data, kind: { readonly living?: boolean } = {}): Promise<Rig> {
+    const servers = await startPair(data, kind)
     return new Rig(servers, [await LyingProxy.start(servers.urls[0]), await LyingProxy.start(servers.urls[1])])
   }
 
@@ -29,20 +38,24 @@ export class Rig {
 
   /**
    * A client whose randomness follows from `seed`; without one it has the platform's. The proxies are honest again and
-   * have seen nothing.
+   * have seen nothing. `durable`: it finds its state when it is opened again.
    */
-  client(seed?: string): RigClient {
+  client(seed?: string, { durable = false } = {}): RigClient {
     for (const proxy of this.proxies) {
       proxy.lie = undefined
       proxy.seen.length = 0
       proxy.held.clear()
     }
-    return new RigClient(this.proxies, seed)
+    return new RigClient(this.proxies, seed, durable)
   }
 }
 
 /** What happens between the SDK and the network, in its order. */
 export type NetworkEvent = 'fetch called' | 'response begun' | 'response read' | 'request failed'
+
+export interface RigOptions extends Omit<OpenWithOptions, 'servers'> {
+  readonly reversed?: boolean
+}
 
 export class RigClient {
   readonly events: { readonly kind: NetworkEvent; readonly url: string }[] = []
@@ -51,27 +64,37 @@ export class RigClient {
   /** called when nothing can go on any more, right before time does */
   beforeTimePasses: () => void = () => {}
   /** where the SDK keeps its state */
-  readonly store = new MemoryStore()
+  readonly store: MemoryStore
   readonly #proxies: readonly [LyingProxy, LyingProxy]
   readonly #environment: Environment
   readonly #clock = new StandingClock()
   readonly #underWay = new Set<string>()
   #requests = 0
 
-  constructor(proxies: readonly [LyingProxy, LyingProxy], seed: string | undefined) {
+  constructor(proxies: readonly [LyingProxy, LyingProxy], seed: string | undefined, durable: boolean) {
     this.#proxies = proxies
+    this.store = new MemoryStore({ durable })
     this.#environment = {
       ...platformEnvironment((url, init) => this.#fetch(url, init)),
       clock: this.#clock,
-      openStore: async () => ({ store: this.store, storage: 'memory' }),
+      openStore: async () => ({ store: this.store, storage: durable ? 'best-effort' : 'memory' }),
+      locks: { hold: (_name, _patience, task) => task() },
+      tabs: noTabs,
       ...(seed !== undefined && { random: seededRandom(seed) }),
     }
   }
 
   /** `reversed`: the servers are named in the other order. */
-  open({ reversed = false } = {}): Promise<PirouetteMap> {
+  open({ reversed = false, ...options }: RigOptions = {}): Promise<PirouetteMap> {
     const [a, b] = this.#proxies
-    return this.run(openWith(this.#environment, { servers: reversed ? [b.url, a.url] : [a.url, b.url] }))
+    const servers = reversed ? ([b.url, a.url] as const) : ([a.url, b.url] as const)
+    return this.run(openWith(this.#environment, { ...options, servers }))
+  }
+
+  /** Which server has been drawn as the refresh server of the hint that is stored. */
+  async refreshServer(): Promise<0 | 1> {
+    const { record } = (await this.store.read())!
+    return record.refreshServer === this.#proxies[0].url ? 0 : 1
   }
 
   /** Lets time go on until `work` has settled. */

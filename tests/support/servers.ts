@@ -1,9 +1,17 @@
-// Real servers for tests: two Fastify instances in this process over one dataset, on ports of the system's choosing.
+// Real servers for tests: two Fastify instances in this process over the same data, on ports of the system's choosing.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type BuildOptions, buildDataset, createServer, loadDataset } from '@pirouette/server'
+import {
+  type BuildOptions,
+  buildDataset,
+  createServer,
+  LivingDatabase,
+  loadDataset,
+  MemoryStorage,
+  type MountedDataset,
+} from '@pirouette/server'
 
 /** A data file's contents, and how to build it. */
 export interface Data extends Omit<BuildOptions, 'data' | 'onProgress'> {
@@ -31,12 +39,20 @@ export interface ServerPair {
   close(): Promise<void>
 }
 
-export async function startPair(data: Data): Promise<ServerPair> {
+/** `living`: of databases that could change, though nothing does so here, and with a rollback fence. */
+export async function startPair(data: Data, { living = false } = {}): Promise<ServerPair> {
   const folder = await temporaryFolder()
   const dataset = await loadDataset(await buildInto(folder.path, data))
+  const mounted = async (): Promise<MountedDataset> => {
+    if (!living) return { dataset }
+    const storage = new MemoryStorage()
+    await LivingDatabase.create(storage, dataset)
+    return { living: await LivingDatabase.open(storage) }
+  }
+  const datasets = [await mounted(), await mounted()] as const
   const apps = [
-    await createServer({ datasets: [{ dataset }] }),
-    await createServer({ datasets: [{ dataset }] }),
+    await createServer({ datasets: [datasets[0]] }),
+    await createServer({ datasets: [datasets[1]] }),
   ] as const
   const listen = (app: (typeof apps)[number]) => app.listen({ host: '127.0.0.1', port: 0 })
   return {
@@ -46,6 +62,7 @@ export async function startPair(data: Data): Promise<ServerPair> {
         app.server.closeAllConnections()
         await app.close()
       }
+      for (const { living } of datasets) await living?.close()
       dataset.close()
       await folder.remove()
     },

@@ -40,14 +40,16 @@ export async function register(
   signal: AbortSignal,
 ): Promise<boolean> {
   const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
-  try {
-    const verdict = await patiently(link, signal, () => judge(link, request, signal))
-    if (verdict === 'granted') return true
+  const verdict = await patiently(link, signal, () => judge(link, request, signal).catch(noneIfWithout))
+  if (verdict === 'refused') {
     throw new ProtocolError(link.server.name, 'expected a new hint to be registered, got a refusal')
-  } catch (error) {
-    if (error instanceof ServerError && WITHOUT.has(error.refusal)) return false
-    throw error
   }
+  return verdict === 'granted'
+}
+
+function noneIfWithout(error: unknown): 'none' {
+  if (error instanceof ServerError && WITHOUT.has(error.refusal)) return 'none'
+  throw error
 }
 
 /** What a server says that has no fence, or a full one. */

@@ -281,17 +281,16 @@ export class Keeper {
     }
   }
 
-  /** Discards what is stored, which no update leads on from, and begins anew; unless another tab has done so. */
+  /** Discards the hint in memory, which no update leads on from, and begins anew, unless another tab has already. */
   async startOver(reason: OutdatedError['reason'], watch: Watch): Promise<void> {
     await this.#settling
-    const outdated = this.#hint?.record.manifest
+    const outdated = this.#hint?.record
     this.#retire()
     try {
       const head = await this.#readHead(true)
-      if (head === undefined || outdated === undefined || equalBytes(head.record.manifest, outdated)) {
-        const replaces = head && (await this.#discard(head, reason, watch))
-        this.#adopt(await this.#begin(replaces, watch), 0)
-        return
+      const same = outdated !== undefined && isOf(head, outdated.hintId) && head?.condemned === undefined
+      if (same && head !== undefined && equalBytes(head.record.manifest, outdated.manifest)) {
+        await this.#discard(head, reason, watch)
       }
     } catch (error) {
       if (!isMoved(error)) throw error
@@ -416,13 +415,12 @@ export class Keeper {
 
   /** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
   async #begin(replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-    for (let replaced = replaces; ; ) {
+    for (let replaced = replaces; ; replaced = undefined) {
       try {
         return await begin(this.#around, replaced, watch)
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
-        const head = await this.#readHead(true)
-        replaced = head && (await this.#discard(head, error.reason, watch))
+        this.#parts.announce({ type: 'discarded', reason: error.reason })
       }
     }
   }
@@ -567,6 +565,9 @@ export class Keeper {
       const here = isOf(head, hint.record.hintId) && head?.condemned === undefined
       if (!here || head?.version !== version || (head.pending !== undefined) !== pending) {
         this.#stale = true
+        // It has finished this very batch, and had it granted: the same bytes again show nothing new, and this call need
+        // not make another query (P4).
+        if (here && pending && head !== undefined && head.version > version) return
         throw new StateMovedError('another tab has gone further')
       }
     }

@@ -1,7 +1,7 @@
 // The ways to a hint that can be used: a new one (Fig. 4), the rest of a half-made one (S6), and one brought back from
 // the store (S3). All or nothing: whatever does not fit together is a StateUnreadableError, and nothing of it is used.
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { equalBytes, type Manifest, partitionBytes } from '@pirouette/protocol'
 import type { ClientHandle, Core, DirectoryHandle, HintBuilderHandle } from '@pirouette/wasm'
 import { applied, replay } from './advance.js'
 import { ROUNDS } from './constants.js'
@@ -50,7 +50,10 @@ export interface Watch {
   readonly signal: AbortSignal
 }
 
-/** A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored. */
+/**
+ * A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored. Throws
+ * OutdatedError, and nothing is stored then, if no update leads on from where its download began.
+ */
 export async function begin(around: Surroundings, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
   const draft = await newDraft(around, watch)
   try {
@@ -58,7 +61,7 @@ export async function begin(around: Surroundings, replaces: Uint8Array | undefin
     await draft.fold(watch, false)
     return await draft.complete()
   } catch (error) {
-    if (error instanceof OutdatedError) await draft.assertUnmoved()
+    if (error instanceof OutdatedError) await draft.discard()
     throw error
   } finally {
     draft.free()
@@ -220,14 +223,17 @@ export class Draft {
     this.#version = 0
   }
 
-  /** Throws StateMovedError if another tab has taken it up and further, or has begun anew. */
-  async assertUnmoved(): Promise<void> {
+  /**
+   * Takes what is stored of it away. Throws StateMovedError if another tab has taken it up and further, or has begun anew.
+   */
+  async discard(): Promise<void> {
     const head = await this.#around.store.read()
     const { hintId, manifest } = this.#record
     const same = head?.stage === 'partial' && equalBytes(head.record.hintId, hintId)
     if (!same || !equalBytes(head.record.manifest, manifest)) {
       throw new StateMovedError('another tab has moved the state on')
     }
+    await this.#around.store.discard(this.#record.hintId)
   }
 
   async #register(signal: AbortSignal): Promise<void> {
@@ -295,19 +301,30 @@ export class Draft {
     return steps.length > 0
   }
 
-  /** Stores what is folded. One write at a time; those that wait for theirs share the next. */
+  /**
+   * Stores what is folded, after each partition. One write at a time; those that wait for theirs share the next. With tags
+   * it grows with every partition: then not after each, so that two bytes are written for each one downloaded, at most.
+   */
   #saver(): () => Promise<void> {
     const { store } = this.#around
     const version = this.#version
     if (!store.durable || version === undefined) return async () => {}
+    const bytes = partitionBytes(this.#agreed.manifest)
     const turns = new Turns()
     let next: Promise<void> | undefined
-    return () => {
+    let stored = 0
+    let since = 0
+    return async () => {
+      since += bytes
+      if (2 * since < stored) return
       next ??= turns.take(async () => {
         next = undefined
-        await store.putPartial(this.#record.hintId, version, this.#partial())
+        since = 0
+        const partial = this.#partial()
+        stored = partial.length
+        await store.putPartial(this.#record.hintId, version, partial)
       })
-      return next
+      await next
     }
   }
 

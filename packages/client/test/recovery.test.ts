@@ -490,6 +490,22 @@ describe('an interrupted download', () => {
     await world.auditor.assertSound()
   })
 
+  test('with tags, of many partitions: two bytes are stored for each one downloaded, at most', async () => {
+    const many = buildDatabase(core, { values: someValues(512, 16), partitions: 64 })
+    const world = new World({ network: sameOnBoth(many), database: many })
+    let stored = 0
+    const { putPartial } = world.disk
+    world.disk.putPartial = (...parameters) => {
+      stored += parameters[2].length
+      return putPartial.apply(world.disk, parameters)
+    }
+    const map = await world.life().open({ proofs: 'tags' })
+    const last = 64 + 8 * 512 + 512 // whatever is folded when the last one is written
+    expect(stored).toBeLessThanOrEqual(2 * 512 * 16 + last)
+    expect(stored).toBeGreaterThan(512 * 16)
+    await world.checkValues(map, [0, 7, 511])
+  })
+
   test('killed at random points: under 1.1 database lengths and one partition a kill', async () => {
     for (const seed of [1, 2, 3, 4, 5]) {
       const world = new World()

@@ -88,6 +88,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   } else {
     if (epoch === 1) throw new Error('an update list in the first epoch')
     if (updateListBytes < 40 || isZero(updateListHash)) throw new Error('an update list that is none')
+    if (updateListBytes > 40 + records * (5 + recordBytes)) throw new Error('an update list longer than any')
     if ((updateListBytes - 40) % (5 + recordBytes) !== 0) throw new Error('an update list of broken entries')
     if (isZero(updateRecordsHash)) throw new Error('an update list in one form alone')
   }

@@ -39,10 +39,8 @@ export class Stage {
     await writeFile(data, contents.join(''))
     const shape = ['--record-bytes', `${RECORD_BYTES}`, '--partitions', `${PARTITIONS}`]
     await runPirouette('build', '--data', data, ...shape, '--out', dataset)
-    const servers = [
-      await startServerProcess('--dataset', dataset),
-      await startServerProcess('--dataset', dataset),
-    ] as const
+    const start = (name: string) => startServerProcess('--dataset', dataset, '--store', join(folder.path, name))
+    const servers = [await start('A'), await start('B')] as const
     const proxies = [await LyingProxy.start(servers[0].url), await LyingProxy.start(servers[1].url)] as const
     const site = await startPage(proxies.map(({ url }) => url))
     return new Stage(records, proxies, site.url, folder.path, async () => {

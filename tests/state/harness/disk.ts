@@ -49,14 +49,14 @@ export class Disk {
     return this.#heads.slice(from + 1, this.#flushed + 1)
   }
 
+  /** Writes since there was nothing, or since what was torn was cleared away. */
+  get writes(): number {
+    return this.#heads.length - 1
+  }
+
   /** Writes that a power loss may undo. */
   get unflushed(): number {
     return this.#heads.length - 1 - this.#flushed
-  }
-
-  /** Writes so far. */
-  get writes(): number {
-    return this.#log.length
   }
 
   /** The newest `lost` of the unflushed writes have never happened. */
@@ -70,6 +70,12 @@ export class Disk {
     this.#log.length = writes
     this.#flushed = Math.min(this.#flushed, writes)
     await this.#replay()
+  }
+
+  /** A copy that was made after the first `kept` writes is put in its place. */
+  async putBack(kept: number): Promise<void> {
+    this.torn = false
+    await this.restore(kept)
   }
 
   /** Some writes have never happened, though nobody is told. */

@@ -7,17 +7,25 @@
 //       permutations at that version, of random bytes never used before, and of what a call asked;
 //   (c) every result is what the plain database says, at the epoch of the hint that was asked;
 //   (d) a hint is given up, or another begun in its place, only for a reason; what is stored never goes back;
-//   (e) a condemned hint stays until a reset() has put another in its place, and only a liar's victim is condemned;
-//   (f) every call that succeeds has made exactly one batch of its own, and shown it to both servers.
+//   (e) a condemned hint stays until a reset() has put another in its place, and only a liar's victim is condemned, or
+//       one whose disk was put back;
+//   (f) every call that succeeds has made exactly one batch of its own, of the hint that answered it, and shown it to
+//       both servers;
+//   (g) a hint is registered with its refresh server before it is first stored, and no batch is shown that this server
+//       has not confirmed: before, if `rollback` is strict or it was not heard lately; else at the same moment, once.
+//       The retrieve server never sees the hint's id. When the disk is put back to an older copy, (b) still holds.
 
 import { chacha20orig } from '@noble/ciphers/chacha.js'
+import type { RollbackPreference } from '@pirouette/client'
 import type { HintRecord, StateStore } from '@pirouette/client/environment'
-import { decodeManifest } from '@pirouette/protocol'
+import { decodeManifest, type FenceRequest, type FenceVerdict, HEADER_BYTES } from '@pirouette/protocol'
+import { hash } from '../../interop/reference/hash.js'
 import { encodeQuery } from '../../interop/reference/message.js'
 import { permutations, Words } from '../../interop/reference/random.js'
 import { applySwaps, query } from '../../interop/reference/scheme.js'
 import { DATABASES, type Database, hexOf } from './databases.js'
 import type { Disk } from './disk.js'
+import { claimOf } from './fence.js'
 import { decodePending, type PendingForm } from './forms.js'
 import { paritiesUnder, storedHint } from './inspect.js'
 import { after, type Head, type Write } from './ledger.js'
@@ -30,12 +38,19 @@ type Permutations = readonly (readonly number[])[]
 /** One batch, as the reference makes it. */
 interface Batch {
   readonly hint: string
+  readonly version: number
   /** the one request that each server may get for it, in hex */
   readonly requests: Readonly<Record<Server, string>>
+  /** what the fence is told of it */
+  readonly claim: string
+  /** another for the same version, that was shown before the disk was put back */
+  readonly against: Batch | undefined
   /** the permutations once it is applied */
   readonly after: Permutations
   /** stored, and flushed */
   safe: boolean
+  /** its effect is stored */
+  applied: boolean
   readonly shownTo: Set<Server>
 }
 
@@ -43,11 +58,29 @@ interface ModelHint {
   readonly id: string
   readonly database: Database
   readonly retrieveServer: Server
+  readonly refreshServer: Server
+  /** the disk was put back to an older copy of it */
+  rewound: boolean
   /** at each version */
   readonly permutations: Permutations[]
   /** that leads from each version to the next */
   readonly batches: Batch[]
 }
+
+/** What the fence has told a tab of one hint. */
+interface Word {
+  /** claims, as `claimOf` names them */
+  readonly granted: Set<string>
+  /** claims on which it has heard nothing yet, and the versions they are of */
+  readonly unheard: Map<string, number>
+  /** claims that were made at the moment at which their batch was shown */
+  readonly inStep: Set<string>
+  /** when it last heard, if that was a grant */
+  at: number | undefined
+}
+
+/** For how long the fence need not have been heard. */
+const AWAKE_MS = 60_000
 
 /** What the model knows of one tab. */
 class Book {
@@ -61,6 +94,8 @@ class Book {
   hint: string | undefined
   /** hints of which it has found a server to lie */
   readonly betrayed = new Set<string>()
+  /** by hint */
+  readonly words = new Map<string, Word>()
   /** the disk has failed when it was about to store a condemnation */
   excused = false
 }
@@ -70,6 +105,8 @@ export class Model {
   violation: string | undefined
   readonly #hints = new Map<string, ModelHint>()
   readonly #servers: Servers
+  readonly #rollback: RollbackPreference
+  readonly #now: () => number
   readonly #count: (what: string) => void
   readonly #books = new Map<Tab, Book>()
   readonly #batches = new Map<Call, Batch>()
@@ -77,9 +114,17 @@ export class Model {
   readonly #seen = new Map<Server, Map<string, Tab>>(SERVERS.map(server => [server, new Map()]))
   #diskHasFailed = false
 
+  /** hints, and where they are registered; `granted` once a tab has heard so */
+  readonly #registrations = new Map<string, { readonly server: Server; granted: boolean }>()
+
   /** `count` is told of what is worth counting. */
-  constructor(servers: Servers, count: (what: string) => void) {
+  constructor(
+    { servers, rollback, now }: { servers: Servers; rollback: RollbackPreference; now: () => number },
+    count: (what: string) => void,
+  ) {
     this.#servers = servers
+    this.#rollback = rollback
+    this.#now = now
     this.#count = count
   }
 
@@ -102,7 +147,9 @@ export class Model {
       const head = after(before, write, torn)
       if (write.method === 'begin') this.#begun(tab, write.parameters[0], before, torn)
       if (write.method === 'discard' && !torn) this.#assertReasonToDiscard(disk, before)
-      if (write.method === 'condemn' && head?.condemned && !before?.condemned) this.#assertLiar(write.parameters[1])
+      if (write.method === 'condemn' && head?.condemned && !before?.condemned) {
+        this.#assertReasonToCondemn(head.hint, write.parameters[1])
+      }
       if (write.method === 'commit') this.#committed(before!)
       if (write.method === 'updatePartial' || write.method === 'advance') {
         throw new Error('a hint goes to another epoch, which this model does not follow')
@@ -129,7 +176,10 @@ export class Model {
     const request = hexOf(body)
     const seen = this.#seen.get(server)!
     const batch = this.#batchOf(server, request)
-    if (batch) this.#of(tab).hint = batch.hint
+    if (batch) {
+      this.#of(tab).hint = batch.hint
+      this.#assertFenced(tab, server, batch)
+    }
     if (batch?.safe) {
       batch.shownTo.add(server)
     } else if (!seen.has(request)) {
@@ -142,6 +192,51 @@ export class Model {
     else seen.set(request, tab)
   }
 
+  /** A request for the fence leaves a tab. */
+  claimed(tab: Tab, server: Server, { kind, hintId, version, requestHash }: FenceRequest): void {
+    const id = hexOf(hintId)
+    const hint = this.#hints.get(id)
+    if (kind === 'register') {
+      if (hint) this.#fault(`${tab.name} registers a hint that is stored (S8)`)
+      const other = this.#registrations.get(id)
+      if (other && other.server !== server) this.#fault(`${tab.name} shows a hint's id to its retrieve server (S8)`)
+      this.#registrations.set(id, { server, granted: false })
+      return
+    }
+    if (server !== hint?.refreshServer) this.#fault(`${tab.name} shows a hint's id to its retrieve server (S8)`)
+    const claim = claimOf(id, version, hexOf(requestHash))
+    this.#wordOn(tab, id).unheard.set(claim, version)
+  }
+
+  /** Its verdict has reached the tab. */
+  heard(tab: Tab, { kind, hintId, version, requestHash }: FenceRequest, verdict: FenceVerdict): void {
+    const id = hexOf(hintId)
+    if (kind === 'register') {
+      this.#registrations.get(id)!.granted ||= verdict === 'granted'
+      return
+    }
+    const word = this.#wordOn(tab, id)
+    const claim = claimOf(id, version, hexOf(requestHash))
+    if (verdict === 'granted') {
+      word.granted.add(claim)
+      word.at = this.#now()
+      for (const [earlier, of] of word.unheard) if (of <= version) word.unheard.delete(earlier)
+    } else {
+      this.#count('refused by the fence')
+      // Whoever was refused because another tab is further has been awake all the same.
+      word.granted.clear()
+      word.unheard.delete(claim)
+    }
+  }
+
+  /** All tabs are dead, and the disk is as it was before. */
+  diskIsPutBack(): void {
+    for (const hint of this.#hints.values()) {
+      hint.rewound = true
+      for (const batch of hint.batches) batch.applied = false
+    }
+  }
+
   /** `alone`: there was no other tab all the while. */
   ended(call: Call, outcome: Outcome, alone: boolean): void {
     // Giving up is local: the call may still make its batch (P5).
@@ -149,7 +244,7 @@ export class Model {
     try {
       if ('error' in outcome) this.#assertPlausible(call, outcome.error as Error)
       else if (call.question) this.#assertRight(call, call.question, outcome.value)
-      else if (call.what === 'open') this.#opened(call.tab, alone)
+      else if (call.what === 'open') this.#opened(call, alone)
     } catch (error) {
       this.#fault(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
@@ -185,6 +280,10 @@ export class Model {
     if (entropy === undefined) throw new Error('a hint does not come from fresh random bytes')
     const names = [record.retrieveServer, record.refreshServer].sort()
     if (names.join() !== [...SERVERS].sort().join()) throw new Error(`the roles are ${names.join(' and ')}`)
+    const registration = this.#registrations.get(id)
+    if (!record.fenced || !registration?.granted || registration.server !== record.refreshServer) {
+      throw new Error('a hint is stored before its refresh server has granted it (S8)')
+    }
     const { epoch } = decodeManifest(record.manifest)
     const database = DATABASES.find(({ manifest }) => manifest.epoch === epoch)!
     const { partitions, partitionRecords } = database.manifest
@@ -192,6 +291,8 @@ export class Model {
       id,
       database,
       retrieveServer: record.retrieveServer as Server,
+      refreshServer: record.refreshServer as Server,
+      rewound: false,
       permutations: [permutations(partitions, partitionRecords, entropy)],
       batches: [],
     })
@@ -206,7 +307,11 @@ export class Model {
       throw new Error('a hint is discarded without a reason')
   }
 
-  #assertLiar(culprit: string | undefined): void {
+  #assertReasonToCondemn(id: string, culprit: string | undefined): void {
+    if (culprit === undefined && this.#isRefusable(id)) {
+      this.#count(this.#hints.get(id)!.rewound ? 'condemned for its past' : 'condemned by a slander')
+      return
+    }
     if (!this.#servers.liars.has(culprit as Server)) throw new Error(`${culprit} is condemned, and has not lied`)
   }
 
@@ -223,9 +328,9 @@ export class Model {
     if (hexOf(form.hintId) !== hint.id || form.version !== version)
       throw new Error('a batch of another hint or version')
     const earlier = hint.batches[version]
-    if (earlier && earlier.shownTo.size > 0)
-      throw new Error(`a second batch for version ${version}: the first was shown`)
-    hint.batches[version] = this.#referenceBatch(hint, version, form, tab)
+    const shown = earlier && earlier.shownTo.size > 0 ? earlier : earlier?.against
+    if (shown && !hint.rewound) throw new Error(second(version))
+    hint.batches[version] = this.#referenceBatch(hint, version, form, tab, shown)
     this.#credit(tab, form, hint.batches[version])
   }
 
@@ -235,15 +340,16 @@ export class Model {
     const inTurn = asking.find(({ giveUp }) => !giveUp.signal.aborted)
     const earlier = inTurn && this.#batches.get(inTurn)
     if (inTurn) this.#batches.set(inTurn, batch)
-    if (inTurn && !earlier) return
+    // One more, of a hint that another tab has begun since: the fence lets the old one make no more.
+    if (inTurn && earlier?.hint !== batch.hint) return
     // It, or the one before it, was made for a call that was given up just then.
     const givenUp = asking.find(call => call.giveUp.signal.aborted && !this.#batches.has(call))
     if (givenUp === undefined) throw new Error('a batch for which there is no call, or the second of one')
     this.#batches.set(givenUp, earlier ?? batch)
   }
 
-  #referenceBatch(hint: ModelHint, version: number, form: PendingForm, tab: Tab): Batch {
-    const { database, retrieveServer } = hint
+  #referenceBatch(hint: ModelHint, version: number, form: PendingForm, tab: Tab, against: Batch | undefined): Batch {
+    const { database, retrieveServer, refreshServer } = hint
     const vectors = show([form.retrieve, form.refresh])
     let made: ReturnType<typeof batchFrom> | undefined
     const entropy = this.#take(tab, bytes => {
@@ -253,11 +359,16 @@ export class Model {
     if (entropy === undefined) throw new Error(`a batch that the permutations at version ${version} do not lead to`)
     const request = (server: Server) =>
       hexOf(encodeQuery(database.manifest, server === retrieveServer ? made!.retrieve : made!.refresh))
+    const requests = { [SERVERS[0]]: request(SERVERS[0]), [SERVERS[1]]: request(SERVERS[1]) }
     return {
       hint: hint.id,
-      requests: { [SERVERS[0]]: request(SERVERS[0]), [SERVERS[1]]: request(SERVERS[1]) },
+      version,
+      requests,
+      claim: claimOf(hint.id, placeOf(version, database), hexOf(hash(vectorsIn(requests[refreshServer])))),
+      against,
       after: made!.after,
       safe: false,
+      applied: false,
       shownTo: new Set(),
     }
   }
@@ -265,12 +376,48 @@ export class Model {
   #committed({ hint: id, version }: Head): void {
     const hint = this.#hints.get(id)!
     hint.permutations[version + 1] = hint.batches[version]!.after
+    hint.batches[version]!.applied = true
   }
 
   /** The batch for which a server may get this request. Of hints and versions, the newest first. */
   #batchOf(server: Server, request: string): Batch | undefined {
     const all = [...this.#hints.values()].flatMap(({ batches }) => batches).reverse()
     return all.find(({ requests }) => requests[server] === request)
+  }
+
+  // ---- the fence -----------------------------------------------------------------------------------
+
+  /** A batch is about to be shown. */
+  #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Batch): void {
+    const { granted, unheard, inStep, at } = this.#wordOn(tab, id)
+    // What was not heard of earlier batches does not matter if they are finished: nothing moves on unheard.
+    const { batches } = this.#hints.get(id)!
+    const settled = (other: string) => batches.find(batch => batch.claim === other)?.applied !== false
+    const lately = at !== undefined && this.#now() - at < AWAKE_MS
+    const awake = lately && [...unheard.keys()].every(other => other === claim || settled(other))
+    if (awake && this.#rollback === 'confirm') inStep.add(claim)
+    if (!granted.has(claim) && !inStep.has(claim)) {
+      // If its effect is stored, another tab has finished it, and that one's claim was granted.
+      if (applied) this.#count('finished for another tab that the fence refuses')
+      else this.#fault(`${tab.name} sends ${server} a query that the fence has not confirmed (S8)`)
+    }
+    if (against === undefined) return
+    // One lookup whose claim was lost on the way is the price of not waiting for the fence.
+    const known = this.#servers.fences[this.#hints.get(id)!.refreshServer].granted
+    if (this.#rollback === 'strict' || known.has(against.claim)) this.#fault(`${tab.name}: ${second(version)}`)
+    this.#count('a lookup that the fence had not heard of was forgotten')
+  }
+
+  /** Whether the fence has reason, or pretends to have, to refuse a hint. */
+  #isRefusable(id: string): boolean {
+    return this.#hints.get(id)!.rewound || this.#servers.slandered.has(id)
+  }
+
+  #wordOn(tab: Tab, id: string): Word {
+    const { words } = this.#of(tab)
+    const word = words.get(id) ?? { granted: new Set(), unheard: new Map(), inStep: new Set(), at: undefined }
+    words.set(id, word)
+    return word
   }
 
   // ---- small ones ----------------------------------------------------------------------------------
@@ -290,8 +437,10 @@ export class Model {
     const misfortune = ['network', 'rate_limited', 'protocol'].includes(code)
     const closed = code === 'closed' && tab.calls.some(({ what }) => what === 'close')
     const lie = ['tampered', 'condemned'].includes(code) && this.#servers.liars.has(server as Server)
+    const refused =
+      code === 'condemned' && server === undefined && [...this.#hints.keys()].some(id => this.#isRefusable(id))
     const storage = code === 'storage' && this.#diskHasFailed
-    if (!misfortune && !closed && !lie && !storage) throw new Error(` fails with ${error.stack ?? error}`)
+    if (!misfortune && !closed && !lie && !refused && !storage) throw new Error(` fails with ${error.stack ?? error}`)
     if (code === 'tampered' && question) this.#assertCondemned(tab)
   }
 
@@ -303,11 +452,15 @@ export class Model {
     if (!head.condemned && !book.excused) throw new Error(': a lie is found out, and the hint is not condemned')
   }
 
-  /** S3: whoever opens finishes what is pending, before anything else. */
-  #opened(tab: Tab, alone: boolean): void {
+  /** S3: whoever opens finishes what is pending, before anything else; if a server fails, the next lookup does. */
+  #opened({ tab, troublesBefore }: Call, alone: boolean): void {
     this.#of(tab).betrayed.clear()
     const { head, torn } = tab.disk!
     if (!alone || head?.pending === undefined || torn) return
+    if (tab.troubles > troublesBefore) {
+      this.#count('opened with a batch that could not be finished')
+      return
+    }
     const batch = this.#hints.get(head.hint)!.batches[head.version]!
     if (batch.shownTo.size < 2) throw new Error(' succeeds, and what was pending is not finished')
   }
@@ -341,6 +494,8 @@ function hintIdFrom(entropy: Uint8Array): Uint8Array {
   return chacha20orig(entropy, new Uint8Array(8).fill(0xff), new Uint8Array(16))
 }
 
+const second = (version: number) => `a second batch for version ${version}: the first was shown`
+
 function batchFrom({ manifest }: Database, before: Permutations, indices: readonly number[], entropy: Uint8Array) {
   const words = new Words(entropy, 0)
   const after = before.map(permutation => [...permutation])
@@ -358,4 +513,14 @@ function isQuestion({ indices, queries }: { indices: readonly number[]; queries:
 
 function show(value: unknown): string {
   return JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? hexOf(part) : part))
+}
+
+/** Where a hint is in the eyes of a fence: lookups count, updates do not (docs/protocol.md, Rollback fence). */
+function placeOf(version: number, { manifest }: Database): number {
+  return version + 2 ** 32 - manifest.epoch
+}
+
+/** The offsets in a request, in hex. */
+function vectorsIn(request: string): Uint8Array {
+  return Buffer.from(request, 'hex').subarray(HEADER_BYTES)
 }

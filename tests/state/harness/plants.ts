@@ -2,20 +2,23 @@
 // from outside, in the store that a tab is given, in the core that it loads, or around its map.
 
 import type { PirouetteMap } from '@pirouette/client'
-import type { StateStore } from '@pirouette/client/environment'
-import { decodeRecord } from '@pirouette/protocol'
+import type { Fetch, StateStore } from '@pirouette/client/environment'
+import { decodeFenceRequest, decodeRecord, encodeFenceReply, type FenceKind } from '@pirouette/protocol'
 import type { ClientHandle, Core } from '@pirouette/wasm'
 import type { Chance } from './chance.js'
 import { DATABASES, hexOf } from './databases.js'
 import type { Disk } from './disk.js'
 import { decodePending } from './forms.js'
 import type { Write } from './ledger.js'
+import { SERVERS, type Servers } from './servers.js'
 import type { Tab } from './tab.js'
 
 export interface Plant {
   readonly name: string
   /** what the harness is to say of it */
   readonly shows: RegExp
+  readonly servers?: (servers: Servers) => void
+  readonly fetch?: (fetch: Fetch) => Fetch
   readonly store?: (store: StateStore, place: Place) => StateStore
   readonly core?: (core: Core, place: Place) => Core
   readonly map?: (map: PirouetteMap, tab: Tab) => PirouetteMap
@@ -68,7 +71,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'a batch is made anew, with fresh random numbers, when it is sent again',
-    shows: /is not the one stored \(S1\)/,
+    shows: /is not the one stored \(S1\)|undefined is condemned/,
     core: (core, { chance }) => ({
       ...core,
       reopenClient: (...stored) => {
@@ -133,7 +136,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'the version is not checked',
-    shows: /a batch of another hint or version/,
+    shows: /a batch of another hint or version|a hint is discarded without a reason/,
     store: (store, { disk }) =>
       changed(store, {
         putPending: (hintId, version, pending) => store.putPending(hintId, disk.head?.version ?? version, pending),
@@ -158,7 +161,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'roles follow the order of the servers',
-    shows: /is not the one stored \(S1\)/,
+    shows: /shows a hint's id to its retrieve server \(S8\)/,
     store: (store, { tab }) =>
       changed(store, {
         read: async () => {
@@ -168,7 +171,51 @@ export const PLANTS: readonly Plant[] = [
         },
       }),
   },
+  {
+    name: 'each server is sent what the other is to have',
+    shows: /is not the one stored \(S1\)/,
+    fetch: fetch => (url, init) => fetch(url.endsWith('/v1/answer') ? `${otherServer(url)}/v1/answer` : url, init),
+  },
+  {
+    name: 'a hint is not registered',
+    shows: /stored before its refresh server has granted it \(S8\)/,
+    fetch: fetch => takenAsGranted(fetch, 'register'),
+  },
+  {
+    name: 'a version is not confirmed',
+    shows: /that the fence has not confirmed \(S8\)/,
+    fetch: fetch => takenAsGranted(fetch, 'confirm'),
+  },
+  {
+    name: 'the refresh server forgets how far a hint has come',
+    shows: /a second batch for version \d+: the first was shown/,
+    servers: ({ fences }) => {
+      for (const server of SERVERS) fences[server].asleep = true
+    },
+  },
+  {
+    name: 'the retrieve server is asked, too',
+    shows: /shows a hint's id to its retrieve server \(S8\)/,
+    fetch: fetch => async (url, init) => {
+      if (isClaim(url)) await fetch(`${otherServer(url)}/v1/fence`, init)
+      return await fetch(url, init)
+    },
+  },
 ]
+
+const otherServer = (url: string) => SERVERS.find(server => !url.startsWith(server))!
+
+const isClaim = (url: string) => url.endsWith('/v1/fence')
+
+/** Claims of one kind never leave. */
+function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
+  return async (url, init) => {
+    if (!isClaim(url) || decodeFenceRequest(init.body as Uint8Array).kind !== kind) return await fetch(url, init)
+    const pieces = [encodeFenceReply('granted')]
+    const read = async () => ({ done: pieces.length === 0, value: pieces.shift() })
+    return { status: 200, headers: new Headers(), redirected: false, body: { getReader: () => ({ read }) } } as Response
+  }
+}
 
 /** What a tab has recovered of a batch that was pending when it came. */
 const recovered = new WeakMap<Tab, { readonly indices: readonly number[]; readonly records: Uint8Array }>()

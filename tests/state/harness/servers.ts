@@ -1,9 +1,10 @@
 // Two servers on the real core, and the network before them with its weather: replies that never come, come late, in
 // pieces, cut short, twice over, from the wrong request, or as a lie.
 
-import { decodeQuery, encodeAnswer } from '@pirouette/protocol'
+import { decodeFenceRequest, decodeQuery, encodeAnswer, encodeFenceReply } from '@pirouette/protocol'
 import type { Chance } from './chance.js'
 import { DATABASES, type Database, hexOf } from './databases.js'
+import { Fence } from './fence.js'
 
 /** As callers name them. One has a path. */
 export const SERVERS = ['https://a.example/pir', 'https://b.example'] as const
@@ -52,6 +53,9 @@ export class Servers {
   readonly down = new Set<Server>()
   /** servers that have forged something */
   readonly liars = new Set<Server>()
+  /** hints, in hex, that a lying fence has refused */
+  readonly slandered = new Set<string>()
+  readonly fences: Readonly<Record<Server, Fence>> = { [SERVERS[0]]: new Fence(), [SERVERS[1]]: new Fence() }
   readonly #chance: Chance
   readonly #newest: Record<Server, number> = { [SERVERS[0]]: 0, [SERVERS[1]]: 0 }
   /** genuine answers of the past */
@@ -67,7 +71,7 @@ export class Servers {
     return Math.max(...SERVERS.map(server => this.#newest[server]))
   }
 
-  /** The next epoch. One server has it first. */
+  /** Another database under the next epoch, to which no update leads. One server has it first. */
   publish(server: Server): void {
     this.#newest[server] = Math.min(this.#newest[server] + 1, DATABASES.length - 1)
   }
@@ -89,23 +93,33 @@ export class Servers {
     const known = DATABASES.slice(0, this.#newest[server] + 1)
     const newest = known.at(-1)!
     if (path === '/v1/manifest') return whole(newest.manifestBytes)
+    const since = /^\/v1\/manifests\?since=(\d+)$/.exec(path)
+    if (since) return chainAfter(Number(since[1]), known)
     const epoch = /^\/v1\/manifest\?generation=1&epoch=(\d+)$/.exec(path)
-    if (epoch) return manifestOf(known.find(({ manifest }) => `${manifest.epoch}` === epoch[1]))
+    if (epoch) {
+      const database = known.find(({ manifest }) => `${manifest.epoch}` === epoch[1])
+      return database ? whole(database.manifestBytes) : epochUnknown(newest)
+    }
     if (body === undefined) {
       const blob = known.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
       return blob ? whole(blob) : refusal(404, 'not_found')
     }
+    if (path === '/v1/fence') return whole(encodeFenceReply(this.fences[server].judge(decodeFenceRequest(body))))
     const query = decodeQuery(body)
     const database = known.find(({ manifest }) => manifest.epoch === query.epoch)
-    if (database === undefined) return refusal(404, 'epoch_unknown')
+    if (database === undefined) return epochUnknown(newest)
     const answer = encodeAnswer(database.manifest, query.count, database.handle.answer(query.vectors))
     this.#answers[server].push(answer)
     return whole(answer)
   }
 
-  /** A forged entry, or an answer to something else. */
-  #lie({ server, body }: Request, genuine: Uint8Array): Reply {
+  /** A forged entry, an answer to something else, or a hint refused that ought not to be. */
+  #lie({ server, path, body }: Request, genuine: Uint8Array): Reply {
     if (body === undefined) return whole(this.#flipped(genuine, 0), 'forged')
+    if (path === '/v1/fence') {
+      this.slandered.add(hexOf(decodeFenceRequest(body).hintId))
+      return whole(encodeFenceReply('refused'), 'a slander')
+    }
     const others = this.#answers[server].filter(
       other => isOfSameKind(other, genuine) && hexOf(other) !== hexOf(genuine),
     )
@@ -158,11 +172,19 @@ function whole(body: Uint8Array, remark = 'in full'): Delivered {
   return { status: 200, headers: {}, body: [body], remark }
 }
 
-function manifestOf(database: Database | undefined): Delivered {
-  return database ? whole(database.manifestBytes) : refusal(404, 'epoch_unknown')
+/** The manifests after an epoch; none after the newest. */
+function chainAfter(since: number, known: readonly Database[]): Delivered {
+  const newest = known.at(-1)!
+  if (since > newest.manifest.epoch) return epochUnknown(newest)
+  const chain = known.filter(({ manifest }) => manifest.epoch > since)
+  return whole(Buffer.concat(chain.map(({ manifestBytes }) => manifestBytes)))
 }
 
-function refusal(status: number, code: string): Delivered {
-  const body = new TextEncoder().encode(JSON.stringify({ code, message: 'for people' }))
+function epochUnknown({ manifest: { generation, epoch } }: Database): Delivered {
+  return refusal(404, 'epoch_unknown', { generation, epoch })
+}
+
+function refusal(status: number, code: string, more: object = {}): Delivered {
+  const body = new TextEncoder().encode(JSON.stringify({ code, message: 'for people', ...more }))
   return { status, headers: {}, body: [body], remark: `${status} ${code}` }
 }

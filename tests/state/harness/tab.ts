@@ -5,12 +5,14 @@ import type { MapEvent, PirouetteMap } from '@pirouette/client'
 import {
   type Clock,
   type Environment,
+  type Fetch,
   noTabs,
   type OpenedStore,
   openWith,
   type StateStore,
   type StoragePreference,
 } from '@pirouette/client/environment'
+import { decodeFenceReply, decodeFenceRequest, FENCE_REPLY_BYTES, type FenceRequest } from '@pirouette/protocol'
 import { core } from './databases.js'
 import { Disk, type Method } from './disk.js'
 import type { Plant } from './plants.js'
@@ -27,6 +29,8 @@ export interface Call {
   readonly giveUp: AbortController
   /** tabs there had been when it began, if all others were dead; else 0 */
   readonly aloneAmong: number
+  /** of this tab, when it began */
+  readonly troublesBefore: number
   outcome: Outcome | undefined
 }
 
@@ -43,6 +47,8 @@ export class Tab {
   /** where its state is */
   disk: Disk | undefined
   state: 'running' | 'frozen' | 'dead' = 'running'
+  /** requests that a server has not answered as it should, or not in time */
+  troubles = 0
   readonly #world: World
   readonly #preference: StoragePreference
   readonly #plant: Plant
@@ -60,10 +66,11 @@ export class Tab {
       setTimeout: (callback, ms) => world.startTimer(this, callback, ms),
       clearTimeout: timer => world.stopTimer(timer),
     }
+    const fetch: Fetch = (url, init) => this.#fetch(url, init)
     const place = { tab: this, disk: world.disk, chance, comes: (what: string) => this.#comes(what) }
     this.environment = {
       clock,
-      fetch: (url, init) => this.#fetch(url, init),
+      fetch: plant.fetch?.(fetch) ?? fetch,
       random: bytes => {
         const drawn = chance.bytes(bytes)
         world.model.drew(this, drawn)
@@ -96,10 +103,12 @@ export class Tab {
     const options = {
       servers: this.servers as [string, string],
       storage: this.#preference,
+      rollback: this.#world.weather.rollback,
+      push: false,
       onEvent: (event: MapEvent) => this.#hear(event),
     }
     this.#call('open', undefined, async signal => {
-      const map = await openWith(this.environment, { ...options, signal })
+      const map = await openWith(this.environment, { proofs: 'merkle', ...options, signal })
       this.map = this.#plant.map?.(map, this) ?? map
     })
   }
@@ -122,7 +131,15 @@ export class Tab {
   #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
     const { tabs } = this.#world
     const aloneAmong = tabs.every(tab => tab === this || tab.state === 'dead') ? tabs.length : 0
-    const call: Call = { tab: this, what, question, giveUp: new AbortController(), aloneAmong, outcome: undefined }
+    const call: Call = {
+      tab: this,
+      what,
+      question,
+      giveUp: new AbortController(),
+      aloneAmong,
+      troublesBefore: this.troubles,
+      outcome: undefined,
+    }
     this.calls.push(call)
     this.#world.note(this, `${what} …`)
     if (question) this.#world.model.asked(call)
@@ -156,24 +173,43 @@ export class Tab {
     const server = SERVERS.find(name => url.startsWith(name))!
     const body = init.body as Uint8Array | undefined
     const request: Request = { server, path: url.slice(server.length), body: body?.slice() }
-    const what = body ? 'query' : request.path.split('/')[2]!.replace(/\?.*/, ' of an epoch')
-    if (request.body) world.model.sent(this, server, request.body)
     const name = server === SERVERS[0] ? 'A' : 'B'
+    const [what, reply] = wordsFor(request)
+    const claim = request.path === '/v1/fence' ? decodeFenceRequest(request.body!) : undefined
+    if (claim) world.model.claimed(this, server, claim)
+    else if (request.body) world.model.sent(this, server, request.body)
+    let whole = false
+    init.signal?.addEventListener('abort', () => {
+      if (!whole) this.troubles++
+    })
     await this.#comes(`${what} reaches ${name}`)
-    const reply = world.servers.reply(request)
-    if (reply === 'silence') return await world.never(this)
-    if (reply === 'lost connection') throw new TypeError('the connection is lost')
-    if (reply.remark !== 'in full') world.note(this, `${what} is answered by ${name}: ${reply.remark}`)
+    const delivered = world.servers.reply(request)
+    if (delivered === 'silence') return await world.never(this)
+    if (delivered === 'lost connection') throw new TypeError('the connection is lost')
+    if (delivered.remark !== 'in full') world.note(this, `${what} is answered by ${name}: ${delivered.remark}`)
+    const read = () => {
+      whole = isAsItShouldBe(delivered)
+      if (claim) this.#hearVerdict(claim, delivered)
+    }
     // The platform's own Response takes its time from the event loop.
-    return this.#response(reply, body ? `answer of ${name}` : undefined) as unknown as Response
+    return this.#response(delivered, reply && `${reply} of ${name}`, read) as unknown as Response
   }
 
-  #response({ status, headers, body, broken }: Delivered, slowly: string | undefined) {
+  #hearVerdict(claim: FenceRequest, { status, body }: Delivered): void {
+    const reply = Buffer.concat(body)
+    if (status === 200 && reply.length === FENCE_REPLY_BYTES) {
+      this.#world.model.heard(this, claim, decodeFenceReply(reply))
+    }
+  }
+
+  /** `whole` is called when all of it has been read. */
+  #response({ status, headers, body, broken }: Delivered, slowly: string | undefined, whole: () => void) {
     const pieces = [...body]
     const read = async () => {
       if (slowly) await this.#comes(slowly)
       const value = pieces.shift()
       if (value === undefined && broken) throw new TypeError('the connection is lost')
+      if (value === undefined) whole()
       return value === undefined ? { done: true } : { done: false, value: value.slice() }
     }
     const cancel = async () => void pieces.splice(0)
@@ -226,4 +262,15 @@ export class Tab {
         name === 'durable' ? target.durable : (...parameters: unknown[]) => call(name, parameters),
     })
   }
+}
+
+/** What a request, and a reply that is waited for at length, are called in the trace. */
+function wordsFor({ path, body }: Request): [string, string | undefined] {
+  if (path === '/v1/fence') return ['claim', 'verdict']
+  if (body) return ['query', 'answer']
+  return [path.split('/')[2]!.replace(/\?.*/, ' of an epoch'), undefined]
+}
+
+function isAsItShouldBe({ status, remark }: Delivered): boolean {
+  return status === 200 && ['in full', 'in two'].includes(remark)
 }

@@ -1,14 +1,17 @@
 // What a schedule may meet with, drawn once at its beginning: some are calm and some are all storm.
 
-import type { StoragePreference } from '@pirouette/client/environment'
+import type { RollbackPreference, StoragePreference } from '@pirouette/client'
 import type { Chance } from './chance.js'
 import type { NetworkWeather } from './servers.js'
+
+export type Ordeal = 'kill' | 'freeze' | 'power loss' | 'rollback'
 
 export interface Weather {
   /** at a time */
   readonly tabs: number
   readonly locks: boolean
   readonly storage: StoragePreference
+  readonly rollback: RollbackPreference
   readonly network: NetworkWeather
   /** how often a call of the disk fails */
   readonly storeFaults: number
@@ -17,7 +20,7 @@ export interface Weather {
   /** how often, in a step, something happens to somebody */
   readonly misfortunes: number
   /** what happens to the first tab for certain, and when */
-  readonly ordained?: { readonly step: number; readonly what: 'kill' | 'freeze' | 'power loss' }
+  readonly ordained?: { readonly step: number; readonly what: Ordeal }
   /** how often time passes although something could come */
   readonly delays: number
   /** journals look that much longer than they are */
@@ -32,6 +35,8 @@ export interface Weather {
     withdrawals: number
     kills: number
     powerLosses: number
+    /** the disk is put back to an older copy */
+    rollbacks: number
     freezes: number
     outages: number
     publications: number
@@ -45,6 +50,7 @@ export function calmWeather(change: Partial<Weather>): Weather {
     tabs: 1,
     locks: true,
     storage: 'required',
+    rollback: 'confirm',
     network: { faults: 0, lies: 0 },
     storeFaults: 0,
     storeInOrder: true,
@@ -59,6 +65,7 @@ export function calmWeather(change: Partial<Weather>): Weather {
       withdrawals: 0,
       kills: 0,
       powerLosses: 0,
+      rollbacks: 0,
       freezes: 0,
       outages: 0,
       publications: 0,
@@ -74,7 +81,8 @@ export function anyWeather(chance: Chance): Weather {
     tabs: chance.pick([1, 1, 2, 2, 3]),
     locks: chance.happens(0.6),
     storage: chance.happens(0.05) ? 'memory' : chance.pick(['required', 'preferred']),
-    network: { faults: chance.pick([0, 0.03, 0.2]), lies: chance.pick([0, 0, 0, 0.03, 0.1]) },
+    rollback: chance.pick(['confirm', 'strict']),
+    network: { faults: chance.pick([0, 0.03, 0.2]), lies: chance.pick([0, 0, 0.03, 0.1]) },
     storeFaults: chance.pick([0, 0, 0, 0.02, 0.1]),
     storeInOrder: chance.happens(0.8),
     misfortunes: chance.pick([0.005, 0.02, 0.06]),
@@ -88,6 +96,7 @@ export function anyWeather(chance: Chance): Weather {
       withdrawals: sometimes(0.3, 2),
       kills: sometimes(0.7, 4),
       powerLosses: sometimes(0.3, 2),
+      rollbacks: sometimes(0.15, 2),
       freezes: sometimes(0.4, 3),
       outages: sometimes(0.3, 2),
       publications: sometimes(0.1, 3),

@@ -65,8 +65,10 @@ export class World {
     this.weather = weather ?? anyWeather(this.chance)
     this.#left = { ...this.weather.left }
     this.servers = new Servers(this.chance, this.weather.network)
+    plant.servers?.(this.servers)
     this.locks = this.weather.locks ? new Locks() : undefined
-    this.model = new Model(this.servers, what => this.count(what))
+    const { rollback } = this.weather
+    this.model = new Model({ servers: this.servers, rollback, now: () => this.now }, what => this.count(what))
   }
 
   /** A schedule from beginning to end. What was wrong with it is in `model.violation`. */
@@ -333,6 +335,12 @@ export class World {
         await this.#losePower()
       })
     }
+    if (left.rollbacks > 0 && this.disk.writes > 0) {
+      may(3, async () => {
+        left.rollbacks--
+        await this.#putBack()
+      })
+    }
     for (const server of SERVERS) {
       if (this.servers.down.has(server)) may(4, () => void this.servers.down.delete(server))
       else if (left.outages > 0) {
@@ -364,6 +372,7 @@ export class World {
   async #suffer(what: NonNullable<Weather['ordained']>['what']): Promise<void> {
     const [first] = this.tabs
     if (what === 'power loss') await this.#losePower()
+    else if (what === 'rollback') await this.#putBack()
     else if (what === 'kill') this.#kill(first!)
     else this.#freeze(first!)
   }
@@ -381,6 +390,10 @@ export class World {
     this.locks?.leave(tab)
   }
 
+  #killAll(): void {
+    for (const tab of this.tabs) if (tab.state !== 'dead') this.#kill(tab)
+  }
+
   #freeze(tab: Tab): void {
     this.note(tab, 'freezes')
     this.count('tabs frozen')
@@ -389,8 +402,20 @@ export class World {
     if (this.chance.happens(0.5)) this.locks?.letGo(tab)
   }
 
+  /** Somebody restores a backup. Whoever is still running is stopped for it. */
+  async #putBack(): Promise<void> {
+    this.#killAll()
+    const { writes } = this.disk
+    if (writes === 0) return
+    const kept = this.chance.below(writes)
+    this.note(undefined, `the disk is put back to a copy that is ${writes - kept} writes older`)
+    this.count('the disk is put back')
+    this.model.diskIsPutBack()
+    await this.disk.putBack(kept)
+  }
+
   async #losePower(): Promise<void> {
-    for (const tab of this.tabs) if (tab.state !== 'dead') this.#kill(tab)
+    this.#killAll()
     const lost = this.chance.below(this.disk.unflushed + 1)
     this.note(undefined, `the power fails, and ${lost} writes are lost`)
     this.count(lost > 0 ? 'power losses that undid something' : 'power losses')

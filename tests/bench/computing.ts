@@ -1,0 +1,76 @@
+// What the core costs by itself, as figures against targets.
+
+import { discardCore, loadCore } from '@pirouette/wasm'
+import { ComputeBench, PROOFS } from './compute.js'
+import { type Options, target } from './options.js'
+import type { Figure, Section } from './report.js'
+import { pseudorandomBytes } from './stage.js'
+
+/** Most changes of one batch; small databases have fewer. */
+const EDITS = 500
+const MANY_EDITS = 100_000
+
+export function editsIn(records: number): { readonly some: number; readonly many: number } {
+  return { some: Math.min(EDITS, records >> 1), many: Math.min(MANY_EDITS, records >> 1) }
+}
+
+export async function computing(options: Options): Promise<Section[]> {
+  const { shape, repeats, lookups } = options
+  const core = await loadCore()
+  const bench = new ComputeBench(core, pseudorandomBytes(shape.records * shape.recordBytes), shape.recordBytes)
+  const times = <T>(work: () => T) => Array.from({ length: repeats }, work)
+  const { some, many } = editsIn(shape.records)
+
+  const digests = times(() => bench.digest())
+  const kinds = PROOFS.map(proofs => {
+    const offline = times(() => bench.offline(proofs))
+    const costs = bench.lookups(proofs, repeats * lookups)
+    return { proofs, offline, costs, stateBytes: bench.stateBytes(proofs) }
+  })
+  const edits = bench.updates('edit', some, 3 * repeats)
+  const manyEdits = bench.updates('edit', many, 3)
+  bench.free()
+  discardCore(core)
+
+  const perUpdate = (bytes: readonly number[]) => bytes.map(each => each / some)
+  const figures: Figure[] = [
+    {
+      name: 'Server: digests of the whole database',
+      unit: 'ms',
+      target: target(options, '≤', 250),
+      samples: digests,
+    },
+    ...kinds.flatMap(({ proofs, offline, costs, stateBytes }): Figure[] => [
+      { name: `Client: offline phase, ${proofs}`, unit: 'ms', samples: offline },
+      { name: `Client: a lookup, ${proofs}`, unit: 'ms', target: target(options, '≤', 0.5), samples: costs.client },
+      { name: `Server: an answer, ${proofs}`, unit: 'ms', samples: costs.answer },
+      {
+        name: `Bodies of a lookup, ${proofs}`,
+        unit: 'KiB',
+        target: target(options, '≤', proofs === 'tags' ? 1.3 : 18),
+        samples: [costs.bytes / 2 ** 10],
+      },
+      { name: `Client: state held, ${proofs}`, unit: 'MiB', samples: [stateBytes / 2 ** 20] },
+    ]),
+    ...PROOFS.map(
+      (proofs): Figure => ({
+        name: `Client: a batch of ${some} edits, ${proofs}`,
+        unit: 'ms',
+        target: target(options, '<', 2),
+        samples: edits.client[proofs].ms,
+      }),
+    ),
+    {
+      name: 'Bytes an edit, delta form',
+      unit: 'B',
+      target: target(options, '<', 45),
+      samples: perUpdate(edits.client.merkle.listBytes),
+    },
+    { name: 'Bytes an edit, record form', unit: 'B', samples: perUpdate(edits.client.tags.listBytes) },
+    { name: `Server: a batch of ${some} edits`, unit: 'ms', samples: edits.serverMs },
+    { name: `Client: a batch of ${many} edits, merkle`, unit: 'ms', samples: manyEdits.client.merkle.ms },
+    { name: `Client: a batch of ${many} edits, tags`, unit: 'ms', samples: manyEdits.client.tags.ms },
+    { name: `Server: a batch of ${many} edits`, unit: 'ms', samples: manyEdits.serverMs },
+  ]
+  return [{ title: 'Computing, in WebAssembly under Node', figures }]
+}

@@ -1,0 +1,154 @@
+// A database that changes: batches published to two real servers that keep it on disk (LMDB), a page that follows them,
+// and restarts.
+
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { decodeManifest, encodeBatch, type Manifest, toHex } from '@pirouette/protocol'
+import { publish } from '@pirouette/server'
+import { loadCore } from '@pirouette/wasm'
+import { distinct } from './compute.js'
+import { editsIn } from './computing.js'
+import { type Options, target } from './options.js'
+import { followUpdates, turnedTo } from './page.js'
+import type { Section } from './report.js'
+import { type Pair, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
+
+const TOKEN = 'the-bench-publishes-with-this'
+
+/** Edits of distinct records. */
+interface Batch {
+  /** as `pirouette publish` takes them, values in hex */
+  readonly operations: Uint8Array
+  /** one of the records edited, and what it becomes */
+  readonly index: number
+  readonly value: Buffer
+}
+
+export async function living(options: Options): Promise<Section[]> {
+  const { shape, repeats } = options
+  const { records, recordBytes } = shape
+  const { some, many } = editsIn(records)
+  return await Stage.with(async stage => {
+    const token = join(stage.folder, 'token')
+    await writeFile(token, `${TOKEN}\n`)
+    const dataset = await stage.dataset(pseudorandomBytes(records * recordBytes), shape)
+    const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--token-file', token]
+    let servers = await stage.pair(s => ['--dataset', dataset, ...store(s)])
+
+    process.stdout.write(`living: batches of ${some} edits … `)
+    const batchMs = { some: [] as number[], many: [] as number[] }
+    for (let i = 0; i < 3 * repeats; i++) batchMs.some.push(...(await publishTimed(servers, edits(shape, some))))
+    const listBytes = await updateListBytes(servers)
+    process.stdout.write(`and ${many} … `)
+    for (let i = 0; i < 3; i++) batchMs.many.push(...(await publishTimed(servers, edits(shape, many))))
+
+    process.stdout.write('restarts … ')
+    const restartSeconds = { some: [] as number[], many: [] as number[] }
+    // What a server does last before it is ready is to apply its last batch again.
+    const restart = async (seconds: number[], times: number) => {
+      for (let i = 0; i < times; i++) {
+        await servers[0].stop()
+        const start = performance.now()
+        servers = [await stage.serve(...store(0)), servers[1]]
+        seconds.push((performance.now() - start) / 1000)
+      }
+    }
+    await restart(restartSeconds.many, 2)
+    await publishTimed(servers, edits(shape, some))
+    await restart(restartSeconds.some, repeats)
+
+    console.log('a page that follows')
+    const page = await stage.page(servers)
+    await page.evaluate(followUpdates, under(servers))
+    const followSeconds = { some: [] as number[], many: [] as number[] }
+    const follow = async (size: number) => {
+      const { operations, index, value } = edits(shape, size)
+      const start = performance.timeOrigin + performance.now()
+      const { epoch } = await publish({ servers: under(servers), token: TOKEN, operations, encoding: 'hex' })
+      const turned = await page.evaluate(turnedTo, epoch, index)
+      if (!value.equals(Uint8Array.from(turned.value))) throw new Error(`the value at ${index} is not the new one`)
+      return (turned.at - start) / 1000
+    }
+    for (let i = 0; i < 2 * repeats; i++) followSeconds.some.push(await follow(some))
+    for (let i = 0; i < 3; i++) followSeconds.many.push(await follow(many))
+    await page.close()
+    const memory = (await Promise.all(servers.map(({ pid }) => peakBytes(pid)))).filter(bytes => bytes !== undefined)
+
+    const figures = [
+      {
+        name: `A batch of ${some} edits at a server, on disk`,
+        unit: 'ms',
+        target: target(options, '<', 50),
+        samples: batchMs.some,
+      },
+      { name: `A batch of ${many} edits at a server, on disk`, unit: 'ms', samples: batchMs.many },
+      { name: 'Bytes an edit, delta form', unit: 'B', target: target(options, '<', 45), samples: [listBytes / some] },
+      {
+        name: `Publishing ${some} edits until an open page has them`,
+        unit: 's',
+        target: target(options, '≤', 1),
+        samples: followSeconds.some,
+      },
+      { name: `Publishing ${many} edits until an open page has them`, unit: 's', samples: followSeconds.many },
+      {
+        name: `Restart of a server to ready, after a batch of ${some}`,
+        unit: 's',
+        target: target(options, '<', 3),
+        samples: restartSeconds.some,
+      },
+      { name: `Restart of a server to ready, after a batch of ${many}`, unit: 's', samples: restartSeconds.many },
+      { name: 'Memory of a server process', unit: 'MiB', samples: memory.map(bytes => bytes / 2 ** 20) },
+    ]
+    return [{ title: 'A database that changes', figures }]
+  })
+}
+
+function edits({ records, recordBytes }: Options['shape'], size: number): Batch {
+  const indices = distinct(size, records)
+  const values = randomBytes(size * recordBytes)
+  const valueAt = (i: number) => values.subarray(i * recordBytes, (i + 1) * recordBytes)
+  const lines = indices.map((index, i) => `{"op":"edit","index":${index},"value":"${toHex(valueAt(i))}"}\n`)
+  return { operations: Buffer.from(lines.join('')), index: indices[0]!, value: valueAt(0) }
+}
+
+/** Publishes to one server after the other; how long each took from the request to its reply, which comes from disk. */
+async function publishTimed(servers: Pair, { operations }: Batch): Promise<number[]> {
+  const { blake3 } = await loadCore()
+  const { bytes, manifest } = await newest(servers[0].url)
+  const { databaseId, generation, epoch } = manifest
+  const body = encodeBatch({
+    ...{ encoding: 'hex', databaseId, generation, epoch: epoch + 1, expires: 0, operations },
+    previousManifest: blake3(bytes),
+  })
+  const times: number[] = []
+  for (const { url } of servers) {
+    const start = performance.now()
+    const response = await fetch(`${url}/v1/epochs`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${TOKEN}` },
+      body,
+    })
+    const reply = await response.text()
+    times.push(performance.now() - start)
+    if (response.status !== 200) throw new Error(`a batch was refused: ${reply}`)
+  }
+  const [a, b] = [await newest(servers[0].url), await newest(servers[1].url)]
+  if (!a.bytes.equals(b.bytes)) throw new Error('the servers have diverged')
+  return times
+}
+
+/** Of the newest epoch, in delta form, as a server sends it. */
+async function updateListBytes([{ url }]: Pair): Promise<number> {
+  const { manifest } = await newest(url)
+  const response = await fetch(`${url}/v1/blobs/${toHex(manifest.updateListHash)}`)
+  const { byteLength } = await response.arrayBuffer()
+  if (byteLength !== manifest.updateListBytes)
+    throw new Error('the update list has another length than its manifest says')
+  return byteLength
+}
+
+async function newest(url: string): Promise<{ bytes: Buffer; manifest: Manifest }> {
+  const bytes = Buffer.from(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())
+  return { bytes, manifest: decodeManifest(bytes) }
+}

@@ -1,0 +1,72 @@
+// What a run of the bench is asked for.
+
+import { parseArgs } from 'node:util'
+import type { Target } from './report.js'
+import type { Shape } from './stage.js'
+
+export const PARTS = ['compute', 'lookups', 'living', 'papers'] as const
+export type Part = (typeof PARTS)[number]
+
+/** The papers' N. */
+const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]
+
+export interface Options {
+  readonly shape: Shape
+  /** of everything that is timed as a whole */
+  readonly repeats: number
+  /** of each kind of map, in each repetition */
+  readonly lookups: number
+  readonly parts: ReadonlySet<Part>
+  /** N of the papers' tables */
+  readonly sizes: readonly number[]
+  /** whether docs/benchmarks.md is written */
+  readonly write: boolean
+}
+
+export function readOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      records: { type: 'string', default: `${2 ** 20}` },
+      'record-bytes': { type: 'string', default: '32' },
+      repeats: { type: 'string', default: '7' },
+      lookups: { type: 'string', default: '100' },
+      all: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      sizes: { type: 'string', default: SIZES.join() },
+      write: { type: 'boolean', default: false },
+    },
+  })
+  const parts = values.only?.split(',') ?? PARTS.filter(part => part !== 'papers' || values.all || values.write)
+  for (const part of parts) if (!isPart(part)) throw new Error(`--only: expected ${PARTS.join(', ')}, got ${part}`)
+  if (values.write && values.only !== undefined) throw new Error('--write: the document needs everything; drop --only')
+  return {
+    shape: {
+      records: count('--records', values.records),
+      recordBytes: count('--record-bytes', values['record-bytes']),
+    },
+    repeats: count('--repeats', values.repeats),
+    lookups: count('--lookups', values.lookups),
+    parts: new Set(parts as Part[]),
+    sizes: values.sizes
+      .split(',')
+      .map(size => count('--sizes', size))
+      .sort((a, b) => a - b),
+    write: values.write,
+  }
+}
+
+/** A target, if the database is the one that targets are for: N = 2^20, ℓ = 32. */
+export function target({ shape }: Options, how: Target[0], limit: number): Target | undefined {
+  return shape.records === 2 ** 20 && shape.recordBytes === 32 ? [how, limit] : undefined
+}
+
+function isPart(text: string): text is Part {
+  return (PARTS as readonly string[]).includes(text)
+}
+
+function count(option: string, text: string): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 1) throw new Error(`${option}: expected a whole number, got ${text}`)
+  return number
+}

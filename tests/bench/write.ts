@@ -1,0 +1,125 @@
+// docs/benchmarks.md, and its plots. Nobody writes numbers there by hand.
+
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { cpus, totalmem } from 'node:os'
+import { fig9, table1, table2 } from './comparisons.js'
+import { markdown, table, writePlot } from './document.js'
+import { type Options, readOptions } from './options.js'
+import { report, type Section } from './report.js'
+import type { SizeFigures } from './sweep.js'
+
+const DOCS = new URL('../../docs/', import.meta.url)
+
+/** The papers' tables as a terminal shows them. */
+export function printed(sizes: readonly SizeFigures[]): string {
+  const comparisons = [...table1(sizes), ...fig9(sizes)]
+  const parts = comparisons.map(({ plot }) => `## ${plot.title}: ${plot.y}\n\n${table(plot)}\n`)
+  const singlePass = table2(sizes)
+  if (singlePass !== undefined) parts.push(`## SinglePass, Table 2\n\n${singlePass}\n`)
+  return parts.join('\n')
+}
+
+export interface Findings {
+  readonly options: Options
+  readonly sections: readonly Section[]
+  readonly sizes: readonly SizeFigures[]
+  /** the browser's own name for itself */
+  readonly browser: string
+}
+
+/** Writes the document and its plots. */
+export async function writeDocument(findings: Findings): Promise<void> {
+  const plots = new URL('plots/', DOCS)
+  await rm(new URL('bench/', plots), { recursive: true, force: true })
+  await mkdir(new URL('bench/', plots), { recursive: true })
+  for (const comparison of [...table1(findings.sizes), ...fig9(findings.sizes)]) await writePlot(plots, comparison)
+  await writeFile(new URL('benchmarks.md', DOCS), documentOf(findings))
+}
+
+export function documentOf({ options, sections, sizes, browser }: Findings): string {
+  const { shape, repeats, lookups } = options
+  const command = `npm run bench -- --write${commandLine(options)}`
+  const singlePass = table2(sizes)
+  const parts = [
+    `# Benchmarks
+
+\`${command}\` made this page and its plots. \`npm run bench\` prints the first part in a few minutes,
+\`npm run bench -- --all\` the whole.
+
+Measured with ${browser} and Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB.
+Servers, browser and clients share the machine, and talk over loopback. Every value that a lookup brought was compared with
+the data.
+
+A figure is the median of what was measured; it passes if the median meets the target. Beside it stand the least and the
+most, in the papers' tables and plots the 10th and the 90th percentile. Bytes are those of bodies.
+
+## Against the targets
+
+A keyless database of ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q. Runs: ${repeats}, each with ${lookups} lookups of every kind
+of map.
+
+- **Computing** is the core alone, the same WebAssembly as servers run, in one Node process, in processor time. A lookup at
+  the client is the query, the pending batch in its stored form, the verification of both answers, recovery and the effect
+  in its stored form.
+- **In Chromium** runs the SDK as an app ships it, in a fresh page each time, on two \`pirouette serve\` processes: \`open()\`
+  until it resolves, then lookups of random records, of all maps in turn and with a pause after each, as \`at()\` takes
+  until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
+  rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, for
+  a record from a Fastify that is told which, and for all partitions.
+- **Many clients** are connections that each send one query after the other, those of real clients, to one server process;
+  the sender takes a processor of its own.
+- **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
+  comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
+`,
+    ...sections.map(({ title, figures }) => `### ${title}\n\n${report(figures)}\n`),
+    `The longest task is the longest that Chromium reports (\`longtask\`, from 50 ms), or, where it reports none, the longest
+time between two turns of the page's event loop.
+
+## TAPIR, Table 1
+
+Records of 32 bytes, against N, ours with both kinds of proof, at the planned Q and at the paper's Q = M = √N. The paper's
+figures (Falzon, Hetz, O'Toole, Table 1: two Intel Xeon Gold 6258R at 2.7 GHz, Go) are drawn with broken lines; times that
+it rounds to 0.00 s are left out. What the paper measures is computing without a network: ours beside it is the core in
+WebAssembly. Whole offline phases and lookups, from the SDK on two server processes, have their own tables.
+`,
+    ...table1(sizes).map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}`),
+    `## TAPIR, Fig. 9
+
+Batches of 500 changes of distinct records: edits, additions, or both in turn; for each change. Merkle hints take the list
+in delta form, tags in record form. Where N = Q·M before the batch, additions open new partitions, whose digests the server
+makes. Of the paper's figure only the numbers in its text are known: at most 86.01 B (83.48 B at N = 2^10), a client at
+most 0.005 ms, the server 0.005 ms (Merkle, N = 2^10) to 370.5 ms (Pointproofs, N = 2^14).
+`,
+    ...fig9(sizes).map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}`),
+  ]
+  if (singlePass !== undefined) {
+    parts.push(`## SinglePass, Table 2
+
+3 000 000 records of 32 bytes, batches of 500 (Lazzaretti, Papamanthou: SinglePass at Q = 10, and Checklist; C and Go on
+one thread of an EC2 machine). Neither checks what servers say. Offsets of ours have 16 bits, so that Q is at least 46.
+A query is the computing of a client and both servers.
+
+${singlePass}
+`)
+  }
+  return parts.join('\n')
+}
+
+function heading({ title, y }: { readonly title: string; readonly y: string }): string {
+  return `${title}: ${y}`
+}
+
+/** Options other than the defaults. */
+function commandLine({ shape, repeats, lookups, sizes }: Options): string {
+  const defaults = readOptions([])
+  const given = {
+    records: [shape.records, defaults.shape.records],
+    'record-bytes': [shape.recordBytes, defaults.shape.recordBytes],
+    repeats: [repeats, defaults.repeats],
+    lookups: [lookups, defaults.lookups],
+    sizes: [sizes.join(), defaults.sizes.join()],
+  }
+  return Object.entries(given)
+    .map(([name, [value, usual]]) => (value === usual ? '' : ` --${name} ${value}`))
+    .join('')
+}

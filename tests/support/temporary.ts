@@ -1,0 +1,17 @@
+// A temporary folder for a whole test run: whatever tests, their servers and their browsers put into the system's, killed
+// ones included, is below it, and goes with it. What tests should have removed themselves is complained about.
+
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Vitest's global setup, which comes before it starts its workers. Returns the teardown. */
+export default async function setup(): Promise<() => Promise<void>> {
+  const folder = await mkdtemp(join(tmpdir(), 'pirouette-run-'))
+  process.env['TMPDIR'] = folder
+  return async () => {
+    const left = (await readdir(folder)).filter(name => name.startsWith('pirouette-'))
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+    if (left.length > 0) throw new Error(`tests have left in the temporary folder: ${left.join(', ')}`)
+  }
+}
