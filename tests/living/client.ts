@@ -91,8 +91,6 @@ export class Tab {
   /** where its state is */
   disk: Disk
   state: 'running' | 'frozen' | 'dead' = 'running'
-  /** the newest epoch its map has been seen at */
-  epoch = 0
   readonly #world: World
 
   constructor(

@@ -12,13 +12,23 @@ import { report, simulate } from './simulate.js'
 const MET = [
   ...['lookups: done', 'sync: done', 'reset: done', 'epochs', 'checks'],
   ...['publish', 'publish twice', 'publish under way', 'publish to one', 'publish slowly', 'publish what cannot be'],
-  ...['publish again', 'publish a lot', 'kill a tab', 'lose power', 'freeze a tab', 'hold back', 'close a tab'],
+  ...[
+    'publish again',
+    'publish a lot',
+    'new generation',
+    'kill a tab',
+    'lose power',
+    'freeze a tab',
+    'hold back',
+    'close a tab',
+  ],
   ...['give up', 'restore a backup', 'kill a server', 'kill a server while it publishes', 'refuse'],
   ...['pending batches extended', 'queries sent again', 'queries sent again, at another epoch', 'requests lost'],
   ...['store: updatePartial', 'store: advance', 'store: putCheckpoint', 'store: readEntries', 'refused: advance'],
-  ...['killed before: advance', 'killed before: updatePartial', 'killed before: putPending', 'killed before: commit'],
-  ...['power losses that undid something', 'condemned after a restored backup'],
-  ...['resumed', 'updated', 'outdated history', 'discarded history'].map(event => `event: ${event}`),
+  ...['tabs killed while they write', 'tabs killed while they look up', 'power losses that undid something'],
+  ...['resumed', 'updated', 'condemned', 'outdated history', 'outdated generation', 'discarded history'].map(
+    event => `event: ${event}`,
+  ),
 ]
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>

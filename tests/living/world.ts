@@ -1,16 +1,9 @@
 // The world of one schedule: tabs, two servers, a publisher, and time. Everything the tabs and the servers wait for stands
 // in one list. In each turn one thing out of it comes, or, in a step, somebody does something or something happens to
-// somebody: by the seed. Between the rounds everything that is to be found out is found out, and has to be right:
-//
-//   - a lookup's result is what the model has at the epoch that the map is at when the call ends (`map.epoch`), and so is
-//     `map.size`. It is one the call has seen: a map's epoch never goes back, and is never one that not both servers have;
-//   - after open() and sync() the epoch is at least the newest that both servers had when the call began, and the newest
-//     there is if nothing was published meanwhile;
-//   - a call fails only for a reason: it was called off, its map closed, its servers out of reach, its state put back;
-//   - at rest, every record is right, and what is stored is, to the last bit, what a new client would have.
+// somebody: by the seed. Between the rounds everything that is to be found out is found out. What has to be right is in
+// judge.ts.
 
 import type { MapEvent } from '@pirouette/client'
-import { decodeManifest } from '@pirouette/protocol'
 import type { Chance } from '../state/harness/chance.js'
 import type { Head, Write } from '../state/harness/ledger.js'
 import { Audit } from './audit.js'
@@ -18,6 +11,7 @@ import { Batches } from './batches.js'
 import { type Call, type Outcome, Profile, Tab } from './client.js'
 import { type Foundation, renewed } from './databases.js'
 import { assertDirectory, assertStored } from './inspect.js'
+import { Judge } from './judge.js'
 import { type Operation, Version } from './model.js'
 import { Publisher, type Renewal } from './publisher.js'
 import { anyQuestion, everyQuestion } from './questions.js'
@@ -56,6 +50,9 @@ export interface Surroundings {
 /** Turns without a step after which a storm is over. */
 const PATIENCE = 2000
 
+/** Timers that still run out when the world is over, for the SDK to come to its end. */
+const MOST_LATE = 10_000
+
 /** More turns than any round takes. */
 const MOST_TURNS = 100_000
 
@@ -76,6 +73,7 @@ export class World {
   publisher: Publisher
   #servers!: Readonly<Record<ServerName, LivingServer>>
   readonly #start: Surroundings['start']
+  readonly #judge = new Judge(this)
   #profile: Profile
   #coming: Coming[] = []
   /** what will never come */
@@ -87,15 +85,15 @@ export class World {
   /** everything comes at once */
   #swift = false
   #over = false
+  /** timers begun since */
+  #late = 0
   /** servers that are not ready, tabs that stand still, servers that are dead: until which step */
   readonly #until = new Map<Who, number>()
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
-  #putBack = false
+  putBack = false
   /** while no card could be played */
   #lulls = 0
-  /** the epoch of the state that a tab has discarded last */
-  readonly #discarded = new Map<Tab, number>()
   readonly #delivering = new Set<Promise<unknown>>()
 
   constructor(
@@ -169,8 +167,9 @@ export class World {
 
   startTimer(tab: Tab, callback: () => void, ms: number): Timer {
     const timer = { tab, due: this.now + ms, callback }
-    if (this.#over) queueMicrotask(callback)
-    else this.#timers.push(timer)
+    if (!this.#over) this.#timers.push(timer)
+    // Whoever listens would try again for ever.
+    else if (++this.#late < MOST_LATE) queueMicrotask(callback)
     return timer
   }
 
@@ -190,7 +189,7 @@ export class World {
     const head = this.audit.wrote(write, before, torn)
     if (this.audit.fault !== undefined) this.violate(`${tab.name}: ${this.audit.fault}`)
     if (!tab.disk.durable) this.audit.flushed([head])
-    if (write.method === 'discard') this.#discarded.set(tab, before ? epochOf(before) : 0)
+    if (write.method === 'discard') this.#judge.discards(tab, before)
     return head
   }
 
@@ -199,8 +198,7 @@ export class World {
     this.note(call.tab, `${call.what}: ${how}`)
     this.count(`${call.question ? 'lookups' : call.what}: ${how}`)
     try {
-      if ('error' in outcome) this.#assertPlausible(call, outcome.error as Error)
-      else this.#assertRight(call, outcome.value)
+      this.#judge.ended(call, outcome)
     } catch (error) {
       this.violate(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
@@ -211,19 +209,8 @@ export class World {
 
   heard(tab: Tab, event: MapEvent): void {
     this.count(`event: ${event.type}${'reason' in event ? ` ${event.reason}` : ''}`)
-    const reason = 'reason' in event ? event.reason : event.type
-    if (event.type === 'condemned' && !this.#putBack) this.violate(`${tab.name} is condemned, and nobody has lied`)
-    if (event.type !== 'discarded' && event.type !== 'outdated') return
-    // It is missing if another tab has discarded it, which had a reason.
-    const epoch = event.type === 'discarded' ? this.#discarded.get(tab) : tab.map?.epoch
-    const tooOld = epoch !== undefined && this.publisher.newest.epoch - epoch > this.weather.history
-    const generation = epoch === undefined ? undefined : this.publisher.versions.get(epoch)?.shape.generation
-    const explanations: Partial<Record<string, boolean>> = {
-      missing: this.#discarded.size > 0,
-      history: tooOld,
-      generation: generation !== this.publisher.newest.shape.generation,
-    }
-    if (explanations[reason] !== true) this.violate(`${tab.name}'s state is ${event.type}: ${reason}`)
+    const fault = this.#judge.heard(tab, event)
+    if (fault !== undefined) this.violate(`${tab.name} ${fault}`)
   }
 
   violate(violation: string): void {
@@ -237,48 +224,6 @@ export class World {
 
   count(what: string, times = 1): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + times)
-  }
-
-  // ---- what must be true -------------------------------------------------------------------------
-
-  #assertRight(call: Call, value: unknown): void {
-    const { tab, what, question } = call
-    if (what === 'close') return
-    // Of a condemned map nothing is known.
-    if (what === 'open' && this.#putBack) return
-    const { epoch, size } = call.map ?? tab.map!
-    if (epoch < tab.epoch) throw new Error(`: the map goes back from epoch ${tab.epoch} to ${epoch}`)
-    tab.epoch = epoch
-    if (epoch > this.publisher.possible) throw new Error(`: the map is at epoch ${epoch}, which not both servers have`)
-    const version = this.publisher.versions.get(epoch)
-    if (version === undefined) throw new Error(`: the map is at epoch ${epoch}, which there is not`)
-    if (size !== version.size) throw new Error(`: there are ${version.size} records, and the map says ${size}`)
-    if (question) {
-      this.count('records looked up', (value as unknown[]).length)
-      const [found, expected] = [show(value), show(question.answer(version))]
-      if (found !== expected) throw new Error(` at epoch ${epoch} should be ${expected}, and the map says ${found}`)
-      return
-    }
-    // A map that opens on an old generation goes on there until it has the new one.
-    if (what === 'open' && epoch === this.publisher.lastOf(version.shape.generation)) return
-    const least = call.calm ? this.publisher.newest.epoch : call.agreed
-    if (epoch < least) throw new Error(`: the map is at epoch ${epoch}, and both servers had ${least}`)
-  }
-
-  #assertPlausible({ tab, map, question, giveUp, misfortunes, agreed }: Call, error: Error & { code?: string }): void {
-    if (error.name === 'AbortError' && giveUp.signal.aborted) return
-    const closed = error.code === 'closed' && tab.calls.some(({ what }) => what === 'close')
-    const outOfReach = error.code === 'network' && this.misfortunes > misfortunes
-    const condemned = error.code === 'condemned' && this.#putBack
-    // A generation that is not answered a moment longer is not answered by one server while it is the other's newest.
-    const ended = error.code === 'version' && this.weather.lingerHours === 0 && this.counts.has('new generation')
-    // Three times over, what one server had shown the other had forgotten before it was asked for it.
-    const published = this.publisher.newest.epoch - agreed
-    const hasty = error.code === 'servers_disagree' && published > 3 * this.weather.history
-    // A new generation has no empty slots.
-    const beyond = error.code === 'usage' && question?.index !== undefined && question.index >= (map?.size ?? 0)
-    if (!closed && !outOfReach && !condemned && !ended && !hasty && !beyond)
-      throw new Error(` fails with ${error.stack ?? error}`)
   }
 
   // ---- the schedule ------------------------------------------------------------------------------
@@ -533,7 +478,8 @@ export class World {
     const own = this.#coming.filter(({ who }) => who === tab)
     this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
     this.count('tabs killed')
-    for (const { what } of own) this.count(`killed before: ${what.replace(/[0-9].*/, '').trim()}`)
+    if (own.some(({ what }) => / (begins|is done)$/.test(what))) this.count('tabs killed while they write')
+    if (own.some(({ what }) => what.includes('answer'))) this.count('tabs killed while they look up')
     tab.state = 'dead'
     this.#coming = this.#coming.filter(({ who }) => who !== tab)
     this.#never.push(...own)
@@ -572,7 +518,7 @@ export class World {
     const { disk } = this.#profile
     const back = this.chance.between(1, Math.min(disk.writes - 1, 12))
     this.note(undefined, `a backup is restored: ${back} writes are undone`)
-    this.#putBack = true
+    this.putBack = true
     this.audit.putBack()
     await disk.restore(disk.writes - back)
   }
@@ -649,7 +595,7 @@ export class World {
     await this.#settle()
     this.#swift = true
     for (const tab of this.#maps()) await this.#follow(tab)
-    this.#putBack = false
+    this.putBack = false
     const [eldest, ...others] = this.#maps()
     const { newest } = this.publisher
     const most = last ? newest.size : 40
@@ -668,7 +614,7 @@ export class World {
   async #follow(tab: Tab): Promise<void> {
     const syncing = tab.sync()
     await this.#settle()
-    if (this.#putBack && syncing.outcome && 'error' in syncing.outcome) {
+    if (this.putBack && syncing.outcome && 'error' in syncing.outcome) {
       this.count('condemned after a restored backup')
       tab.reset()
       await this.#settle()
@@ -769,10 +715,6 @@ export class World {
   }
 }
 
-function epochOf({ manifest }: Head): number {
-  return decodeManifest(Buffer.from(manifest, 'hex')).epoch
-}
-
 /** Of the event loop. */
 const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
 
@@ -788,10 +730,4 @@ const NOT_READY: Reply = {
   status: 503,
   headers: { 'content-type': 'application/json' },
   body: new TextEncoder().encode(JSON.stringify({ code: 'not_ready', message: 'for people' })),
-}
-
-function show(value: unknown): string {
-  return JSON.stringify(value, (_key, part) =>
-    part instanceof Uint8Array ? new TextDecoder().decode(part) : (part ?? null),
-  )
 }

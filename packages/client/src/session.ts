@@ -257,7 +257,7 @@ export class Session {
     this.#parts.announce({ type: 'outdated', reason })
     const watch = { progress: new ProgressMeter(() => {}), signal: this.#closing.signal }
     const draft = this.#keeper.prepare(watch)
-    const rebuild: Rebuild = { draft, watch, installed: false }
+    const rebuild: Rebuild = { draft, watch, installing: undefined }
     this.#rebuilding = rebuild
     draft
       .then(() => this.#operate(() => this.#install(rebuild)))
@@ -268,12 +268,12 @@ export class Session {
     return rebuild
   }
 
+  /** Whoever waits for it hears how it went. */
   async #install(rebuild: Rebuild): Promise<void> {
     const draft = await rebuild.draft
-    if (rebuild.installed) return
-    rebuild.installed = true
-    this.#rebuilding = undefined
-    await this.#keeper.install(draft, rebuild.watch, true)
+    if (this.#rebuilding === rebuild) this.#rebuilding = undefined
+    rebuild.installing ??= this.#keeper.install(draft, rebuild.watch, true)
+    await rebuild.installing
   }
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
@@ -411,7 +411,7 @@ export class Session {
 interface Rebuild {
   readonly draft: Promise<Draft>
   readonly watch: Watch
-  installed: boolean
+  installing: Promise<void> | undefined
 }
 
 interface Operation {

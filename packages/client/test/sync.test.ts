@@ -734,6 +734,21 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.auditor.assertSound()
     })
 
+    test('that is fetched, but cannot be put in place: sync() says so, and the next one makes up for it', async () => {
+      const living = livingKeyless()
+      const { harness, map, network } = await opened(living)
+      const next = laidOutAnew(living, 3)
+      for (const server of [A, B]) {
+        network.publish(server, next)
+        network.misbehave[server] = on('/v1/fence', () => problem(503, 'not_ready'))
+      }
+      expect(await harness.failure(map.sync())).toMatchObject({ code: 'network' })
+      expect(map.epoch).toBe(1)
+      for (const server of [A, B]) network.misbehave[server] = undefined
+      await harness.drive(map.sync())
+      await checkAll(harness, map, next)
+    })
+
     test('closed while it is downloaded: nothing is left running', async () => {
       const living = livingKeyless()
       const { harness, map, network } = await opened(living)
