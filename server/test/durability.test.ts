@@ -144,7 +144,7 @@ describe('a process that is killed while it publishes leaves the old epoch or th
       found.add(epoch)
     }
     expect(found.size).toBeGreaterThan(0)
-  }, 60_000)
+  }, 180_000)
 })
 
 // After 64 epochs chunks are written: the batch's own transaction is the first, chunks follow, and at last the base.
