@@ -9,6 +9,7 @@
 //
 // Every value that a lookup brings is compared with the data.
 
+import { constants } from 'node:os'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { computing } from './computing.js'
 import { living } from './living.js'
@@ -27,6 +28,10 @@ const JUDGED: Record<Exclude<Part, 'papers'>, (options: Options) => Promise<Sect
 /** Runs the bench and prints its tables; returns the exit code. */
 export async function bench(args: string[]): Promise<number> {
   const options = readOptions(args)
+  // Through process.exit, so that servers and folders go with it.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => process.exit(128 + constants.signals[signal]))
+  }
   const sections: Section[] = []
   const show = (more: readonly Section[]) => {
     for (const { title, figures } of more) console.log(`\n## ${title}\n\n${report(figures)}\n`)

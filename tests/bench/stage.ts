@@ -3,6 +3,7 @@
 
 import { execFile } from 'node:child_process'
 import { createCipheriv } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,7 +34,9 @@ export class Stage {
 
   private constructor(folder: { path: string; remove(): Promise<void> }) {
     this.folder = folder.path
-    this.#closers = [folder.remove]
+    const interrupted = () => rmSync(folder.path, { recursive: true, force: true })
+    process.once('exit', interrupted)
+    this.#closers = [folder.remove, async () => void process.off('exit', interrupted)]
   }
 
   /** Runs `work` on a new stage. */

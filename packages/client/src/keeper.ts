@@ -255,9 +255,9 @@ export class Keeper {
    * tab has put there meanwhile; then that one is used.
    */
   async install(draft: Draft, watch: Watch, unlessOvertaken = false): Promise<void> {
-    // Whatever happens from here on, the store is asked before the old hint is used again.
+    // Whatever happens from here on, the store is asked before the old hint is used again; in memory it has nothing to say.
     const replaced = async () => {
-      this.#stale = true
+      if (this.durable) this.#stale = true
       const head = await this.#readHead(false)
       if (unlessOvertaken && isAsNew(head, draft.manifest)) throw new StateMovedError('another tab has begun anew')
       return head?.record.hintId

@@ -749,6 +749,22 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await checkAll(harness, map, next)
     })
 
+    test('that cannot be put in place while a lookup is pending: the old hint goes on', async () => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const old = living.newest
+      network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
+      expect(await harness.failure(map.at(1))).toMatchObject({ code: 'network' })
+      for (const server of [A, B]) {
+        network.publish(server, laidOutAnew(living, 3))
+        network.misbehave[server] = on('/v1/fence', () => problem(503, 'not_ready'))
+      }
+      expect(await harness.failure(map.sync())).toMatchObject({ code: 'network' })
+      for (const server of [A, B]) network.misbehave[server] = undefined
+      expect(await harness.drive(map.at(2))).toEqual(old.byIndex[2])
+      expect(events.map(({ type }) => type)).not.toContain('discarded')
+    })
+
     test('closed while it is downloaded: nothing is left running', async () => {
       const living = livingKeyless()
       const { harness, map, network } = await opened(living)
