@@ -1,6 +1,7 @@
 // A temporary folder for a whole test run: whatever tests, their servers and their browsers put into the system's, killed
 // ones included, is below it, and goes with it. What tests should have removed themselves is complained about.
 
+import { rmSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +10,10 @@ import { join } from 'node:path'
 export default async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'pirouette-run-'))
   process.env['TMPDIR'] = folder
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  process.once('exit', remove) // an interrupted run is not torn down
   return async () => {
+    process.off('exit', remove)
     const left = (await readdir(folder)).filter(name => name.startsWith('pirouette-'))
     await rm(folder, { recursive: true, force: true, maxRetries: 5 })
     if (left.length > 0) throw new Error(`tests have left in the temporary folder: ${left.join(', ')}`)
