@@ -1,9 +1,10 @@
-// The model finds what it is there to find: every planted bug, within as many schedules as the product passes
-// (living.test.ts).
+// The model finds what it is there to find: every planted bug, within some dozens of schedules.
 
 import { expect, test } from 'vitest'
 import { huntDown, PLANTS } from './plants.js'
-import { SCHEDULES } from './schedules.js'
+
+/** The rarest is met in the 29th. */
+const SCHEDULES = 40
 
 test.each(PLANTS)(`$name: found within ${SCHEDULES} schedules`, { timeout: 240_000 }, async plant => {
   const found = await huntDown(plant, SCHEDULES)
