@@ -24,7 +24,8 @@ export async function bundle(source: string, options: BuildOptions = {}): Promis
     write: false,
     ...options,
   })
-  return outputFiles![0]!.contents
+  // Of several, the one that the others are parts of.
+  return (outputFiles!.find(({ path }) => path.endsWith('stdin.js')) ?? outputFiles![0]!).contents
 }
 
 /** Serves a page whose scripts see the SDK as `pirouette`, and which may talk to `servers` alone. */
