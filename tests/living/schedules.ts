@@ -1,2 +1,2 @@
 /** How many schedules `npm test` runs, from seed 1 on. */
-export const SCHEDULES = 20
+export const SCHEDULES = 32
