@@ -142,3 +142,18 @@ export async function refusal(work: Promise<unknown>): Promise<Refusal> {
   expect(error).toBeInstanceOf(Refusal)
   return error as Refusal
 }
+
+/** Any value of the storage changed or removed: it is refused, naming the storage. All are as they were afterwards. */
+export async function expectChangesRefused(storage: MemoryStorage): Promise<void> {
+  for (const [key, bytes] of [...storage.entries('')]) {
+    for (const at of [0, bytes.length >> 1, bytes.length - 1]) {
+      const changed = bytes.slice()
+      changed[at]! ^= 0x01
+      await storage.transact(transaction => transaction.put(key, changed))
+      await expect(LivingDatabase.open(storage), `${key} at ${at}`).rejects.toThrow(/^memory: /)
+    }
+    await storage.transact(transaction => transaction.remove(key))
+    await expect(LivingDatabase.open(storage), `${key} removed`).rejects.toThrow(/^memory: /)
+    await storage.transact(transaction => transaction.put(key, bytes))
+  }
+}
