@@ -9,6 +9,7 @@ import { ProtocolError } from './errors.js'
 import { type Hint, withLayout } from './hint.js'
 import { isPending } from './lookup.js'
 import type { Agreed } from './manifest.js'
+import { isDirectoryOf } from './offline.js'
 import { type StateStore, StateUnreadableError } from './store/store.js'
 import type { Step } from './sync.js'
 
@@ -72,8 +73,8 @@ function contradictory(what: string): ProtocolError {
 }
 
 function leadsTo(core: Core, directory: DirectoryHandle, manifest: Manifest): boolean {
-  const hash = inCore(core, () => core.blake3(directory.encode()))
-  return equalBytes(hash, manifest.directoryHash)
+  const bytes = inCore(core, () => directory.encode())
+  return isDirectoryOf(core, manifest, bytes)
 }
 
 /**

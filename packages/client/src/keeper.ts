@@ -323,13 +323,13 @@ export class Keeper {
   }
 
   /** Resolves once the effect of the last batch is stored, or is known not to be. */
-  async settled(): Promise<void> {
-    await this.#settling
+  settled(): Promise<void> {
+    return this.#settling
   }
 
   /** Overwrites and frees secrets, and lets go of the store. */
   async close(): Promise<void> {
-    await this.settled()
+    await this.#settling
     this.#retire()
     this.freeRetired()
     await this.#store.close()
@@ -535,15 +535,17 @@ export class Keeper {
    */
   async #admit(hint: Hint): Promise<Admission> {
     const fence = this.#fenceOf(hint)
-    if (fence === undefined || fence.has(claimOf(hint))) return { heard: Promise.resolve() }
+    if (fence === undefined) return { heard: Promise.resolve() }
+    const claim = claimOf(hint)
+    if (fence.has(claim)) return { heard: Promise.resolve() }
     const inStep = fence.awake && this.#parts.rollback !== 'strict'
-    const heard = this.#confirm(hint, fence)
+    const heard = this.#confirm(hint, fence, claim)
     if (!inStep) {
       await heard
       return { heard }
     }
     const late = (error: unknown) => {
-      // Another tab has finished this very batch: its answers are right, and the store will refuse its effect.
+      // Another tab has begun anew, and the batch has left: its answers are right, and the store will refuse its effect.
       if (!isMoved(error)) throw error
     }
     return { heard: heard.catch(late) }
@@ -552,13 +554,13 @@ export class Keeper {
   /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
   async confirm(hint: Hint): Promise<void> {
     const fence = this.#fenceOf(hint)
-    if (fence !== undefined && !fence.awake) await this.#confirm(hint, fence)
+    if (fence !== undefined && !fence.awake) await this.#confirm(hint, fence, claimOf(hint))
   }
 
-  async #confirm(hint: Hint, fence: Fence): Promise<void> {
+  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<void> {
     const { version } = hint
     const pending = isPending(hint)
-    if ((await fence.confirm(claimOf(hint))) === 'granted') return
+    if ((await fence.confirm(claim)) === 'granted') return
     if (this.durable) {
       // Another tab may have gone further on this store, or have begun anew: then this one is merely late.
       const head = await this.#readHead(false)

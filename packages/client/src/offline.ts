@@ -2,7 +2,7 @@
 // have agreed on a manifest with a hash of every blob, so a blob may come from either and is checked before it is used.
 // Nothing secret is sent, so everything here may be called off at any time.
 
-import { contentHash, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
+import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
 import type { Core, DirectoryHandle, HintBuilderHandle } from '@pirouette/wasm'
 import { together } from './abort.js'
 import { WORK_BYTES } from './constants.js'
@@ -12,7 +12,7 @@ import { type PirouetteError, ProtocolError, ServerError, TamperedError } from '
 import type { ProgressMeter } from './progress.js'
 import { graver, patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
-import { getBlob, type Link } from './transport.js'
+import { getBlob, getWholeBlob, type Link } from './transport.js'
 import { Turns } from './turns.js'
 
 /** Bytes of everything the offline phase downloads, manifests apart. */
@@ -94,7 +94,7 @@ async function downloadDirectory(
 /** Whether bytes are the directory that a manifest speaks of. */
 export function isDirectoryOf(core: Core, manifest: Manifest, bytes: Uint8Array): boolean {
   const hash = inCore(core, () => core.blake3(bytes))
-  return toHex(hash) === toHex(manifest.directoryHash)
+  return equalBytes(hash, manifest.directoryHash)
 }
 
 async function getDirectory(
@@ -103,16 +103,13 @@ async function getDirectory(
   progress: ProgressMeter,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const bytes = new Uint8Array(directoryBytes)
   let received = 0
-  const take = (chunk: Uint8Array) => {
-    bytes.set(chunk, received)
-    received += chunk.length
-    progress.add(chunk.length)
+  const told = (bytes: number) => {
+    received += bytes
+    progress.add(bytes)
   }
   try {
-    await getBlob(link, toHex(directoryHash), directoryBytes, take, signal)
-    return bytes
+    return await getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, told)
   } catch (error) {
     progress.add(-received)
     throw error

@@ -14,7 +14,8 @@ export class ProgressMeter {
   #progress: Progress = { phase: 'manifest', loadedBytes: 0, totalBytes: 0 }
   readonly #onProgress: OnProgress
 
-  constructor(onProgress: OnProgress) {
+  /** `onProgress`: who is to hear of it, if anybody is */
+  constructor(onProgress: OnProgress = () => {}) {
     this.#onProgress = onProgress
   }
 

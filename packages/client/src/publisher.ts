@@ -3,6 +3,7 @@
 // genuine manifest with a false list. It comes on top of comparing the servers, never instead.
 
 import {
+  equalBytes,
   fromHex,
   type Manifest,
   parseInfo,
@@ -66,7 +67,7 @@ export class Publisher {
 
   /** Throws SignatureError if a map that has been at `seen` would go back to, or over to, `agreed`. */
   checkSuccession(seen: Manifest, agreed: Manifest): void {
-    if (toHex(seen.databaseId) !== toHex(agreed.databaseId)) {
+    if (!equalBytes(seen.databaseId, agreed.databaseId)) {
       throw new SignatureError('the servers now show another database than before; its publisher may be the same')
     }
     if (agreed.epoch >= seen.epoch) return

@@ -202,7 +202,7 @@ export class Session {
   /** Brings the state to the newest epoch that both servers have. What they are asked, they are asked out of turn. */
   async #followServers(signal: AbortSignal): Promise<void> {
     const keeper = this.#keeper
-    const watch = { progress: new ProgressMeter(() => {}), signal }
+    const watch = { progress: new ProgressMeter(), signal }
     for (;;) {
       const { base } = await this.#operate(async () => {
         this.#assertWanted(signal)
@@ -255,7 +255,7 @@ export class Session {
   #rebuild(reason: OutdatedError['reason']): Rebuild {
     if (this.#rebuilding !== undefined) return this.#rebuilding
     this.#parts.announce({ type: 'outdated', reason })
-    const watch = { progress: new ProgressMeter(() => {}), signal: this.#closing.signal }
+    const watch = { progress: new ProgressMeter(), signal: this.#closing.signal }
     const draft = this.#keeper.prepare(watch)
     const rebuild: Rebuild = { draft, watch, installing: undefined }
     this.#rebuilding = rebuild
@@ -313,7 +313,7 @@ export class Session {
 
   /** Runs what may be called off, before a lookup has begun. */
   async #watched<T>(signal: AbortSignal | undefined, work: (watch: Watch) => Promise<T>): Promise<T> {
-    const progress = new ProgressMeter(() => {})
+    const progress = new ProgressMeter()
     return await scoped([signal, this.#closing.signal], signal => work({ progress, signal }))
   }
 

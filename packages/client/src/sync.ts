@@ -21,7 +21,7 @@ import { type Agreed, agree, disagree, fromWire } from './manifest.js'
 import type { Publisher } from './publisher.js'
 import { graver, patiently } from './retry.js'
 import type { StatsKeeper } from './stats.js'
-import { getBlob, getBounded, type Link } from './transport.js'
+import { getBounded, getWholeBlob, type Link } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
@@ -152,16 +152,7 @@ async function updateList(
   let failure: ServerError | undefined
   for (const link of order) {
     try {
-      const bytes = await patiently(link, signal, async () => {
-        const list = new Uint8Array(length)
-        let at = 0
-        const take = (chunk: Uint8Array) => {
-          list.set(chunk, at)
-          at += chunk.length
-        }
-        await getBlob(link, toHex(expected), length, take, signal)
-        return list
-      })
+      const bytes = await patiently(link, signal, () => getWholeBlob(link, toHex(expected), length, signal))
       const hash = inCore(core, () => core.blake3(bytes))
       if (equalBytes(hash, expected)) return bytes
       throw new TamperedError(link.server.name, 'its update list does not have the hash both servers agreed on')

@@ -55,6 +55,17 @@ export async function getBlob(
   await exchange(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
 }
 
+/** The same, in one piece. `told` hears of the bytes as they come. */
+export async function getWholeBlob(
+  link: Link,
+  hash: string,
+  bytes: number,
+  signal: AbortSignal,
+  told?: (bytes: number) => void,
+): Promise<Uint8Array> {
+  return await inOnePiece(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, signal, told)
+}
+
 /** Sends a query; the answer has exactly `bytes` bytes. Cannot be called off: it runs to its deadline (P5). */
 export async function postQuery(link: Link, query: Uint8Array, bytes: number): Promise<Uint8Array> {
   return await post(link, '/v1/answer', query, bytes)
@@ -77,13 +88,24 @@ async function post(
   bytes: number,
   signal?: AbortSignal,
 ): Promise<Uint8Array> {
-  const reply = new Uint8Array(bytes)
+  return await inOnePiece(link, { path, body, atMost: bytes, exactly: true }, signal)
+}
+
+/** A reply whose length is known, into memory of that length. */
+async function inOnePiece(
+  link: Link,
+  request: Request,
+  signal?: AbortSignal,
+  told?: (bytes: number) => void,
+): Promise<Uint8Array> {
+  const reply = new Uint8Array(request.atMost)
   let at = 0
   const take = (chunk: Uint8Array) => {
     reply.set(chunk, at)
     at += chunk.length
+    told?.(chunk.length)
   }
-  await exchange(link, { path, body, atMost: bytes, exactly: true }, take, signal)
+  await exchange(link, request, take, signal)
   return reply
 }
 
