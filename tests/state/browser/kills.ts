@@ -1,4 +1,7 @@
 // A browser that is killed, again and again, and comes back with the same profile.
+//
+// Chromium's IndexedDB does not always survive that: about once in 400 kills it begins again without any of the origin's
+// files. A witness in the same origin, nothing of Pirouette's, tells that from a client that loses its state.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -28,13 +31,16 @@ export async function killMidLookup(stage: Stage, seed: number, times: number): 
   const favourite = chance.below(stage.records)
   const profile = join(stage.folder, `lookups ${seed}`)
   let pending = 0
+  let downloads = 0
   for (let life = 0; life <= times; life++) {
     const browser = await launchBrowser('chromium', { profile })
     try {
       const page = await stage.page(browser)
+      const kept = await hasKept(page)
+      if (!kept) downloads++
       const events = await openMap(page, stage.servers)
-      assert.equal(events.length, life === 0 ? 0 : 1)
-      if (life > 0) assert.match(events[0]!, /^resumed hint (true|false)$/)
+      assert.equal(events.length, kept ? 1 : 0)
+      if (kept) assert.match(events[0]!, /^resumed hint (true|false)$/)
       if (events.includes('resumed hint true')) pending++
       const indices = [favourite, chance.below(stage.records), favourite]
       assert.deepEqual(await lookUp(page, indices), indices.map(recordAt))
@@ -44,10 +50,34 @@ export async function killMidLookup(stage: Stage, seed: number, times: number): 
       await kill(browser)
     }
   }
-  const { queries, resent } = assertNothingReused(stage.proxies)
+  assert(downloads - 1 <= times / 4, `the browser lost its storage ${downloads - 1} times`)
+  const { queries, resent } = assertNothingReused(stage.proxies, { lost: downloads - 1 })
   assert(queries > 3 * times && pending > 0 && resent > 0)
-  // The database was downloaded once, in the first life.
-  assert.equal(stage.bytesOf('/v1/blobs/'), stage.records * RECORD_BYTES)
+  // The database was downloaded in the first life, and after that only if the browser had lost everything.
+  assert.equal(stage.bytesOf('/v1/blobs/'), downloads * stage.records * RECORD_BYTES)
+}
+
+/** Whether the browser has kept what an earlier life of its origin has written. If not, it is written now, durably. */
+async function hasKept(page: Page): Promise<boolean> {
+  return await page.evaluate(async () => {
+    const done = (request: IDBRequest | IDBTransaction, event: 'success' | 'complete') =>
+      new Promise<void>((resolve, reject) => {
+        request.addEventListener(event, () => resolve())
+        request.addEventListener('error', () => reject(request.error))
+      })
+    const opening = indexedDB.open('witness')
+    let fresh = false
+    opening.onupgradeneeded = () => {
+      fresh = true
+      opening.result.createObjectStore('of an earlier life')
+    }
+    await done(opening, 'success')
+    const tx = opening.result.transaction('of an earlier life', 'readwrite', { durability: 'strict' })
+    const written = tx.objectStore('of an earlier life').put(true, 'here')
+    await Promise.all([done(written, 'success'), done(tx, 'complete')])
+    opening.result.close()
+    return !fresh
+  })
 }
 
 async function dieLookingUp(stage: Stage, browser: Browser, page: Page, index: number, chance: Chance): Promise<void> {
@@ -83,13 +113,16 @@ export async function killMidDownload(stage: Stage, seed: number, times: number)
   const chance = new Chance(seed)
   const profile = join(stage.folder, `downloads ${seed}`)
   for (const proxy of stage.proxies) proxy.seen.length = 0
+  let beginnings = 0
   for (let life = 0; life <= times; life++) {
     const browser = await launchBrowser('chromium', { profile })
     try {
       const page = await stage.page(browser)
+      const kept = await hasKept(page)
+      if (!kept) beginnings++
       const opening = openMap(page, stage.servers)
       if (life === times) {
-        assert.deepEqual(await opening, ['resumed download false'])
+        assert.deepEqual(await opening, kept ? ['resumed download false'] : [])
         const indices = Array.from({ length: 5 }, () => chance.below(stage.records))
         assert.deepEqual(await lookUp(page, indices), indices.map(recordAt))
       } else {
@@ -103,7 +136,8 @@ export async function killMidDownload(stage: Stage, seed: number, times: number)
     }
   }
   const [database, partition] = [stage.records * RECORD_BYTES, (stage.records / PARTITIONS) * RECORD_BYTES]
-  assert(stage.bytesOf('/v1/blobs/') < 1.1 * database + times * partition)
+  assert(beginnings <= 2, `the browser lost its storage ${beginnings - 1} times`)
+  assert(stage.bytesOf('/v1/blobs/') < (beginnings + 0.1) * database + times * partition)
 }
 
 /** Resolves when so many blobs have been asked for. No more of them are given out. */
