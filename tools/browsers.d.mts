@@ -7,5 +7,6 @@ export interface BrowserOptions {
   readonly profile?: string
   readonly preferences?: Readonly<Record<string, unknown>>
   readonly protocolTimeout?: number
+  readonly unwatched?: boolean
 }
 export declare function launchBrowser(name: BrowserName, options?: BrowserOptions): Promise<Browser>

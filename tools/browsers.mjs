@@ -101,20 +101,21 @@ async function downloadedBrowser(kind) {
  * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes, or with one in the folder
  * `profile`, which stays. It has a temporary folder of its own, removed when it is gone. Returns puppeteer-core's Browser;
  * the caller closes it. `preferences` are Firefox's; a call into a page may take `protocolTimeout` milliseconds (0: any
- * time; the driver's 180 000 if not given).
+ * time; the driver's 180 000 if not given). `unwatched`: Chromium does not report its requests to the driver, which makes
+ * each of them half as long again.
  */
-export async function launchBrowser(name, { profile: userDataDir, preferences = {}, protocolTimeout } = {}) {
+export async function launchBrowser(
+  name,
+  { profile: userDataDir, preferences = {}, protocolTimeout, unwatched = false } = {},
+) {
   const executablePath = await findBrowser(name)
   // One that is killed leaves things behind there.
   const temporary = mkdtempSync(join(tmpdir(), 'browser-'))
   const remove = () => rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
   try {
     const env = { ...process.env, TMPDIR: temporary }
-    const browser = await launch(
-      name,
-      { executablePath, headless: true, env, protocolTimeout, ...(userDataDir && { userDataDir }) },
-      preferences,
-    )
+    const options = { executablePath, headless: true, env, protocolTimeout, networkEnabled: !unwatched }
+    const browser = await launch(name, { ...options, ...(userDataDir && { userDataDir }) }, preferences)
     browser.process().once('exit', remove)
     return browser
   } catch (error) {

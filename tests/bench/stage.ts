@@ -97,7 +97,7 @@ export class Stage {
 
   async browser(): Promise<Browser> {
     if (this.#browser === undefined) {
-      this.#browser = await launchBrowser('chromium', { protocolTimeout: 0 })
+      this.#browser = await launchBrowser('chromium', { protocolTimeout: 0, unwatched: true })
       this.closeLast(() => this.#browser!.close())
     }
     return this.#browser

@@ -130,7 +130,7 @@ export class IndexedDbStore implements StateStore {
       const keys = tx.objectStore('keys')
       const kept = await keys.get(this.#identity)
       if (kept instanceof CryptoKey) return kept
-      await keys.put(fresh, this.#identity)
+      queue([keys.put(fresh, this.#identity)])
       return fresh
     })
   }
@@ -180,7 +180,7 @@ export class IndexedDbStore implements StateStore {
     await this.#write('strict', async tx => {
       const head = rules.begun(await this.#replaceable(tx, replaces), record, replaces)
       const values = tx.objectStore('values')
-      await Promise.all([
+      queue([
         ...this.#erase(tx),
         values.put(partial, this.#valueKey(record.hintId, 'partial', 0)),
         values.put(directory, this.#valueKey(record.hintId, 'directory', 0)),
@@ -192,7 +192,7 @@ export class IndexedDbStore implements StateStore {
   async putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     await this.#write('relaxed', async tx => {
       rules.halfMade(await this.#head(tx), hintId, version)
-      await tx.objectStore('values').put(partial, this.#valueKey(hintId, 'partial', 0))
+      queue([tx.objectStore('values').put(partial, this.#valueKey(hintId, 'partial', 0))])
     })
   }
 
@@ -200,7 +200,7 @@ export class IndexedDbStore implements StateStore {
     await this.#write('relaxed', async tx => {
       const head = rules.updated(await this.#head(tx), hintId, version, update.manifest)
       const values = tx.objectStore('values')
-      await Promise.all([
+      queue([
         values.put(update.partial, this.#valueKey(hintId, 'partial', 0)),
         values.put(update.directory, this.#valueKey(hintId, 'directory', 0)),
         this.#putHead(tx, head),
@@ -212,7 +212,7 @@ export class IndexedDbStore implements StateStore {
     await this.#write('strict', async tx => {
       const head = rules.completed(await this.#head(tx), hintId, version)
       const values = tx.objectStore('values')
-      await Promise.all([
+      queue([
         values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', 0)),
         values.put(head.record.manifest, this.#valueKey(hintId, 'manifest', 0)),
         values.delete(this.#valueKey(hintId, 'partial', 0)),
@@ -224,21 +224,21 @@ export class IndexedDbStore implements StateStore {
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
     // The same bytes again are written again: whoever put them first may not have lived to see them flushed.
     await this.#write('strict', async tx => {
-      await this.#putHead(tx, rules.withPending(await this.#head(tx), hintId, version, pending))
+      queue([this.#putHead(tx, rules.withPending(await this.#head(tx), hintId, version, pending))])
     })
   }
 
   async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
     return await this.#write('relaxed', async tx => {
       const head = rules.committed(await this.#head(tx), hintId, version, effect.length)
-      return await this.#append(tx, head, effect)
+      return this.#append(tx, head, effect)
     })
   }
 
   async advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
     return await this.#write('relaxed', async tx => {
       const head = rules.advanced(await this.#head(tx), hintId, version, update)
-      return await this.#append(tx, head, update.entry)
+      return this.#append(tx, head, update.entry)
     })
   }
 
@@ -249,7 +249,7 @@ export class IndexedDbStore implements StateStore {
       const journalBytes = rules.totalBytes(await this.#entries(tx, head, version))
       const values = tx.objectStore('values')
       const hint = [this.#identity, toHex(hintId)]
-      await Promise.all([
+      queue([
         ...(['checkpoint', 'manifest', 'directory'] as const).flatMap(kind => [
           values.delete(this.#valueKey(hintId, kind, before!.checkpointVersion)),
           values.put(checkpoint[kind], this.#valueKey(hintId, kind, version)),
@@ -263,14 +263,14 @@ export class IndexedDbStore implements StateStore {
   async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
     await this.#write('strict', async tx => {
       const head = rules.condemned(await this.#head(tx), hintId, culprit)
-      if (head !== undefined) await Promise.all([...this.#erase(tx), this.#putHead(tx, head)])
+      if (head !== undefined) queue([...this.#erase(tx), this.#putHead(tx, head)])
     })
   }
 
   async discard(hintId: Uint8Array | undefined): Promise<void> {
     await this.#write('strict', async tx => {
       rules.assertDiscardable(await this.#replaceable(tx, hintId), hintId)
-      await Promise.all(this.#erase(tx))
+      queue(this.#erase(tx))
     })
   }
 
@@ -283,7 +283,7 @@ export class IndexedDbStore implements StateStore {
         if (identity === this.#identity || !identity.split(' ').some(server => ours.includes(server))) continue
         const other = new IndexedDbStore(identity)
         if ((await other.#replaceable(tx, undefined))?.condemned !== undefined) continue
-        await Promise.all([...other.#erase(tx), tx.objectStore('keys').delete(identity)])
+        queue([...other.#erase(tx), tx.objectStore('keys').delete(identity)])
         found = true
       }
       return found
@@ -314,9 +314,9 @@ export class IndexedDbStore implements StateStore {
   }
 
   /** The journal's next entry, which leads to `head`. */
-  async #append(tx: Writing, head: rules.StoredHead, entry: Uint8Array): Promise<{ journalBytes: number }> {
+  #append(tx: Writing, head: rules.StoredHead, entry: Uint8Array): { journalBytes: number } {
     const { record, version, journalBytes } = head
-    await Promise.all([
+    queue([
       tx.objectStore('journal').put(entry, [this.#identity, toHex(record.hintId), version - 1]),
       this.#putHead(tx, head),
     ])
@@ -431,6 +431,14 @@ async function run<T, Tx extends Reading | Writing>(begin: () => Tx, work: (tx: 
     const reason = isDomException(error, 'AbortError') ? await ended : error
     throw asStoreError(reason)
   }
+}
+
+/**
+ * Leaves writes to their transaction, which fails as a whole if one of them does, and is waited for. Waiting for each of
+ * them would cost a turn.
+ */
+function queue(writes: readonly Promise<unknown>[]): void {
+  for (const write of writes) write.catch(() => {})
 }
 
 /** Says that no more requests follow, which spares a turn. One that has ended by itself has nothing left to say. */
