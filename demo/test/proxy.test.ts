@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import { encodeQuery, type Manifest } from '@pirouette/protocol'
+import { encodeQuery, type Manifest, withClaim } from '@pirouette/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { closeServer, listen, startProxy, type Watcher } from '../src/node/proxy.js'
 
@@ -33,6 +33,13 @@ const vectors = [
   [1, 1, 2, 9],
 ]
 const query = encodeQuery(manifest, 2, new Uint8Array(new Uint16Array(vectors.flat()).buffer))
+/** As the refresh server gets it. */
+const claimed = withClaim(query, {
+  databaseId: manifest.databaseId,
+  hintId: new Uint8Array(16).fill(1),
+  version: 5,
+  requestHash: new Uint8Array(32).fill(2),
+})
 const answer = new Uint8Array(200).map((_, i) => i)
 
 // Stands for a server: remembers requests, answers with `answer`.
@@ -69,14 +76,19 @@ const post = async (path: string, body: Uint8Array) => {
   return { status: response.status, headers: response.headers, bytes: new Uint8Array(await response.arrayBuffer()) }
 }
 
-test('a query is forwarded as it came, its answer too, and its vectors are kept', async () => {
-  const { headers, bytes } = await post('/keys/v1/answer', query)
+test.each([
+  ['a query', query],
+  ['a query with a claim', claimed],
+])('%s is forwarded as it came, its answer too, and its vectors are kept', async (_, body) => {
+  const before = proxy.seen.length
+  const { headers, bytes } = await post('/keys/v1/answer', body)
   expect(bytes).toEqual(answer)
   expect(headers.get('x-own')).toBe('kept')
   expect(requests).toHaveLength(1)
   expect(requests[0]?.url).toBe('/keys/v1/answer')
-  expect(new Uint8Array(requests[0]!.body)).toEqual(query)
-  expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: query.length, partitions: 4, vectors })
+  expect(new Uint8Array(requests[0]!.body)).toEqual(body)
+  expect(proxy.seen).toHaveLength(before + 1)
+  expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: body.length, partitions: 4, vectors })
 })
 
 test('a lie is one bit of one byte after the header, at another place each time', async () => {
@@ -90,6 +102,18 @@ test('a lie is one bit of one byte after the header, at another place each time'
     places.add(changed[0]!)
   }
   expect(places.size).toBeGreaterThan(1)
+})
+
+test('a lie is about the answer, never about the verdict behind it', async () => {
+  proxy.lying = true
+  const places = new Set<number>()
+  for (let i = 0; i < 400; i += 1) {
+    const { bytes } = await post('/keys/v1/answer', claimed)
+    places.add([...bytes.keys()].find(at => bytes[at] !== answer[at])!)
+  }
+  // If its last eight of 160 bytes were lied about too, this would not notice with a probability below 10⁻⁸.
+  expect(Math.min(...places)).toBeGreaterThanOrEqual(40)
+  expect(Math.max(...places)).toBeLessThan(192)
 })
 
 test('only answers are lied about, and only queries are kept', async () => {

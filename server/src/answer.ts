@@ -2,9 +2,10 @@
 // one call into the core.
 
 import {
-  decodeQuery,
+  decodeClaimedQuery,
   encodeAnswer,
   equalBytes,
+  type FenceClaim,
   maxBatch,
   type Proofs,
   proofsIn,
@@ -17,9 +18,15 @@ import type { CoreError } from '@pirouette/wasm'
 import type { Epoch, Epochs } from './epochs.js'
 import { epochUnknown, Refusal } from './refusal.js'
 
+/** An answer, and the claim that came with the query, for the fence to judge. */
+export interface Answered {
+  readonly answer: Uint8Array
+  readonly claim: FenceClaim | undefined
+}
+
 /** Answers a query. Throws a Refusal for any bytes that are not one, and lets a trap of the core through. */
-export function answerQuery(epochs: Epochs, body: Uint8Array): Uint8Array {
-  const query = readQuery(body)
+export function answerQuery(epochs: Epochs, body: Uint8Array): Answered {
+  const { query, claim } = readQuery(body)
   const epoch = findEpoch(epochs, query)
   const { manifest } = epoch
   const proofs = proofsIn(manifest, query)
@@ -33,12 +40,13 @@ export function answerQuery(epochs: Epochs, body: Uint8Array): Uint8Array {
   if (query.count > maxBatch(manifest, proofs)) {
     throw new Refusal('bad_request', `count: expected at most ${maxBatch(manifest, proofs)}, got ${query.count}`)
   }
-  return encodeAnswer(manifest, query.count, entriesFor(epoch, query.vectors, proofs), proofs)
+  const entries = entriesFor(epoch, query.vectors, proofs)
+  return { answer: encodeAnswer(manifest, query.count, entries, proofs), claim }
 }
 
-function readQuery(body: Uint8Array): Query {
+function readQuery(body: Uint8Array): ReturnType<typeof decodeClaimedQuery> {
   try {
-    return decodeQuery(body)
+    return decodeClaimedQuery(body)
   } catch (error) {
     if (error instanceof WireError) throw new Refusal('bad_request', error.message)
     throw error

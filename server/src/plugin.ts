@@ -59,7 +59,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   manifestRoute(routes, epochs)
   infoRoute(routes, epochs, living)
   blobRoute(routes, epochs)
-  answerRoute(routes, { epochs, living: living !== undefined, readiness, rateLimit, onTrap })
+  answerRoute(routes, { epochs, fence: living?.fence, readiness, rateLimit, onTrap })
   if (living !== undefined) {
     eventsRoute(app, living)
     fenceRoute(routes, { living, readiness, rateLimit })

@@ -154,7 +154,7 @@ function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array):
   const { manifest } = dataset
   const offsets = new Set([0, 1, 2, manifest.partitionRecords >>> 1, manifest.partitionRecords - 1])
   for (const offset of [...offsets].filter(offset => offset < manifest.partitionRecords)) {
-    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset))
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset)).answer
     expect(answer.length).toBe(answerBytes(manifest, 1))
     const entries = decodeAnswer(manifest, 1, answer)
     for (let q = 0; q < manifest.partitions; q++) {
@@ -195,7 +195,7 @@ test('without commitments a dataset has the same files but for its manifest, and
   expect([manifest.suite, manifest.commitments.every(byte => byte === 0)]).toEqual([2, true])
   expect(manifest.contentHashes).toEqual(decodeManifest(files.get('/manifest.bin')!).contentHashes)
   for (const offset of [0, 5, manifest.partitionRecords - 3]) {
-    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset))
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset)).answer
     expect(answer.length).toBe(40 + 3 * 7)
     for (let q = 0; q < 3; q++) {
       const record = contents.subarray(7 * (q * manifest.partitionRecords + offset)).subarray(0, 7)
@@ -254,7 +254,7 @@ describe('every size answers with its records and proofs that verify', () => {
   test.each([1, 2, 15, 16, 17, 1000])('%d keys', async count => {
     const dataset = await builtDataset('a.txt', words(count).join('\n'))
     expect(dataset.manifest.records).toBe(count)
-    const answer = answerQuery(new FixedEpochs(dataset), queryAt(dataset.manifest, 0))
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(dataset.manifest, 0)).answer
     expect(answer.length).toBe(answerBytes(dataset.manifest, 1))
   })
 

@@ -4,7 +4,15 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { decodeAnswer, ERROR_CODES, encodeQuery, parseErrorReply, parseInfo, toHex } from '@pirouette/protocol'
+import {
+  decodeAnswer,
+  ERROR_CODES,
+  encodeQuery,
+  parseErrorReply,
+  parseInfo,
+  toHex,
+  withClaim,
+} from '@pirouette/protocol'
 import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -336,9 +344,9 @@ describe('POST /v1/answer', () => {
     expectError(await post(app, query.subarray(0, query.length - 2)), 'bad_request')
     expectError(await post(app, Buffer.concat([query, Buffer.alloc(1)])), 'bad_request')
     expectError(await post(app, Buffer.concat([query, Buffer.alloc(2)])), 'bad_request')
-    // 65 queries are longer than any that is allowed, so the length says it first.
-    const many = Buffer.concat([query.subarray(0, 40), Buffer.alloc(65 * 32)])
-    many.writeUInt16LE(65, 36)
+    // 67 queries are longer than the 64 that are allowed and a claim, so the length says it first.
+    const many = Buffer.concat([query.subarray(0, 40), Buffer.alloc(67 * 32)])
+    many.writeUInt16LE(67, 36)
     expectError(await post(app, many), 'too_large')
     expectError(await post(app, Buffer.alloc(1_000_000)), 'too_large')
     expectError(await app.inject({ method: 'POST', url: '/v1/answer' }), 'bad_request')
@@ -366,6 +374,25 @@ describe('POST /v1/answer', () => {
     const reply = await post(app, proved)
     expectError(reply, 'bad_request')
     expect(reply.json().message).toBe('count: expected at most 63, got 64')
+  })
+
+  test('has no fence to judge a claim by', async () => {
+    for (const [dataset, proofs] of [
+      [await small(), 'merkle'],
+      [await small(), 'tags'],
+      [await bareSmall(), 'tags'],
+    ] as const) {
+      const app = await serverFor(dataset)
+      const { databaseId } = dataset.manifest
+      const claim = { databaseId, hintId: pseudoRandom(16), version: 1, requestHash: pseudoRandom(32) }
+      const query = queryAt(dataset.manifest, 3, 2, proofs)
+      expectError(await post(app, withClaim(query, claim)), 'not_found')
+      expect((await post(app, query)).statusCode).toBe(200)
+      // What is wrong with the query comes first.
+      expectError(await post(app, withClaim(queryAt(dataset.manifest, 7, 2, proofs), claim)), 'bad_request')
+      query.writeUInt32LE(2, 28)
+      expectError(await post(app, withClaim(query, claim)), 'epoch_unknown')
+    }
   })
 
   test.each(['gzip', 'br', 'identity', ''])('refuses a Content-Encoding of %j', async encoding => {

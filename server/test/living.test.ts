@@ -9,20 +9,25 @@ import {
   decodeManifests,
   encodeFenceRequest,
   encodeQuery,
+  type FenceClaim,
   type FenceRequest,
+  type FenceVerdict,
   isZero,
   type Manifest,
   parseErrorReply,
   parseEvent,
   parseInfo,
   signedBytes,
+  splitVerdict,
   toHex,
   updateRecordsBytes,
+  withClaim,
 } from '@pirouette/protocol'
+import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, LivingDatabase, type LivingOptions } from '../dist/index.js'
-import { dataFile, pseudoRandom, vectors } from './helpers.js'
+import { createServer, LivingDatabase, type LivingOptions, loadDataset, openLmdb } from '../dist/index.js'
+import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory, vectors } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -822,5 +827,257 @@ describe('over HTTP', () => {
     expect(await ask('confirm', 2, 1, h)).toBe('granted')
     expect((await post(app, '/v1/fence', new Uint8Array(79))).statusCode).toBe(400)
     expect((await post(app, '/v1/fence', new Uint8Array(81))).statusCode).toBe(413)
+  })
+
+  describe('a claim behind a query', () => {
+    const zero = new Uint8Array(32)
+    const [h, g] = [pseudoRandom(32, 1), pseudoRandom(32, 2)]
+
+    /** What can be asked of a fence, by itself and with queries. Every answer is held against that to the bare query. */
+    function asking(living: LivingDatabase, app: FastifyInstance) {
+      const { databaseId } = living
+      const hint = (id: number, version: number, requestHash: Uint8Array): FenceClaim => ({
+        ...{ databaseId, hintId: new Uint8Array(16).fill(id), version, requestHash },
+      })
+      const alone = async (kind: FenceRequest['kind'], ...claim: Parameters<typeof hint>): Promise<FenceVerdict> => {
+        const reply = await post(app, '/v1/fence', encodeFenceRequest({ kind, ...hint(...claim) }))
+        expect(reply.statusCode).toBe(200)
+        return reply.rawPayload[6] === 1 ? 'granted' : 'refused'
+      }
+      const query = (manifest = living.newest.manifest) => queryAt(manifest, 0, 2)
+      const send = (claim: FenceClaim, body: Uint8Array = query()) => post(app, '/v1/answer', withClaim(body, claim))
+      const behind = async (...claim: Parameters<typeof hint>): Promise<FenceVerdict> => {
+        const { manifest } = living.newest
+        const reply = await send(hint(...claim))
+        expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, answerBytes(manifest, 2) + 8])
+        const { answer, verdict } = splitVerdict(reply.rawPayload)
+        expect(decodeAnswer(manifest, 2, answer).length).toBe(answerBytes(manifest, 2) - 40)
+        const bare = await post(app, '/v1/answer', query())
+        expect(Buffer.from(answer).equals(bare.rawPayload)).toBe(true)
+        return verdict
+      }
+      return { hint, alone, query, send, behind }
+    }
+
+    test('is judged by the same table, with the answer whatever the verdict', async () => {
+      const { living, app } = await server()
+      const { alone, behind } = asking(living, app)
+      expect(await behind(1, 5, h)).toBe('refused') // unknown
+      expect(await alone('register', 1, 0, zero)).toBe('granted') // and not kept
+      const steps: [...Parameters<typeof behind>, FenceVerdict][] = [
+        [1, 0, h, 'granted'],
+        [1, 0, h, 'granted'], // the same bytes again
+        [1, 0, g, 'refused'], // a clone's
+        [1, 7, g, 'granted'],
+        [1, 7, h, 'refused'],
+        [1, 6, h, 'refused'],
+        [1, 7, g, 'granted'],
+        [1, Number.MAX_SAFE_INTEGER, h, 'granted'],
+        [2, 0, h, 'refused'],
+      ]
+      for (const [id, version, hash, verdict] of steps) {
+        expect([id, version, await behind(id, version, hash)]).toEqual([id, version, verdict])
+      }
+    })
+
+    test('moves the one fence on that is asked by itself, too', async () => {
+      const { living, app } = await server()
+      const { alone, behind } = asking(living, app)
+      await alone('register', 1, 0, zero)
+      expect(await behind(1, 3, h)).toBe('granted')
+      expect(await alone('confirm', 1, 3, h)).toBe('granted')
+      expect(await alone('confirm', 1, 3, g)).toBe('refused')
+      expect(await alone('confirm', 1, 3, zero)).toBe('refused')
+      expect(await alone('confirm', 1, 2, h)).toBe('refused')
+      expect(await alone('register', 1, 0, zero)).toBe('refused')
+      expect(await alone('confirm', 1, 4, g)).toBe('granted')
+      expect(await behind(1, 3, h)).toBe('refused')
+      expect(await behind(1, 4, h)).toBe('refused')
+      expect(await behind(1, 4, g)).toBe('granted')
+    })
+
+    test.each(['merkle', 'tags'] as const)(
+      'is answered in one length, which is announced and never another (%s)',
+      async kind => {
+        const { living, app } = await server()
+        const { hint, alone, send } = asking(living, app)
+        await alone('register', 1, 0, zero)
+        const { manifest } = living.newest
+        for (const [count, version, hash] of [
+          [1, 5, h], // granted
+          [1, 4, h], // refused
+          [64, 5, h],
+          [64, 5, g],
+        ] as const) {
+          const query = queryAt(manifest, 0, count, kind)
+          const claimed = Buffer.from(withClaim(query, hint(1, version, hash)))
+          const headers = { 'accept-encoding': 'gzip, br' }
+          const reply = await app.inject({ method: 'POST', url: '/v1/answer', payload: claimed, headers })
+          const bytes = answerBytes(manifest, count, kind) + 8
+          expect(reply.rawPayload.length).toBe(bytes)
+          expect(reply.headers).toMatchObject({
+            ...{ 'content-type': 'application/octet-stream', 'content-length': `${bytes}` },
+            'cache-control': 'no-store, no-transform',
+          })
+          expect(reply.headers).not.toHaveProperty('content-encoding')
+          expect(reply.headers).not.toHaveProperty('transfer-encoding')
+        }
+        expect((await send(hint(1, 5, h))).headers['content-length']).toBe(`${answerBytes(manifest, 2) + 8}`)
+      },
+    )
+
+    test('is not judged where the query is refused', async () => {
+      const { living, app } = await server()
+      const { hint, alone, query, send } = asking(living, app)
+      await alone('register', 1, 0, zero)
+      const old = living.newest.manifest
+      for (let i = 0; i < 2; i++) await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: `${i}` }]))
+      const { manifest } = living.newest
+      const changed = (at: number, value: number) => {
+        const bytes = query()
+        bytes[at] = value
+        return bytes
+      }
+      const otherDatabase = { databaseId: pseudoRandom(16) }
+      for (const [code, reply] of [
+        ['epoch_unknown', await send(hint(1, 7, h), query(old))],
+        ['epoch_unknown', await send(hint(1, 7, h), changed(28, 9))],
+        ['bad_request', await send(hint(1, 7, h), changed(6, 3))], // suite
+        ['bad_request', await send(hint(1, 7, h), queryAt(manifest, manifest.partitionRecords))],
+        [
+          'wrong_database',
+          await send({ ...hint(1, 7, h), ...otherDatabase }, query({ ...manifest, ...otherDatabase })),
+        ],
+      ] as const) {
+        expect(parseErrorReply(reply.body).code).toBe(code)
+      }
+      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
+      expect(await alone('register', 1, 0, zero)).toBe('granted')
+    })
+
+    test('is refused with its query where it is malformed, or of another database', async () => {
+      const { living, app } = await server()
+      const { hint, alone, query, send } = asking(living, app)
+      await alone('register', 1, 0, zero)
+      const claim = hint(1, 7, h)
+      const body = withClaim(query(), claim)
+      const start = query().length
+      const changed = (at: number, value: number) => {
+        const bytes = Uint8Array.from(body)
+        bytes[start + at] = value
+        return bytes
+      }
+      const registration = { ...hint(1, 0, zero), kind: 'register' } as const
+      for (const malformed of [
+        changed(0, 0x51), // magic
+        changed(4, 2), // format
+        changed(6, 1), // a registration with a version
+        Buffer.concat([query(), encodeFenceRequest(registration)]),
+        changed(6, 3), // kind
+        changed(8, body[start + 8]! ^ 1), // database
+        changed(46, 0x20), // a version of 2⁵³ and more
+        withClaim(query(), hint(1, 7, zero)),
+        Buffer.concat([query(), Buffer.alloc(80)]),
+        body.subarray(0, -1),
+        body.subarray(1),
+        Buffer.concat([body, Buffer.alloc(1)]),
+        Buffer.concat([body, encodeFenceRequest({ kind: 'confirm', ...claim })]),
+        encodeFenceRequest({ kind: 'confirm', ...claim }),
+      ]) {
+        const reply = await post(app, '/v1/answer', malformed)
+        expect(parseErrorReply(reply.body).code, toHex(malformed.subarray(start))).toBe('bad_request')
+        expect(reply.statusCode).toBe(400)
+      }
+      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
+      expect((await send(claim)).statusCode).toBe(200)
+    })
+
+    test('the longest query may have one, and nothing is longer', async () => {
+      // 1024 partitions of 128 bytes: 64 queries without proofs are as many offsets as there can be.
+      const storage = await storageOf('a.bin', pseudoRandom(1024 * 128), { recordBytes: 128, partitions: 1024 })
+      const living = await opened(storage)
+      const app = await createServer({ datasets: [{ living }] })
+      onTestFinished(() => app.close())
+      const { hint, alone } = asking(living, app)
+      await alone('register', 1, 0, zero)
+      const query = queryAt(living.newest.manifest, 0, 64, 'tags')
+      const longest = withClaim(query, hint(1, 1, h))
+      const reply = await post(app, '/v1/answer', longest)
+      expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, 40 + 64 * 1024 * 128 + 8])
+      expect(splitVerdict(reply.rawPayload).verdict).toBe('granted')
+      for (const more of [1, 80]) {
+        const refused = await post(app, '/v1/answer', Buffer.concat([longest, Buffer.alloc(more)]))
+        expect([refused.statusCode, parseErrorReply(refused.body).code]).toEqual([413, 'too_large'])
+      }
+    })
+
+    test('is on disk before it is answered', async () => {
+      const dataset = await loadDataset(await builtDirectory('a.csv', KEYED))
+      const dir = await temporaryDirectory()
+      const storage = openLmdb(dir)
+      await LivingDatabase.create(storage, dataset)
+      dataset.close()
+      await storage.close()
+      const life = async (use: (asked: ReturnType<typeof asking>) => Promise<void>) => {
+        const living = await LivingDatabase.open(openLmdb(dir))
+        const app = await createServer({ datasets: [{ living }] })
+        await use(asking(living, app))
+        await app.close()
+        await living.close()
+      }
+      await life(async ({ alone, behind }) => {
+        await alone('register', 1, 0, zero)
+        expect(await behind(1, 3, h)).toBe('granted')
+        expect(await behind(1, 2, g)).toBe('refused')
+      })
+      await life(async ({ alone, behind }) => {
+        expect(await behind(1, 2, h)).toBe('refused')
+        expect(await behind(1, 3, g)).toBe('refused')
+        expect(await alone('confirm', 1, 3, zero)).toBe('refused')
+        expect(await behind(1, 3, h)).toBe('granted')
+        expect(await behind(1, 4, g)).toBe('granted')
+      })
+    })
+
+    test('is not granted where it cannot be kept, and leaves no trace', async () => {
+      const storage = await storageOf('a.csv', KEYED)
+      const living = await opened(storage)
+      const app = await createServer({ datasets: [{ living }] })
+      onTestFinished(() => app.close())
+      const { hint, alone, behind, send } = asking(living, app)
+      await alone('register', 1, 0, zero)
+      storage.fails = key => key.startsWith('fence/')
+      const reply = await send(hint(1, 3, h))
+      expect([reply.statusCode, parseErrorReply(reply.body).code]).toEqual([500, 'internal'])
+      storage.fails = () => false
+      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
+      expect(await behind(1, 3, g)).toBe('granted')
+    })
+
+    test('any bytes are answered or refused, never with a 5xx', async () => {
+      const { living, app } = await server()
+      const { hint, alone, query } = asking(living, app)
+      await alone('register', 1, 0, zero)
+      const body = Buffer.from(withClaim(query(), hint(1, 3, h)))
+      const damaged = fc
+        .array(fc.tuple(fc.nat({ max: body.length - 1 }), fc.nat({ max: 255 })), { maxLength: 4 })
+        .map(changes => {
+          const bytes = Buffer.from(body)
+          for (const [at, value] of changes) bytes[at] = value
+          return bytes
+        })
+      const bodies = fc.oneof(
+        damaged,
+        damaged.chain(bytes => fc.nat({ max: bytes.length }).map(length => bytes.subarray(0, length))),
+      )
+      await fc.assert(
+        fc.asyncProperty(bodies, async bytes => {
+          const reply = await post(app, '/v1/answer', bytes)
+          expect([200, 400, 404]).toContain(reply.statusCode)
+          if (reply.statusCode !== 200) parseErrorReply(reply.body)
+        }),
+        { numRuns: 500 },
+      )
+    })
   })
 })

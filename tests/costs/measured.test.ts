@@ -2,7 +2,7 @@
 // hold and store. docs/costs.md names this file; buffers inside the core are held to their formulas in
 // rust-core/core/tests/cost.rs, memory in memory.test.ts.
 
-import type { PirouetteMap } from '@pirouette/client'
+import type { PirouetteMap, Traffic } from '@pirouette/client'
 import {
   type Environment,
   MemoryStore,
@@ -10,12 +10,19 @@ import {
   platformEnvironment,
   type StoredCheckpoint,
 } from '@pirouette/client/environment'
-import { decodeManifest, encodeQuery, type Manifest, vectorBytes } from '@pirouette/protocol'
+import {
+  decodeManifest,
+  encodeQuery,
+  FENCE_REPLY_BYTES,
+  FENCE_REQUEST_BYTES,
+  type Manifest,
+  vectorBytes,
+} from '@pirouette/protocol'
 import { type Costs, loadCore, type Proofs, type Workload } from '@pirouette/wasm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
-import { answers } from '../support/shapes.js'
+import { answers, claimIn } from '../support/shapes.js'
 
 const closers: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -98,13 +105,27 @@ interface Client {
   readonly urls: readonly string[]
   /** the lookups so far are stored and what they made due is done */
   readonly idle: () => Promise<void>
-  /** bodies that passed both servers since the last call: of offline replies, and of queries and answers */
-  readonly passed: () => { up: number; down: number; offline: number }
+  /** what passed each server since the last call */
+  readonly passedEach: () => Passed[]
+  /** what passed both servers together since the last call, if they have no fence */
+  readonly passed: () => Omit<Passed, 'fence'>
+}
+
+/** Lengths of bodies. */
+interface Passed {
+  /** of queries */
+  readonly up: number
+  /** of answers */
+  readonly down: number
+  /** of the claims behind queries, and of the verdicts behind their answers */
+  readonly fence: { readonly up: number; readonly down: number }
+  /** of offline replies */
+  readonly offline: number
 }
 
 /** A client with a durable store, whose traffic goes through recorders, on two real servers. */
-async function openMeasured(data: Data, proofs: Proofs): Promise<Client> {
-  const servers = await startPair(data)
+async function openMeasured(data: Data, proofs: Proofs, kind: { living?: boolean } = {}): Promise<Client> {
+  const servers = await startPair(data, kind)
   closers.push(servers.close)
   const proxies = [await LyingProxy.start(servers.urls[0]), await LyingProxy.start(servers.urls[1])] as const
   for (const proxy of proxies) closers.push(() => proxy.close())
@@ -127,6 +148,20 @@ async function openMeasured(data: Data, proofs: Proofs): Promise<Client> {
   closers.push(() => map.close())
 
   const total = (lengths: readonly number[]) => lengths.reduce((sum, length) => sum + length, 0)
+  const passedEach = () =>
+    proxies.map(({ seen }): Passed => {
+      // What is told a fence by itself is not of a lookup; one that has none says so once.
+      const all = seen.splice(0).filter(({ path }) => path !== '/v1/fence')
+      const queries = answers(all)
+      const claims = queries.filter(query => claimIn(query) !== undefined).length
+      const fence = { up: claims * FENCE_REQUEST_BYTES, down: claims * FENCE_REPLY_BYTES }
+      return {
+        up: total(all.map(({ body }) => body.length)) - fence.up,
+        down: total(queries.map(({ reply }) => reply!.body.length)) - fence.down,
+        fence,
+        offline: total(all.filter(exchange => !queries.includes(exchange)).map(({ reply }) => reply!.body.length)),
+      }
+    })
   const manifest = proxies[0].seen.find(({ path }) => path === '/v1/manifest')!.reply!.body
   return {
     map,
@@ -134,19 +169,20 @@ async function openMeasured(data: Data, proofs: Proofs): Promise<Client> {
     manifest: decodeManifest(manifest),
     idle: async () => void (await unlocked),
     urls: proxies.map(({ url }) => url),
+    passedEach,
     passed() {
-      // Servers of a database that does not change have no fence; a client asks for one once, and is told so.
-      const seen = proxies.flatMap(proxy => proxy.seen.splice(0)).filter(({ path }) => path !== '/v1/fence')
-      const queries = answers(seen)
-      const replies = seen.filter(exchange => !queries.includes(exchange)).map(({ reply }) => reply!.body.length)
-      return {
-        up: total(seen.map(({ body }) => body.length)),
-        down: total(queries.map(({ reply }) => reply!.body.length)),
-        offline: total(replies),
-      }
+      const each = passedEach()
+      for (const { fence } of each) expect(fence).toEqual({ up: 0, down: 0 })
+      const sum = (part: 'up' | 'down' | 'offline') => total(each.map(passed => passed[part]))
+      return { up: sum('up'), down: sum('down'), offline: sum('offline') }
     },
   }
 }
+
+const since = (before: Traffic, now: Traffic) => ({
+  up: now.bytesUp - before.bytesUp,
+  down: now.bytesDown - before.bytesDown,
+})
 
 const core = await loadCore()
 const kinds: readonly Proofs[] = ['merkle', 'tags']
@@ -192,6 +228,37 @@ describe.each(kinds)('%s', kind => {
     await Promise.all(client.urls.map(url => fetch(`${url}/v1/answer`, { method: 'POST', body: query })))
     const { lookupBytesUp: up, lookupBytesDown: down } = costsOf({ ...workload, batch })
     expect(client.passed()).toEqual({ up, down, offline: 0 })
+  })
+
+  test.each(['keyless records', 'keys and values of many lengths'])('with a fence: %s', async name => {
+    const { data, workload } = databases[name]!
+    const { map, manifest, passedEach, urls } = await openMeasured(data, kind, { living: true })
+    const counters = () => urls.map(url => map.stats.servers.find(({ server }) => server === url)!)
+    const lookUp = async (batch: number) => {
+      if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: batch })
+      else await map.at(0)
+    }
+    await lookUp(1) // with whatever a new hint is registered and confirmed by
+    passedEach()
+    for (const batch of manifest.keyed ? [1, 8] : [1]) {
+      const before = counters()
+      await lookUp(batch)
+      const costs = costsOf({ ...workload, batch, changesPerDay: 1 })
+      const [up, down] = [costs.lookupBytesUp / 2, costs.lookupBytesDown / 2]
+      const fence = { up: costs.fenceBytesUp, down: costs.fenceBytesDown }
+      expect(fence).toEqual({ up: 80, down: 8 })
+      const each = passedEach()
+      const refresh = each.findIndex(passed => passed.fence.up > 0)
+      const fenceOf = (s: number) => (s === refresh ? fence : { up: 0, down: 0 })
+      expect([0, 1]).toContain(refresh)
+      expect(each).toEqual([0, 1].map(s => ({ up, down, fence: fenceOf(s), offline: 0 })))
+      expect(map.stats.lastLookup).toMatchObject({ bytesUp: 2 * up, bytesDown: 2 * down })
+      const counted = counters().map(({ lookups, fence }, s) => ({
+        lookups: since(before[s]!.lookups, lookups),
+        fence: since(before[s]!.fence, fence),
+      }))
+      expect(counted).toEqual([0, 1].map(s => ({ lookups: { up, down }, fence: fenceOf(s) })))
+    }
   })
 
   test('a journal does not grow beyond what is planned, if there are pauses', async () => {

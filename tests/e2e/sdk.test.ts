@@ -156,7 +156,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     }
     expect(new Set(seen.flat().map(({ method }) => method))).toEqual(new Set(['GET', 'POST'])) // no preflight
     // Each hint is known to one server, whichever was drawn.
-    const hints = seen.map(all => new Set(claims(all).map(({ body }) => bytesToHex(body.subarray(24, 40)))))
+    const hints = seen.map(all => new Set(claims(all).map(claim => bytesToHex(claim.subarray(24, 40)))))
     const [atA, atB] = hints as [Set<string>, Set<string>]
     expect(atA.size + atB.size).toBeGreaterThanOrEqual(4) // two maps, two resets
     expect([...atA].filter(id => atB.has(id))).toEqual([])

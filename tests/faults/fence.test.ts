@@ -1,11 +1,11 @@
-// Refresh servers that lie about the rollback fence, over real HTTP: a refusal condemns, whatever else they reply costs a
-// lookup or the opening and names them, and nothing of it depends on what is asked.
+// Refresh servers that lie about the rollback fence, by itself or behind an answer, over real HTTP: a refusal condemns,
+// whatever else they reply costs a lookup or the opening and names them, and nothing of it depends on what is asked.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Exchange, Lie } from '../support/proxy.js'
 import { Rig, type RigClient } from '../support/rig.js'
 import { distinctRecords } from '../support/servers.js'
-import { answers, claims, shapeOf } from '../support/shapes.js'
+import { answers, claimIn, claims, shapeOf } from '../support/shapes.js'
 import * as lies from './lies.js'
 
 const values = distinctRecords(7, 8)
@@ -17,28 +17,34 @@ beforeAll(async () => {
 })
 afterAll(() => rig.close())
 
-const fence = '/v1/fence'
-const KIND = 6 // of a claim, and the place of the verdict in a reply
+const KIND = 6 // of a claim, and the place of the number in a verdict
 const [REGISTER, REFUSED] = [1, 2]
 
-/** `lie` about claims of one kind. */
+/** `lie` about claims of one kind, wherever they stand. */
 const aboutKind =
   (isRegistration: boolean, lie: Lie): Lie =>
-  (genuine, exchange, connection) =>
-    exchange.path === fence && (exchange.body[KIND] === REGISTER) === isRegistration
-      ? lie(genuine, exchange, connection)
-      : genuine
+  (genuine, exchange, connection) => {
+    const claim = claimIn(exchange)
+    const isMeant = claim !== undefined && (claim[KIND] === REGISTER) === isRegistration
+    return isMeant ? lie(genuine, exchange, connection) : genuine
+  }
 
-const refusing = lies.changed(body => body.map((byte, at) => (at === KIND ? REFUSED : byte)))
+/** Another verdict, alone or behind the genuine answer. */
+const verdict = (change: lies.Change): Lie =>
+  lies.changed(body => Uint8Array.of(...body.subarray(0, -8), ...change(body.subarray(-8))))
+
+const refusing = verdict(bytes => bytes.map((byte, at) => (at === KIND ? REFUSED : byte)))
 
 const malformed: Record<string, [code: 'protocol' | 'version', lie: Lie]> = {
-  'another magic': ['protocol', lies.changed(lies.flippedAt(0))],
-  'another format': ['version', lies.changed(lies.flippedAt(4))],
-  'a verdict that there is not': ['protocol', lies.changed(lies.flippedAt(7))],
-  'a byte too few': ['protocol', lies.changed(lies.truncated)],
-  'a byte too many': ['protocol', lies.changed(lies.oversized)],
+  'another magic': ['protocol', verdict(lies.flippedAt(0))],
+  'another format': ['version', verdict(lies.flippedAt(4))],
+  'a verdict that there is not': ['protocol', verdict(lies.flippedAt(7))],
+  'a byte too few': ['protocol', verdict(lies.truncated)],
+  'a byte too many': ['protocol', verdict(lies.oversized)],
   'a byte too many, unannounced': ['protocol', lies.oversizedInChunks],
-  'two verdicts in one': ['protocol', lies.changed(lies.doubled)],
+  'two verdicts in one': ['protocol', verdict(lies.doubled)],
+  'no verdict': ['protocol', verdict(lies.empty)],
+  'zeros for a verdict': ['protocol', verdict(() => new Uint8Array(8))],
   'no bytes': ['protocol', lies.changed(lies.empty)],
   'a compressed verdict': ['protocol', lies.compressed],
   'status 200 and JSON': ['protocol', lies.refused(200, 'internal')],
@@ -127,8 +133,8 @@ describe.each([{}, { rollback: 'strict' }] as const)('a lookup (%o)', options =>
     return { client, map, outcome: { code, server, requests } }
   }
 
-  /** The same for every index. The rest is to be right, once the server is honest again. */
-  async function outcomeForAll(lie: Lie) {
+  /** The same for every index. The rest is to be right, once the server is honest again. It is told a claim `times`. */
+  async function outcomeForAll(lie: Lie, times: number) {
     const { outcome: first, ...rest } = await outcomeOf(0, lie)
     await rest.client.run(rest.map.close())
     for (let index = 1; index < values.length; index++) {
@@ -140,17 +146,101 @@ describe.each([{}, { rollback: 'strict' }] as const)('a lookup (%o)', options =>
       await client.run(map.close())
     }
     // In step with the fence, the queries have left with its claim; their records are not given out unheard.
-    for (const requests of first.requests) {
-      expect(requests.filter(({ path }) => path === '/v1/answer')).toHaveLength(inStep ? 1 : 0)
-    }
+    const paths = first.requests.map(requests => requests.map(({ path }) => path))
+    const told = Array(times).fill(inStep ? '/v1/answer' : '/v1/fence')
+    expect(paths).toEqual([inStep ? ['/v1/answer'] : [], told])
     return first
   }
 
-  test.each(Object.entries(everything))('whose claim is answered with %s', async (_, [code, lie]) => {
-    expect(await outcomeForAll(lie)).toMatchObject({ code, server: rig.proxies[1].url })
+  test.each(Object.entries(everything))('whose claim is answered with %s', async (what, [code, lie]) => {
+    // A fence by itself is asked again only if nothing has come of it.
+    const times = inStep || !(what in malformed) ? 3 : 1
+    expect(await outcomeForAll(lie, times)).toMatchObject({ code, server: rig.proxies[1].url })
   })
 
   test('whose claim is refused: condemned', async () => {
-    expect(await outcomeForAll(refusing)).toMatchObject({ code: 'condemned', server: undefined })
+    expect(await outcomeForAll(refusing, 1)).toMatchObject({ code: 'condemned', server: undefined })
+  })
+})
+
+describe('an answer with a verdict', () => {
+  /** What a lookup fails with if the refresh server lies about its answer, and the other like this. */
+  async function failureOf(lie: Lie, other?: Lie) {
+    const { client, map } = await opened()
+    for (const { seen } of rig.proxies) seen.length = 0
+    rig.proxies[0].lie = other
+    rig.proxies[1].lie = aboutKind(false, lie)
+    const { code, server } = await client.failure(map.at(3))
+    const times = rig.proxies.map(({ seen }) => answers(seen).length)
+    const condemned = (await client.store.read())?.condemned
+    for (const proxy of rig.proxies) proxy.lie = undefined
+    const later = condemned && (await client.failure(map.at(3)))
+    if (later !== undefined) await client.run(map.reset())
+    await right(client, map)
+    await client.run(map.close())
+    return { code, server, times, condemned, later: later && [later.code, later.server] }
+  }
+
+  const forged = lies.flippedAt(40)
+  const both =
+    (first: Lie, second: Lie): Lie =>
+    (genuine, exchange, connection) =>
+      second(first(genuine, exchange, connection)!, exchange, connection)
+
+  test.each([
+    ['a forged answer and the genuine verdict', lies.changed(forged)],
+    ['a forged answer and a refusal', both(lies.changed(forged), refusing)],
+  ])('%s: the liar is named', async (_, lie) => {
+    const culprit = rig.proxies[1].url
+    const later = ['condemned', culprit]
+    const expected = { code: 'tampered', server: culprit, times: [1, 1], condemned: { culprit }, later }
+    expect(await failureOf(lie)).toEqual(expected)
+  })
+
+  test('a refusal beside a forged answer of the other server: the liar is named', async () => {
+    const { code, server, later } = await failureOf(refusing, lies.about('/v1/answer', lies.changed(forged)))
+    expect({ code, server }).toEqual({ code: 'tampered', server: rig.proxies[0].url })
+    expect(later?.[0]).toBe('condemned')
+  })
+
+  test('a refusal beside silence: condemned', async () => {
+    const later = ['condemned', undefined]
+    const expected = { code: 'condemned', server: undefined, condemned: { culprit: undefined }, later }
+    expect(await failureOf(refusing, lies.about('/v1/answer', lies.silent))).toMatchObject(expected)
+  })
+
+  const malformedAnswers: Record<string, lies.Change> = {
+    'a forged answer and no verdict': body => forged(body).subarray(0, -8),
+    'a forged answer and zeros': body => Uint8Array.of(...forged(body).subarray(0, -8), ...new Uint8Array(8)),
+    'the verdict first': body => Uint8Array.of(...body.subarray(-8), ...body.subarray(0, -8)),
+    'a verdict alone': body => body.subarray(-8),
+    'an answer a byte too short': body => Uint8Array.of(...body.subarray(0, -9), ...body.subarray(-8)),
+    'an answer a byte too long': body => Uint8Array.of(...body.subarray(0, -8), 0, ...body.subarray(-8)),
+    'a verdict behind an answer and a verdict': body => Uint8Array.of(...body, ...body.subarray(-8)),
+  }
+  test.each(Object.entries(malformedAnswers))('%s: nobody is condemned, and the server is named', async (_, change) => {
+    const expected = { code: 'protocol', server: rig.proxies[1].url, times: [1, 3], condemned: undefined }
+    expect(await failureOf(lies.changed(change))).toEqual(expected)
+  })
+
+  test.each([
+    ['no fence any more', 'protocol', lies.refused(404, 'not_found')],
+    ['a fence that is full', 'network', lies.refused(503, 'fence_full')],
+  ])('%s: nobody is condemned, and the server is named', async (_, code, lie) => {
+    const expected = { code, server: rig.proxies[1].url, times: [1, 3], condemned: undefined }
+    expect(await failureOf(lie)).toEqual(expected)
+  })
+
+  test('lost once is asked for again in the same bytes, and the fence grants it again', async () => {
+    const { client, map } = await opened()
+    for (const { seen } of rig.proxies) seen.length = 0
+    let left = 1
+    rig.proxies[1].lie = aboutKind(false, (...reply) => (left-- > 0 ? lies.hungUp(...reply) : reply[0]))
+    expect(await client.run(map.at(3))).toEqual(new Uint8Array(values[3]!))
+    const [first, second, ...others] = rig.proxies[1].seen
+    expect(second!.body).toEqual(first!.body)
+    expect([others.length, rig.proxies[0].seen.length]).toEqual([0, 1])
+    await right(client, map)
+    await client.run(map.close())
   })
 })

@@ -204,6 +204,26 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await assertCondemned(state)
   })
 
+  test('a copy in use beside its original: who comes second is condemned, having shown one lookup at most', async () => {
+    const state = `cloned-${rollback}`
+    const refresh = await used(state)
+    await cp(path(state), path(`${state}-copy`), { recursive: true })
+    const { map: original } = await opened({ ...stateIn(state), rollback })
+    const { map: copy } = await opened({ ...stateIn(`${state}-copy`), rollback })
+    expect(await textOf(original, names[11]!)).toBe('value 11')
+    // What was said behind the answer is on the disk.
+    await refresh.killed(async () => {})
+    const before = answered()
+    await expect(copy.get(names[12]!)).rejects.toMatchObject({ code: 'condemned', server: undefined })
+    const shown = rollback === 'strict' ? 0 : 1
+    expect(answered()).toEqual(before.map(lookups => lookups + shown))
+    await expect(copy.get(names[12]!)).rejects.toMatchObject({ code: 'condemned' })
+    expect(answered()).toEqual(before.map(lookups => lookups + shown))
+    expect(await textOf(original, names[12]!)).toBe('value 12')
+    await original.close()
+    await copy.close()
+  })
+
   test('a copy of the files put back is caught before a vector leaves, also after updates', async () => {
     const state = `restored-${rollback}`
     await used(state)

@@ -4,10 +4,17 @@
 //   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile (which
 //       a copy of the state that was put back draws anew, with permutations of its own);
 //   (c) two batches of one hint never show the same column: their vectors do not agree but by chance;
-//   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it.
+//   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it;
+//   (e) behind a query to the refresh server stands the claim of its batch, which is the same at every epoch; the
+//       retrieve server sees none.
+//
+// Once a backup is restored, a batch is excepted whose claim was lost on the way: the one lookup that a copy may make
+// again if it does not wait for the fence.
 
+import { decodeFenceRequest, type FenceClaim } from '@pirouette/protocol'
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { encodeQuery } from '../interop/reference/message.js'
+import { claimFor, nameOfClaim, splitClaim } from '../state/harness/fence.js'
 import { decodePending } from '../state/harness/forms.js'
 import { after, type Head, type Write } from '../state/harness/ledger.js'
 import { SERVERS, type ServerName } from './servers.js'
@@ -18,6 +25,8 @@ type Vectors = readonly (readonly number[])[]
 interface Batch {
   /** Q when it was made */
   readonly partitions: number
+  /** what the fence is told of it */
+  readonly claim: string
   /** its state was put back since, so that it may be extended again, under permutations that are new as well */
   putBack: boolean
   /** the longest vectors that each server was sent */
@@ -47,7 +56,7 @@ interface Hint {
  */
 const TELLING = 16
 
-/** A query's body in hex, without the suite: that is for life, and the reference knows only the first. */
+/** A query in hex, without the suite: that is for life, and the reference knows only the first. */
 const nameOf = (body: Uint8Array) => hex(body.subarray(8))
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
@@ -62,6 +71,8 @@ export class Audit {
   readonly #sent = new Map<ServerName, Set<string>>(SERVERS.map(server => [server, new Set()]))
   /** pending batches that no power loss undoes */
   readonly #safe = new Set<string>()
+  /** claims that a fence has heard of */
+  readonly #heard = new Set<string>()
   readonly #count: (what: string) => void
 
   constructor(count: (what: string) => void) {
@@ -101,19 +112,35 @@ export class Audit {
 
   /** A query leaves a client; `durable`: its state is on a disk. */
   sent(server: ServerName, body: Uint8Array, durable: boolean): void {
-    const sent = this.#sent.get(server)!
-    const name = nameOf(body)
-    if (sent.has(name)) {
-      this.#count('queries sent again')
-      return
+    try {
+      const { query, claim } = splitClaim(body)
+      this.#asked(server, nameOf(query), claim, durable)
+    } catch (error) {
+      this.#blame(`${server} is sent what it cannot read: ${(error as Error).message} (a)`)
     }
-    sent.add(name)
+  }
+
+  /** A server has replied to a request as it should. */
+  answered(path: string, body: Uint8Array): void {
+    const claim = path === '/v1/fence' ? decodeFenceRequest(body) : splitClaim(body).claim
+    if (claim) this.#heard.add(nameOfClaim(claim))
+  }
+
+  #asked(server: ServerName, name: string, claim: FenceClaim | undefined, durable: boolean): void {
     const request = this.#requests.get(`${server} ${name}`)
     if (request === undefined) {
       this.#blame(`${server} is sent what was not stored (a)`)
       return
     }
     const { hint, batch, vectors, pending } = request
+    const expected = server === hint.retrieveServer ? undefined : batch.claim
+    if ((claim && nameOfClaim(claim)) !== expected) this.#blame(`${server} is sent another claim than its own (e)`)
+    const sent = this.#sent.get(server)!
+    if (sent.has(name)) {
+      this.#count('queries sent again')
+      return
+    }
+    sent.add(name)
     if (durable && !this.#safe.has(pending)) this.#blame(`${server} is sent what a power loss may undo (a)`)
     const earlier = batch.shown.get(server)
     if (earlier !== undefined) {
@@ -129,11 +156,13 @@ export class Audit {
 
   #intended(head: Head): void {
     const earlier = this.#hints.get(head.hint)!.batches.get(head.version)
-    if (earlier && earlier.shown.size > 0) {
+    if (earlier && earlier.shown.size > 0 && !this.#isForgotten(earlier)) {
       this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
     }
-    const { partitions } = decodeManifest(Buffer.from(head.manifest, 'hex'))
-    this.#pending(head, { partitions, putBack: false, shown: new Map() })
+    const manifest = decodeManifest(Buffer.from(head.manifest, 'hex'))
+    const { refresh } = decodePending(head.pending!, manifest)
+    const claim = claimFor(head.hint, head.version, manifest, refresh)
+    this.#pending(head, { partitions: manifest.partitions, claim, putBack: false, shown: new Map() })
   }
 
   /** From now on this is what a batch may be sent as. */
@@ -154,13 +183,18 @@ export class Audit {
     hint.seen.set(server, seen)
     for (const vector of vectors) {
       for (const other of seen) {
-        if (other.batch !== batch && alike(vector, other.vector)) this.#blame(`${server} sees a column twice (c)`)
+        if (other.batch === batch || this.#isForgotten(other.batch)) continue
+        if (alike(vector, other.vector)) this.#blame(`${server} sees a column twice (c)`)
       }
     }
     for (const vector of vectors) seen.push({ batch, vector })
     if (vectors.some((vector, i) => vectors.some((other, k) => k < i && alike(vector, other)))) {
       this.#blame(`${server} sees a column twice in one batch (c)`)
     }
+  }
+
+  #isForgotten({ putBack, claim }: Batch): boolean {
+    return putBack && !this.#heard.has(claim)
   }
 
   #blame(fault: string): void {

@@ -303,7 +303,7 @@ export class Tab {
 
   #watchedBuilder(builder: HintBuilderHandle): HintBuilderHandle {
     const finish = builder.finish.bind(builder)
-    return Object.assign(builder, { finish: () => this.#watchedClient(finish()) })
+    return Object.assign(builder, { finish: (version?: number) => this.#watchedClient(finish(version)) })
   }
 
   #watchedClient(client: ClientHandle): ClientHandle {

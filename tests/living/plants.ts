@@ -98,6 +98,20 @@ export const PLANTS: readonly Plant[] = [
     replace: 'if (kept === undefined) return false\n  if (request.version < kept.version) return true',
     shows: /the first was shown|two different vectors|a column twice|not stored/,
   },
+  {
+    name: 'the fence does not hear of the claim behind a query',
+    file: 'server/src/routes/answer.ts',
+    find: "await fence.judge({ kind: 'confirm', ...claim })",
+    replace: "'granted'",
+    shows: /the first was shown|two different vectors|a column twice|not stored/,
+  },
+  {
+    name: 'a claim is named anew when its batch is extended',
+    file: 'packages/client/src/keeper.ts',
+    find: 'const version = hint.version + 2 ** 32 - manifest.epoch',
+    replace: 'const { version } = hint',
+    shows: /another claim than its own \(e\)/,
+  },
 ]
 
 const root = fileURLToPath(new URL('../../', import.meta.url))

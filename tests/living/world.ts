@@ -147,6 +147,7 @@ export class World {
     this.#asked++
     try {
       const reply = await this.#servers[server].ask(path, asked)
+      if (asked.body && reply.status === 200) this.audit.answered(path, asked.body)
       if (lost) throw new TypeError('the connection is lost')
       return reply
     } finally {
@@ -554,7 +555,8 @@ export class World {
 
   /** Whether something is the matter that calls begun now may fail of. */
   get troubled(): boolean {
-    return this.#until.size > 0 || this.#coming.some(({ notBefore }) => notBefore > this.#moment)
+    // What was held back may be late although it could come by now.
+    return this.#until.size > 0 || this.#coming.some(({ notBefore }) => notBefore > 0)
   }
 
   /** How far the schedule is: what lasts, lasts for some steps, and lulls. */

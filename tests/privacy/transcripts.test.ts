@@ -2,8 +2,9 @@
 // as it is equally often, the transcripts have one shape: they differ in the offsets of the vectors alone, and those
 // are held to uniformity in uniformity.test.ts and in rust-core.
 //
-// Which server is the refresh server is drawn at random, and shows: it alone is asked for the rollback fence. So runs are
-// compared that have drawn alike: each seed is a series of seeds, of which the first counts that leads to these roles.
+// Which server is the refresh server is drawn at random, and shows: it alone is asked for the rollback fence, and sent a
+// claim behind each query. So runs are compared that have drawn alike: each seed is a series of seeds, of which the first
+// counts that leads to these roles.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { PirouetteMap } from '@pirouette/client'
@@ -15,7 +16,7 @@ import { decodeQuery, encodeQuery, suiteIn } from '../interop/reference/message.
 import type { Exchange, Lie } from '../support/proxy.js'
 import { type NetworkEvent, Rig, type RigClient, type RigOptions } from '../support/rig.js'
 import { type Data, distinctRecords } from '../support/servers.js'
-import { answers, claims, shapeOf } from '../support/shapes.js'
+import { answers, claimIn, claims, fences, queryIn, shapeOf } from '../support/shapes.js'
 
 const values = distinctRecords(400, 8)
 const keylessData: Data = { format: 'bin', content: Buffer.concat(values), recordBytes: 8 }
@@ -76,14 +77,20 @@ async function transcripts(
   return seenBy(rig)
 }
 
+/** Lengths of queries and of the answers to them, headers of both included. */
+const lookupsIn = (seen: readonly ReturnType<typeof shapeOf>[]) =>
+  seen
+    .filter(({ request }) => request.path === '/v1/answer')
+    .map(({ request, reply }) => reply && [request.bytes, reply.bytes])
+
 async function shapes(rig: Rig, seed: string, use: Use, roles?: Roles & RigOptions) {
   const [a, b] = await transcripts(rig, seed, use, roles)
   return { a: a.map(shapeOf), b: b.map(shapeOf) }
 }
 
 /** A claim, written from docs/protocol.md; id and hash in hex. */
-function decodeClaim(body: Uint8Array) {
-  const reader = new Reader(body)
+function decodeClaim(bytes: Uint8Array) {
+  const reader = new Reader(bytes)
   reader.expect('magic', 'PIRF')
   reader.expect('format', Uint8Array.of(1, 0))
   const kind = { 1: 'register', 2: 'confirm' }[reader.u16()]
@@ -111,7 +118,12 @@ describe.each<[string, Roles & RigOptions]>([
     const expected = await shapes(keyless, 'a', inTurn([0, 0, 0, 0]), roles)
     const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
     expect(retrieve.length).toBe(1 + 8 + 4) // manifest, half of 16 partitions, lookups
-    expect(refresh.length).toBe(1 + 8 + 2 + 2 * 4) // a new hint is registered and confirmed, and so is each lookup
+    const strict = roles.rollback === 'strict'
+    expect(refresh.length).toBe(1 + 8 + 2 + 4 * (strict ? 2 : 1)) // a new hint is registered and confirmed
+    // Each query of the refresh server has a claim behind it, and each of its answers a verdict.
+    const claimed = lookupsIn(refresh).map(each => each?.map((bytes, i) => bytes - [80, 8][i]!))
+    expect(claimed).toEqual(lookupsIn(retrieve))
+    expect(new Set(lookupsIn(retrieve).map(String)).size).toBe(1)
     expect(await shapes(keyless, 'b', inTurn([399, 0, 399, 0]), roles)).toEqual(expected)
     expect(await shapes(keyless, 'c', inTurn([17, 3, 250, 38]), roles)).toEqual(expected)
   })
@@ -133,10 +145,11 @@ describe.each<[string, Roles & RigOptions]>([
     const paths = ({ request }: ReturnType<typeof shapeOf>) => request.path
     const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
     expect(retrieve.map(paths)).toEqual(['/v1/manifests?since=0', '/v1/answer', '/v1/answer'])
+    const ahead = roles.rollback === 'strict' ? ['/v1/fence'] : []
     expect(refresh.map(paths)).toEqual([
       ...['/v1/manifests?since=0', '/v1/fence'],
-      ...['/v1/fence', '/v1/answer'],
-      ...['/v1/fence', '/v1/answer'],
+      ...[...ahead, '/v1/answer'],
+      ...[...ahead, '/v1/answer'],
     ])
     expect(await revisit('b', [399, 0], [0, 399])).toEqual(expected)
     expect(await revisit('c', [1, 2], [3, 300])).toEqual(expected)
@@ -164,7 +177,9 @@ test('the two servers share nothing but constants: the same headers from every c
   const all = [...first, ...second].flat()
 
   // A POST's length is that of its kind.
-  const kinds = [all.filter(({ method }) => method === 'GET'), answers(all), claims(all)]
+  const [bare, claimed] = [false, true].map(is => answers(all).filter(one => (claimIn(one) !== undefined) === is))
+  expect([bare!.length, claimed!.length]).toEqual([4, 4])
+  const kinds = [all.filter(({ method }) => method === 'GET'), bare!, claimed!, fences(all)]
   expect(kinds.flat().length).toBe(all.length)
   for (const kind of kinds) {
     const headers = kind.map(exchange => exchange.headers)
@@ -175,14 +190,15 @@ test('the two servers share nothing but constants: the same headers from every c
     }
   }
   for (const { path } of all) expect([...blobs, '/v1/manifest', '/v1/answer', '/v1/fence']).toContain(path)
-  for (const { body } of answers(all)) {
-    const suite = suiteIn(body) as 1 | 2
-    expect(encodeQuery(manifest, decodeQuery(manifest, body, suite), suite)).toEqual(body)
+  for (const exchange of answers(all)) {
+    const query = queryIn(exchange)
+    const suite = suiteIn(query) as 1 | 2
+    expect(encodeQuery(manifest, decodeQuery(manifest, query, suite), suite)).toEqual(query)
   }
   for (const { reply } of answers(all)) expect(reply!.headers).not.toHaveProperty('content-encoding')
   // Four lookups, two vectors each, and no two of them alike.
-  const bodies = answers(all).map(({ body }) => bytesToHex(body))
-  expect(new Set(bodies).size).toBe(8)
+  const queries = answers(all).map(exchange => bytesToHex(queryIn(exchange)))
+  expect(new Set(queries).size).toBe(8)
 })
 
 describe('the fence', () => {
@@ -194,29 +210,33 @@ describe('the fence', () => {
       const seen = await transcripts(keyless, 'a fence', lookups, { refresh })
       const [retrieves, refreshes] = [seen[1 - refresh]!, seen[refresh]!]
       expect(claims(retrieves)).toEqual([])
-      const claimed = claims(refreshes).map(({ body }) => decodeClaim(body))
+      const claimed = claims(refreshes).map(decodeClaim)
       const lookedUp = (lookups: number) => 2 ** 32 - 1 + lookups // at epoch 1
       const places = [0, lookedUp(0), lookedUp(0), lookedUp(1), lookedUp(2)]
       expect(claimed.map(({ version }) => version)).toEqual(places)
       expect(claimed.map(({ kind }) => kind)).toEqual(['register', ...Array(4).fill('confirm')])
       expect(new Set(claimed.map(({ hintId }) => hintId)).size).toBe(1)
       // Each is of the very offsets that this server is sent.
-      const hashes = answers(refreshes).map(({ body }) => bytesToHex(hash(body.subarray(40))))
+      const hashes = answers(refreshes).map(exchange => bytesToHex(hash(queryIn(exchange).subarray(40))))
       expect(claimed.slice(2).map(({ requestHash }) => requestHash)).toEqual(hashes)
       for (const { requestHash } of claimed.slice(0, 2)) expect(requestHash).toBe('00'.repeat(32))
+      // And goes with them.
+      expect(fences(refreshes)).toHaveLength(2)
+      expect(answers(refreshes).map(exchange => decodeClaim(claimIn(exchange)!))).toEqual(claimed.slice(2))
     },
   )
 
   test('tells it nothing that the other server is told: neither id nor hash, whole or in part', async () => {
     const [retrieves, refreshes] = await transcripts(keyless, 'a fence', lookups)
-    const claimed = claims(refreshes).map(({ body }) => decodeClaim(body))
+    const claimed = claims(refreshes).map(decodeClaim)
     const secrets = new Set(claimed.flatMap(({ hintId, requestHash }) => [hintId, requestHash]))
     secrets.delete('00'.repeat(32))
     expect(secrets.size).toBe(1 + 3)
     // In all that either server is sent besides; a run of four random bytes is found by chance with a probability below 10⁻⁴.
-    const elsewhere = [...retrieves, ...answers(refreshes)].map(
-      ({ method, path, headers, body }) => `${method} ${path} ${JSON.stringify(headers)} ${bytesToHex(body)}`,
-    )
+    const elsewhere = [...retrieves, ...answers(refreshes)].map(exchange => {
+      const { method, path, headers } = exchange
+      return `${method} ${path} ${JSON.stringify(headers)} ${bytesToHex(queryIn(exchange))}`
+    })
     const runs = [...secrets].flatMap(secret =>
       Array.from({ length: secret.length / 2 - 3 }, (_, i) => secret.slice(2 * i, 2 * i + 8)),
     )
@@ -227,7 +247,7 @@ describe('the fence', () => {
     const ids: string[] = []
     for (let client = 0; client < 5; client++) {
       const seen = await transcripts(keyless, undefined, map => map.reset(), {})
-      const claimed = claims(seen.flat()).map(({ body }) => decodeClaim(body))
+      const claimed = claims(seen.flat()).map(decodeClaim)
       ids.push(...claimed.filter(({ kind }) => kind === 'register').map(({ hintId }) => hintId))
     }
     expect(ids.length).toBe(10)
@@ -238,25 +258,28 @@ describe('the fence', () => {
   const refusing: Lie = genuine => ({ ...genuine, status: 503, headers: {}, body: new Uint8Array() })
 
   test.each([
-    ['silent', silent],
-    ['busy', refusing],
-  ])('being %s, what it costs does not depend on what is asked', async (_, lie) => {
+    ['silent', 'confirm', silent],
+    ['busy', 'confirm', refusing],
+    ['silent', 'strict', silent],
+    ['busy', 'strict', refusing],
+  ] as const)('being %s, what it costs does not depend on what is asked (%s)', async (_, rollback, lie) => {
     const through =
       (indices: readonly number[]): Use =>
       async (map, client) => {
         const [, proxy] = keyless.proxies
         proxy.lie = (genuine, exchange, connection) =>
-          exchange.path === '/v1/fence' ? lie(genuine, exchange, connection) : genuine
-        // The first goes along with its claim, which is lost; it is finished before the next.
+          claimIn(exchange) === undefined ? genuine : lie(genuine, exchange, connection)
+        // The first goes along with its claim, which is lost, or not at all; it is finished before the next.
         const [first, second, third] = indices as [number, number, number]
         expect(await client.failure(map.at(first))).toMatchObject({ code: 'network', server: proxy.url })
         expect(await client.failure(map.at(second))).toMatchObject({ code: 'network', server: proxy.url })
         proxy.lie = undefined
         await inTurn([third])(map, client)
       }
-    const expected = await shapes(keyless, 'same', through([3, 3, 3]))
-    expect(await shapes(keyless, 'other', through([3, 399, 0]))).toEqual(expected)
-    expect(await shapes(keyless, 'back again', through([250, 4, 250]))).toEqual(expected)
+    const roles = { refresh: 1, rollback } as const
+    const expected = await shapes(keyless, 'same', through([3, 3, 3]), roles)
+    expect(await shapes(keyless, 'other', through([3, 399, 0]), roles)).toEqual(expected)
+    expect(await shapes(keyless, 'back again', through([250, 4, 250]), roles)).toEqual(expected)
   })
 })
 
@@ -270,7 +293,7 @@ test('every client, every lookup and every reset draw randomness of their own', 
       await same(map, client)
     })
     for (const server of [0, 1] as const) {
-      bodies[server].push(...answers(seen[server]).map(({ body }) => bytesToHex(body)))
+      bodies[server].push(...answers(seen[server]).map(exchange => bytesToHex(queryIn(exchange))))
     }
   }
   // 20 vectors of 25^16 possible ones each: two are equal by chance with a probability below 10⁻¹⁹. Across the servers
@@ -286,14 +309,12 @@ test('both servers are asked before either has answered', async () => {
   for (let lookup = 0; lookup < 3; lookup++) {
     client.events.length = 0
     await client.run(map.at(5))
-    const asked = client.events.slice(0, 3)
-    expect(asked.map(({ kind }) => kind)).toEqual(Array(3).fill('fetch called'))
+    const asked = client.events.slice(0, 2)
+    expect(asked.map(({ kind }) => kind)).toEqual(Array(2).fill('fetch called'))
     const [first, second] = keyless.proxies
-    expect(asked.map(({ url }) => url).sort()).toEqual(
-      [`${first.url}/v1/answer`, `${second.url}/v1/answer`, `${second.url}/v1/fence`].sort(),
-    )
-    const rest = client.events.slice(3).map(({ kind }) => kind)
-    expect(rest.sort()).toEqual([...Array(3).fill('response begun'), ...Array(3).fill('response read')])
+    expect(asked.map(({ url }) => url).sort()).toEqual([`${first.url}/v1/answer`, `${second.url}/v1/answer`].sort())
+    const rest = client.events.slice(2).map(({ kind }) => kind)
+    expect(rest.sort()).toEqual([...Array(2).fill('response begun'), ...Array(2).fill('response read')])
   }
   await client.run(map.close())
 })
@@ -381,20 +402,22 @@ describe('an abort', () => {
     }
   }
 
-  test.each<[string, (client: RigClient, abort: () => void) => void]>([
-    // Three requests: a claim, and two queries.
-    ['when the first request has left', atEvent('fetch called', 1)],
-    ['when the second request has left', atEvent('fetch called', 2)],
-    ['when all requests have left', atEvent('fetch called', 3)],
-    ['when the first reply begins', atEvent('response begun', 1)],
-    ['when the second reply begins', atEvent('response begun', 2)],
-    ['when the last reply begins', atEvent('response begun', 3)],
-    ['when the first reply is there', atEvent('response read', 1)],
-    ['when the second reply is there', atEvent('response read', 2)],
-    ['when all replies are there', atEvent('response read', 3)],
-  ])('%s cannot be seen', async (_, when) => {
-    const expected = await shapes(keyless, 'undisturbed', inTurn([3, 4]))
-    expect(await shapes(keyless, 'aborted', abortAt(when))).toEqual(expected)
+  // Two queries, one of them with a claim; or a claim, and then two queries.
+  describe.each([
+    ['confirm', 2],
+    ['strict', 3],
+  ] as const)('(%s, %d requests)', (rollback, requests) => {
+    const roles = { refresh: 1, rollback } as const
+    const moments = Array.from({ length: requests }, (_, i) => i + 1).flatMap(n => [
+      [`request ${n} has left`, 'fetch called', n] as const,
+      [`reply ${n} begins`, 'response begun', n] as const,
+      [`reply ${n} is there`, 'response read', n] as const,
+    ])
+
+    test.each(moments)('when %s cannot be seen', async (_, kind, n) => {
+      const expected = await shapes(keyless, 'undisturbed', inTurn([3, 4]), roles)
+      expect(await shapes(keyless, 'aborted', abortAt(atEvent(kind, n)), roles)).toEqual(expected)
+    })
   })
 
   test('before its turn withdraws a call: nothing is sent for it', async () => {
@@ -443,10 +466,11 @@ describe.each<[string, Lie]>([
       [1, 1],
     ] as const) {
       const bodies = answers(sent[server]).map(({ body }) => bytesToHex(body))
+      const queries = answers(sent[server]).map(exchange => bytesToHex(queryIn(exchange)))
       // Attempts that failed, the same once more when the next call finishes the batch, then that call's own.
       expect(bodies.length).toBe(times + 2)
       expect(new Set(bodies.slice(0, -1)).size).toBe(1)
-      expect(bodies.at(-1)).not.toBe(bodies[0])
+      expect(queries.at(-1)).not.toBe(queries[0])
     }
   })
 })

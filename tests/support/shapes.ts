@@ -1,24 +1,52 @@
 // What two transcripts are compared by: everything but the offsets, the entries, and the date; of what the fence is told,
-// everything but the hint's id and the hash of a request.
+// behind a query or by itself, everything but the hint's id and the hash of a request.
 
 import { bytesToHex, concatBytes } from '@noble/hashes/utils.js'
 import type { Exchange } from './proxy.js'
 
-export function shapeOf({ method, path, headers, body, reply }: Exchange) {
+const CLAIM_BYTES = 80
+
+export function shapeOf(exchange: Exchange) {
+  const { method, path, headers, body, reply } = exchange
   const { date: _, ...replyHeaders } = reply?.headers ?? {}
   return {
-    request: { method, path, headers, bytes: body.length, header: bytesToHex(publicBytes(path, body)) },
+    request: { method, path, headers, bytes: body.length, header: bytesToHex(publicBytes(exchange)) },
     reply: reply && { status: reply.status, headers: replyHeaders, bytes: reply.body.length },
   }
 }
 
 /** Of a claim: all up to the hint's id, and the version. Of anything else: the header. */
-function publicBytes(path: string, body: Uint8Array): Uint8Array {
-  return path.endsWith('/v1/fence') ? concatBytes(body.subarray(0, 24), body.subarray(40, 48)) : body.subarray(0, 40)
+function publicBytes(exchange: Exchange): Uint8Array {
+  const claim = claimIn(exchange) ?? new Uint8Array()
+  return concatBytes(queryIn(exchange).subarray(0, 40), claim.subarray(0, 24), claim.subarray(40, 48))
 }
 
-/** The exchanges about queries among others. */
-export const answers = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => path.endsWith('/v1/answer'))
+/** A request without what it tells a fence. */
+export const queryIn = (exchange: Exchange) => exchange.body.subarray(0, claimAt(exchange))
 
-/** The exchanges about claims. */
-export const claims = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => path.endsWith('/v1/fence'))
+/** What a request tells a fence, by itself or behind a query; undefined: nothing. */
+export function claimIn(exchange: Exchange): Uint8Array | undefined {
+  const at = claimAt(exchange)
+  return at === exchange.body.length ? undefined : exchange.body.subarray(at)
+}
+
+/** A query is as long as its header says; if there are as many bytes more as a claim has, they are one. */
+function claimAt({ path, body }: Exchange): number {
+  if (isFence(path)) return 0
+  if (!isAnswer(path)) return body.length
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength)
+  const end = 40 + 2 * view.getUint32(32, true) * view.getUint16(36, true)
+  return body.length === end + CLAIM_BYTES ? end : body.length
+}
+
+const isAnswer = (path: string) => path.endsWith('/v1/answer')
+const isFence = (path: string) => path.endsWith('/v1/fence')
+
+/** The exchanges about queries among others. */
+export const answers = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => isAnswer(path))
+
+/** The exchanges about nothing but claims. */
+export const fences = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => isFence(path))
+
+/** What fences are told, in either form. */
+export const claims = (exchanges: readonly Exchange[]) => exchanges.map(claimIn).filter(claim => claim !== undefined)

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { decodeQuery } from '@pirouette/protocol'
+import { decodeClaimedQuery, FENCE_REPLY_BYTES } from '@pirouette/protocol'
 import type { Sighting } from '../page/backstage.js'
 
 export interface Watcher {
@@ -38,7 +38,7 @@ export async function startProxy(target: string): Promise<Watcher> {
     const path = incoming.url ?? '/'
     const database = incoming.method === 'POST' ? ANSWER_PATH.exec(path)?.groups?.['database'] : undefined
     const body = await buffer(incoming)
-    if (database !== undefined) watch(database, body)
+    const query = database === undefined ? undefined : watch(database, body)
 
     const answer = await ask(incoming, path, body, outgoing)
     const headers = withoutHopByHop(answer.headers)
@@ -48,14 +48,18 @@ export async function startProxy(target: string): Promise<Watcher> {
       return
     }
     const bytes = await buffer(answer)
-    const position = HEADER_BYTES + Math.floor(Math.random() * (bytes.length - HEADER_BYTES))
+    // A lie about a verdict behind the answer would only be a malformed one too.
+    const end = bytes.length - (query?.claim === undefined ? 0 : FENCE_REPLY_BYTES)
+    const position = HEADER_BYTES + Math.floor(Math.random() * (end - HEADER_BYTES))
     bytes[position]! ^= 0x01
     outgoing.writeHead(200, headers).end(bytes)
   }
 
-  function watch(database: string, body: Uint8Array): void {
+  /** Keeps what a query shows. undefined: these bytes are none. */
+  function watch(database: string, body: Uint8Array): ReturnType<typeof decodeClaimedQuery> | undefined {
     try {
-      const { partitions, count, vectors } = decodeQuery(body)
+      const read = decodeClaimedQuery(body)
+      const { partitions, count, vectors } = read.query
       const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)
       const vector = (k: number) =>
         Array.from({ length: partitions }, (_, q) => view.getUint16(2 * (k * partitions + q), true))
@@ -69,8 +73,9 @@ export async function startProxy(target: string): Promise<Watcher> {
         vectors: Array.from({ length: count }, (_, k) => vector(k)),
       })
       if (seen.length > KEPT_SIGHTINGS) seen.shift()
+      return read
     } catch {
-      // Not a query: the server will say so.
+      return undefined // the server will say so
     }
   }
 

@@ -3,8 +3,9 @@
 // lookups, and which one it is at. It is told before a vector leaves that another copy might contradict:
 //
 //   registered    before a hint is first stored, so that no stored state can register again
-//   confirmed     before the first batch after opening and after a pause, and for each batch; in step with it, so that
-//                 a copy can make one lookup at most, or, `strict`, ahead of it, so that it can make none
+//   confirmed     before the first batch after opening and after a pause; and with each batch, in one request with its
+//                 refresh vectors, so that a copy can make one lookup at most, or, `strict`, also ahead of each, so
+//                 that it can make none
 //
 // No hint moves on from a batch before its claim was granted, and no two batches are granted for one place in a hint's
 // life. So of several copies only one gets past any place; the others are refused there, which condemns them.
@@ -14,6 +15,7 @@ import {
   type ErrorCode,
   encodeFenceRequest,
   FENCE_REPLY_BYTES,
+  type FenceClaim,
   type FenceRequest,
   type FenceVerdict,
   toHex,
@@ -30,13 +32,10 @@ import { type Link, postFence } from './transport.js'
  */
 export type RollbackPreference = 'confirm' | 'strict'
 
-/** What is to be confirmed: how many lookups were made, and what names the next, if there is one. */
-export type Claim = Omit<FenceRequest, 'kind'>
-
 /** Registers a hint. false: this server has no fence, or no room left in it. Throws if it cannot be reached. */
 export async function register(
   link: Link,
-  { databaseId, hintId }: Pick<Claim, 'databaseId' | 'hintId'>,
+  { databaseId, hintId }: Pick<FenceClaim, 'databaseId' | 'hintId'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
@@ -72,19 +71,24 @@ export class Fence {
   }
 
   /** Whether exactly this was granted before. */
-  has(claim: Claim): boolean {
+  has(claim: FenceClaim): boolean {
     return this.#granted?.claim === nameOf(claim)
+  }
+
+  /** Notes that this was granted. */
+  granted(claim: FenceClaim): void {
+    this.#granted = { claim: nameOf(claim), at: this.#now() }
   }
 
   /**
    * Throws if the refresh server cannot be reached: then nothing is known. Cannot be called off, and is repeated as often
-   * as a lookup's requests, which may be under way beside it.
+   * as a lookup's requests.
    */
-  async confirm(claim: Claim): Promise<FenceVerdict> {
+  async confirm(claim: FenceClaim): Promise<FenceVerdict> {
     const request = { kind: 'confirm', ...claim } as const
     const never = new AbortController().signal
     const verdict = await patiently(this.#link, never, () => judge(this.#link, request), true)
-    if (verdict === 'granted') this.#granted = { claim: nameOf(claim), at: this.#now() }
+    if (verdict === 'granted') this.granted(claim)
     return verdict
   }
 
@@ -94,7 +98,7 @@ export class Fence {
   }
 }
 
-function nameOf({ version, requestHash }: Claim): string {
+function nameOf({ version, requestHash }: FenceClaim): string {
   return `${version} ${toHex(requestHash)}`
 }
 

@@ -3,7 +3,7 @@
 // nothing was sent, and this tab follows (catch-up.ts) or reads everything anew (recovery.ts). The same after any
 // failure that leaves open what the store holds. When the servers have moved on, both follow (sync.ts, advance.ts).
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { equalBytes, type FenceClaim, type FenceVerdict, type Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { advance } from './advance.js'
 import { catchUp, isOf, RolledBackError } from './catch-up.js'
@@ -13,9 +13,9 @@ import { inCore } from './core.js'
 import type { Environment } from './environment.js'
 import { CondemnedError, ProtocolError, StorageError, TamperedError, UnsupportedError } from './errors.js'
 import type { OnEvent, StorageKind } from './events.js'
-import { type Claim, Fence, type RollbackPreference } from './fence.js'
+import { Fence, type RollbackPreference } from './fence.js'
 import { belongsTo, type Hint, refreshLink } from './hint.js'
-import { type Admission, finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
+import { finishBatch, hasTurned, isPending, type Journal } from './lookup.js'
 import { type Agreed, agree, readManifest } from './manifest.js'
 import type { ProofsPreference } from './proofs.js'
 import type { Publisher } from './publisher.js'
@@ -149,6 +149,7 @@ export class Keeper {
     const journal: Journal = {
       intend: (version, pending) => this.#intend(hint, version, pending, own && lists.length === 0),
       admit: () => this.#admit(hint),
+      judged: (claim, verdict) => this.#judged(hint, claim, verdict),
       apply: (version, effect) => this.#apply(hint, version, effect),
       lose: () => this.#lose(hint),
       condemn: culprit => this.#condemn(hintId, culprit),
@@ -530,25 +531,27 @@ export class Keeper {
 
   /**
    * S8: the refresh server hears of a batch before any vector leaves that another copy of this state could contradict.
-   * While it is wide awake, and unless strictness is asked for, a hint has it hear in the same moment; it is not taken
+   * While it is wide awake, and unless strictness is asked for, a hint has it hear in the same request; it is not taken
    * further before it has been heard.
    */
-  async #admit(hint: Hint): Promise<Admission> {
+  async #admit(hint: Hint): Promise<FenceClaim | undefined> {
     const fence = this.#fenceOf(hint)
-    if (fence === undefined) return { heard: Promise.resolve() }
+    if (fence === undefined) return undefined
     const claim = claimOf(hint)
-    if (fence.has(claim)) return { heard: Promise.resolve() }
-    const inStep = fence.awake && this.#parts.rollback !== 'strict'
-    const heard = this.#confirm(hint, fence, claim)
-    if (!inStep) {
-      await heard
-      return { heard }
+    const ahead = !fence.awake || this.#parts.rollback === 'strict'
+    if (ahead && !fence.has(claim)) await this.#confirm(hint, fence, claim)
+    return claim
+  }
+
+  async #judged(hint: Hint, claim: FenceClaim, verdict: FenceVerdict): Promise<void> {
+    if (verdict === 'granted') {
+      this.#fenceOf(hint)?.granted(claim)
+      return
     }
-    const late = (error: unknown) => {
+    await this.#refused(hint).catch(error => {
       // Another tab has begun anew, and the batch has left: its answers are right, and the store will refuse its effect.
       if (!isMoved(error)) throw error
-    }
-    return { heard: heard.catch(late) }
+    })
   }
 
   /** Has the refresh server confirm how far this hint has come, before it is first used in this life of the page. */
@@ -557,10 +560,14 @@ export class Keeper {
     if (fence !== undefined && !fence.awake) await this.#confirm(hint, fence, claimOf(hint))
   }
 
-  async #confirm(hint: Hint, fence: Fence, claim: Claim): Promise<void> {
+  async #confirm(hint: Hint, fence: Fence, claim: FenceClaim): Promise<void> {
+    if ((await fence.confirm(claim)) !== 'granted') await this.#refused(hint)
+  }
+
+  /** The fence has refused this hint's claim. Condemns it, unless this tab is merely late. */
+  async #refused(hint: Hint): Promise<void> {
     const { version } = hint
     const pending = isPending(hint)
-    if ((await fence.confirm(claim)) === 'granted') return
     if (this.durable) {
       // Another tab may have gone further on this store, or have begun anew: then this one is merely late.
       const head = await this.#readHead(false)
@@ -602,15 +609,17 @@ export class Keeper {
   }
 
   async #storeEffect(hint: Hint, version: number, effect: Uint8Array): Promise<void> {
+    // By the time it is done, another hint may have taken this one's place, and memory the store's.
+    const store = this.#store
     try {
-      const { journalBytes } = await this.#store.commit(hint.record.hintId, version, effect)
+      const { journalBytes } = await store.commit(hint.record.hintId, version, effect)
+      if (this.#store !== store) return
       this.#checkpoints.note(journalBytes)
       this.#failures = 0
     } catch (error) {
-      if (error instanceof StoreFailure) this.#failures++
-      // Only of this hint: another may have taken its place meanwhile.
+      if (error instanceof StoreFailure && this.#store === store) this.#failures++
       if (this.#hint === hint) this.#lose(hint)
-      if (!this.durable && error instanceof StoreFailure) throw error
+      if (!store.durable && error instanceof StoreFailure) throw error
     }
   }
 
@@ -620,7 +629,9 @@ export class Keeper {
     else hint.lose()
   }
 
+  /** Whoever condemns first names the culprit, here as in the store. */
   async #condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
+    if (this.#condemned !== undefined && equalBytes(this.#condemned.hintId, hintId)) return
     const condemned = { hintId, culprit, stored: false }
     this.#condemned = condemned
     this.#retire()
@@ -692,7 +703,7 @@ export function tabsName(servers: ServerPair): string {
  * What a fence is to confirm. Its version counts lookups alone: an update raises the hint's version and its epoch alike.
  * If it counted updates, a copy that is behind would catch up with the fence just by following the database.
  */
-function claimOf(hint: Hint): Claim {
+function claimOf(hint: Hint): FenceClaim {
   const { core, client, record, manifest } = hint
   const requestHash = isPending(hint) ? inCore(core, () => client.fenceHash()) : new Uint8Array(32)
   const version = hint.version + 2 ** 32 - manifest.epoch

@@ -332,12 +332,13 @@ export class Draft {
   async complete(): Promise<Hint> {
     const { core, store, servers } = this.#around
     this.finished = true // consumed, even if it fails
-    const client = inCore(core, () => this.builder.finish())
+    const version = this.#version ?? 0
+    const client = inCore(core, () => this.builder.finish(version))
     try {
       const { manifest, bytes } = this.#agreed
       const record = this.#record
       const checkpoint = store.durable ? inCore(core, () => client.checkpoint(bindingOf(core, bytes))) : NOTHING
-      await store.complete(record.hintId, this.#version ?? 0, checkpoint)
+      await store.complete(record.hintId, version, checkpoint)
       const { handle: directory } = this.#directory
       const hint = new Hint({ core, record, manifest, client, directory, roles: rolesOf(record, servers) })
       this.#handedOver = true

@@ -67,6 +67,15 @@ export class StatsKeeper {
     if (this.#incidents.length > INCIDENTS_KEPT) this.#incidents.shift()
   }
 
+  /** Of what went over the link for lookups to server `s` of the pair, so many bytes were the fence's. */
+  fenced(s: 0 | 1, bytes: Partial<Traffic>): void {
+    const { bytesUp = 0, bytesDown = 0 } = bytes
+    this.online[s].bytesUp -= bytesUp
+    this.online[s].bytesDown -= bytesDown
+    this.fence[s].bytesUp += bytesUp
+    this.fence[s].bytesDown += bytesDown
+  }
+
   /** Queries and answers of both servers together, so far. */
   onlineTotal(): Traffic {
     const [a, b] = this.online

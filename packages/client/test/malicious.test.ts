@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, Harness, keyed, keyless, sameOnBoth } from './support/harness.js'
-import { A, B, bytesOf, flip, hang, type Misbehave, ok, on, problem } from './support/network.js'
+import { A, B, bytesOf, flip, hang, type Misbehave, ok, on, problem, queryIn } from './support/network.js'
 
 const RECORDS = 15
 const { database } = keyless(RECORDS)
@@ -329,9 +329,10 @@ describe('a lie', () => {
 
 test.each([A, B])('an answer from another database of the same shape, by %s, is caught', async server => {
   const foreign = buildDatabase(core, { values: someValues(RECORDS + 1, 5).slice(1), partitions: 4 })
-  const replace = on('/v1/answer', (_genuine, { body }) => {
-    const entries = foreign.handle.answer(body.subarray(HEADER_BYTES))
-    return ok(Uint8Array.of(...body.subarray(0, 3), 'A'.charCodeAt(0), ...body.subarray(4, HEADER_BYTES), ...entries))
+  const replace = on('/v1/answer', async (genuine, { body }) => {
+    const bytes = await bytesOf(genuine)
+    bytes.set(foreign.handle.answer(queryIn(body).subarray(HEADER_BYTES)), HEADER_BYTES)
+    return ok(bytes)
   })
   const { error } = await sameForAll(server, replace)
   expect(error).toMatchObject({ name: 'TamperedError', server })

@@ -6,7 +6,7 @@ import * as client from '../src/index.js'
 import { openWith } from '../src/injection.js'
 import { drive } from './support/clock.js'
 import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
-import { A, B, hang } from './support/network.js'
+import { A, B, flip, hang } from './support/network.js'
 
 describe('servers', () => {
   const refused: [string, unknown][] = [
@@ -202,10 +202,7 @@ describe('maps of one identity', () => {
     const { network } = keyless()
     const harness = new Harness(network)
     const [one, two] = [await harness.open(), await harness.open()]
-    network.misbehave[A] = async ({ path }, genuine) => {
-      if (path !== '/v1/answer') return genuine
-      return new Response(new Uint8Array(await genuine.arrayBuffer()).fill(1, 40))
-    }
+    network.misbehave[A] = flip(40)
     expect((await harness.failure(one.at(1))).name).toBe('TamperedError')
     expect((await harness.failure(two.at(1))).name).toBe('CondemnedError')
     expect((await harness.failure((await harness.open()).at(1))).name).toBe('CondemnedError')

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { Harness, keyed, keyless, NAMES } from './support/harness.js'
-import { A, B, hang, on, problem } from './support/network.js'
+import { A, B, flip, hang, on, problem } from './support/network.js'
 
 const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 
@@ -70,11 +70,7 @@ describe.each([A, B])('after %s was silent', silent => {
 
   test('a lie in the resend condemns', async () => {
     const { network, harness, map } = await interrupted(silent)
-    network.misbehave[silent] = on('/v1/answer', async genuine => {
-      const bytes = new Uint8Array(await genuine.arrayBuffer())
-      bytes[bytes.length - 1]! ^= 1
-      return new Response(bytes)
-    })
+    network.misbehave[silent] = flip(40)
     expect(await harness.failure(map.at(9))).toMatchObject({ name: 'TamperedError', server: silent })
     expect((await harness.store.read())?.condemned).toEqual({ culprit: silent })
   })

@@ -1,4 +1,5 @@
-// The rollback fence (docs/protocol.md, Rollback fence): 80 bytes to the refresh server, 8 bytes back.
+// The rollback fence (docs/protocol.md, Rollback fence): 80 bytes to the refresh server, 8 bytes back, by themselves or
+// behind a query and its answer (message.ts).
 
 import { checkInteger, checkLength, checkMagic, copyOf, isZero, viewOf, writeMagic } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES, HINT_ID_BYTES } from './constants.js'
@@ -21,6 +22,9 @@ export interface FenceRequest {
   /** BLAKE3 of that version's refresh request; zero if there is none yet, and in a registration */
   readonly requestHash: Uint8Array
 }
+
+/** What is to be confirmed. */
+export type FenceClaim = Omit<FenceRequest, 'kind'>
 
 /** `refused`: a copy of this hint has gone further, or nothing is known of it. It is to be condemned. */
 export type FenceVerdict = 'granted' | 'refused'

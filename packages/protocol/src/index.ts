@@ -21,6 +21,7 @@ export {
   encodeFenceRequest,
   FENCE_REPLY_BYTES,
   FENCE_REQUEST_BYTES,
+  type FenceClaim,
   type FenceKind,
   type FenceRequest,
   type FenceVerdict,
@@ -46,12 +47,16 @@ export {
 } from './manifest.js'
 export {
   decodeAnswer,
+  decodeClaimedQuery,
   decodeQuery,
   encodeAnswer,
   encodeQuery,
   type MessageHeader,
   proofsIn,
   type Query,
+  splitVerdict,
+  withClaim,
+  withVerdict,
 } from './message.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'
 export { longestUpdateList, type UpdateEntry, type UpdateKind, updateEntries } from './update-list.js'

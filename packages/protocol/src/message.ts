@@ -1,5 +1,6 @@
 // Queries and answers: the same 40 bytes of header, then vectors one way and entries the other (docs/protocol.md,
-// HTTP). Their lengths depend on the manifest and the batch's count alone.
+// HTTP); between a fenced hint and its refresh server with a claim and a verdict behind them. Their lengths depend on the
+// manifest, the batch's count and the fence alone.
 
 import {
   checkInteger,
@@ -14,6 +15,16 @@ import {
 } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES } from './constants.js'
 import { malformed } from './errors.js'
+import {
+  decodeFenceReply,
+  decodeFenceRequest,
+  encodeFenceReply,
+  encodeFenceRequest,
+  FENCE_REPLY_BYTES,
+  FENCE_REQUEST_BYTES,
+  type FenceClaim,
+  type FenceVerdict,
+} from './fence.js'
 import { answerBytes, maxBatch, type Proofs, proofsOf, suiteOf, vectorBytes } from './geometry.js'
 import { checkVersion, type Manifest } from './manifest.js'
 
@@ -80,6 +91,45 @@ export function decodeQuery(bytes: Uint8Array): Query {
   checkInteger('count', header.count, 1, MAX_COUNT)
   checkLength('query length', bytes, HEADER_BYTES + header.count * header.partitions * OFFSET_BYTES)
   return { ...header, vectors: bytes.subarray(HEADER_BYTES) }
+}
+
+/** A query to the refresh server, and the claim that its fence is to judge, in one request. */
+export function withClaim(query: Uint8Array, claim: FenceClaim): Uint8Array<ArrayBuffer> {
+  return joined(query, encodeFenceRequest({ kind: 'confirm', ...claim }))
+}
+
+/**
+ * A request's query as in `decodeQuery`, and the claim behind it, if there is one. Throws WireError on anything
+ * malformed, and for a claim of another database, or of no request.
+ */
+export function decodeClaimedQuery(bytes: Uint8Array): { query: Query; claim: FenceClaim | undefined } {
+  const { count, partitions } = decodeHeader('query', QUERY_MAGIC, bytes)
+  const end = HEADER_BYTES + count * partitions * OFFSET_BYTES
+  if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: decodeQuery(bytes), claim: undefined }
+  const query = decodeQuery(bytes.subarray(0, end))
+  const { kind, ...claim } = decodeFenceRequest(bytes.subarray(end))
+  if (kind !== 'confirm') malformed('claim', 'a confirmation', kind)
+  if (isZero(claim.requestHash)) malformed("a claim's request hash", 'a hash', 'zero')
+  if (!equalBytes(claim.databaseId, query.databaseId)) malformed('claim', "the query's database", 'another')
+  return { query, claim }
+}
+
+/** The answer to a query with a claim, and what the fence says to that. */
+export function withVerdict(answer: Uint8Array, verdict: FenceVerdict): Uint8Array<ArrayBuffer> {
+  return joined(answer, encodeFenceReply(verdict))
+}
+
+/** An answer, as a view into `bytes`, and the verdict behind it. Throws WireError if the verdict is malformed. */
+export function splitVerdict(bytes: Uint8Array): { answer: Uint8Array; verdict: FenceVerdict } {
+  const end = Math.max(0, bytes.length - FENCE_REPLY_BYTES)
+  return { answer: bytes.subarray(0, end), verdict: decodeFenceReply(bytes.subarray(end)) }
+}
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(first.length + second.length)
+  bytes.set(first)
+  bytes.set(second, first.length)
+  return bytes
 }
 
 /** The kind of proof that a query or an answer names; undefined: this database has it not. */

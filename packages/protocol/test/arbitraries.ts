@@ -7,7 +7,7 @@ import { equalBytes, type Manifest, WireError } from '../src/index.js'
 export const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
 
 /** Bytes of this length that are not all zero. */
-const markedBytes = (length: number) => bytesOf(length).filter(bytes => bytes.some(byte => byte !== 0))
+export const markedBytes = (length: number) => bytesOf(length).filter(bytes => bytes.some(byte => byte !== 0))
 
 /** Manifests of up to 5 partitions; sizes are drawn at and around their bounds. */
 export const manifests: fc.Arbitrary<Manifest> = fc

@@ -106,7 +106,7 @@ export interface HintBuilderHandle {
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
   partial(binding: Uint8Array): Uint8Array
   /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
-  finish(): ClientHandle
+  finish(version?: number): ClientHandle
   free(): void
 }
 

@@ -22,13 +22,13 @@ const ID_STREAM: u64 = u64::MAX;
 /// The stream that the key of its tags is drawn from.
 const TAG_KEY_STREAM: u64 = u64::MAX - 1;
 
-/// Where a hint stands in its life: its random id, and how many batches were applied to it. Every stored form carries
+/// Where a hint stands in its life: its random id, and what was applied to it. Every stored form carries
 /// it, so that bytes of another hint or of another moment are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// random; known only to the client and, later, to the refresh server's fence
     pub hint_id: [u8; HINT_ID_BYTES],
-    /// batches applied since the hint was made
+    /// batches and updates applied since the hint was first stored
     pub version: u64,
 }
 
@@ -328,6 +328,16 @@ impl HintBuilder {
         } else {
             Err((Error::Phase("partitions are missing from the hint"), self))
         }
+    }
+
+    /// The same, for a hint that `version` updates have been applied to on its way.
+    ///
+    /// # Errors
+    /// As [`HintBuilder::finish`].
+    pub fn finish_at(self, version: u64) -> Result<Hint, (Error, Self)> {
+        let mut hint = self.finish()?;
+        hint.stamp.version = version;
+        Ok(hint)
     }
 }
 

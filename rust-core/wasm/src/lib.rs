@@ -358,12 +358,12 @@ impl HintBuilderHandle {
             .map_err(thrown)
     }
 
-    /// The client state.
+    /// The client state. `version`: how many updates were applied since it was first stored; 0 if not given.
     ///
     /// # Errors
     /// `phase`, if partitions are missing; the handle is gone all the same.
-    pub fn finish(self) -> Outcome<ClientHandle> {
-        let hint = self.0.finish().map_err(|(error, _)| thrown(error))?;
+    pub fn finish(self, version: Option<f64>) -> Outcome<ClientHandle> {
+        let hint = self.0.finish_at(version.unwrap_or(0.0) as u64).map_err(|(error, _)| thrown(error))?;
         Ok(ClientHandle::new(hint))
     }
 }

@@ -1,6 +1,7 @@
 // What two proxies have seen of one hint, and what must be true of it although nobody knows the client's secrets.
 
 import assert from 'node:assert/strict'
+import { decodeClaimedQuery } from '@pirouette/protocol'
 import type { LyingProxy } from '../../support/proxy.js'
 import { answers } from '../../support/shapes.js'
 
@@ -19,20 +20,24 @@ export interface Summary {
  * has `lost` its storage.
  */
 export function assertNothingReused(proxies: readonly LyingProxy[], { frozen = false, lost = 0 } = {}): Summary {
-  const seen = proxies.map(proxy =>
-    answers(proxy.seen).map(({ body }) => Buffer.from(body.subarray(40)).toString('hex')),
-  )
+  const seen = proxies.map(proxy => answers(proxy.seen).map(({ body }) => Buffer.from(body).toString('hex')))
   const distinct = seen.map(queries => [...new Set(queries)])
   for (const [s, queries] of distinct.entries()) {
     const turns = seen[s]!.filter((query, i) => query !== seen[s]![i - 1])
     if (!frozen) assert.equal(turns.length, queries.length, 'an older query was sent again')
-    queries.forEach((query, i) => {
-      const alike = queries.slice(0, i).some(earlier => agreeing(query, earlier) >= 8)
+    const vectors = queries.map(vectorsIn)
+    vectors.forEach((vector, i) => {
+      const alike = vectors.slice(0, i).some(earlier => agreeing(vector, earlier) >= 8)
       assert(!alike, 'a query is almost the same as an earlier one')
     })
   }
   assert(Math.abs(distinct[0]!.length - distinct[1]!.length) <= lost, 'a query was shown to one server alone')
   return { queries: distinct[0]!.length, resent: seen.flat().length - distinct.flat().length }
+}
+
+/** The offsets in a query, without what is before them and the claim that may be behind them. */
+function vectorsIn(query: string): string {
+  return Buffer.from(decodeClaimedQuery(Buffer.from(query, 'hex')).query.vectors).toString('hex')
 }
 
 /** The number of offsets, four digits each, that two queries have in common. */

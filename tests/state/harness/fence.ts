@@ -1,6 +1,15 @@
-// The rollback fence of one server, as the table of docs/protocol.md has it.
+// The rollback fence of one server, as the table of docs/protocol.md has it, and what it is told.
 
-import type { FenceRequest, FenceVerdict } from '@pirouette/protocol'
+import {
+  decodeClaimedQuery,
+  FENCE_REQUEST_BYTES,
+  type FenceClaim,
+  type FenceRequest,
+  type FenceVerdict,
+  HEADER_BYTES,
+} from '@pirouette/protocol'
+import { hash } from '../../interop/reference/hash.js'
+import { type Epoch, encodeQuery, type Vectors } from '../../interop/reference/message.js'
 import { hexOf } from './databases.js'
 
 /** A request hash that says that there is no request yet. */
@@ -9,6 +18,23 @@ const NONE = '00'.repeat(32)
 /** How far a hint is said to have come. Ids and hashes in hex. */
 export function claimOf(hint: string, version: number, hash: string): string {
   return `${hint} ${version} ${hash}`
+}
+
+/** The same, as somebody has said it. */
+export function nameOfClaim({ hintId, version, requestHash }: FenceClaim): string {
+  return claimOf(hexOf(hintId), version, hexOf(requestHash))
+}
+
+/** The same, as a batch is to say it that is made at this version and epoch: lookups count, updates do not. */
+export function claimFor(hint: string, version: number, epoch: Epoch, refresh: Vectors): string {
+  const offsets = encodeQuery(epoch, refresh).subarray(HEADER_BYTES)
+  return claimOf(hint, version + 2 ** 32 - epoch.epoch, hexOf(hash(offsets)))
+}
+
+/** A query without the claim behind it, and that claim. Throws WireError for what is no query. */
+export function splitClaim(body: Uint8Array): { query: Uint8Array; claim: FenceClaim | undefined } {
+  const { claim } = decodeClaimedQuery(body)
+  return { query: claim === undefined ? body : body.subarray(0, -FENCE_REQUEST_BYTES), claim }
 }
 
 export class Fence {

@@ -74,7 +74,7 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
     case 'updatePartial':
       return { ...head, manifest: hexOf(parameters[2].manifest), version: version + 1 }
     case 'complete':
-      return { ...head, stage: 'whole', version: 0 }
+      return { ...head, stage: 'whole' }
     case 'putPending': {
       const [, , pending] = parameters
       if (head.pending !== undefined && hexOf(head.pending) !== hexOf(pending)) {

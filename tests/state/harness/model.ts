@@ -11,26 +11,26 @@
 //       one whose disk was put back;
 //   (f) every call that succeeds has made exactly one batch of its own, of the hint that answered it, and shown it to
 //       both servers;
-//   (g) a hint is registered with its refresh server before it is first stored, and no batch is shown that this server
-//       has not confirmed: before, if `rollback` is strict or it was not heard lately; else at the same moment, once.
-//       The retrieve server never sees the hint's id. When the disk is put back to an older copy, (b) still holds.
+//   (g) a hint is registered with its refresh server before it is first stored. What a batch has this server confirm
+//       stands behind its query, and no batch is shown that was not confirmed before, if `rollback` is strict or the
+//       server was not heard lately; no effect is stored before it is granted. The retrieve server never sees the hint's
+//       id. When the disk is put back to an older copy, (b) still holds.
 
 import { chacha20orig } from '@noble/ciphers/chacha.js'
 import type { RollbackPreference } from '@pirouette/client'
 import type { HintRecord, StateStore } from '@pirouette/client/environment'
-import { decodeManifest, type FenceRequest, type FenceVerdict, HEADER_BYTES } from '@pirouette/protocol'
-import { hash } from '../../interop/reference/hash.js'
+import { decodeFenceRequest, decodeManifest, type FenceClaim, type FenceRequest } from '@pirouette/protocol'
 import { encodeQuery } from '../../interop/reference/message.js'
 import { permutations, Words } from '../../interop/reference/random.js'
 import { applySwaps, query } from '../../interop/reference/scheme.js'
 import { DATABASES, type Database, hexOf } from './databases.js'
 import type { Disk } from './disk.js'
-import { claimOf } from './fence.js'
+import { claimFor, nameOfClaim, splitClaim } from './fence.js'
 import { decodePending, type PendingForm } from './forms.js'
 import { paritiesUnder, storedHint } from './inspect.js'
 import { after, type Head, type Write } from './ledger.js'
 import type { Question } from './questions.js'
-import { SERVERS, type Server, type Servers } from './servers.js'
+import { type Request, SERVERS, type Server, type Servers, type Word } from './servers.js'
 import type { Call, Outcome, Tab } from './tab.js'
 
 type Permutations = readonly (readonly number[])[]
@@ -68,13 +68,13 @@ interface ModelHint {
 }
 
 /** What the fence has told a tab of one hint. */
-interface Word {
+interface Heard {
   /** claims, as `claimOf` names them */
   readonly granted: Set<string>
   /** claims on which it has heard nothing yet, and the versions they are of */
   readonly unheard: Map<string, number>
-  /** claims that were made at the moment at which their batch was shown */
-  readonly inStep: Set<string>
+  /** claims whose batch was shown when it could be, so that the same bytes may follow, whatever it hears meanwhile */
+  readonly left: Set<string>
   /** when it last heard, if that was a grant */
   at: number | undefined
 }
@@ -95,7 +95,7 @@ class Book {
   /** hints of which it has found a server to lie */
   readonly betrayed = new Set<string>()
   /** by hint */
-  readonly words = new Map<string, Word>()
+  readonly words = new Map<string, Heard>()
   /** the disk has failed when it was about to store a condemnation */
   excused = false
 }
@@ -150,7 +150,7 @@ export class Model {
       if (write.method === 'condemn' && head?.condemned && !before?.condemned) {
         this.#assertReasonToCondemn(head.hint, write.parameters[1])
       }
-      if (write.method === 'commit') this.#committed(before!)
+      if (write.method === 'commit') this.#committed(tab, before!)
       if (write.method === 'updatePartial' || write.method === 'advance') {
         throw new Error('a hint goes to another epoch, which this model does not follow')
       }
@@ -172,13 +172,31 @@ export class Model {
   }
 
   /** A request leaves a tab. */
-  sent(tab: Tab, server: Server, body: Uint8Array): void {
-    const request = hexOf(body)
+  sent(tab: Tab, { server, path, body }: Request): void {
+    if (body === undefined) return
+    try {
+      if (path === '/v1/fence') {
+        this.#claimed(tab, server, decodeFenceRequest(body))
+        return
+      }
+      const { query, claim } = splitClaim(body)
+      this.#asked(tab, server, hexOf(query), claim)
+      if (claim) this.#claimed(tab, server, { kind: 'confirm', ...claim })
+    } catch (error) {
+      this.#fault(`${tab.name} sends ${server} what it cannot read: ${(error as Error).message}`)
+    }
+  }
+
+  #asked(tab: Tab, server: Server, request: string, claim: FenceClaim | undefined): void {
     const seen = this.#seen.get(server)!
     const batch = this.#batchOf(server, request)
     if (batch) {
       this.#of(tab).hint = batch.hint
       this.#assertFenced(tab, server, batch)
+      const isToClaim = server === this.#hints.get(batch.hint)!.refreshServer
+      if (isToClaim && (claim === undefined || nameOfClaim(claim) !== batch.claim)) {
+        this.#fault(`${tab.name} sends ${server} a query without its claim (S8)`)
+      }
     }
     if (batch?.safe) {
       batch.shownTo.add(server)
@@ -192,11 +210,11 @@ export class Model {
     else seen.set(request, tab)
   }
 
-  /** A request for the fence leaves a tab. */
-  claimed(tab: Tab, server: Server, { kind, hintId, version, requestHash }: FenceRequest): void {
-    const id = hexOf(hintId)
+  /** The fence is told something, by itself or behind a query. */
+  #claimed(tab: Tab, server: Server, claim: FenceRequest): void {
+    const id = hexOf(claim.hintId)
     const hint = this.#hints.get(id)
-    if (kind === 'register') {
+    if (claim.kind === 'register') {
       if (hint) this.#fault(`${tab.name} registers a hint that is stored (S8)`)
       const other = this.#registrations.get(id)
       if (other && other.server !== server) this.#fault(`${tab.name} shows a hint's id to its retrieve server (S8)`)
@@ -204,28 +222,26 @@ export class Model {
       return
     }
     if (server !== hint?.refreshServer) this.#fault(`${tab.name} shows a hint's id to its retrieve server (S8)`)
-    const claim = claimOf(id, version, hexOf(requestHash))
-    this.#wordOn(tab, id).unheard.set(claim, version)
+    this.#wordOn(tab, id).unheard.set(nameOfClaim(claim), claim.version)
   }
 
-  /** Its verdict has reached the tab. */
-  heard(tab: Tab, { kind, hintId, version, requestHash }: FenceRequest, verdict: FenceVerdict): void {
-    const id = hexOf(hintId)
-    if (kind === 'register') {
+  /** What the fence says to that has reached the tab. */
+  heard(tab: Tab, { claim, verdict }: Word): void {
+    const id = hexOf(claim.hintId)
+    if (claim.kind === 'register') {
       this.#registrations.get(id)!.granted ||= verdict === 'granted'
       return
     }
     const word = this.#wordOn(tab, id)
-    const claim = claimOf(id, version, hexOf(requestHash))
     if (verdict === 'granted') {
-      word.granted.add(claim)
+      word.granted.add(nameOfClaim(claim))
       word.at = this.#now()
-      for (const [earlier, of] of word.unheard) if (of <= version) word.unheard.delete(earlier)
+      for (const [earlier, of] of word.unheard) if (of <= claim.version) word.unheard.delete(earlier)
     } else {
       this.#count('refused by the fence')
       // Whoever was refused because another tab is further has been awake all the same.
       word.granted.clear()
-      word.unheard.delete(claim)
+      word.unheard.delete(nameOfClaim(claim))
     }
   }
 
@@ -349,7 +365,7 @@ export class Model {
   }
 
   #referenceBatch(hint: ModelHint, version: number, form: PendingForm, tab: Tab, against: Batch | undefined): Batch {
-    const { database, retrieveServer, refreshServer } = hint
+    const { database, retrieveServer } = hint
     const vectors = show([form.retrieve, form.refresh])
     let made: ReturnType<typeof batchFrom> | undefined
     const entropy = this.#take(tab, bytes => {
@@ -359,12 +375,11 @@ export class Model {
     if (entropy === undefined) throw new Error(`a batch that the permutations at version ${version} do not lead to`)
     const request = (server: Server) =>
       hexOf(encodeQuery(database.manifest, server === retrieveServer ? made!.retrieve : made!.refresh))
-    const requests = { [SERVERS[0]]: request(SERVERS[0]), [SERVERS[1]]: request(SERVERS[1]) }
     return {
       hint: hint.id,
       version,
-      requests,
-      claim: claimOf(hint.id, placeOf(version, database), hexOf(hash(vectorsIn(requests[refreshServer])))),
+      requests: { [SERVERS[0]]: request(SERVERS[0]), [SERVERS[1]]: request(SERVERS[1]) },
+      claim: claimFor(hint.id, version, database.manifest, made!.refresh),
       against,
       after: made!.after,
       safe: false,
@@ -373,10 +388,14 @@ export class Model {
     }
   }
 
-  #committed({ hint: id, version }: Head): void {
+  #committed(tab: Tab, { hint: id, version }: Head): void {
     const hint = this.#hints.get(id)!
-    hint.permutations[version + 1] = hint.batches[version]!.after
-    hint.batches[version]!.applied = true
+    const batch = hint.batches[version]!
+    if (!this.#wordOn(tab, id).granted.has(batch.claim)) {
+      throw new Error('an effect is stored, and the fence has not granted its batch (S8)')
+    }
+    hint.permutations[version + 1] = batch.after
+    batch.applied = true
   }
 
   /** The batch for which a server may get this request. Of hints and versions, the newest first. */
@@ -389,14 +408,14 @@ export class Model {
 
   /** A batch is about to be shown. */
   #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Batch): void {
-    const { granted, unheard, inStep, at } = this.#wordOn(tab, id)
+    const { granted, unheard, left, at } = this.#wordOn(tab, id)
     // What was not heard of earlier batches does not matter if they are finished: nothing moves on unheard.
     const { batches } = this.#hints.get(id)!
     const settled = (other: string) => batches.find(batch => batch.claim === other)?.applied !== false
     const lately = at !== undefined && this.#now() - at < AWAKE_MS
     const awake = lately && [...unheard.keys()].every(other => other === claim || settled(other))
-    if (awake && this.#rollback === 'confirm') inStep.add(claim)
-    if (!granted.has(claim) && !inStep.has(claim)) {
+    if (granted.has(claim) || (awake && this.#rollback === 'confirm')) left.add(claim)
+    if (!left.has(claim)) {
       // If its effect is stored, another tab has finished it, and that one's claim was granted.
       if (applied) this.#count('finished for another tab that the fence refuses')
       else this.#fault(`${tab.name} sends ${server} a query that the fence has not confirmed (S8)`)
@@ -413,9 +432,9 @@ export class Model {
     return this.#hints.get(id)!.rewound || this.#servers.slandered.has(id)
   }
 
-  #wordOn(tab: Tab, id: string): Word {
+  #wordOn(tab: Tab, id: string): Heard {
     const { words } = this.#of(tab)
-    const word = words.get(id) ?? { granted: new Set(), unheard: new Map(), inStep: new Set(), at: undefined }
+    const word = words.get(id) ?? { granted: new Set(), unheard: new Map(), left: new Set(), at: undefined }
     words.set(id, word)
     return word
   }
@@ -513,14 +532,4 @@ function isQuestion({ indices, queries }: { indices: readonly number[]; queries:
 
 function show(value: unknown): string {
   return JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? hexOf(part) : part))
-}
-
-/** Where a hint is in the eyes of a fence: lookups count, updates do not (docs/protocol.md, Rollback fence). */
-function placeOf(version: number, { manifest }: Database): number {
-  return version + 2 ** 32 - manifest.epoch
-}
-
-/** The offsets in a request, in hex. */
-function vectorsIn(request: string): Uint8Array {
-  return Buffer.from(request, 'hex').subarray(HEADER_BYTES)
 }

@@ -3,11 +3,20 @@
 
 import type { PirouetteMap } from '@pirouette/client'
 import type { Fetch, StateStore } from '@pirouette/client/environment'
-import { decodeFenceRequest, decodeRecord, encodeFenceReply, type FenceKind } from '@pirouette/protocol'
+import {
+  decodeFenceRequest,
+  decodeRecord,
+  encodeFenceReply,
+  FENCE_REPLY_BYTES,
+  type FenceClaim,
+  type FenceKind,
+  withClaim,
+} from '@pirouette/protocol'
 import type { ClientHandle, Core } from '@pirouette/wasm'
 import type { Chance } from './chance.js'
 import { DATABASES, hexOf } from './databases.js'
 import type { Disk } from './disk.js'
+import { splitClaim } from './fence.js'
 import { decodePending } from './forms.js'
 import type { Write } from './ledger.js'
 import { SERVERS, type Servers } from './servers.js'
@@ -136,7 +145,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'the version is not checked',
-    shows: /a batch of another hint or version|a hint is discarded without a reason/,
+    shows: /a batch of another hint or version|a hint is discarded without a reason|an effect is stored, and the fence/,
     store: (store, { disk }) =>
       changed(store, {
         putPending: (hintId, version, pending) => store.putPending(hintId, disk.head?.version ?? version, pending),
@@ -174,7 +183,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'each server is sent what the other is to have',
     shows: /is not the one stored \(S1\)/,
-    fetch: fetch => (url, init) => fetch(url.endsWith('/v1/answer') ? `${otherServer(url)}/v1/answer` : url, init),
+    fetch: fetch => (url, init) => fetch(isQuery(url) ? `${otherServer(url)}/v1/answer` : url, init),
   },
   {
     name: 'a hint is not registered',
@@ -185,6 +194,25 @@ export const PLANTS: readonly Plant[] = [
     name: 'a version is not confirmed',
     shows: /that the fence has not confirmed \(S8\)/,
     fetch: fetch => takenAsGranted(fetch, 'confirm'),
+  },
+  {
+    name: 'a lookup leaves without its claim',
+    shows: /a query without its claim \(S8\)/,
+    fetch: fetch => (url, init) => fetch(url, isQuery(url) ? { ...init, body: bare(init) } : init),
+  },
+  {
+    name: 'a refusal behind an answer is taken as granted',
+    shows: /an effect is stored, and the fence has not granted its batch \(S8\)/,
+    fetch: fetch => async (url, init) => {
+      const response = await fetch(url, init)
+      if (!isQuery(url)) return response
+      const reader = response.body!.getReader()
+      const read = async () => {
+        const { done, value } = await reader.read()
+        return { done, value: value && granted(value) }
+      }
+      return { ...response, body: { ...response.body, getReader: () => ({ read }) } } as Response
+    },
   },
   {
     name: 'the refresh server forgets how far a hint has come',
@@ -201,11 +229,29 @@ export const PLANTS: readonly Plant[] = [
       return await fetch(url, init)
     },
   },
+  {
+    name: 'the retrieve server is sent the claim behind its query, too',
+    shows: /shows a hint's id to its retrieve server \(S8\)/,
+    fetch: fetch => {
+      let known: FenceClaim | undefined
+      return (url, init) => {
+        if (!isQuery(url)) return fetch(url, init)
+        const { query, claim } = splitClaim(init.body as Uint8Array)
+        known = claim ?? known
+        return fetch(url, known ? { ...init, body: withClaim(query, known) } : init)
+      }
+    },
+  },
 ]
 
 const otherServer = (url: string) => SERVERS.find(server => !url.startsWith(server))!
 
 const isClaim = (url: string) => url.endsWith('/v1/fence')
+
+const isQuery = (url: string) => url.endsWith('/v1/answer')
+
+/** A query without its claim. */
+const bare = ({ body }: RequestInit) => splitClaim(body as Uint8Array).query as Uint8Array<ArrayBuffer>
 
 /** Claims of one kind never leave. */
 function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
@@ -215,6 +261,13 @@ function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
     const read = async () => ({ done: pieces.length === 0, value: pieces.shift() })
     return { status: 200, headers: new Headers(), redirected: false, body: { getReader: () => ({ read }) } } as Response
   }
+}
+
+/** A piece of an answer, in which no fence refuses anything. */
+function granted(piece: Uint8Array): Uint8Array {
+  const end = piece.length - FENCE_REPLY_BYTES
+  const refuses = hexOf(piece.subarray(end)) === hexOf(encodeFenceReply('refused'))
+  return refuses ? Buffer.concat([piece.subarray(0, end), encodeFenceReply('granted')]) : piece
 }
 
 /** What a tab has recovered of a batch that was pending when it came. */

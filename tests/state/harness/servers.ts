@@ -1,7 +1,15 @@
 // Two servers on the real core, and the network before them with its weather: replies that never come, come late, in
 // pieces, cut short, twice over, from the wrong request, or as a lie.
 
-import { decodeFenceRequest, decodeQuery, encodeAnswer, encodeFenceReply } from '@pirouette/protocol'
+import {
+  decodeClaimedQuery,
+  decodeFenceRequest,
+  encodeAnswer,
+  encodeFenceReply,
+  FENCE_REPLY_BYTES,
+  type FenceRequest,
+  type FenceVerdict,
+} from '@pirouette/protocol'
 import type { Chance } from './chance.js'
 import { DATABASES, type Database, hexOf } from './databases.js'
 import { Fence } from './fence.js'
@@ -23,8 +31,15 @@ export interface Delivered {
   readonly body: readonly Uint8Array[]
   /** the connection breaks after that */
   readonly broken?: boolean
+  /** what the fence says in it, by itself or behind an answer, to whoever can read all of it */
+  readonly word?: Word
   /** for the trace */
   readonly remark: string
+}
+
+export interface Word {
+  readonly claim: FenceRequest
+  readonly verdict: FenceVerdict
 }
 
 export type Reply = Delivered | 'silence' | 'lost connection'
@@ -80,13 +95,12 @@ export class Servers {
     const { server } = request
     if (this.down.has(server)) return this.#chance.pick(['silence', 'lost connection'] as const)
     const genuine = this.#genuine(request)
-    const [body] = genuine.body
     if (genuine.status !== 200) return genuine
     if (!request.path.startsWith('/v1/manifest') && this.#chance.happens(this.weather.lies)) {
       this.liars.add(server)
-      return this.#lie(request, body!)
+      return this.#lie(request, genuine)
     }
-    return this.#chance.happens(this.weather.faults) ? this.#faulty(body!) : this.#cut(body!)
+    return this.#chance.happens(this.weather.faults) ? this.#faulty(genuine.body[0]!) : this.#cut(genuine)
   }
 
   #genuine({ server, path, body }: Request): Delivered {
@@ -104,27 +118,36 @@ export class Servers {
       const blob = known.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
       return blob ? whole(blob) : refusal(404, 'not_found')
     }
-    if (path === '/v1/fence') return whole(encodeFenceReply(this.fences[server].judge(decodeFenceRequest(body))))
-    const query = decodeQuery(body)
+    if (path === '/v1/fence') return this.#judged(server, decodeFenceRequest(body))
+    const { query, claim } = decodeClaimedQuery(body)
     const database = known.find(({ manifest }) => manifest.epoch === query.epoch)
     if (database === undefined) return epochUnknown(newest)
     const answer = encodeAnswer(database.manifest, query.count, database.handle.answer(query.vectors))
     this.#answers[server].push(answer)
-    return whole(answer)
+    return claim ? this.#judged(server, { kind: 'confirm', ...claim }, answer) : whole(answer)
   }
 
-  /** A forged entry, an answer to something else, or a hint refused that ought not to be. */
-  #lie({ server, path, body }: Request, genuine: Uint8Array): Reply {
-    if (body === undefined) return whole(this.#flipped(genuine, 0), 'forged')
-    if (path === '/v1/fence') {
-      this.slandered.add(hexOf(decodeFenceRequest(body).hintId))
-      return whole(encodeFenceReply('refused'), 'a slander')
+  /** What a fence says, behind an answer if there is one. */
+  #judged(server: Server, claim: FenceRequest, answer = new Uint8Array()): Delivered {
+    return saying({ claim, verdict: this.fences[server].judge(claim) }, answer)
+  }
+
+  /** A forged entry or verdict, an answer to something else, or a hint refused that ought not to be. */
+  #lie({ server, path, body }: Request, genuine: Delivered): Reply {
+    const [bytes] = genuine.body as [Uint8Array]
+    if (body === undefined) return whole(this.#flipped(bytes, 0), 'forged')
+    const answer = genuine.word ? bytes.subarray(0, -FENCE_REPLY_BYTES) : bytes
+    if (genuine.word && (path === '/v1/fence' || this.#chance.happens(0.3))) {
+      const { claim } = genuine.word
+      this.slandered.add(hexOf(claim.hintId))
+      return saying({ claim, verdict: 'refused' }, answer, 'a slander')
     }
-    const others = this.#answers[server].filter(
-      other => isOfSameKind(other, genuine) && hexOf(other) !== hexOf(genuine),
-    )
-    if (others.length > 0 && this.#chance.happens(0.3)) return whole(this.#chance.pick(others), 'an answer of the past')
-    return whole(this.#flipped(genuine, HEADER_BYTES), 'forged')
+    const others = this.#answers[server].filter(other => isOfSameKind(other, answer) && hexOf(other) !== hexOf(answer))
+    if (others.length > 0 && this.#chance.happens(0.3)) {
+      const verdict = bytes.subarray(answer.length)
+      return whole(Buffer.concat([this.#chance.pick(others), verdict]), 'an answer of the past')
+    }
+    return whole(this.#flipped(bytes, HEADER_BYTES), 'forged')
   }
 
   #flipped(bytes: Uint8Array, from: number): Uint8Array {
@@ -155,10 +178,11 @@ export class Servers {
   }
 
   /** In one piece or two. */
-  #cut(body: Uint8Array): Reply {
-    if (this.#chance.happens(0.7)) return whole(body)
-    const at = this.#chance.below(body.length)
-    return { status: 200, headers: {}, body: [body.subarray(0, at), body.subarray(at)], remark: 'in two' }
+  #cut(genuine: Delivered): Reply {
+    if (this.#chance.happens(0.7)) return genuine
+    const [bytes] = genuine.body as [Uint8Array]
+    const at = this.#chance.below(bytes.length)
+    return { ...genuine, body: [bytes.subarray(0, at), bytes.subarray(at)], remark: 'in two' }
   }
 }
 
@@ -170,6 +194,11 @@ function isOfSameKind(a: Uint8Array, b: Uint8Array): boolean {
 
 function whole(body: Uint8Array, remark = 'in full'): Delivered {
   return { status: 200, headers: {}, body: [body], remark }
+}
+
+/** A verdict, behind an answer or behind nothing. */
+function saying(word: Word, answer: Uint8Array, remark?: string): Delivered {
+  return { ...whole(Buffer.concat([answer, encodeFenceReply(word.verdict)]), remark), word }
 }
 
 /** The manifests after an epoch; none after the newest. */

@@ -12,7 +12,6 @@ import {
   type StateStore,
   type StoragePreference,
 } from '@pirouette/client/environment'
-import { decodeFenceReply, decodeFenceRequest, FENCE_REPLY_BYTES, type FenceRequest } from '@pirouette/protocol'
 import { core } from './databases.js'
 import { Disk, type Method } from './disk.js'
 import type { Plant } from './plants.js'
@@ -175,9 +174,7 @@ export class Tab {
     const request: Request = { server, path: url.slice(server.length), body: body?.slice() }
     const name = server === SERVERS[0] ? 'A' : 'B'
     const [what, reply] = wordsFor(request)
-    const claim = request.path === '/v1/fence' ? decodeFenceRequest(request.body!) : undefined
-    if (claim) world.model.claimed(this, server, claim)
-    else if (request.body) world.model.sent(this, server, request.body)
+    world.model.sent(this, request)
     let whole = false
     init.signal?.addEventListener('abort', () => {
       if (!whole) this.troubles++
@@ -189,17 +186,12 @@ export class Tab {
     if (delivered.remark !== 'in full') world.note(this, `${what} is answered by ${name}: ${delivered.remark}`)
     const read = () => {
       whole = isAsItShouldBe(delivered)
-      if (claim) this.#hearVerdict(claim, delivered)
+      if (delivered.word === undefined) return
+      world.model.heard(this, delivered.word)
+      world.count(`${delivered.word.verdict} ${request.path === '/v1/fence' ? 'by itself' : 'behind an answer'}`)
     }
     // The platform's own Response takes its time from the event loop.
     return this.#response(delivered, reply && `${reply} of ${name}`, read) as unknown as Response
-  }
-
-  #hearVerdict(claim: FenceRequest, { status, body }: Delivered): void {
-    const reply = Buffer.concat(body)
-    if (status === 200 && reply.length === FENCE_REPLY_BYTES) {
-      this.#world.model.heard(this, claim, decodeFenceReply(reply))
-    }
   }
 
   /** `whole` is called when all of it has been read. */

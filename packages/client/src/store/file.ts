@@ -160,7 +160,7 @@ export class FileStore implements StateStore {
     return this.#turn(async () => {
       const head = rules.completed(this.#readable()?.head, hintId, version)
       const [directory] = await this.#value(hintId, 'directory', version)
-      await this.#putValue(hintId, 'checkpoint', 0, checkpoint, head.record.manifest, directory!)
+      await this.#putValue(hintId, 'checkpoint', version, checkpoint, head.record.manifest, directory!)
       await this.#replace({ head, entries: [] })
     })
   }

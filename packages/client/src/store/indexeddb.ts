@@ -212,10 +212,13 @@ export class IndexedDbStore implements StateStore {
     await this.#write('strict', async tx => {
       const head = rules.completed(await this.#head(tx), hintId, version)
       const values = tx.objectStore('values')
+      const directory = await this.#value(tx, hintId, 'directory', 0)
       queue([
-        values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', 0)),
-        values.put(head.record.manifest, this.#valueKey(hintId, 'manifest', 0)),
         values.delete(this.#valueKey(hintId, 'partial', 0)),
+        values.delete(this.#valueKey(hintId, 'directory', 0)),
+        values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', version)),
+        values.put(head.record.manifest, this.#valueKey(hintId, 'manifest', version)),
+        values.put(directory, this.#valueKey(hintId, 'directory', version)),
         this.#putHead(tx, head),
       ])
     })
@@ -337,7 +340,7 @@ export class IndexedDbStore implements StateStore {
     return [this.#identity, toHex(hintId), kind, version]
   }
 
-  async #value(tx: Reading, hintId: Uint8Array, kind: Kind, version: number): Promise<Uint8Array> {
+  async #value(tx: Reading | Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<Uint8Array> {
     const value = await tx.objectStore('values').get(this.#valueKey(hintId, kind, version))
     if (!isBytes(value)) throw new StateUnreadableError(`the stored ${kind} is missing or torn`)
     return value

@@ -60,7 +60,7 @@ export function updated(
 }
 
 export function completed(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
-  return { ...halfMade(head, hintId, version), stage: 'whole', version: 0, checkpointVersion: 0 }
+  return { ...halfMade(head, hintId, version), stage: 'whole' }
 }
 
 export function withPending(

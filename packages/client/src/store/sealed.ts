@@ -112,7 +112,7 @@ export class SealedStore implements StateStore {
 
   async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
     const record = await this.#recordOf(hintId)
-    await this.#inner.complete(hintId, version, await this.#seal(record, 'checkpoint', 0, checkpoint))
+    await this.#inner.complete(hintId, version, await this.#seal(record, 'checkpoint', version, checkpoint))
   }
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {

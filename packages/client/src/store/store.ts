@@ -151,7 +151,11 @@ export interface StateStore {
    */
   updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void>
 
-  /** The partial hint of `version` becomes whole, at version 0, under the same manifest and with the same directory. */
+  /**
+   * The partial hint of `version` becomes whole, at that version, under the same manifest and with the same directory. (If
+   * versions began anew, copies that become whole at different epochs would count their lookups from different numbers,
+   * and the fence could not compare them.)
+   */
   complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void>
 
   /**

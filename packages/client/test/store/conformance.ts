@@ -190,7 +190,7 @@ export const conformance: readonly Case[] = [
     },
   },
   {
-    name: 'complete makes a whole hint of one that was updated: version 0, manifest and directory of its epoch',
+    name: 'complete makes a whole hint of one that was updated: its version stays, with manifest and directory of its epoch',
     async run(bench) {
       await bench.store.begin(A, PARTIAL, DIRECTORY, undefined)
       for (const version of [0, 1]) await bench.store.updatePartial(A.hintId, version, partialAt(version + 2))
@@ -198,15 +198,15 @@ export const conformance: readonly Case[] = [
       await bench.crash()
       const { store } = bench
       const head = (await store.read())!
-      expectEqual([head.stage, head.version, head.record.manifest], ['whole', 0, epochOf(1, 3).manifest])
-      expectEqual(await store.readHint(A.hintId), { version: 0, ...at(CHECKPOINT, 3), entries: [] })
+      expectEqual([head.stage, head.version, head.record.manifest], ['whole', 2, epochOf(1, 3).manifest])
+      expectEqual(await store.readHint(A.hintId), { version: 2, ...at(CHECKPOINT, 3), entries: [] })
       await refused(store, {
         'updatePartial, late': () => store.updatePartial(A.hintId, 2, partialAt(4)),
-        'updatePartial of a whole hint': () => store.updatePartial(A.hintId, 0, partialAt(4)),
         'putPartial, late': () => store.putPartial(A.hintId, 2, PARTIAL),
+        'from the beginning again': () => store.putPending(A.hintId, 0, pending(0)),
       })
-      await lookUp(store, 0)
-      expectEqual(await store.readEntries(A.hintId, 0), effects(0, 1))
+      await lookUp(store, 2)
+      expectEqual(await store.readEntries(A.hintId, 2), effects(2, 3))
     },
   },
   {
@@ -360,13 +360,13 @@ export const conformance: readonly Case[] = [
         expectEqual((await store.read())?.record.manifest, manifest)
       }
       await store.complete(A.hintId, 5, CHECKPOINT)
-      await store.putPending(A.hintId, 0, pending(0))
-      for (let version = 0; version < 5; version++) {
+      await store.putPending(A.hintId, 5, pending(0))
+      for (let version = 5; version < 10; version++) {
         const heads = async () => {
           const { record, version, pending } = (await other.read())!
           return [record.manifest, version, pending]
         }
-        const [before, epoch] = [await heads(), version + 7]
+        const [before, epoch] = [await heads(), version + 2]
         const after = [epochOf(1, epoch).manifest, version + 1, extended(0, epoch)]
         const reads = several(heads)
         const writing = store.advance(A.hintId, version, advanceTo(epoch, version, extended(0, epoch)))
@@ -375,10 +375,10 @@ export const conformance: readonly Case[] = [
         assertEither(await Promise.all(reads), [before, after])
         expectEqual(await heads(), after)
       }
-      for (let version = 1; version <= 5; version++) {
+      for (let version = 6; version <= 10; version++) {
         const hints = () => other.readHint(A.hintId)
         const before = await hints()
-        const made = at(bytes(`at ${version}`, 60), version + 6)
+        const made = at(bytes(`at ${version}`, 60), version + 1)
         const after = { version, ...made, entries: before.entries.slice(1) }
         const reads = several(hints)
         const writing = store.putCheckpoint(A.hintId, version, made)
@@ -553,18 +553,18 @@ export const conformance: readonly Case[] = [
         store => store.putPartial(A.hintId, 1, bytes('still more', 80)),
         store => store.updatePartial(A.hintId, 1, partialAt(3)),
         store => store.complete(A.hintId, 2, CHECKPOINT),
-        store => store.putPending(A.hintId, 0, pending(0)),
-        store => store.commit(A.hintId, 0, effect(0)),
-        store => store.putPending(A.hintId, 1, pending(1)),
-        store => store.putCheckpoint(A.hintId, 1, at(bytes('at 1', 60), 3)),
-        store => store.commit(A.hintId, 1, effect(1)),
-        store => store.advance(A.hintId, 2, advanceTo(4, 2)),
-        store => store.putPending(A.hintId, 3, pending(3)),
-        store => store.advance(A.hintId, 3, advanceTo(5, 3, extended(3, 5))),
-        store => store.putCheckpoint(A.hintId, 3, at(bytes('at 3', 60), 4)),
-        store => store.putPending(A.hintId, 4, extended(3, 5)),
-        store => store.commit(A.hintId, 4, effect(4)),
-        store => store.putCheckpoint(A.hintId, 5, at(bytes('at 5', 60), 5)),
+        store => store.putPending(A.hintId, 2, pending(0)),
+        store => store.commit(A.hintId, 2, effect(0)),
+        store => store.putPending(A.hintId, 3, pending(1)),
+        store => store.putCheckpoint(A.hintId, 3, at(bytes('at 1', 60), 3)),
+        store => store.commit(A.hintId, 3, effect(1)),
+        store => store.advance(A.hintId, 4, advanceTo(4, 4)),
+        store => store.putPending(A.hintId, 5, pending(3)),
+        store => store.advance(A.hintId, 5, advanceTo(5, 5, extended(3, 5))),
+        store => store.putCheckpoint(A.hintId, 5, at(bytes('at 3', 60), 4)),
+        store => store.putPending(A.hintId, 6, extended(3, 5)),
+        store => store.commit(A.hintId, 6, effect(4)),
+        store => store.putCheckpoint(A.hintId, 7, at(bytes('at 5', 60), 5)),
         store => store.begin(B, PARTIAL, DIRECTORY, A.hintId),
       ]
       for (const step of steps) {
@@ -601,18 +601,18 @@ export const conformance: readonly Case[] = [
       expectEqual((await store.read())?.record.manifest, manifest)
 
       await lend({ checkpoint: CHECKPOINT }, ({ checkpoint }) => store.complete(A.hintId, 1, checkpoint))
-      expectEqual(await borrow(() => store.readHint(A.hintId)), { version: 0, ...at(CHECKPOINT, 2), entries: [] })
-      await lend({ batch: pending(0) }, ({ batch }) => store.putPending(A.hintId, 0, batch))
+      expectEqual(await borrow(() => store.readHint(A.hintId)), { version: 1, ...at(CHECKPOINT, 2), entries: [] })
+      await lend({ batch: pending(0) }, ({ batch }) => store.putPending(A.hintId, 1, batch))
       expectEqual(await borrow(pendingNow), { pending: pending(0) })
-      await lend(advanceTo(3, 0, extended(0, 3)), update => store.advance(A.hintId, 0, update))
+      await lend(advanceTo(3, 1, extended(0, 3)), update => store.advance(A.hintId, 1, update))
       expectEqual(await borrow(pendingNow), { pending: extended(0, 3) })
       expectEqual((await store.read())?.record.manifest, epochOf(1, 3).manifest)
-      await lend({ effect: effect(1) }, ({ effect }) => store.commit(A.hintId, 1, effect))
-      expectEqual((await borrow(() => store.readHint(A.hintId))).entries, [update(0), effect(1)])
-      expectEqual(await borrow(async () => (await store.readEntries(A.hintId, 0))!), [update(0), effect(1)])
+      await lend({ effect: effect(2) }, ({ effect }) => store.commit(A.hintId, 2, effect))
+      expectEqual((await borrow(() => store.readHint(A.hintId))).entries, [update(1), effect(2)])
+      expectEqual(await borrow(async () => (await store.readEntries(A.hintId, 1))!), [update(1), effect(2)])
 
-      await lend(at(PARTIAL, 3), checkpoint => store.putCheckpoint(A.hintId, 2, checkpoint))
-      expectEqual(await borrow(() => store.readHint(A.hintId)), { version: 2, ...at(PARTIAL, 3), entries: [] })
+      await lend(at(PARTIAL, 3), checkpoint => store.putCheckpoint(A.hintId, 3, checkpoint))
+      expectEqual(await borrow(() => store.readHint(A.hintId)), { version: 3, ...at(PARTIAL, 3), entries: [] })
     },
   },
   {
@@ -669,7 +669,7 @@ export const conformance: readonly Case[] = [
         expectEqual(await other.readPartial(A.hintId), { version: version + 1, partial, directory })
       }
       await store.complete(A.hintId, 10, CHECKPOINT)
-      for (let version = 0; version < 10; version += 2) {
+      for (let version = 10; version < 20; version += 2) {
         await store.putPending(A.hintId, version, pending(version))
         const outcomes = await Promise.all([
           outcome(store.commit(A.hintId, version, effect(version))),

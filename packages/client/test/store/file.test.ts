@@ -118,23 +118,23 @@ const halfMade: Steps = [
 const justWhole: Steps = [...halfMade, store => store.complete(A.hintId, 2, bytes('checkpoint', 70))]
 const inUse: Steps = [
   ...justWhole,
-  ...[0, 1, 2].flatMap(lookUp),
-  store => store.putPending(A.hintId, 3, bytes('pending 3', 50)),
+  ...[2, 3, 4].flatMap(lookUp),
+  store => store.putPending(A.hintId, 5, bytes('pending 5', 50)),
 ]
 const life: Steps = [
   ...inUse,
-  store => store.putCheckpoint(A.hintId, 2, checkpoint('at 2', 3)),
-  store => store.putCheckpoint(A.hintId, 2, checkpoint('again at 2', 3)),
-  store => store.advance(A.hintId, 3, advance(3, 4, bytes('pending 3, extended', 55))),
-  store => store.putPending(A.hintId, 4, bytes('pending 3, extended', 55)),
-  store => store.commit(A.hintId, 4, bytes('effect 4', 20)),
-  store => store.advance(A.hintId, 5, advance(5, 5, undefined)),
-  store => store.putCheckpoint(A.hintId, 4, checkpoint('at 4', 4)),
-  ...lookUp(6),
-  store => store.putCheckpoint(A.hintId, 7, checkpoint('at 7', 5)),
-  ...lookUp(7),
-  store => store.putPending(A.hintId, 8, bytes('pending 8', 50)),
-  store => store.advance(A.hintId, 8, advance(8, 6, bytes('pending 8, extended', 55))),
+  store => store.putCheckpoint(A.hintId, 4, checkpoint('at 4', 3)),
+  store => store.putCheckpoint(A.hintId, 4, checkpoint('again at 4', 3)),
+  store => store.advance(A.hintId, 5, advance(5, 4, bytes('pending 5, extended', 55))),
+  store => store.putPending(A.hintId, 6, bytes('pending 5, extended', 55)),
+  store => store.commit(A.hintId, 6, bytes('effect 6', 20)),
+  store => store.advance(A.hintId, 7, advance(7, 5, undefined)),
+  store => store.putCheckpoint(A.hintId, 6, checkpoint('at 6', 4)),
+  ...lookUp(8),
+  store => store.putCheckpoint(A.hintId, 9, checkpoint('at 9', 5)),
+  ...lookUp(9),
+  store => store.putPending(A.hintId, 10, bytes('pending 10', 50)),
+  store => store.advance(A.hintId, 10, advance(10, 6, bytes('pending 10, extended', 55))),
   store => store.condemn(A.hintId, 'https://a.example'),
   store => store.begin(B, bytes('partial', 40), bytes('directory', 30), A.hintId),
   store => store.discard(B.hintId),
@@ -317,7 +317,7 @@ describe('a journal that is not as it was written', () => {
 
   test.each([
     ['half-made', halfMade, ['partial.2', 'directory.2']],
-    ['whole', inUse, ['checkpoint.0']],
+    ['whole', inUse, ['checkpoint.2']],
   ])(
     'values of a %s hint that are missing, cut off, changed, or of another kind: unreadable',
     async (_, steps, kinds) => {
@@ -346,8 +346,8 @@ describe('a journal that is not as it was written', () => {
   )
 
   test('a checkpoint whose parts are in another order, or of another version: unreadable', async () => {
-    const name = (await disk.list()).find(name => name.endsWith('.checkpoint.0'))!
-    const part = (kind: FrameKind, payload: Uint8Array, version = 0) =>
+    const name = (await disk.list()).find(name => name.endsWith('.checkpoint.2'))!
+    const part = (kind: FrameKind, payload: Uint8Array, version = 2) =>
       encodeFrame({ kind, version, payload }, A.hintId)
     const { manifest, directory } = epochOf(1, 3)
     const parts = [part('chec', bytes('checkpoint', 70)), part('mani', manifest), part('dire', directory)] as const
@@ -398,8 +398,8 @@ test('nothing of a condemned or replaced hint is left on the disk', async () => 
 
 describe('a full disk', () => {
   test.each<[string, Steps, Steps[number]]>([
-    ['a new checkpoint', inUse, store => store.putCheckpoint(A.hintId, 3, checkpoint('new', 3))],
-    ['the next epoch', inUse, store => store.advance(A.hintId, 3, advance(3, 4, bytes('extended', 55)))],
+    ['a new checkpoint', inUse, store => store.putCheckpoint(A.hintId, 5, checkpoint('new', 3))],
+    ['the next epoch', inUse, store => store.advance(A.hintId, 5, advance(5, 4, bytes('extended', 55)))],
     [
       'the next epoch of a half-made hint',
       halfMade,

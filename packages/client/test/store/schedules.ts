@@ -29,13 +29,13 @@ export interface Step {
 /** The hint as it was made, and all that has happened to it. */
 interface ModelHint {
   readonly number: number
-  partial: { version: number; partial: Uint8Array; directory: Uint8Array }
+  partial: { partial: Uint8Array; directory: Uint8Array }
   /** every checkpoint there was, the newest last; none: the hint is partial */
   readonly checkpoints: (StoredCheckpoint & { readonly version: number })[]
-  /** every effect and update there was */
+  /** every effect and update there was, one to a version; those of a half-made hint are not stored */
   readonly entries: Uint8Array[]
-  /** the manifest at every version there was; of a half-made hint, the newest alone */
-  manifests: Uint8Array[]
+  /** the manifest at every version there was */
+  readonly manifests: Uint8Array[]
   pending: Uint8Array | undefined
   condemned: boolean
 }
@@ -51,7 +51,7 @@ export class Model {
   /** Which hint, version and bytes a step is about, and which manifest and directory. */
   resolve({ hint: named, ahead, fitting, value: told, call }: Step) {
     const hint = this.#hint
-    const now = hint?.checkpoints.length ? hint.entries.length : (hint?.partial.version ?? 0)
+    const now = hint?.entries.length ?? 0
     const version = now + ahead
     const number = { stored: hint?.number, none: undefined, another: ANOTHER }[named]
     const value = bytes(`${call} ${told}`, 1 + told * 7)
@@ -73,7 +73,7 @@ export class Model {
       this.#hints++
       this.#hint = {
         number: nextHint,
-        partial: { version: 0, partial: value, directory: value },
+        partial: { partial: value, directory: value },
         checkpoints: [],
         entries: [],
         manifests: [recordOf(nextHint).manifest],
@@ -96,21 +96,22 @@ export class Model {
     const now = hint.entries.length
     switch (step.call) {
       case 'putPartial':
-        if (newest !== undefined || version !== hint.partial.version) return false
+        if (newest !== undefined || version !== now) return false
         hint.partial = { ...hint.partial, partial: value }
         return true
       case 'updatePartial':
-        if (newest !== undefined || version !== hint.partial.version) return false
-        hint.partial = { version: version + 1, partial: value, directory: next.directory }
-        hint.manifests = [next.manifest]
+        if (newest !== undefined || version !== now) return false
+        hint.partial = { partial: value, directory: next.directory }
+        hint.entries.push(value)
+        hint.manifests.push(next.manifest)
         this.#epochs++
         return true
       case 'complete':
-        if (newest !== undefined || version !== hint.partial.version) return false
+        if (newest !== undefined || version !== now) return false
         hint.checkpoints.push({
-          version: 0,
+          version,
           checkpoint: value,
-          manifest: hint.manifests[0]!,
+          manifest: hint.manifests[now]!,
           directory: hint.partial.directory,
         })
         return true
@@ -154,7 +155,7 @@ export class Model {
       fenced,
       manifest: hint.manifests.at(-1),
       stage: checkpoint === undefined ? 'partial' : 'whole',
-      version: checkpoint === undefined ? hint.partial.version : hint.entries.length,
+      version: hint.entries.length,
       pending: hint.condemned ? undefined : hint.pending,
       culprit: undefined,
     }

@@ -2,18 +2,20 @@
 // gives it a `misbehave`.
 
 import {
+  decodeClaimedQuery,
   decodeFenceRequest,
   decodeManifest,
-  decodeQuery,
   encodeAnswer,
   encodeEvent,
   encodeFenceReply,
+  FENCE_REQUEST_BYTES,
   type FenceRequest,
   type FenceVerdict,
   type Info,
   proofsIn,
   type SignatureInfo,
   toHex,
+  withVerdict,
 } from '@pirouette/protocol'
 import type { Fetch } from '../../src/injection.js'
 import type { Database } from './database.js'
@@ -76,9 +78,15 @@ export class Network {
     return (await this.misbehave[server]?.(seen, genuine)) ?? genuine
   }
 
-  /** Requests for answers so far, the first `skip` left out. */
+  /** Queries so far, the first `skip` left out, without the claims behind them. */
   queries(skip = 0): Seen[] {
-    return this.seen.filter(seen => seen.path === '/v1/answer').slice(skip)
+    const asked = this.seen.filter(seen => seen.path === '/v1/answer').slice(skip)
+    return asked.map(seen => ({ ...seen, body: queryIn(seen.body) }))
+  }
+
+  /** What fences were told so far, in requests of its own or behind a query. */
+  claims(skip = 0): (FenceRequest & { readonly server: string })[] {
+    return this.seen.flatMap(seen => claimIn(seen) ?? []).slice(skip)
   }
 
   /** What could be compared between two runs: everything but the vectors' contents. */
@@ -139,7 +147,8 @@ export class Network {
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)
     if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
     if (path !== '/v1/answer') return problem(404, 'not_found')
-    const query = decodeQuery(body)
+    const { query, claim } = decodeClaimedQuery(body)
+    if (claim !== undefined && !this.fence) return problem(404, 'not_found')
     // Servers answer the newest epoch and the one before.
     const database = databases
       .slice(-2)
@@ -148,7 +157,8 @@ export class Network {
     const manifest = decodeManifest(database.manifestBytes)
     const proofs = proofsIn(manifest, query)
     if (proofs === undefined) return problem(400, 'bad_request')
-    return ok(encodeAnswer(manifest, query.count, database.answer(query.vectors, proofs), proofs))
+    const answer = encodeAnswer(manifest, query.count, database.answer(query.vectors, proofs), proofs)
+    return ok(claim ? withVerdict(answer, this.#judge(server, { kind: 'confirm', ...claim })) : answer)
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */
@@ -183,6 +193,19 @@ export class Network {
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }
   }
+}
+
+/** A query without the claim behind it. */
+export function queryIn(body: Uint8Array): Uint8Array {
+  const { claim } = decodeClaimedQuery(body)
+  return claim === undefined ? body : body.subarray(0, -FENCE_REQUEST_BYTES)
+}
+
+/** What a request tells a fence. */
+export function claimIn({ server, path, body }: Seen): (FenceRequest & { readonly server: string }) | undefined {
+  if (path === '/v1/fence') return { server, ...decodeFenceRequest(body) }
+  const claim = path === '/v1/answer' ? decodeClaimedQuery(body).claim : undefined
+  return claim && { server, kind: 'confirm', ...claim }
 }
 
 /** The manifests after epoch E, if the next one is kept. */

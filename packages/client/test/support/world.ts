@@ -17,7 +17,7 @@ import {
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { core, type Failure, hex, sameOnBoth } from './harness.js'
-import { A, B, type Network } from './network.js'
+import { A, B, type Network, queryIn } from './network.js'
 import { seededRandom } from './random.js'
 
 /** Large enough that two fresh vectors have little in common: 16 offsets below 63. */
@@ -274,8 +274,9 @@ export class Auditor {
     this.stores = [disk]
   }
 
-  sent(url: string, body: Uint8Array): void {
+  sent(url: string, request: Uint8Array): void {
     const server = url.startsWith(A) ? A : B
+    const body = queryIn(request)
     const sent = this.bodies.get(server)!
     const before = [...sent]
     sent.push(hex(body))
