@@ -65,7 +65,8 @@ of map.
   until it resolves, then lookups of random records, of all maps in turn and with a pause after each, as \`at()\` takes
   until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
   rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, for
-  a record from a Fastify that is told which, and for all partitions.
+  a record from a Fastify that is told which, and for all partitions. The driver is not told of requests, as no user has
+  one: that would make each half as long again.
 - **Many clients** are connections that each send one query after the other, those of real clients, to one server process;
   the sender takes a processor of its own.
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
