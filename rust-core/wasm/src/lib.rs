@@ -362,8 +362,8 @@ impl HintBuilderHandle {
     ///
     /// # Errors
     /// `phase`, if partitions are missing; the handle is gone all the same.
-    pub fn finish(self, version: Option<f64>) -> Outcome<ClientHandle> {
-        let hint = self.0.finish_at(version.unwrap_or(0.0) as u64).map_err(|(error, _)| thrown(error))?;
+    pub fn finish(self, version: Option<u32>) -> Outcome<ClientHandle> {
+        let hint = self.0.finish_at(version.unwrap_or(0).into()).map_err(|(error, _)| thrown(error))?;
         Ok(ClientHandle::new(hint))
     }
 }
