@@ -89,6 +89,7 @@ test.each([
   expect(new Uint8Array(requests[0]!.body)).toEqual(body)
   expect(proxy.seen).toHaveLength(before + 1)
   expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: body.length, partitions: 4, vectors })
+  expect(proxy.seen.at(-1)!.claimed).toBe(body === claimed)
 })
 
 test('a lie is one bit of one byte after the header, at another place each time', async () => {

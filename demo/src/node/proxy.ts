@@ -69,6 +69,7 @@ export async function startProxy(target: string): Promise<Watcher> {
         database,
         at: Date.now(),
         bytes: body.length,
+        claimed: read.claim !== undefined,
         partitions,
         vectors: Array.from({ length: count }, (_, k) => vector(k)),
       })

@@ -40,6 +40,8 @@ export interface Sighting {
   readonly at: number
   /** length of the request's body */
   readonly bytes: number
+  /** whether its last 80 bytes were a claim, for the rollback fence that this server keeps */
+  readonly claimed: boolean
   /** Q */
   readonly partitions: number
   /** one vector of Q offsets for each query of the batch */
