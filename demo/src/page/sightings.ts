@@ -57,7 +57,7 @@ function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefi
     {},
     element('strong', { class: `server ${server.toLowerCase()}` }, `Server ${server} saw`),
     ` ${count(now.vectors.length, 'vector')} of ${now.partitions} offsets, ${now.bytes} bytes`,
-    now.claimed ? ', 80 of them for its rollback fence' : '',
+    now.claimed ? ', 80 for its fence' : '',
   )
   const details = element(
     'details',
