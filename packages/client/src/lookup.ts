@@ -172,20 +172,15 @@ async function answerOf(
   { hint: { manifest, proofs }, links, stats }: Exchange,
   s: 0 | 1,
   { body, count, claim }: Request,
-): Promise<{ entries: Uint8Array; verdict?: FenceVerdict }> {
+): Promise<{ entries: Uint8Array; verdict: FenceVerdict | undefined }> {
   const link = links[s]
-  const bytes = answerBytes(manifest, count, proofs)
-  const entriesIn = (answer: Uint8Array) => decodeAnswer(manifest, count, answer, proofs)
-  if (claim === undefined) {
-    const reply = await postQuery(link, body, bytes)
-    return fromWire(link, () => ({ entries: entriesIn(reply) }))
-  }
-  stats.fenced(s, { bytesUp: FENCE_REQUEST_BYTES })
-  const reply = await postQuery(link, body, bytes + FENCE_REPLY_BYTES)
-  stats.fenced(s, { bytesDown: FENCE_REPLY_BYTES })
+  const [bytesUp, bytesDown] = claim === undefined ? [0, 0] : [FENCE_REQUEST_BYTES, FENCE_REPLY_BYTES]
+  stats.fenced(s, { bytesUp, bytesDown: 0 })
+  const reply = await postQuery(link, body, answerBytes(manifest, count, proofs) + bytesDown)
+  stats.fenced(s, { bytesUp: 0, bytesDown })
   return fromWire(link, () => {
-    const { answer, verdict } = splitVerdict(reply)
-    return { entries: entriesIn(answer), verdict }
+    const { answer, verdict } = claim === undefined ? { answer: reply } : splitVerdict(reply)
+    return { entries: decodeAnswer(manifest, count, answer, proofs), verdict }
   })
 }
 

@@ -68,8 +68,7 @@ export class StatsKeeper {
   }
 
   /** Of what went over the link for lookups to server `s` of the pair, so many bytes were the fence's. */
-  fenced(s: 0 | 1, bytes: Partial<Traffic>): void {
-    const { bytesUp = 0, bytesDown = 0 } = bytes
+  fenced(s: 0 | 1, { bytesUp, bytesDown }: Traffic): void {
     this.online[s].bytesUp -= bytesUp
     this.online[s].bytesDown -= bytesDown
     this.fence[s].bytesUp += bytesUp

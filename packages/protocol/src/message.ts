@@ -86,11 +86,18 @@ export function encodeQuery(
  * Throws WireError on anything malformed.
  */
 export function decodeQuery(bytes: Uint8Array): Query {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes)
+  return queryOf(decodeHeader('query', QUERY_MAGIC, bytes), bytes)
+}
+
+function queryOf(header: MessageHeader, bytes: Uint8Array): Query {
   checkInteger('partitions', header.partitions, 1, MAX_PARTITIONS)
   checkInteger('count', header.count, 1, MAX_COUNT)
-  checkLength('query length', bytes, HEADER_BYTES + header.count * header.partitions * OFFSET_BYTES)
+  checkLength('query length', bytes, queryLength(header))
   return { ...header, vectors: bytes.subarray(HEADER_BYTES) }
+}
+
+function queryLength({ count, partitions }: MessageHeader): number {
+  return HEADER_BYTES + count * partitions * OFFSET_BYTES
 }
 
 /** A query to the refresh server, and the claim that its fence is to judge, in one request. */
@@ -103,10 +110,10 @@ export function withClaim(query: Uint8Array, claim: FenceClaim): Uint8Array<Arra
  * malformed, and for a claim of another database, or of no request.
  */
 export function decodeClaimedQuery(bytes: Uint8Array): { query: Query; claim: FenceClaim | undefined } {
-  const { count, partitions } = decodeHeader('query', QUERY_MAGIC, bytes)
-  const end = HEADER_BYTES + count * partitions * OFFSET_BYTES
-  if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: decodeQuery(bytes), claim: undefined }
-  const query = decodeQuery(bytes.subarray(0, end))
+  const header = decodeHeader('query', QUERY_MAGIC, bytes)
+  const end = queryLength(header)
+  if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: queryOf(header, bytes), claim: undefined }
+  const query = queryOf(header, bytes.subarray(0, end))
   const { kind, ...claim } = decodeFenceRequest(bytes.subarray(end))
   if (kind !== 'confirm') malformed('claim', 'a confirmation', kind)
   if (isZero(claim.requestHash)) malformed("a claim's request hash", 'a hash', 'zero')
