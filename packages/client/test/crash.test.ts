@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest'
 import type { PirouetteMap } from '../src/index.js'
 import { A, B, hang, on, problem } from './support/network.js'
-import { type Life, type Method, World } from './support/world.js'
+import { type Life, type Method, World, wholly } from './support/world.js'
 
 const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 const LOOKUPS = [1, 2, 6]
@@ -25,23 +25,11 @@ async function opened(seed = 1): Promise<{ world: World; life: Life; map: Piroue
   return { world, life, map }
 }
 
-/** Until the answer is there, and its effect is stored, for which the answer does not wait. */
-async function wholly(map: PirouetteMap, answer: Promise<unknown>): Promise<void> {
-  await answer
-  await map.close()
-}
-
 /** Runs a scene again and again, killed one turn later each time, until it ends before it is killed. */
 async function killedAtEveryTurn(prepare: (seed: number) => Promise<Scene>, most = 1000): Promise<number> {
   for (let turns = 0; ; turns++) {
     const { world, life, act } = await prepare(turns + 1)
-    let over = false
-    const end = () => {
-      over = true
-    }
-    act().then(end, end)
-    for (let i = 0; i < turns; i++) await Promise.resolve()
-    life.kill()
+    const over = await life.killAfter(turns, act())
     await survived(world)
     if (over || turns === most) return turns
   }
@@ -122,12 +110,7 @@ test('killed during the download', { timeout: 120_000 }, async () => {
   for (let turns = 0, over = false; !over; turns += 5) {
     const world = new World()
     const life = world.life()
-    const end = () => {
-      over = true
-    }
-    life.openIdle().then(end, end)
-    for (let i = 0; i < turns; i++) await Promise.resolve()
-    life.kill()
+    over = await life.killAfter(turns, life.openIdle())
     const next = world.life()
     await world.checkValues(await next.open(), [6, 2])
     await world.auditor.assertSound()

@@ -24,12 +24,10 @@ import {
   problem,
   type Seen,
 } from './support/network.js'
-import { type Life, World } from './support/world.js'
+import { type Life, World, wholly } from './support/world.js'
 
 const FENCE = '/v1/fence'
 const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
-
-const fenceRequests = (network: Network, skip = 0) => network.claims(skip)
 
 /** The hint's servers, as the disk has it. */
 async function rolesOf(world: World): Promise<{ retrieve: string; refresh: string }> {
@@ -122,12 +120,7 @@ describe('a new hint', () => {
     for (let turns = 0, over = false; !over; turns += 2) {
       const world = new World()
       const life = world.life()
-      const end = () => {
-        over = true
-      }
-      life.openIdle().then(end, end)
-      for (let i = 0; i < turns; i++) await Promise.resolve()
-      life.kill()
+      over = await life.killAfter(turns, life.openIdle())
       if ((await world.head()) === undefined) continue
       stored++
       expect(await isRegistered(world)).toBe(true)
@@ -157,7 +150,7 @@ describe('a new hint', () => {
     await world.checkValues(next, [1, 2])
     await world.drive(next.reset())
     await world.checkValues(next, [1, 2])
-    const registered = fenceRequests(world.network).filter(({ kind }) => kind === 'register')
+    const registered = world.network.claims().filter(({ kind }) => kind === 'register')
     expect(new Set(registered.map(({ hintId }) => hex(hintId))).size).toBe(2)
     expect(registered).toHaveLength(2)
   })
@@ -213,10 +206,10 @@ describe('a new hint', () => {
       const { world } = await begun()
       expect((await world.head())!.record.fenced).toBe(false)
       withFence(world)
-      const before = fenceRequests(world.network).length
+      const before = world.network.claims().length
       const map = await world.life().open()
       await world.checkValues(map)
-      expect(fenceRequests(world.network)).toHaveLength(before)
+      expect(world.network.claims()).toHaveLength(before)
       await world.drive(map.reset())
       await world.checkValues(map)
       expect((await world.head())!.record.fenced).toBe(true)
@@ -553,10 +546,10 @@ describe('the fence on the way', () => {
     const { refresh } = await rolesOf(world)
     for (const pause of [0, FENCE_REST_MS]) {
       sleep(world, pause)
-      const before = fenceRequests(world.network).length
+      const before = world.network.claims().length
       world.network.misbehave[refresh] = lostReplies(1)
       await world.checkValues(map, [6])
-      const claims = fenceRequests(world.network, before)
+      const claims = world.network.claims(before)
       // Behind the query, twice; or twice ahead of it, and behind it.
       expect(claims).toEqual(Array.from({ length: pause === 0 ? 2 : 3 }, () => claims[0]))
     }
@@ -717,7 +710,7 @@ describe('what servers see', () => {
       expect(hex(body)).not.toContain(hex(hintId))
       expect(url).not.toContain(hex(hintId))
     }
-    for (const { server, hintId: id } of fenceRequests(world.network)) {
+    for (const { server, hintId: id } of world.network.claims()) {
       expect(server).toBe(refresh)
       expect(id).toEqual(hintId)
     }
@@ -801,7 +794,7 @@ describe('what servers see', () => {
   test('each lookup is claimed under a version of its own, one higher; no two claims have one hash', async () => {
     const { world, map } = await opened()
     await world.checkValues(map)
-    const claims = fenceRequests(world.network).filter(({ requestHash }) => requestHash.some(byte => byte !== 0))
+    const claims = world.network.claims().filter(({ requestHash }) => requestHash.some(byte => byte !== 0))
     expect(claims.map(({ version }) => version - claims[0]!.version)).toEqual([0, 1, 2, 3, 4, 5])
     expect(new Set(claims.map(({ requestHash }) => hex(requestHash))).size).toBe(6)
   })
@@ -815,9 +808,9 @@ describe('updates', () => {
     living.publish([edit(3, 'three')])
     living.publish(Array.from({ length: 70 }, (_, i): Operation => ({ op: 'add', value: value(`new ${i}`) })))
     expect(living.newest.manifest.partitions).toBeGreaterThan(old.manifest.partitions)
-    const before = fenceRequests(world.network).length
+    const before = world.network.claims().length
     expect(await world.drive(map.at(3))).toEqual(living.newest.byIndex[3])
-    const claims = fenceRequests(world.network, before)
+    const claims = world.network.claims(before)
     expect(claims).toEqual([claims[0], claims[0]]) // at the old epoch, and at the new one
     expect(life.events).not.toContainEqual(condemned)
   })
@@ -830,20 +823,12 @@ describe('updates', () => {
       const { world, life, map } = await opened({}, { ...living.setting, seed: turns + 1 })
       living.publish([edit(3, 'three')])
       living.publish(Array.from({ length: 70 }, (_, i): Operation => ({ op: 'add', value: value(`new ${i}`) })))
-      const end = () => {
-        over = true
-      }
-      map
-        .at(6)
-        .then(() => map.close())
-        .then(end, end)
-      for (let i = 0; i < turns; i++) await Promise.resolve()
-      life.kill()
+      over = await life.killAfter(turns, wholly(map, map.at(6)))
       const next = world.life()
       const again = await next.open()
       expect(next.events).not.toContainEqual(condemned)
       expect(await world.drive(again.at(3))).toEqual(living.newest.byIndex[3])
-      expect(claimsThatDiffer(fenceRequests(world.network))).toEqual([])
+      expect(claimsThatDiffer(world.network.claims())).toEqual([])
     }
   })
 
@@ -855,9 +840,7 @@ describe('updates', () => {
     await world.drive(map.sync())
     expect(map.epoch).toBe(4)
     await world.drive(map.at(1))
-    const [first, second] = fenceRequests(world.network).filter(({ requestHash }) =>
-      requestHash.some(byte => byte !== 0),
-    )
+    const [first, second] = world.network.claims().filter(({ requestHash }) => requestHash.some(byte => byte !== 0))
     expect(second!.version).toBe(first!.version + 1)
   })
 })
@@ -906,7 +889,7 @@ describe('several tabs on one store never condemn one another', () => {
         for (const index of [1, 4, 7, 950])
           expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
       }
-      expect(claimsThatDiffer(fenceRequests(world.network))).toEqual([])
+      expect(claimsThatDiffer(world.network.claims())).toEqual([])
     })
 
     test.each([1_000, 50_000, 200_000])('one stands still at any moment, and wakes %i ms later', async asleep => {
@@ -1030,16 +1013,8 @@ describe('killed at any moment', () => {
         for (let turns = 0, over = false; !over; turns += 2) {
           const { world, life, map } = await opened({ rollback }, { seed: turns + 1 })
           sleep(world, pause)
-          const end = () => {
-            over = true
-          }
-          map
-            .at(6)
-            .then(() => map.close())
-            .then(end, end)
-          for (let i = 0; i < turns; i++) await Promise.resolve()
-          life.kill()
-          const claimed = fenceRequests(world.network).some(({ requestHash }) => requestHash.some(byte => byte !== 0))
+          over = await life.killAfter(turns, wholly(map, map.at(6)))
+          const claimed = world.network.claims().some(({ requestHash }) => requestHash.some(byte => byte !== 0))
           // What is claimed is on the disk.
           if (claimed) {
             const { version, pending } = (await world.head())!
@@ -1048,7 +1023,7 @@ describe('killed at any moment', () => {
           const next = world.life()
           await world.checkValues(await next.open({ rollback }), [6, 2])
           expect(next.events).not.toContainEqual(condemned)
-          expect(claimsThatDiffer(fenceRequests(world.network))).toEqual([])
+          expect(claimsThatDiffer(world.network.claims())).toEqual([])
           await world.auditor.assertSound()
         }
       }
@@ -1062,7 +1037,7 @@ describe('maps in memory', () => {
     const harness = new Harness(network)
     const map = await harness.open()
     for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
-    const claims = fenceRequests(network)
+    const claims = network.claims()
     expect(claims[0]!.kind).toBe('register')
     expect(claims.filter(({ requestHash }) => requestHash.some(byte => byte !== 0))).toHaveLength(15)
     network.hints.clear()
@@ -1076,7 +1051,7 @@ describe('maps in memory', () => {
     const { network, database } = keyless()
     const harness = new Harness(network)
     const map = await harness.open()
-    const { server: refresh } = fenceRequests(network)[0]!
+    const { server: refresh } = network.claims()[0]!
     network.misbehave[refresh] = silent
     expect((await harness.failure(map.at(3))).code).toBe('network')
     const first = network.queries().map(({ body }) => hex(body))

@@ -213,6 +213,18 @@ export class Life {
     for (const release of this.onKilled) release()
   }
 
+  /** Killed so many turns of the microtask queue after `act` has begun; whether that had ended before. */
+  async killAfter(turns: number, act: Promise<unknown>): Promise<boolean> {
+    let over = false
+    const end = () => {
+      over = true
+    }
+    act.then(end, end)
+    for (let i = 0; i < turns; i++) await Promise.resolve()
+    this.kill()
+    return over
+  }
+
   /** Stands still at its next contact with the outside. It keeps its locks. */
   freeze(): void {
     this.#gate = new Promise(resolve => {
@@ -334,4 +346,10 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
   const checksum = pending.length - 16
   const end = server === record.retrieveServer ? checksum - bytes : checksum
   return pending.slice(end - bytes, end)
+}
+
+/** Until the answer is there, and its effect is stored, for which the answer does not wait. */
+export async function wholly(map: PirouetteMap, answer: Promise<unknown>): Promise<void> {
+  await answer
+  await map.close()
 }
