@@ -6,6 +6,7 @@
 import type { MapEvent } from '@pirouette/client'
 import type { Chance } from '../state/harness/chance.js'
 import type { Head, Write } from '../state/harness/ledger.js'
+import { type Timer, Timers } from '../state/harness/timers.js'
 import { Audit } from './audit.js'
 import { Batches } from './batches.js'
 import { type Call, type Outcome, Profile, Tab } from './client.js'
@@ -29,12 +30,6 @@ interface Coming {
   readonly fail: (error: Error) => void
   /** not before this step */
   notBefore: number
-}
-
-interface Timer {
-  readonly tab: Tab
-  readonly due: number
-  readonly callback: () => void
 }
 
 export interface Surroundings {
@@ -78,7 +73,7 @@ export class World {
   #coming: Coming[] = []
   /** what will never come */
   #never: Coming[] = []
-  #timers: Timer[] = []
+  readonly #timers = new Timers<Tab>()
   /** requests that a server is dealing with */
   #asked = 0
   #turns = 0
@@ -166,16 +161,16 @@ export class World {
     }
   }
 
-  startTimer(tab: Tab, callback: () => void, ms: number): Timer {
+  startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
     const timer = { tab, due: this.now + ms, callback }
-    if (!this.#over) this.#timers.push(timer)
+    if (!this.#over) this.#timers.add(timer)
     // Whoever listens would try again for ever.
     else if (++this.#late < MOST_LATE) queueMicrotask(callback)
     return timer
   }
 
   stopTimer(timer: unknown): void {
-    this.#timers = this.#timers.filter(other => other !== timer)
+    this.#timers.remove(timer)
   }
 
   /** So that checkpoints come after some entries, and not after some thousand. */
@@ -687,13 +682,8 @@ export class World {
 
   /** To the earliest timer. false: there is none. */
   #timePasses(): boolean {
-    const running = this.#timers.filter(({ tab }) => tab.state === 'running')
-    const first = running.reduce<Timer | undefined>(
-      (first, timer) => (first && first.due <= timer.due ? first : timer),
-      undefined,
-    )
+    const first = this.#timers.takeFirst()
     if (first === undefined) return false
-    this.stopTimer(first)
     this.now = Math.max(this.now, first.due)
     this.note(first.tab, 'time is up')
     first.callback()
@@ -709,7 +699,7 @@ export class World {
     this.#over = true
     const error = new Error('the world is over')
     for (const { fail } of [...this.#coming.splice(0), ...this.#never.splice(0)]) fail(error)
-    for (const { callback } of this.#timers.splice(0)) callback()
+    for (const { callback } of this.#timers.takeAll()) callback()
     for (const { profile } of this.tabs) profile.locks?.giveToAll()
     const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
     await Promise.all([...closing, turn()])

@@ -9,6 +9,7 @@ import type { Plant } from './plants.js'
 import { anyQuestion } from './questions.js'
 import { SERVERS, Servers } from './servers.js'
 import { type Call, type Outcome, Tab } from './tab.js'
+import { type Timer, Timers } from './timers.js'
 import { anyWeather, type Weather } from './weather.js'
 
 /** What a tab waits for. */
@@ -18,12 +19,6 @@ interface Coming {
   readonly come: () => void
   /** at the end of the world */
   readonly fail: (error: Error) => void
-}
-
-interface Timer {
-  readonly tab: Tab
-  readonly due: number
-  readonly callback: () => void
 }
 
 /** Something that may happen next without anybody waiting for it. */
@@ -53,7 +48,7 @@ export class World {
   #coming: Coming[] = []
   /** what will never come */
   #never: Coming[] = []
-  #timers: Timer[] = []
+  readonly #timers = new Timers<Tab>()
   #left: Weather['left']
   #calm = false
   #over = false
@@ -93,15 +88,15 @@ export class World {
     return this.#wait(this.#never, tab, 'nothing') as Promise<never>
   }
 
-  startTimer(tab: Tab, callback: () => void, ms: number): Timer {
+  startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
     const timer = { tab, due: this.now + ms, callback }
     if (this.#over) queueMicrotask(callback)
-    else this.#timers.push(timer)
+    else this.#timers.add(timer)
     return timer
   }
 
   stopTimer(timer: unknown): void {
-    this.#timers = this.#timers.filter(other => other !== timer)
+    this.#timers.remove(timer)
   }
 
   /** Whether a call of the disk fails now. */
@@ -230,13 +225,8 @@ export class World {
 
   /** To the earliest timer. false: there is none. */
   #timePasses(): boolean {
-    const running = this.#timers.filter(({ tab }) => tab.state === 'running')
-    const first = running.reduce<Timer | undefined>(
-      (first, timer) => (first && first.due <= timer.due ? first : timer),
-      undefined,
-    )
+    const first = this.#timers.takeFirst()
     if (first === undefined) return false
-    this.stopTimer(first)
     this.now = Math.max(this.now, first.due)
     this.note(first.tab, 'time is up')
     first.callback()
@@ -427,7 +417,7 @@ export class World {
     this.#over = true
     const error = new Error('the world is over')
     for (const { fail } of [...this.#coming.splice(0), ...this.#never.splice(0)]) fail(error)
-    for (const { callback } of this.#timers.splice(0)) callback()
+    for (const { callback } of this.#timers.takeAll()) callback()
     this.locks?.giveToAll()
     const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
     await Promise.all([...closing, new Promise<void>(resolve => void setImmediate(resolve))])
