@@ -1,5 +1,5 @@
-// `npm run bench` and `npm run soak` begin here: `node tests/run.mjs bench | soak [living] | traffic [args]`. All are
-// TypeScript, which Vite compiles as it is loaded.
+// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
+// uniformity] | traffic | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -8,10 +8,12 @@ const programs = {
   bench: '/bench/main.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
+  uniformity: '/privacy/soak.ts',
   traffic: '/bench/traffic.ts',
+  wire: '/fuzz/wire.ts',
 }
 const [name, ...args] = process.argv.slice(2)
-const program = name === 'soak' && args[0] === 'living' ? args.shift() : name
+const program = name === 'soak' && ['living', 'uniformity'].includes(args[0]) ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,

@@ -1,12 +1,15 @@
 // `npm start`, `npm test` and their like begin here, on Node built-ins alone: this runs before `npm ci` has.
 //
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
-//                            test [vitest args]   build, lint, Rust tests, TypeScript tests; last line: the sum
+//                            test                 build, lint, Rust tests, TypeScript tests; last line: the sum
+//                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
-//                            bench [args]         build, then tests/bench
-//                            soak [args]          build, then tests/state/soak.ts, or tests/living/soak.ts after
-//                                                 `living`: more of what their tests do
+//                            bench [args]         build, then tests/bench; `bench papers` only writes docs/papers.md
+//                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
+//                                                 `uniformity` tests/privacy/soak.ts: more of their tests
+//                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            lint | format        check or rewrite the sources
+//                            docs                 the API reference, into docs/api
 //
 // What is needed and cannot be installed from here: Node.js ≥ 20.19, rustup, a C linker. Tools go to .tools/,
 // stamps of finished steps to .cache/; deleting either folder is always safe.
@@ -14,15 +17,18 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
+import { checkDocs } from './check-docs.mjs'
 import { ask, cachedStep, Failure, main, root, run, runPackage, step, whenStopped } from './steps.mjs'
 
 const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
+const WASM_PACK = '0.15.1'
+const CARGO_FUZZ = '0.13.2'
 const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
-const wasmBindgen = `.tools/bin/wasm-bindgen${process.platform === 'win32' ? '.exe' : ''}`
+const toolsBin = '.tools/bin'
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
-const commands = { start, test, build, bench, soak, lint, format }
+const commands = { start, test, build, bench, soak, fuzz, lint, format, docs }
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
@@ -49,8 +55,12 @@ async function start() {
 async function test() {
   const runs = []
   try {
-    await build()
-    runs.push(await lintAll(), await testRust(), await testTypeScript())
+    if (args.some(isTestFile)) {
+      runs.push(...(await testFiles()))
+    } else {
+      await build()
+      runs.push(await lintAll(), await testRust(), await testTypeScript(args))
+    }
   } catch (error) {
     console.error(error instanceof Failure ? error.message : error)
     runs.push({ passed: 0, failed: 1 })
@@ -61,6 +71,40 @@ async function test() {
   return failed === 0 ? 0 : 1
 }
 
+function isTestFile(arg) {
+  return /\.(test\.ts|rs)$/.test(arg)
+}
+
+/** Files by their path from the root, or by enough of its end to tell them from all others. */
+async function testFiles() {
+  const all = ask('git', ['ls-files', '--cached', '--others', '--exclude-standard'])?.split('\n') ?? []
+  const options = args.filter(arg => !isTestFile(arg))
+  const files = args.filter(isTestFile).map(name => {
+    const found = all.filter(path => path === name || (isTestFile(path) && path.endsWith(`/${name}`)))
+    if (found.length === 1) return found[0]
+    throw new Failure(`${name} is ${found.length === 0 ? 'no test file' : `one of:\n${found.join('\n')}`}`)
+  })
+  const rust = files.filter(file => file.endsWith('.rs'))
+  const typescript = files.filter(file => file.endsWith('.ts'))
+  const runs = []
+  if (rust.length > 0) runs.push(await testRust(rust.flatMap(cargoTarget), options))
+  if (typescript.length > 0) {
+    // Some start the demo, or look at its page.
+    if (typescript.some(file => /^(demo|tests\/e2e)\//.test(file))) await build()
+    else await buildProduct()
+    // As a whole path, so that it is no other's end.
+    runs.push(await testTypeScript([...typescript.map(file => join(root, file)), ...options]))
+  }
+  return runs
+}
+
+/** What `cargo test` calls a file: an integration test, or the crate whose source it is in. */
+function cargoTarget(file) {
+  const [, crate, folder, name] = /^rust-core\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/.exec(file) ?? []
+  if (crate === undefined) throw new Failure(`${file} is not in rust-core`)
+  return ['-p', `pirouette-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
+}
+
 async function build() {
   await buildProduct()
   await buildPage()
@@ -69,7 +113,10 @@ async function build() {
 }
 
 async function bench() {
-  return await runOfTests('bench')
+  if (args[0] !== 'papers') return await runOfTests('bench')
+  const cargo = ['run', '--release', '-p', 'schemes', '--', 'tables', ...args.slice(1)]
+  const { code } = await run('cargo', cargo, { cwd: join(root, 'rust-core'), show: true, mayFail: true })
+  return code === 0 ? 0 : 1
 }
 
 async function soak() {
@@ -83,9 +130,33 @@ async function runOfTests(program) {
   return code === 0 ? 0 : 1
 }
 
+async function fuzz() {
+  await buildProduct()
+  await installTool('cargo-fuzz', 'cargo-fuzz', CARGO_FUZZ)
+  const { fuzz: run } = await import('./fuzz.mjs')
+  return await run(args, toolsBin)
+}
+
 async function lint() {
   await buildProduct()
   return (await lintAll()).failed === 0 ? 0 : 1
+}
+
+async function docs() {
+  await buildProduct() // which makes types that the sources import
+  await cachedStep(
+    'typedoc',
+    'Installing TypeDoc',
+    { inputs: ['tools/reference/package-lock.json'], outputs: ['tools/reference/node_modules/.package-lock.json'] },
+    () => npm(['ci', '--no-audit', '--no-fund', '--prefix', 'tools/reference']),
+  )
+  await step('Writing docs/api', () =>
+    run(process.execPath, [
+      'tools/reference/node_modules/typedoc/bin/typedoc',
+      '--options',
+      'tools/reference/typedoc.json',
+    ]),
+  )
 }
 
 async function format() {
@@ -158,25 +229,22 @@ async function installRust() {
 
 /** What the page and the servers need. */
 async function buildProduct() {
-  await cachedStep(
-    'wasm-bindgen',
-    `Installing wasm-bindgen ${WASM_BINDGEN} (a minute or two, but once)`,
-    { inputs: [], also: [WASM_BINDGEN], outputs: [wasmBindgen] },
-    () =>
-      run('cargo', ['install', '--root', '.tools', '--force', 'wasm-bindgen-cli', '--version', WASM_BINDGEN], {
-        // It works for a fraction of a second: compiling it fast matters more than a fast program.
-        env: { CARGO_PROFILE_RELEASE_OPT_LEVEL: '0', CARGO_PROFILE_RELEASE_LTO: 'off' },
-      }),
-  )
+  await installTool('wasm-bindgen', 'wasm-bindgen-cli', WASM_BINDGEN)
+  await installTool('wasm-pack', 'wasm-pack', WASM_PACK)
   await cachedStep(
     'wasm',
     'Building the WebAssembly core',
     {
-      inputs: ['rust-core', 'rust-toolchain.toml', 'tools/build-wasm.mjs', 'package-lock.json'],
-      also: [WASM_BINDGEN],
+      inputs: [
+        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker'].map(
+          path => `rust-core/${path}`,
+        ),
+        ...['rust-toolchain.toml', 'tools/build-wasm.mjs', 'package-lock.json'],
+      ],
+      also: [WASM_BINDGEN, WASM_PACK],
       outputs: wasmOutputs,
     },
-    () => buildWasm(join(root, wasmBindgen)),
+    () => buildWasm(toolsBin),
   )
   await cachedStep(
     'typescript',
@@ -186,6 +254,24 @@ async function buildProduct() {
       outputs: ['packages/client/dist', 'server/dist', 'demo/build'],
     },
     () => runPackage(tsc, ['-b', 'demo']),
+  )
+}
+
+/** A command that cargo compiles. */
+async function installTool(name, crate, version) {
+  await cachedStep(
+    name,
+    `Installing ${name} ${version} (a minute or two, but once)`,
+    { inputs: [], also: [version], outputs: [`${toolsBin}/${name}${process.platform === 'win32' ? '.exe' : ''}`] },
+    async () => {
+      const install = lock =>
+        run('cargo', ['install', '--root', '.tools', '--force', crate, '--version', version, ...lock], {
+          // It works for a fraction of a second: compiling it fast matters more than a fast program.
+          env: { CARGO_PROFILE_RELEASE_OPT_LEVEL: '0', CARGO_PROFILE_RELEASE_LTO: 'off' },
+        })
+      // Not every mirror of the registry has what a tool's own lock file names.
+      await install(['--locked']).catch(() => install([]))
+    },
   )
 }
 
@@ -212,6 +298,7 @@ async function lintAll() {
   const rustCore = { cwd: join(root, 'rust-core') }
   const checks = {
     'Checking the types of the tests': () => runPackage(tsc, ['-b']),
+    'Checking what documents and comments refer to': async () => checkDocs(),
     'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
     'Checking the format of Rust': () => run('cargo', ['fmt', '--all', '--check'], rustCore),
     'Linting Rust': () => run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], rustCore),
@@ -226,9 +313,9 @@ async function lintAll() {
   return { passed: 0, failed }
 }
 
-async function testRust() {
+async function testRust(targets = ['--workspace'], options = []) {
   const { code, output } = await step('Testing Rust', () =>
-    run('cargo', ['test', '--workspace', '--no-fail-fast'], { cwd: join(root, 'rust-core'), mayFail: true }),
+    run('cargo', ['test', ...targets, '--no-fail-fast', ...options], { cwd: join(root, 'rust-core'), mayFail: true }),
   )
   if (code !== 0) console.error(output)
   let passed = 0
@@ -240,17 +327,19 @@ async function testRust() {
   return { passed, failed: code === 0 ? failed : Math.max(1, failed) }
 }
 
-async function testTypeScript() {
-  // Now, so that no test waits for an installation. If one is missing, the tests that need it say so.
-  await step('Finding Chromium and Firefox', () =>
-    run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
-  )
+async function testTypeScript(options) {
+  if (options.every(option => !isTestFile(option))) {
+    // Now, so that no test waits for an installation. If one is missing, the tests that need it say so.
+    await step('Finding Chromium and Firefox', () =>
+      run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
+    )
+  }
   console.log('Testing TypeScript')
   const report = join(root, '.cache/vitest.json')
   rmSync(report, { force: true })
   const { code } = await runPackage(
     'vitest/vitest.mjs',
-    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...args],
+    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...options],
     { show: true, mayFail: true },
   )
   let passed = 0

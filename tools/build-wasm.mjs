@@ -1,44 +1,37 @@
 // Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, twice: `core`, the whole of it, for
-// servers and Node; and `client`, without the server half, for browsers. Each in three steps, and a fourth for browsers:
+// servers and Node; and `client`, without the server half, for browsers. And `worker`, for a server's worker threads.
 //
-//   1. cargo         rust-core → target/wasm32-unknown-unknown/release/pirouette_wasm.wasm
-//   2. wasm-bindgen  → core.js, core.d.ts, core_bg.wasm
-//   3. wasm-opt      core_bg.wasm → itself, smaller and faster
-//   4. inline        → inline.js, client_bg.wasm as a string, for apps that ship JavaScript only
+//   1. wasm-pack     core.js, core.d.ts, core_bg.wasm, each through cargo, wasm-bindgen and wasm-opt (their options are in
+//                    rust-core/wasm/Cargo.toml); it installs nothing: all three have to be there
+//   2. share         core_bg.wasm and core.js for a memory that worker threads can read
+//   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
+//   4. inline        inline.js, client_bg.wasm as a string, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { constants, deflateRawSync } from 'node:zlib'
-import { root, run, runPackage } from './steps.mjs'
+import { environment, Failure, root, run, runPackage } from './steps.mjs'
 
 export const generated = 'packages/wasm/generated'
 export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
-  ...['inline.js', 'inline.d.ts'],
+  ...['inline.js', 'inline.d.ts', 'worker.wasm'],
 ].map(name => `${generated}/${name}`)
 
 const target = 'wasm32-unknown-unknown'
+const stackBytes = 2 ** 20 // rustc's default; the stack lies first in memory
+const mostPages = 2 ** 16 // 4 GiB: all that 32 bits address
 
-// What every engine with SIMD also has (Chrome 91, Firefox 89, Safari 16.4, Node 16.4).
-const features = [
-  '--enable-simd',
-  '--enable-bulk-memory',
-  '--enable-bulk-memory-opt',
-  '--enable-sign-ext',
-  '--enable-nontrapping-float-to-int',
-  '--enable-mutable-globals',
-  '--enable-multivalue',
-  '--enable-reference-types',
-]
-
-/** Builds both with the given `wasm-bindgen` command. */
-export async function buildWasm(wasmBindgen) {
+/** Builds all, with the tools in the folder `bin`. */
+export async function buildWasm(bin) {
   // Made in a folder beside the real one, which is replaced at the end: nobody sees half of a build.
   const finished = join(root, generated)
   const fresh = `${finished}.new`
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
-  await buildOne(wasmBindgen, fresh, 'core', [])
-  await buildOne(wasmBindgen, fresh, 'client', ['--no-default-features'])
+  await buildOne(bin, fresh, 'core', [])
+  await buildOne(bin, fresh, 'client', ['--no-default-features'])
+  shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
+  await buildWorker(fresh)
 
   const compressed = deflateRawSync(readFileSync(join(fresh, 'client_bg.wasm')), {
     level: constants.Z_BEST_COMPRESSION,
@@ -53,29 +46,102 @@ export async function buildWasm(wasmBindgen) {
   renameSync(fresh, finished)
 }
 
-async function buildOne(wasmBindgen, into, name, cargoFeatures) {
-  // rustc's flags (SIMD) are in rust-core/.cargo/config.toml, which cargo reads only when started below it. An
-  // environment that sets RUSTFLAGS would replace them.
-  const rustCore = join(root, 'rust-core')
+async function buildOne(bin, into, name, cargoFeatures) {
+  // A folder for each, because wasm-pack optimises all it finds where it writes.
+  const own = join(into, name)
+  const path = [join(root, bin), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
+  await run(
+    join(root, bin, 'wasm-pack'),
+    [
+      ...['build', 'wasm', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
+      ...['--out-dir', own, '--out-name', name, '--', '--locked', ...cargoFeatures],
+    ],
+    // rustc's flags (SIMD) are in rust-core/.cargo/config.toml, which cargo reads only when started below it. An
+    // environment that sets RUSTFLAGS would replace them.
+    { cwd: join(root, 'rust-core'), env: { PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined } },
+  )
+  for (const file of [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]) renameSync(join(own, file), join(into, file))
+  rmSync(own, { recursive: true })
+}
+
+/**
+ * Makes the core's memory a shared one. The linker refuses to, because Rust's std for WebAssembly is built for one thread;
+ * one thread is all that runs it, and other threads run `worker` and nothing else. So the type of the memory is changed
+ * in the finished module; and in the glue the sign that the memory has grown, which for shared ones is another, and what
+ * decodes strings, which wants bytes that nobody else can change.
+ */
+function shareMemory(wasm, glue) {
+  const bytes = readFileSync(wasm)
+  let at = 8 // after magic and version
+  const number = () => {
+    let value = 0
+    for (let shift = 0; ; shift += 7) {
+      const byte = bytes[at++]
+      value += (byte & 0x7f) * 2 ** shift
+      if (byte < 0x80) return value
+    }
+  }
+  const leb = value => (value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...leb(value >>> 7)])
+  for (;;) {
+    const start = at
+    const [id, length] = [bytes[at++], number()]
+    if (id === 5) {
+      const [count, flags, pages] = [number(), number(), number()]
+      if (count !== 1 || flags > 1) throw new Failure('core_bg.wasm: expected one memory, of its own and not shared')
+      const section = [1, 3, ...leb(pages), ...leb(mostPages)]
+      if (flags === 1) number() // the most pages it was to have
+      const parts = [bytes.subarray(0, start), Uint8Array.of(5, section.length, ...section), bytes.subarray(at)]
+      writeFileSync(wasm, Buffer.concat(parts))
+      break
+    }
+    at += length
+  }
+  const script = readFileSync(glue, 'utf8')
+  const shared = script
+    .replaceAll(/(cached\w+Memory0)\.byteLength === 0/g, '$1.buffer !== wasm.memory.buffer')
+    .replace('cachedTextDecoder.decode(bytes)', 'cachedTextDecoder.decode(bytes.slice())')
+  if (shared.includes('Memory0.byteLength') || !/Memory0\.buffer !== .*decode\(bytes\.slice\(\)\)/s.test(shared)) {
+    throw new Failure('core.js: expected other code around its memory; has wasm-bindgen changed?')
+  }
+  writeFileSync(glue, shared)
+}
+
+async function buildWorker(into) {
+  // Where the core leaves bytes free for the worker's constants, which every instance of it brings along.
+  const settings = readFileSync(join(root, 'rust-core/wasm/build.rs'), 'utf8')
+  const end = Number(settings.match(/--global-base=(\d+)/)?.[1])
+  const link = [
+    ...[`--global-base=${stackBytes}`, '--import-memory', '--shared-memory', '--no-check-features'],
+    ...[`--max-memory=${mostPages * 2 ** 16}`, '--export=__stack_pointer', '--export=__heap_base'],
+  ]
   await run(
     'cargo',
-    [...['build', '--release', '--target', target, '-p', 'pirouette-wasm', '--target-dir', 'target'], ...cargoFeatures],
-    { cwd: rustCore, env: { RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined } },
+    [
+      ...[
+        'rustc',
+        '--release',
+        '--locked',
+        '--target',
+        target,
+        '-p',
+        'pirouette-worker',
+        '--target-dir',
+        'target',
+        '--',
+      ],
+      ...link.flatMap(argument => ['-C', `link-arg=${argument}`]),
+    ],
+    { cwd: join(root, 'rust-core'), env: { RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined } },
   )
-  await run(wasmBindgen, [
-    ...['--target', 'web', '--out-name', name, '--out-dir', into],
-    '--omit-default-module-path', // a URL that bundlers would chase
-    '--experimental-reset-state-function', // a new instance after a trap
-    join(rustCore, 'target', target, 'release', 'pirouette_wasm.wasm'),
-  ])
-  const wasm = join(into, `${name}_bg.wasm`)
+  const wasm = join(into, 'worker.wasm')
   await runPackage('binaryen/bin/wasm-opt', [
-    '-O3',
-    ...features,
-    '--strip-debug',
-    '--strip-producers',
-    '-o',
-    wasm,
-    wasm,
+    ...['-O3', '--enable-threads', '--enable-simd', '--enable-bulk-memory', '--enable-bulk-memory-opt'],
+    ...['--enable-sign-ext', '--enable-nontrapping-float-to-int', '--enable-mutable-globals', '--strip-debug'],
+    ...['-o', wasm, join(root, 'rust-core/target', target, 'release/pirouette_worker.wasm')],
   ])
+  const memory = new WebAssembly.Memory({ initial: 2 ** 8, maximum: mostPages, shared: true })
+  const instance = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(wasm)), { env: { memory } })
+  if (!(instance.exports.__heap_base.value <= end)) {
+    throw new Failure(`worker.wasm: expected its data to end by ${end}, where the core's begins`)
+  }
 }

@@ -20,7 +20,7 @@ export class Failure extends Error {}
 
 // rustup's installer puts cargo on the PATH of the next login only.
 const cargoBin = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'bin')
-const environment = { ...process.env, PATH: `${process.env.PATH ?? ''}${delimiter}${cargoBin}` }
+export const environment = { ...process.env, PATH: `${process.env.PATH ?? ''}${delimiter}${cargoBin}` }
 
 const children = new Set()
 const ownGroup = process.platform !== 'win32'

@@ -25,7 +25,18 @@ describe('hostOf', () => {
     expect(hostOf(text)).toBe(host)
   })
 
-  test.each(['', '   ', 'http://', 'two words', 'https://', 'a..b/%', 'http://:80', '.'])('%j has no host', text => {
+  test.each([
+    '',
+    '   ',
+    'http://',
+    'two words',
+    'https://',
+    'a..b/%',
+    'http://:80',
+    '.',
+    'not-a domain!!',
+    'evil!.example',
+  ])('%j has no host', text => {
     expect(hostOf(text)).toBeUndefined()
   })
 })

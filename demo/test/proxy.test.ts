@@ -18,6 +18,7 @@ const manifest: Manifest = {
   valueBytes: 16,
   keyed: false,
   variable: false,
+  maxBatch: 64,
   expires: 0,
   directoryBytes: 0,
   updateListBytes: 0,

@@ -1,6 +1,7 @@
 // The `pirouette` command: what it understands. What it does is in commands/.
 
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { VERSION } from './base/version.js'
 import { build } from './commands/build.js'
 import { plan } from './commands/plan.js'
 import { keygen, publish } from './commands/publish.js'
@@ -9,7 +10,6 @@ import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { PublishError } from './publisher/errors.js'
-import { VERSION } from './version.js'
 
 const program = new Command('pirouette')
   .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
@@ -45,6 +45,7 @@ const buildCommand = program
   .requiredOption('--data <file>', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
   .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
+  .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
 for (const option of buildOptions()) buildCommand.addOption(option)
 buildCommand.action(build)
 
@@ -62,7 +63,17 @@ const serveCommand = program
     'believe X-Forwarded-For of these proxies (without a value: of private addresses)',
   )
   .option('--rate-limit <n>', 'queries a minute for one client address; 0: any number', wholeNumber, 0)
-  .option('--token-file <file>', 'let whoever has this token publish into the stores')
+  .option(
+    '--instant <workers>',
+    'worker threads for instant lookups; off: they are not offered (default: one less than processors, 1 to 4)',
+    workers,
+  )
+  .option('--instant-rate-limit <n>', 'instant lookups a minute for one client address; 0: any number', wholeNumber, 0)
+  .option(
+    '--publisher-key <[name=]key...>',
+    'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
+  )
+  .option('--token-file <file>', 'who publishes must show this token; without --publisher-key it is enough')
   .option('--history <n>', 'stores: epochs before the newest that clients can catch up from', wholeNumber, 64)
   .option('--linger <hours>', 'stores: how long an ended generation is answered', wholeNumber, 24)
   .option('--fence-days <n>', 'stores: forget a hint that made no request for so long', wholeNumber, 400)
@@ -96,8 +107,14 @@ program
   .command('publish [batch]')
   .description('Make the next epoch of a batch (jsonl), the same at both servers. Running it again is safe.')
   .requiredOption('--servers <a,b>', 'base URLs of the two servers')
-  .requiredOption('--token-file <file>', "the publisher's token, as both servers have it")
-  .option('--key <file>', 'sign the manifest with this key; without a batch, that of the newest epoch')
+  .option('--key <file>', 'sign the batch and its manifest with this key; without a batch, that of the newest epoch')
+  .option('--token-file <url=file>', 'the token that a server of --servers demands; once for each that does', collected)
+  .option('--record <file>', 'what was published so far (default: the file of --key with .record behind)')
+  .option(
+    '--trust-base <hash>',
+    'begin on this manifest (its hash, as build prints it), though it is not in the record',
+    hash,
+  )
   .addOption(
     new Option('--value-encoding <encoding>', 'how values are written (default: utf8)').choices(VALUE_ENCODINGS),
   )
@@ -113,7 +130,7 @@ program
 
 program
   .command('keygen')
-  .description('Make a key for signing manifests.')
+  .description('Make a key for signing batches and manifests.')
   .requiredOption('--out <file>', 'a new file; keep it secret')
   .action(keygen)
 
@@ -133,6 +150,22 @@ try {
 function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
   return Number(text)
+}
+
+function collected(text: string, before: string[] = []): string[] {
+  return [...before, text]
+}
+
+function hash(text: string): string {
+  if (!/^[0-9a-f]{64}$/.test(text)) throw new InvalidArgumentError('It must be 64 lower-case hex digits.')
+  return text
+}
+
+function workers(text: string): number | false {
+  if (text === 'off') return false
+  const count = wholeNumber(text)
+  if (count < 1 || count > 64) throw new InvalidArgumentError('It must be off, or from 1 to 64.')
+  return count
 }
 
 function wholeNumbers(text: string, before: number[] = []): number[] {

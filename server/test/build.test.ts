@@ -9,8 +9,8 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toHex } from '@pirouette/protocol'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { answerQuery } from '../dist/answer.js'
-import { FixedEpochs } from '../dist/epochs.js'
+import { FixedEpochs } from '../dist/database/epochs.js'
+import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, type Dataset, loadDataset } from '../dist/index.js'
 import {
   builtDataset,

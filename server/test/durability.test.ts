@@ -1,17 +1,17 @@
 // kill -9 at any moment of a publication: afterwards the store holds the old epoch or the new one, whole, and the same
 // batch leads to the same epoch.
 
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync } from 'node:fs'
+import { cpSync, statSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { encodeBatch, fromHex } from '@pirouette/protocol'
+import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorReply } from '@pirouette/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { buildDataset, LivingDatabase, loadDataset, openLmdb } from '../dist/index.js'
-import { temporaryDirectory } from './helpers.js'
+import { buildDataset, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { queryAt, temporaryDirectory } from './helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
@@ -33,12 +33,12 @@ async function prepare(dir: string, epochs: number, last?: object): Promise<Case
   const dataset = await loadDataset(join(dir, 'dataset'))
   const store = join(dir, 'store')
   const storage = openLmdb(store)
-  await LivingDatabase.create(storage, dataset)
+  await UpdatableDatabase.create(storage, dataset)
   await storage.close()
   dataset.close()
-  const living = await LivingDatabase.open(openLmdb(store))
+  const updatable = await UpdatableDatabase.open(openLmdb(store))
   const batch = (from: number, deletes = true, sole?: object) => {
-    const { manifest, manifestHash } = living.newest
+    const { manifest, manifestHash } = updatable.newest
     const { databaseId, generation, epoch } = manifest
     const operations = Array.from({ length: 300 }, (_, i) =>
       JSON.stringify(
@@ -50,16 +50,18 @@ async function prepare(dir: string, epochs: number, last?: object): Promise<Case
     return encodeBatch({
       ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
       previousManifest: fromHex(manifestHash),
-      operations: new TextEncoder().encode(sole === undefined ? operations.join('\n') : JSON.stringify(sole)),
+      operations: new TextEncoder().encode(
+        sole === undefined ? operations.map(line => `${line}\n`).join('') : `${JSON.stringify(sole)}\n`,
+      ),
     })
   }
-  for (let epoch = 2; epoch <= epochs; epoch++) await living.publish(batch(epoch === 2 ? 0 : 500, epoch === 2))
-  const old = living.newest.manifestHash
+  for (let epoch = 2; epoch <= epochs; epoch++) await updatable.publish(batch(epoch === 2 ? 0 : 500, epoch === 2))
+  const old = updatable.newest.manifestHash
   const body = batch(1000, true, last)
-  await living.close()
+  await updatable.close()
   const copy = join(dir, 'copy')
   cpSync(store, copy, { recursive: true })
-  const reference = await LivingDatabase.open(openLmdb(copy))
+  const reference = await UpdatableDatabase.open(openLmdb(copy))
   const { manifest: made } = await reference.publish(body)
   await reference.close()
   return { store, body, old, made }
@@ -67,16 +69,16 @@ async function prepare(dir: string, epochs: number, last?: object): Promise<Case
 
 /** Opens what was left, which checks every digest; says which epoch it holds, and publishes the batch again. */
 async function afterwards({ body, old, made }: Case, store: string): Promise<'old' | 'new'> {
-  const living = await LivingDatabase.open(openLmdb(store))
+  const updatable = await UpdatableDatabase.open(openLmdb(store))
   try {
-    const found = living.newest.manifestHash
+    const found = updatable.newest.manifestHash
     expect([old, made]).toContain(found)
-    expect(living.list().length).toBe(2)
-    expect((await living.publish(body)).manifest).toBe(made)
-    expect(living.newest.manifestHash).toBe(made)
+    expect(updatable.list().length).toBe(2)
+    expect((await updatable.publish(body)).manifest).toBe(made)
+    expect(updatable.newest.manifestHash).toBe(made)
     return found === old ? 'old' : 'new'
   } finally {
-    await living.close()
+    await updatable.close()
   }
 }
 
@@ -118,7 +120,7 @@ describe('a process that is killed while it publishes leaves the old epoch or th
 
   test('as a server, at any moment after the batch was sent', async () => {
     const tokenFile = join(await temporaryDirectory(), 'token')
-    await writeFile(tokenFile, `${TOKEN}\n`)
+    await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
     const found = new Set<string>()
     for (let delay = 0; delay < 30; delay += 3) {
       const store = await temporaryDirectory()
@@ -182,3 +184,57 @@ describe('a process that is killed while it begins a generation leaves the old o
     expect(await dieAt(prepared, 'once it is done', transaction)).toBe(isLast ? 'new' : 'old')
   })
 })
+
+// The limit on a file's size is what a full disk is to LMDB, and can be lifted again.
+test('a server whose disk is full goes on answering, says so, and publishes when there is room', async () => {
+  const dir = await temporaryDirectory()
+  const { store, body } = await prepare(dir, 2)
+  const tokenFile = join(dir, 'token')
+  await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
+  const args = ['serve', '--port', '0', '--log-level', 'error', '--store', store, '--token-file', tokenFile]
+  const server = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  onTestFinished(() => void server.kill('SIGKILL'))
+  const log: string[] = []
+  server.stderr.on('data', chunk => log.push(String(chunk)))
+  const [line] = (await once(server.stdout, 'data')) as [Buffer]
+  const url = String(line).trim().replace('listening on ', '')
+  const limit = (bytes: number | 'unlimited') =>
+    execFileSync('prlimit', ['--pid', `${server.pid}`, `--fsize=${bytes}:unlimited`])
+
+  const manifest = decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
+  const publish = () =>
+    fetch(`${url}/v1/epochs`, { method: 'POST', body, headers: { authorization: `Bearer ${TOKEN}` } })
+  const register = (id: number) => {
+    const hintId = new Uint8Array(16).fill(id & 0xff)
+    hintId[0] = id >> 8
+    const { databaseId } = manifest
+    const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
+    return fetch(`${url}/v1/fence`, { method: 'POST', body: encodeFenceRequest(request) })
+  }
+  const codeOf = async (reply: Response) => [reply.status, parseErrorReply(await reply.text()).code]
+
+  limit(statSync(join(store, 'data.mdb')).size)
+  const failed: (string | number)[][] = []
+  for (let burst = 0; burst < 20 && failed.length < 100; burst++) {
+    const replies = await Promise.all(Array.from({ length: 40 }, (_, i) => register(40 * burst + i)))
+    for (const reply of replies) if (reply.status !== 200) failed.push(await codeOf(reply))
+  }
+  expect(failed.length).toBeGreaterThanOrEqual(100)
+  for (const outcome of failed) expect(outcome).toEqual([503, 'not_ready'])
+  for (let i = 0; i < 2; i++) expect(await codeOf(await publish())).toEqual([503, 'not_ready'])
+  const ready = await fetch(`${url}/readyz`)
+  expect([ready.status, await ready.json()]).toEqual([
+    200,
+    { status: 'ready', problems: [expect.stringContaining('the store cannot be written')] },
+  ])
+  const answer = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(manifest, 0) })
+  expect(answer.status).toBe(200)
+  expect(log.join('')).toContain('StorageError E')
+
+  limit('unlimited')
+  expect((await publish()).status).toBe(200)
+  expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: 'ready' })
+  expect((await register(5000)).status).toBe(200)
+  server.kill('SIGTERM')
+  expect(await once(server, 'exit')).toEqual([0, null])
+}, 60_000)

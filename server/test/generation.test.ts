@@ -4,7 +4,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { createServer, LivingDatabase, loadDataset } from '../dist/index.js'
+import { createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, dataFile, pseudoRandom } from './helpers.js'
 import {
   batchOn,
@@ -19,71 +19,71 @@ import {
   recordAt,
   refusal,
   storageOf,
-} from './living-helpers.js'
+} from './updatable-helpers.js'
 
 const HOUR = 3600
 
-const begin = (living: LivingDatabase, headroom?: number, other: Partial<Batch> = {}) =>
-  living.publish(batchOn(living, [{ op: 'generation', ...(headroom !== undefined && { headroom }) }], other))
+const begin = (updatable: UpdatableDatabase, headroom?: number, other: Partial<Batch> = {}) =>
+  updatable.publish(batchOn(updatable, [{ op: 'generation', ...(headroom !== undefined && { headroom }) }], other))
 
 /** An epoch's records, all or the first ones, each with its proof verified. */
-const recordsOf = (living: LivingDatabase, manifest: Manifest, count = manifest.records) =>
-  Array.from({ length: count }, (_, i) => toHex(recordAt(living, manifest, i)))
+const recordsOf = (updatable: UpdatableDatabase, manifest: Manifest, count = manifest.records) =>
+  Array.from({ length: count }, (_, i) => toHex(recordAt(updatable, manifest, i)))
 
 /** A keyed database at epoch 3 with an empty slot and keys in its overlay, as a data file and in the making. */
-async function changed(living: LivingDatabase): Promise<string> {
+async function changed(updatable: UpdatableDatabase): Promise<string> {
   const added = Array.from({ length: 40 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `${i}` }))
-  await living.publish(batchOn(living, [...added, { op: 'delete', key: 'two' }]))
-  await living.publish(batchOn(living, [{ op: 'delete', key: 'new 7' }]))
+  await updatable.publish(batchOn(updatable, [...added, { op: 'delete', key: 'two' }]))
+  await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'new 7' }]))
   const lines = added.filter(({ key }) => key !== 'new 7').map(({ key, value }) => `${key},${value}\n`)
   return `key,value\none,first\nthree,third\n${lines.join('')}`
 }
 
 describe('a new generation', () => {
   test('of keyed records is what a build of them makes, and everything shows it', async () => {
-    const living = await keyed()
-    const data = await changed(living)
-    const before = living.newest
-    const held = await contents(living)
-    const body = batchOn(living, [{ op: 'generation', headroom: 100 }])
-    const status = await living.publish(body)
-    const { manifest, manifestHash } = living.newest
+    const updatable = await keyed()
+    const data = await changed(updatable)
+    const before = updatable.newest
+    const held = await contents(updatable)
+    const body = batchOn(updatable, [{ op: 'generation', headroom: 100 }])
+    const status = await updatable.publish(body)
+    const { manifest, manifestHash } = updatable.newest
     expect(status).toMatchObject({ generation: 2, epoch: 4, manifest: manifestHash, changes: 0 })
-    expect([living.status(4), await living.publish(body)]).toEqual([status, status])
+    expect([updatable.status(4), await updatable.publish(body)]).toEqual([status, status])
     expect([manifest.records, manifest.partitions, manifest.partitionRecords]).toEqual([41, 16, 9])
-    expect(await contents(living)).toEqual(held)
-    const directory = Buffer.from(await bodyOf(living, manifest.directoryHash))
+    expect(await contents(updatable)).toEqual(held)
+    const directory = Buffer.from(await bodyOf(updatable, manifest.directoryHash))
     expect([directory.readUInt32LE(8), directory.readUInt32LE(12)]).toEqual([41, 0])
 
     const succeeds = await dataFile('manifest.bin', before.manifestBytes)
     const dir = await builtDirectory('a.csv', data, { maxValueBytes: 20, headroom: 100, succeeds })
     const built = await loadDataset(dir)
-    expect(Buffer.from(living.newest.manifestBytes).equals(built.manifestBytes)).toBe(true)
+    expect(Buffer.from(updatable.newest.manifestBytes).equals(built.manifestBytes)).toBe(true)
     built.close()
 
-    const chain = decodeManifests(living.since(1)!)
+    const chain = decodeManifests(updatable.since(1)!)
     expect(chain.map(({ manifest: { generation, epoch } }) => [generation, epoch])).toEqual([
       [1, 2],
       [1, 3],
       [2, 4],
     ])
     expect(toHex(manifest.previousManifest)).toBe(before.manifestHash)
-    await living.publish(batchOn(living, [{ op: 'add', key: 'more', value: 'x' }], { expires: 7 }))
-    expect(living.newest.manifest).toMatchObject({ generation: 2, epoch: 5, records: 42, partitions: 16 })
+    await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'more', value: 'x' }], { expires: 7 }))
+    expect(updatable.newest.manifest).toMatchObject({ generation: 2, epoch: 5, records: 42, partitions: 16 })
   })
 
   test('of keyless records keeps their indices, and is what a build of them makes', async () => {
     const values = Array.from({ length: 20 }, (_, i) => pseudoRandom(8, i + 1))
     const storage = await storageOf('a.bin', Buffer.concat(values), { recordBytes: 8, partitions: 2 })
-    const living = await opened(storage)
+    const updatable = await opened(storage)
     values.push(pseudoRandom(8, 99))
-    await living.publish(batchOn(living, [{ op: 'add', value: toHex(values[20]!) }], { encoding: 'hex' }))
-    await living.publish(batchOn(living, [{ op: 'delete', index: 3 }]))
+    await updatable.publish(batchOn(updatable, [{ op: 'add', value: toHex(values[20]!) }], { encoding: 'hex' }))
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 3 }]))
     values[3] = new Uint8Array(8)
-    const succeeds = await dataFile('manifest.bin', living.newest.manifestBytes)
-    await begin(living, undefined, { expires: 1_900_000_000 })
-    const { manifest, manifestBytes } = living.newest
-    expect(recordsOf(living, manifest)).toEqual(values.map(toHex))
+    const succeeds = await dataFile('manifest.bin', updatable.newest.manifestBytes)
+    await begin(updatable, undefined, { expires: 1_900_000_000 })
+    const { manifest, manifestBytes } = updatable.newest
+    expect(recordsOf(updatable, manifest)).toEqual(values.map(toHex))
     expect([manifest.generation, manifest.partitions, manifest.partitionRecords]).toEqual([2, 16, 2])
     const choices = { recordBytes: 8, succeeds, expires: 1_900_000_000 }
     const built = await loadDataset(await builtDirectory('a.bin', Buffer.concat(values), choices))
@@ -98,19 +98,19 @@ describe('a new generation', () => {
       await storageOf('a.csv', KEYED, choices),
     ] as const
     const twin = await opened(storages[1])
-    let living = await LivingDatabase.open(storages[0])
-    onTestFinished(() => living.close())
-    for (const each of [living, twin]) {
+    let updatable = await UpdatableDatabase.open(storages[0])
+    onTestFinished(() => updatable.close())
+    for (const each of [updatable, twin]) {
       await changed(each)
       await begin(each, 100)
     }
     for (let epoch = 4; epoch < 7; epoch++) {
-      expectTwins(living, twin)
-      await living.close()
-      living = await LivingDatabase.open(storages[0])
-      expectTwins(living, twin)
-      expect(living.list().length).toBe(epoch === 4 ? 2 : 3)
-      for (const each of [living, twin]) {
+      expectTwins(updatable, twin)
+      await updatable.close()
+      updatable = await UpdatableDatabase.open(storages[0])
+      expectTwins(updatable, twin)
+      expect(updatable.list().length).toBe(epoch === 4 ? 2 : 3)
+      for (const each of [updatable, twin]) {
         await each.publish(batchOn(each, [{ op: 'add', key: `key ${epoch}`, value: `${epoch}` }]))
       }
     }
@@ -120,37 +120,37 @@ describe('a new generation', () => {
     let seconds = 1_800_000_000
     const options = { lingerHours: 2, history: 2, now: () => seconds }
     const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20, partitions: 2 })
-    let living = await LivingDatabase.open(storage, options)
-    await changed(living)
-    const old = living.newest.manifest
-    const records = recordsOf(living, old)
-    await begin(living)
-    const epochs = () => living.list().map(numbers)
+    let updatable = await UpdatableDatabase.open(storage, options)
+    await changed(updatable)
+    const old = updatable.newest.manifest
+    const records = recordsOf(updatable, old)
+    await begin(updatable)
+    const epochs = () => updatable.list().map(numbers)
     expect(epochs()).toEqual([
       [1, 3],
       [2, 4],
     ])
-    expect(living.find(1, 2)).toBeUndefined()
-    for (let i = 0; i < 4; i++) await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: `${i}` }]))
+    expect(updatable.find(1, 2)).toBeUndefined()
+    for (let i = 0; i < 4; i++) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${i}` }]))
     seconds += 2 * HOUR - 1
     for (const restarted of [false, true]) {
       if (restarted) {
-        await living.close()
-        living = await LivingDatabase.open(storage, options)
+        await updatable.close()
+        updatable = await UpdatableDatabase.open(storage, options)
       }
       expect(epochs()).toEqual([
         [1, 3],
         [2, 7],
         [2, 8],
       ])
-      expect(recordsOf(living, old)).toEqual(records)
+      expect(recordsOf(updatable, old)).toEqual(records)
       // Of history only that one manifest is older than the two epochs that were asked for.
-      expect([1, 2].map(epoch => living.manifestOf(1, epoch))).toEqual([undefined, undefined])
-      expect(living.manifestOf(1, 3)).toBeDefined()
-      expect([living.since(3), living.status(5), living.manifestOf(2, 5)]).toEqual(Array(3).fill(undefined))
+      expect([1, 2].map(epoch => updatable.manifestOf(1, epoch))).toEqual([undefined, undefined])
+      expect(updatable.manifestOf(1, 3)).toBeDefined()
+      expect([updatable.since(3), updatable.status(5), updatable.manifestOf(2, 5)]).toEqual(Array(3).fill(undefined))
       // Partitions and directory are the new generation's alone.
-      expect(await living.findBlob(toHex(old.directoryHash))).toBeUndefined()
-      expect(await living.findBlob(toHex(old.contentHashes.subarray(0, 32)))).toBeUndefined()
+      expect(await updatable.findBlob(toHex(old.directoryHash))).toBeUndefined()
+      expect(await updatable.findBlob(toHex(old.contentHashes.subarray(0, 32)))).toBeUndefined()
     }
     expect(storage.count('chunk/00000001/')).toBeGreaterThan(0)
     seconds += 1
@@ -158,12 +158,12 @@ describe('a new generation', () => {
       [2, 7],
       [2, 8],
     ])
-    expect(living.find(1, 3)).toBeUndefined()
-    await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: 'last' }]))
+    expect(updatable.find(1, 3)).toBeUndefined()
+    await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: 'last' }]))
     for (const prefix of ['chunk/00000001/', 'directory/00000001', 'generation/00000001', 'manifest/00000003']) {
       expect([prefix, storage.count(prefix)]).toEqual([prefix, 0])
     }
-    await living.close()
+    await updatable.close()
   })
 
   test('ends the old one in time though nobody asks', async () => {
@@ -171,24 +171,24 @@ describe('a new generation', () => {
     onTestFinished(() => void vi.useRealTimers())
     let seconds = 1_800_000_000
     const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-    const living = await opened(storage, { lingerHours: 30, now: () => seconds })
-    await begin(living)
+    const updatable = await opened(storage, { lingerHours: 30, now: () => seconds })
+    await begin(updatable)
     for (let hour = 1; hour <= 30; hour++) {
       expect(storage.count('chunk/00000001/')).toBe(1)
       seconds += HOUR
       vi.advanceTimersByTime(1000 * HOUR)
     }
-    await living.findBlob('') // after what is under way
+    await updatable.findBlob('') // after what is under way
     expect(storage.count('chunk/00000001/')).toBe(0)
   })
 
   test('is all there is after a restart when the old one has had its time', async () => {
     let seconds = 1_800_000_000
     const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-    const living = await LivingDatabase.open(storage, { now: () => seconds })
-    await begin(living)
-    const held = await contents(living)
-    await living.close()
+    const updatable = await UpdatableDatabase.open(storage, { now: () => seconds })
+    await begin(updatable)
+    const held = await contents(updatable)
+    await updatable.close()
     seconds += 24 * HOUR
     const again = await opened(storage, { now: () => seconds })
     expect(again.list().map(({ epoch }) => epoch)).toEqual([2])
@@ -198,13 +198,13 @@ describe('a new generation', () => {
 
   test('ends the one that lingers', async () => {
     const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-    const living = await LivingDatabase.open(storage)
-    for (let i = 0; i < 4; i++) await begin(living, i)
-    expect(living.list().map(numbers)).toEqual([
+    const updatable = await UpdatableDatabase.open(storage)
+    for (let i = 0; i < 4; i++) await begin(updatable, i)
+    expect(updatable.list().map(numbers)).toEqual([
       [4, 4],
       [5, 5],
     ])
-    await living.close()
+    await updatable.close()
     expect([...storage.entries('generation/')].map(([key]) => key)).toEqual([
       'generation/00000004',
       'generation/00000005',
@@ -214,19 +214,19 @@ describe('a new generation', () => {
 
   test('does not keep the event loop: both generations are answered while it is made', async () => {
     const storage = await storageOf('a.bin', pseudoRandom(4 * 300_000), { recordBytes: 4 })
-    const living = await opened(storage)
-    await living.publish(batchOn(living, [{ op: 'delete', index: 0 }]))
-    const [previous, newest] = [living.find(1, 1)!.manifest, living.newest.manifest]
-    const old = [recordAt(living, previous, 0), recordAt(living, newest, 0)]
+    const updatable = await opened(storage)
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 0 }]))
+    const [previous, newest] = [updatable.find(1, 1)!.manifest, updatable.newest.manifest]
+    const old = [recordAt(updatable, previous, 0), recordAt(updatable, newest, 0)]
     let turns = 0
-    const making = begin(living).then(() => true)
+    const making = begin(updatable).then(() => true)
     while (!(await Promise.race([making, nextTurn(false)]))) {
-      if (living.newest.manifest.epoch === 2) expect(recordAt(living, previous, 0)).toEqual(old[0])
-      expect(recordAt(living, newest, 0)).toEqual(old[1])
+      if (updatable.newest.manifest.epoch === 2) expect(recordAt(updatable, previous, 0)).toEqual(old[0])
+      expect(recordAt(updatable, newest, 0)).toEqual(old[1])
       turns++
     }
     expect(turns).toBeGreaterThan(16)
-    expect(recordAt(living, newest, 0)).toEqual(old[1])
+    expect(recordAt(updatable, newest, 0)).toEqual(old[1])
   })
 
   test('gives operators equal bytes, whether they restart in between or not', async () => {
@@ -244,10 +244,10 @@ describe('a new generation', () => {
               ...(epoch % 4 === 3 ? [{ op: 'delete', key: `key ${epoch - 1}` }] : []),
             ]
       const body = batchOn(steady, operations)
-      const restarted = await LivingDatabase.open(storages[1])
+      const restarted = await UpdatableDatabase.open(storages[1])
       expect(await restarted.publish(body)).toEqual(await steady.publish(body))
       await restarted.close()
-      const again = await LivingDatabase.open(storages[1])
+      const again = await UpdatableDatabase.open(storages[1])
       expect(again.list()).toEqual(steady.list())
       for (const { generation, epoch } of again.list()) {
         const { manifest } = again.find(generation, epoch)!
@@ -259,14 +259,19 @@ describe('a new generation', () => {
 })
 
 describe('a generation is refused, and nothing changes,', () => {
-  async function refusedWith(living: LivingDatabase, operations: readonly object[], line: number, reason: RegExp) {
-    const before = [living.newest, ...living.list()]
-    const records = recordsOf(living, living.newest.manifest)
-    const refused = await refusal(living.publish(batchOn(living, operations)))
+  async function refusedWith(
+    updatable: UpdatableDatabase,
+    operations: readonly object[],
+    line: number,
+    reason: RegExp,
+  ) {
+    const before = [updatable.newest, ...updatable.list()]
+    const records = recordsOf(updatable, updatable.newest.manifest)
+    const refused = await refusal(updatable.publish(batchOn(updatable, operations)))
     expect(refused.reply).toMatchObject({ code: 'batch_refused', line })
     expect(refused.message).toMatch(reason)
-    expect([living.newest, ...living.list()]).toEqual(before)
-    expect(recordsOf(living, living.newest.manifest)).toEqual(records)
+    expect([updatable.newest, ...updatable.list()]).toEqual(before)
+    expect(recordsOf(updatable, updatable.newest.manifest)).toEqual(records)
   }
 
   const generation = { op: 'generation' }
@@ -281,93 +286,92 @@ describe('a generation is refused, and nothing changes,', () => {
     ['with 2^32 records of it', [{ ...generation, headroom: 2 ** 32 }], 1, /"headroom"/],
     ['with more of it than any layout has', [{ ...generation, headroom: 2 ** 32 - 1 }], 1, /layout/],
   ])('%s', async (_, operations, line, reason) => {
-    const living = await keyed()
-    await refusedWith(living, operations, line, reason)
-    await begin(living)
+    const updatable = await keyed()
+    await refusedWith(updatable, operations, line, reason)
+    await begin(updatable)
   })
 
   test('without keys', async () => {
-    const living = await keyed()
-    await living.publish(
+    const updatable = await keyed()
+    await updatable.publish(
       batchOn(
-        living,
+        updatable,
         ['one', 'two', 'three'].map(key => ({ op: 'delete', key })),
       ),
     )
-    await refusedWith(living, [generation], 1, /no keys/)
-    await living.publish(batchOn(living, [{ op: 'add', key: 'one', value: 'again' }]))
-    await begin(living)
+    await refusedWith(updatable, [generation], 1, /no keys/)
+    await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'one', value: 'again' }]))
+    await begin(updatable)
   })
 
   // Records of 2 GB can be addressed; with their trees they do not fit into the 4 GiB of WebAssembly.
   test('for want of memory', async () => {
-    const living = await opened(await storageOf('a.bin', pseudoRandom(400), { recordBytes: 40 }))
-    await refusedWith(living, [{ ...generation, headroom: 52_000_000 }], 1, /memory/)
-    await begin(living, 1000)
-    expect(living.newest.manifest.partitionRecords).toBe(64)
+    const updatable = await opened(await storageOf('a.bin', pseudoRandom(400), { recordBytes: 40 }))
+    await refusedWith(updatable, [{ ...generation, headroom: 52_000_000 }], 1, /memory/)
+    await begin(updatable, 1000)
+    expect(updatable.newest.manifest.partitionRecords).toBe(64)
   })
 })
 
 describe('a failure to write', () => {
   async function failing() {
     const storage = await storageOf('a.bin', pseudoRandom(100_000), { recordBytes: 5 })
-    return { storage, living: await LivingDatabase.open(storage) }
+    return { storage, updatable: await UpdatableDatabase.open(storage) }
   }
 
   test('beside the old generation leaves that as it is, also for another attempt and a restart', async () => {
-    const { storage, living } = await failing()
-    await living.publish(batchOn(living, [{ op: 'delete', index: 7 }]))
+    const { storage, updatable } = await failing()
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 7 }]))
     storage.fails = key => key === 'chunk/00000002/00000082'
-    await expect(begin(living, 1_000_000)).rejects.toThrow('no space')
+    await expect(begin(updatable, 1_000_000)).rejects.toThrow('ENOSPC')
     expect(storage.count('chunk/00000002/')).toBe(128)
-    await living.publish(batchOn(living, [{ op: 'delete', index: 8 }]))
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 8 }]))
     storage.fails = () => false
-    await begin(living)
-    const records = recordsOf(living, living.newest.manifest, 10)
-    await living.close()
+    await begin(updatable)
+    const records = recordsOf(updatable, updatable.newest.manifest, 10)
+    await updatable.close()
     const again = await opened(storage)
     expect(recordsOf(again, again.newest.manifest, 10)).toEqual(records)
   })
 
   test('beside it is cleared away by a restart', async () => {
-    const { storage, living } = await failing()
+    const { storage, updatable } = await failing()
     storage.fails = key => key === 'chunk/00000002/00000082'
-    await expect(begin(living, 1_000_000)).rejects.toThrow('no space')
-    await living.close()
+    await expect(begin(updatable, 1_000_000)).rejects.toThrow('ENOSPC')
+    await updatable.close()
     expect((await opened(storage)).list().map(({ epoch }) => epoch)).toEqual([1])
     expect([storage.count('chunk/00000002/'), storage.count('generation/')]).toEqual([0, 1])
   })
 
   test('because another process has opened the store meanwhile leaves it whole', async () => {
-    const { storage, living } = await failing()
+    const { storage, updatable } = await failing()
     const transact = storage.transact.bind(storage)
-    let other: LivingDatabase | undefined
+    let other: UpdatableDatabase | undefined
     storage.transact = async work => {
       const result = await transact(work)
       // What is staged is left over from an attempt that ended early, as the other process sees it.
       if (other === undefined && storage.count('chunk/00000002/') > 0) {
         storage.transact = transact
-        other = await LivingDatabase.open(storage)
+        other = await UpdatableDatabase.open(storage)
       }
       return result as never
     }
-    await expect(begin(living)).rejects.toThrow('another process')
-    await living.close()
+    await expect(begin(updatable)).rejects.toThrow('another process')
+    await updatable.close()
     await other!.close()
     const again = await opened(storage)
     expect(again.newest.manifest.epoch).toBe(1)
     await begin(again)
   })
 
-  test('of the epoch itself is for good', async () => {
-    const { storage, living } = await failing()
+  test('of the epoch itself leaves the old generation, and it is made again', async () => {
+    const { storage, updatable } = await failing()
     const told: Error[] = []
-    living.onFailure = error => told.push(error)
+    updatable.onFailure = error => told.push(error)
     storage.fails = key => key === 'manifest/00000002'
-    await expect(begin(living)).rejects.toThrow('no space')
-    expect([told.length, living.newest.manifest.generation]).toEqual([1, 1])
-    expect((await refusal(begin(living))).code).toBe('not_ready')
-    await living.close()
+    await expect(begin(updatable)).rejects.toThrow('ENOSPC')
+    expect([told.length, updatable.newest.manifest.generation]).toEqual([0, 1])
+    await updatable.close()
     storage.fails = () => false
     expect((await opened(storage)).newest.manifest.generation).toBe(1)
   })
@@ -375,22 +379,22 @@ describe('a failure to write', () => {
 
 test('a stored database with an old generation in which anything was changed is refused, naming its storage', async () => {
   const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-  const living = await LivingDatabase.open(storage)
-  await begin(living)
-  await living.publish(batchOn(living, [{ op: 'edit', key: 'one', value: 'x' }]))
-  await living.close()
+  const updatable = await UpdatableDatabase.open(storage)
+  await begin(updatable)
+  await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }]))
+  await updatable.close()
   await expectChangesRefused(storage)
   expect((await opened(storage)).list().length).toBe(3)
 })
 
 test('over HTTP a generation is published like any batch, and /v1/info lists what is answered', async () => {
   const token = 'a token of sixteen or more characters'
-  const living = await keyed()
-  const app = await createServer({ datasets: [{ living }], publisherToken: token })
+  const updatable = await keyed()
+  const app = await createServer({ datasets: [{ updatable }], publisherToken: token })
   onTestFinished(() => app.close())
   const headers = { authorization: `Bearer ${token}` }
   const post = (operations: readonly object[]) =>
-    app.inject({ method: 'POST', url: '/v1/epochs', payload: Buffer.from(batchOn(living, operations)), headers })
+    app.inject({ method: 'POST', url: '/v1/epochs', payload: Buffer.from(batchOn(updatable, operations)), headers })
   expect((await post([{ op: 'generation', headroom: 5 }])).json()).toMatchObject({
     generation: 2,
     epoch: 2,

@@ -65,7 +65,8 @@ describe('GET /v1/manifest', () => {
     ['generation=4294967295&epoch=4294967295', 'epoch_unknown'],
     ['generation=1', 'bad_request'],
     ['epoch=1', 'bad_request'],
-    ['generation=0&epoch=1', 'bad_request'],
+    ['generation=0&epoch=1', 'epoch_unknown'],
+    ['generation=01&epoch=1', 'bad_request'],
     ['generation=4294967296&epoch=1', 'bad_request'],
     ['generation=one&epoch=1', 'bad_request'],
     ['generation=1&epoch=1&epoch=2', 'bad_request'],
@@ -84,7 +85,14 @@ test('GET /v1/info says what is offered', async () => {
   expect(reply.statusCode).toBe(200)
   const info = parseInfo(reply.json())
   expect(info.epochs).toEqual([{ generation: 1, epoch: 1, manifest: toHex(blake3(dataset.manifestBytes)) }])
-  expect(info.offers).toEqual({ proofs: ['merkle', 'tags'], updates: [], push: false, fence: false, history: 0 })
+  expect(info.offers).toEqual({
+    proofs: ['merkle', 'tags'],
+    updates: [],
+    push: false,
+    fence: false,
+    instant: true,
+    history: 0,
+  })
   const bare = parseInfo((await (await serverFor(await bareSmall())).inject('/v1/info')).json())
   expect(bare.offers.proofs).toEqual(['tags'])
   expect(info.software).toMatch(/^pirouette\/\d/)
@@ -363,17 +371,17 @@ describe('POST /v1/answer', () => {
     expectError(await post(app, query), 'bad_request')
   })
 
-  test('holds batches to the limit of their suite', async () => {
-    // 32 partitions of two records of 4 KiB: 63 queries with proofs fit 8 MiB, and 64 without.
+  test('holds batches to the limit in the manifest, whichever suite they name', async () => {
+    // 32 partitions of two records of 4 KiB: 63 queries with proofs fit 8 MiB.
     const dataset = await builtDataset('a.bin', new Uint8Array(64 * 4096), { recordBytes: 4096, partitions: 32 })
     const app = await serverFor(dataset)
     expect((await post(app, queryAt(dataset.manifest, 1, 63))).statusCode).toBe(200)
-    expect((await post(app, queryAt(dataset.manifest, 1, 64, 'tags'))).statusCode).toBe(200)
-    const proved = queryAt(dataset.manifest, 1, 64, 'tags')
-    proved.writeUInt16LE(1, 6)
-    const reply = await post(app, proved)
-    expectError(reply, 'bad_request')
-    expect(reply.json().message).toBe('count: expected at most 63, got 64')
+    expect((await post(app, queryAt(dataset.manifest, 1, 63, 'tags'))).statusCode).toBe(200)
+    for (const proofs of ['merkle', 'tags'] as const) {
+      const reply = await post(app, queryAt({ ...dataset.manifest, maxBatch: 64 }, 1, 64, proofs))
+      expectError(reply, 'bad_request')
+      expect(reply.json().message).toBe('count: expected at most 63, got 64')
+    }
   })
 
   test('has no fence to judge a claim by', async () => {

@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, type Dataset } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt, vectors } from './helpers.js'
-import { batchOn, keyed } from './living-helpers.js'
+import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
 
@@ -97,10 +97,10 @@ describe('the log', () => {
 
   test('holds no part of what a publisher sends, the token least of all', async () => {
     const token = `${CANARY}-${CANARY}-token`
-    const living = await keyed()
+    const updatable = await keyed()
     const lines: string[] = []
     const app = await createServer({
-      datasets: [{ living }],
+      datasets: [{ updatable }],
       publisherToken: token,
       log: { level: 'trace', stream: { write: line => lines.push(line) } },
       onTrap: () => undefined,
@@ -109,22 +109,22 @@ describe('the log', () => {
     const send = (url: string, payload: Uint8Array | string, authorization = `Bearer ${token}`) =>
       app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers: { authorization } })
     const statuses = [
-      await send('/v1/epochs', batchOn(living, [{ op: 'add', key: CANARY, value: CANARY }])),
-      await send('/v1/epochs', batchOn(living, [{ op: 'generation' }])),
-      await send('/v1/epochs', batchOn(living, [{ op: 'edit', key: CANARY, value: 'x' }])),
-      await send('/v1/epochs', batchOn(living, [{ op: 'delete', key: `absent ${CANARY}` }])),
-      await send('/v1/epochs', batchOn(living, [{ op: 'generation', [CANARY]: CANARY }])),
-      await send('/v1/epochs', batchOn(living, CANARY)),
+      await send('/v1/epochs', batchOn(updatable, [{ op: 'add', key: CANARY, value: CANARY }])),
+      await send('/v1/epochs', batchOn(updatable, [{ op: 'generation' }])),
+      await send('/v1/epochs', batchOn(updatable, [{ op: 'edit', key: CANARY, value: 'x' }])),
+      await send('/v1/epochs', batchOn(updatable, [{ op: 'delete', key: `absent ${CANARY}` }])),
+      await send('/v1/epochs', batchOn(updatable, [{ op: 'generation', [CANARY]: CANARY }])),
+      await send('/v1/epochs', batchOn(updatable, CANARY)),
       await send('/v1/epochs', CANARY),
       await send('/v1/epochs', CANARY, `Bearer ${token}x`),
       await send('/v1/signatures', JSON.stringify({ publicKey: CANARY })),
     ].map(({ statusCode }) => statusCode)
     expect(statuses).toEqual([200, 200, 200, 422, 422, 422, 400, 401, 400])
     // A store that fails, with a message that quotes what was to be stored.
-    Object.defineProperty(living, 'publish', {
+    Object.defineProperty(updatable, 'publish', {
       value: () => Promise.reject(new Error(`${CANARY} could not be written`)),
     })
-    expect((await send('/v1/epochs', batchOn(living, [{ op: 'generation' }]))).statusCode).toBe(500)
+    expect((await send('/v1/epochs', batchOn(updatable, [{ op: 'generation' }]))).statusCode).toBe(500)
     expect(requestLines(lines).length).toBe(10)
     await expectNoTrace(lines)
   })

@@ -6,7 +6,15 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeAnswer, decodeManifest, parseErrorReply } from '@pirouette/protocol'
+import {
+  decodeAnswer,
+  decodeInstantAnswer,
+  decodeManifest,
+  encodeInstantQuery,
+  INSTANT_PATH,
+  parseErrorReply,
+} from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
@@ -82,6 +90,45 @@ describe('pirouette serve', () => {
         .split('\n')
         .map(line => JSON.parse(line))
       expect(log.filter(line => line.route === 'POST /numbers/v1/answer').length).toBe(1)
+    }
+  })
+
+  test('answers instant lookups in threads, unless they are off, and after SIGTERM those under way', async () => {
+    const dataset = await builtDirectory('b.bin', pseudoRandom(4 << 20), { recordBytes: 64 })
+    const off = await serve(['--dataset', dataset, '--instant', 'off'])
+    expect((await fetch(`${off.url}${INSTANT_PATH}`, { method: 'POST' })).status).toBe(404)
+    const { child, finished, url } = await serve(['--dataset', dataset, '--instant', '2'])
+    const manifest = await manifestOf(url)
+    const core = await loadCore()
+    const layout = core.layout(manifest.records, 64, manifest.partitions, manifest.partitionRecords)
+    const indices = Uint32Array.from({ length: 64 }, (_, i) => i * 1021)
+    const query = core.newInstantQuery(layout, indices, pseudoRandom(32))
+    const replies = ([0, 1] as const).map(async party => {
+      const body = encodeInstantQuery(manifest, 64, query.request(party))
+      const reply = await fetch(`${url}${INSTANT_PATH}`, { method: 'POST', body })
+      return { status: reply.status, body: new Uint8Array(await reply.arrayBuffer()) }
+    })
+    const [zero, one] = (await Promise.all(replies)).map(({ status, body }) => {
+      expect(status).toBe(200)
+      return decodeInstantAnswer(manifest, 64, layout.instantAnswerBytes, body)
+    })
+    const expected = pseudoRandom(4 << 20)
+    const records = Array.from(indices, index => Buffer.from(expected.subarray(64 * index, 64 * (index + 1))))
+    expect(Buffer.concat(records).equals(query.recon(manifest.commitments, zero!, one!)!)).toBe(true)
+    // Behind a request whose reply tells that it has arrived.
+    const { socket, received } = await openSocket(url)
+    const body = encodeInstantQuery(manifest, 64, query.request(0))
+    const head = `POST ${INSTANT_PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`
+    socket.write(Buffer.concat([Buffer.from(`GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n${head}`), body]))
+    await once(socket, 'data')
+    child.kill('SIGTERM')
+    expect(await received).toMatch(/^HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 200 [\s\S]*PIRA/)
+    query.free()
+    layout.free()
+    expect((await finished).code).toBe(0)
+    for (const wrong of ['0', '65', 'on', '-1']) {
+      const { code, stderr } = await run('serve', '--dataset', dataset, '--port', '0', `--instant=${wrong}`)
+      expect([code, stderr]).toEqual([1, expect.stringMatching(/must be/)])
     }
   })
 
@@ -179,7 +226,13 @@ test('a process whose core traps replies 500 and exits with 1, for a supervisor 
     import { createServer, loadDataset } from ${JSON.stringify(new URL('../dist/index.js', import.meta.url).href)}
     const dataset = await loadDataset(${JSON.stringify(dir)})
     const answer = () => { throw new WebAssembly.RuntimeError('unreachable') }
-    const app = await createServer({ datasets: [{ dataset: { ...dataset, database: { answer } } }] })
+    const database = new Proxy(dataset.database, {
+      get(handle, name) {
+        const member = name === 'answer' ? answer : Reflect.get(handle, name, handle)
+        return typeof member === 'function' ? member.bind(handle) : member
+      },
+    })
+    const app = await createServer({ datasets: [{ dataset: { ...dataset, database } }] })
     console.log(await app.listen({ port: 0, host: '127.0.0.1' }))`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
   onTestFinished(() => {

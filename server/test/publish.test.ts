@@ -2,17 +2,29 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, stat, writeFile } from 'node:fs/promises'
-import { createServer as createHttpServer } from 'node:http'
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes } from '@pirouette/protocol'
+import {
+  type BatchSignature,
+  decodeBatch,
+  decodeManifest,
+  encodeBatch,
+  encodeBatchSignature,
+  fromHex,
+  parseInfo,
+  signedBatchBytes,
+  signedBytes,
+  toHex,
+} from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { readKeyFile, readToken } from '../dist/index.js'
+import { createKeyFile, PublisherRecord, readKeyFile, readPublicKey, readToken } from '../dist/index.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
@@ -37,20 +49,21 @@ class Operator {
   private constructor(
     readonly store: string,
     readonly dataset: string,
-    readonly tokenFile: string,
+    /** who may publish */
+    readonly publishers: readonly string[],
     readonly port: number,
   ) {}
 
-  static async begin(dataset: string, tokenFile: string): Promise<Operator> {
-    const operator = new Operator(await temporaryDirectory(), dataset, tokenFile, await freePort())
+  static async begin(dataset: string, publishers: readonly string[]): Promise<Operator> {
+    const operator = new Operator(await temporaryDirectory(), dataset, publishers, await freePort())
     await operator.start()
     return operator
   }
 
   async start(): Promise<void> {
-    const { store, dataset, tokenFile, port } = this
+    const { store, dataset, publishers, port } = this
     const args = ['serve', '--port', `${port}`, '--log-level', 'silent', '--store', store, '--dataset', dataset]
-    const child = spawn(process.execPath, [command, ...args, '--token-file', tokenFile], {
+    const child = spawn(process.execPath, [command, ...args, ...publishers], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     onTestFinished(() => void child.kill('SIGKILL'))
@@ -83,27 +96,54 @@ async function freePort(): Promise<number> {
   return port
 }
 
-async function rig(datasets: readonly [string, string] = [DATA, DATA]) {
+const TOKENS = ['a-token-of-sixteen-or-more-characters', 'b-token-of-sixteen-or-more-characters'] as const
+
+/** `token`: each server has one of its own. `key`: both know the publisher's key, and it signs. */
+type Mode = 'token' | 'key'
+
+async function rig(datasets: readonly [string, string] = [DATA, DATA], mode: Mode = 'token') {
   const dir = await temporaryDirectory()
-  const tokenFile = join(dir, 'token')
-  await writeFile(tokenFile, 'a-token-of-sixteen-or-more-characters\n')
+  const path = (name: string) => join(dir, name)
+  for (const [i, token] of TOKENS.entries()) await writeFile(path(`token-${i}`), `${token}\n`, { mode: 0o600 })
+  const { publicKey } = await createKeyFile(path('publisher.key'))
   const build = (data: string) => builtDirectory('a.csv', data, { maxValueBytes: 20, name: 'test' })
-  const operators = [
-    await Operator.begin(await build(datasets[0]), tokenFile),
-    await Operator.begin(await build(datasets[1]), tokenFile),
-  ] as const
+  const begin = async (i: 0 | 1) =>
+    Operator.begin(
+      await build(datasets[i]),
+      mode === 'token' ? ['--token-file', path(`token-${i}`)] : ['--publisher-key', toHex(publicKey)],
+    )
+  const operators = [await begin(0), await begin(1)] as const
+  const built = await readFile(join(operators[0].dataset, 'manifest.bin'))
+  const { databaseId, epoch } = decodeManifest(built)
+  const record = new PublisherRecord(path('record'))
+  await record.addManifest({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(built)) })
+  const credentials = (urls: readonly string[]) =>
+    mode === 'key'
+      ? ['--key', path('publisher.key')]
+      : urls.flatMap((url, i) => ['--token-file', `${url}=${path(`token-${i}`)}`])
   let files = 0
   return {
     dir,
     operators,
-    async publish(operations: readonly object[] | undefined, ...args: string[]): Promise<Outcome> {
+    record,
+    baseHash: toHex(blake3(built)),
+    key: await readKeyFile(path('publisher.key')),
+    async publish(operations: readonly object[] | undefined, ...args: (string | Via)[]): Promise<Outcome> {
       const file = join(dir, `batch-${files++}.jsonl`)
       if (operations !== undefined) await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
-      const servers = operators.map(({ url }) => url).join(',')
+      const via = args.find(each => typeof each !== 'string')
+      const urls = via?.urls ?? operators.map(({ url }) => url)
       const batch = operations === undefined ? [] : [file]
-      return pirouette('publish', '--servers', servers, '--token-file', tokenFile, ...args, ...batch)
+      const fixed = ['--servers', urls.join(), ...credentials(urls), '--record', path('record')]
+      const others = args.filter(each => typeof each === 'string')
+      return pirouette('publish', ...fixed, ...others, ...batch)
     },
   }
+}
+
+/** Where publishing is to find the two servers. */
+interface Via {
+  readonly urls: readonly [string, string]
 }
 
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
@@ -221,7 +261,7 @@ describe('pirouette publish', () => {
     })
 
     test('completes one that an interrupted publisher began at one server alone', async () => {
-      const { operators, publish } = await rig()
+      const { operators, publish, record } = await rig()
       await publish(adds(0, 18), '--no-generation')
       const before = await operators[0].get('/v1/manifest')
       const { databaseId, generation, epoch } = decodeManifest(before)
@@ -230,7 +270,8 @@ describe('pirouette publish', () => {
         previousManifest: blake3(before),
         operations: new TextEncoder().encode('{"op":"generation","headroom":3}\n'),
       })
-      const headers = { authorization: 'Bearer a-token-of-sixteen-or-more-characters' }
+      await record.addBatch({ databaseId: toHex(databaseId), epoch: epoch + 1, hash: toHex(blake3(body)) })
+      const headers = { authorization: `Bearer ${TOKENS[0]}` }
       const reply = await fetch(`${operators[0].url}/v1/epochs`, { method: 'POST', body, headers })
       expect(reply.status).toBe(200)
       expect((await publish(edit('x'))).stdout).toMatch(/^epoch: 4 of generation 2\n/)
@@ -251,15 +292,299 @@ describe('pirouette publish', () => {
 
   test('refuses one server given twice, and a token nobody knows', async () => {
     const { dir, operators } = await rig()
-    const token = join(dir, 'other-token')
-    await writeFile(token, 'another-token-of-sixteen-characters')
+    const tokens = [join(dir, 'other-0'), join(dir, 'other-1')]
+    for (const file of tokens) await writeFile(file, `another-token-${file}`.replaceAll('/', '-'), { mode: 0o600 })
     const batch = join(dir, 'batch.jsonl')
     await writeFile(batch, JSON.stringify(edit('x')[0]))
-    const with_ = (servers: string) => pirouette('publish', '--servers', servers, '--token-file', token, batch)
-    expect((await with_(`${operators[0].url},${operators[0].url}/`)).stderr).toContain('the two servers are one')
-    expect((await with_(operators.map(({ url }) => url).join())).stderr).toContain('401 unauthorized')
+    const with_ = (...servers: string[]) => {
+      const credentials = servers.flatMap((url, i) => ['--token-file', `${url}=${tokens[i]}`])
+      return pirouette('publish', '--servers', servers.join(), ...credentials, '--record', join(dir, 'record'), batch)
+    }
+    expect((await with_(operators[0].url, `${operators[0].url}/`)).stderr).toContain('the two servers are one')
+    expect((await with_(...operators.map(({ url }) => url))).stderr).toContain('401 unauthorized')
     expect(await operators[0].epoch()).toBe(1)
   })
+})
+
+/** A batch on the newest epoch of a server. */
+async function batchFor(operator: Operator, operations: readonly object[]): Promise<Uint8Array<ArrayBuffer>> {
+  const base = await operator.get('/v1/manifest')
+  const { databaseId, generation, epoch } = decodeManifest(base)
+  return encodeBatch({
+    ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
+    previousManifest: blake3(base),
+    operations: new TextEncoder().encode(operations.map(each => `${JSON.stringify(each)}\n`).join('')),
+  })
+}
+
+/** What `key` says of a batch, but for what is said otherwise. */
+function signedWith(
+  { publicKey, secretKey }: { publicKey: Uint8Array; secretKey: Uint8Array },
+  body: Uint8Array,
+  other: { databaseId?: Uint8Array; previousManifest?: Uint8Array } = {},
+): BatchSignature {
+  const { databaseId, previousManifest } = { ...decodeBatch(body), ...other }
+  const batchHash = blake3(body)
+  const message = signedBatchBytes({ databaseId, previousManifest, batchHash })
+  return { publicKey, previousManifest, batchHash, signature: ed25519.sign(message, secretKey) }
+}
+
+type Headers = Record<string, string>
+
+/** A server that stands before an operator's, keeping what is asked and changing what is replied. */
+async function standIn(
+  { url }: Operator,
+  {
+    request: see = () => {},
+    reply: change = (_path, body) => body,
+  }: {
+    request?: (method: string, headers: Headers) => void
+    reply?: (path: string, body: Buffer) => Buffer
+  },
+): Promise<string> {
+  const forward = async (request: IncomingMessage, response: ServerResponse) => {
+    const method = request.method!
+    const ofConnection = ['host', 'connection', 'content-length', 'transfer-encoding']
+    const headers = Object.fromEntries(
+      Object.entries(request.headers)
+        .filter(([name]) => !ofConnection.includes(name))
+        .map(([name, value]) => [name, String(value)]),
+    )
+    see(method, headers)
+    const body = new Uint8Array(await buffer(request))
+    const reply = await fetch(url + request.url!, { method, headers, ...(method === 'POST' && { body }) })
+    response.writeHead(reply.status).end(change(request.url!, Buffer.from(await reply.arrayBuffer())))
+  }
+  const server = createHttpServer((request, response) => {
+    forward(request, response).catch(() => response.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const send = (operator: Operator, body: Uint8Array<ArrayBuffer>, headers: Headers) =>
+  fetch(`${operator.url}/v1/epochs`, { method: 'POST', body, headers })
+
+const withSignature = (signature: BatchSignature) => ({ 'pirouette-batch-signature': encodeBatchSignature(signature) })
+
+describe('an operator who wants to forge', () => {
+  test('cannot publish at the other server with all that publishing sends it', async () => {
+    const { operators, publish } = await rig([DATA, DATA], 'key')
+    // Operator A keeps all headers of what is posted to it.
+    const seen: Headers[] = []
+    const url = await standIn(operators[0], {
+      request: (method, headers) => void (method === 'POST' && seen.push(headers)),
+    })
+    const published = await publish(edit('honest'), { urls: [url, operators[1].url] })
+    expect(published).toMatchObject({ code: 0, stderr: '' })
+    expect(seen.length).toBe(2) // the batch and the manifest's signature
+
+    const before = await operators[1].get('/v1/manifest')
+    const forged = await batchFor(operators[1], edit('forged'))
+    const own = ed25519.keygen()
+    const [first] = seen as [Headers]
+    const publisherKey = fromHex(first['pirouette-batch-signature']!.slice(0, 64))
+    for (const headers of [
+      {},
+      { authorization: `Bearer ${TOKENS[0]}` },
+      first,
+      withSignature(signedWith(own, forged)),
+      withSignature({ ...signedWith(own, forged), publicKey: publisherKey }),
+    ]) {
+      const reply = await send(operators[1], forged, headers)
+      expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
+    }
+    expect(await operators[1].get('/v1/manifest')).toEqual(before)
+    // Nor does a signature of its own get in beside the publisher's.
+    const signature = toHex(ed25519.sign(signedBytes(before), own.secretKey))
+    const junk = { publicKey: toHex(own.publicKey), generation: 1, epoch: 2, signature }
+    const refused = await fetch(`${operators[1].url}/v1/signatures`, { method: 'POST', body: JSON.stringify(junk) })
+    expect(refused.status).toBe(401)
+    expect((await publish(edit('next'))).code).toBe(0)
+  })
+
+  test('is not helped by a signature of another batch, base or database', async () => {
+    const { operators, key } = await rig([DATA, DATA], 'key')
+    const [, victim] = operators
+    const body = await batchFor(victim, edit('x'))
+    const other = await batchFor(victim, edit('y'))
+    for (const signature of [
+      signedWith(key, other),
+      signedWith(key, body, { databaseId: new Uint8Array(16).fill(1) }),
+      signedWith(key, body, { previousManifest: new Uint8Array(32).fill(1) }),
+      { ...signedWith(key, other), batchHash: blake3(body) },
+      { ...signedWith(key, body), signature: new Uint8Array(64) },
+    ]) {
+      const reply = await send(victim, body, withSignature(signature))
+      expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
+    }
+    for (const header of ['', 'x', '00'.repeat(32), encodeBatchSignature(signedWith(key, body)).toUpperCase()]) {
+      expect((await send(victim, body, { 'pirouette-batch-signature': header })).status).toBe(401)
+    }
+    expect(await victim.epoch()).toBe(1)
+    expect((await send(victim, body, withSignature(signedWith(key, body)))).status).toBe(200)
+  })
+
+  test('does not get its forgery signed: the publisher builds on nothing that is not its own', async () => {
+    // Tokens alone, and A has got hold of B's: what version 0.1 handed it.
+    const { dir, operators, publish } = await rig()
+    expect((await publish(edit('honest'))).code).toBe(0)
+    const forged = await batchFor(operators[1], edit('forged'))
+    for (const [i, operator] of operators.entries()) {
+      const reply = await send(operator, forged, { authorization: `Bearer ${TOKENS[i]}` })
+      expect(reply.status).toBe(200)
+    }
+    const before = await operators[1].get('/v1/manifest')
+    const signed = ['--key', join(dir, 'publisher.key')]
+    for (const operations of [undefined, edit('next')]) {
+      const outcome = await publish(operations, ...signed)
+      expect([outcome.code, outcome.stdout]).toEqual([1, ''])
+      expect(outcome.stderr).toContain('is not known to be yours')
+    }
+    for (const operator of operators) {
+      expect(await operator.get('/v1/manifest')).toEqual(before)
+      expect(parseInfo(JSON.parse(Buffer.from(await operator.get('/v1/info')).toString())).signatures).toEqual([])
+    }
+    expect((await publish(edit('next'), '--trust-base', toHex(blake3(before)))).code).toBe(0)
+  })
+
+  test('cannot pass its forgery off as the very batch that is being published', async () => {
+    const { dir, operators, publish } = await rig()
+    const wanted = toHex(blake3(await batchFor(operators[1], edit('honest'))))
+    const forged = await batchFor(operators[1], edit('forged'))
+    for (const [i, operator] of operators.entries()) {
+      await send(operator, forged, { authorization: `Bearer ${TOKENS[i]}` })
+    }
+    const url = await standIn(operators[0], {
+      reply: (path, body) =>
+        path === '/v1/epochs/2' ? Buffer.from(body.toString().replace(toHex(blake3(forged)), wanted)) : body,
+    })
+    for (const urls of [
+      [url, operators[1].url],
+      [operators[1].url, url],
+    ] as const) {
+      const outcome = await publish(edit('honest'), { urls }, '--key', join(dir, 'publisher.key'))
+      expect([outcome.code, outcome.stdout]).toEqual([1, ''])
+      expect(outcome.stderr).toMatch(/made from another batch than the other server says|is not known to be yours/)
+    }
+  })
+
+  test('cannot choose the expiry of what is sent again', async () => {
+    const { operators, publish } = await rig()
+    const body = await batchFor(operators[0], edit('x'))
+    const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
+    expect((await send(operators[0], batch, { authorization: `Bearer ${TOKENS[0]}` })).status).toBe(200)
+    const outcome = await publish(edit('x'))
+    expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('expires at 4000000000')])
+    expect(await operators[1].epoch()).toBe(1)
+    expect((await publish(edit('x'), '--expires', '4000000000')).code).toBe(0)
+  })
+})
+
+describe('what a publisher is told', () => {
+  test('a first publish needs a base that is known: recorded by build, or given by its hash', async () => {
+    const { dir, operators, baseHash, publish } = await rig([DATA, DATA], 'key')
+    const record = ['--record', join(dir, 'another')]
+    const refused = await publish(edit('x'), ...record)
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('--trust-base')])
+    const wrong = await publish(
+      edit('x'),
+      ...record,
+      '--trust-base',
+      baseHash.replace(/^./, d => (d === '0' ? '1' : '0')),
+    )
+    expect([wrong.code, await operators[0].epoch()]).toEqual([1, 1])
+    const data = join(dir, 'a.csv')
+    await writeFile(data, DATA)
+    const choices = ['--max-value-bytes', '20', '--name', 'test', ...record]
+    expect((await pirouette('build', '--data', data, '--out', join(dir, 'out'), ...choices)).stdout).toContain(baseHash)
+    expect((await publish(edit('x'), ...record)).code).toBe(0)
+    // Its own signature of the newest epoch is as good as a record.
+    expect((await publish(edit('y'), '--record', join(dir, 'a third'))).code).toBe(0)
+    expect((await publish(edit('z'), '--record', join(dir, 'a fourth'), '--trust-base', baseHash)).code).toBe(0)
+  })
+
+  test('servers that have gone back are refused', async () => {
+    const { dir, operators, publish } = await rig([DATA, DATA], 'key')
+    expect((await publish(edit('x'))).code).toBe(0)
+    for (const [i, operator] of operators.entries()) {
+      await operator.stop()
+      Object.assign(operator, { store: join(dir, `fresh-${i}`) })
+      await operator.start()
+    }
+    const outcome = await publish(edit('y'))
+    expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('they have gone back')])
+    expect(await operators[0].epoch()).toBe(1)
+  })
+
+  test('options that would mislead are refused', async () => {
+    const { dir, operators, publish } = await rig()
+    const [a, b] = operators.map(({ url }) => url) as [string, string]
+    const file = (i: number) => join(dir, `token-${i}`)
+    for (const [args, message] of [
+      [['--valid-days', '7'], 'an expiry stands in the manifest'],
+      [['--expires', '4000000000'], 'an expiry stands in the manifest'],
+    ] as const) {
+      const outcome = await publish(undefined, ...args)
+      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining(message)])
+    }
+    const record = ['--record', join(dir, 'record')]
+    for (const [args, message] of [
+      [
+        ['--token-file', `${a}=${file(0)}`, '--token-file', `${b}=${file(0)}`, ...record],
+        'both servers have one token',
+      ],
+      [['--token-file', `${a}=${file(0)}`, '--token-file', `${a}=${file(1)}`, ...record], 'expected URL=FILE'],
+      [['--token-file', file(0), ...record], 'expected URL=FILE'],
+      [['--token-file', `${a}=${file(0)}`, ...record], 'or a token of each'],
+      [['--token-file', `${a}=${file(0)}`, '--token-file', `${b}=${file(1)}`], '--record'],
+      [record, 'or a token of each'],
+    ] as const) {
+      const outcome = await pirouette('publish', '--servers', `${a},${b}`, ...args)
+      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining(message)])
+    }
+  })
+
+  test('a token or key that everybody may read is warned of', async () => {
+    const { dir, operators, publish } = await rig()
+    await chmod(join(dir, 'token-1'), 0o644)
+    const outcome = await publish(edit('x'))
+    expect(outcome.stderr).toBe(
+      `pirouette: warning: ${join(dir, 'token-1')}: everybody on this machine may read it; chmod 600 it\n`,
+    )
+    expect([outcome.code, await operators[1].epoch()]).toEqual([0, 2])
+  })
+})
+
+test("a publisher's record survives a reader's mistakes by refusing them, and forgets the oldest", async () => {
+  const file = join(await temporaryDirectory(), 'record')
+  const record = await PublisherRecord.open(file)
+  const [id, other] = ['0a'.repeat(16), '0b'.repeat(16)]
+  const hashOf = (epoch: number) => toHex(blake3(Uint8Array.of(epoch & 0xff, epoch >> 8)))
+  await record.addManifest({ databaseId: other, epoch: 1, hash: hashOf(1) })
+  for (let epoch = 1; epoch <= 300; epoch++) await record.addManifest({ databaseId: id, epoch, hash: hashOf(epoch) })
+  await record.addBatch({ databaseId: id, epoch: 301, hash: hashOf(301) })
+  const again = await PublisherRecord.open(file)
+  expect([again.newestEpoch(id), again.newestEpoch(other), again.newestEpoch('0c'.repeat(16))]).toEqual([300, 1, 0])
+  expect([44, 45, 300, 301].map(epoch => again.hasManifest(id, hashOf(epoch)))).toEqual([false, true, true, false])
+  expect([again.hasManifest(other, hashOf(1)), again.hasManifest(other, hashOf(300))]).toEqual([true, false])
+  expect([again.hasBatch(id, hashOf(301)), again.hasBatch(id, hashOf(300))]).toEqual([true, false])
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  const text = await readFile(file, 'utf8')
+  for (const wrong of [
+    '',
+    text.slice(0, -1),
+    text.slice(1),
+    text.replace('batch', 'botch'),
+    text.replace('\n', '\n\n'),
+  ]) {
+    await writeFile(file, wrong)
+    await expect(PublisherRecord.open(file)).rejects.toThrow(file)
+  }
 })
 
 test('key files and token files are read strictly', async () => {
@@ -272,6 +597,17 @@ test('key files and token files are read strictly', async () => {
   for (const wrong of ['', text.slice(0, -3), text.replace('v1', 'v2'), flipped, text.toUpperCase()]) {
     await writeFile(file, wrong)
     await expect(readKeyFile(file)).rejects.toThrow(file)
+  }
+  const digits = /public (\w{64})/.exec(text)![1]!
+  expect(toHex(await readPublicKey(digits))).toBe(digits)
+  for (const right of [digits, `${digits}\n`, `public key: ${digits}\n`]) {
+    await writeFile(file, right)
+    expect(toHex(await readPublicKey(file))).toBe(digits)
+  }
+  // The last two: a point of small order, and none.
+  for (const wrong of [text, digits.slice(1), digits.toUpperCase(), `01${'00'.repeat(31)}`, `02${'00'.repeat(31)}`]) {
+    await writeFile(file, wrong)
+    await expect(readPublicKey(file)).rejects.toThrow(file)
   }
   for (const wrong of ['short', 'has spaces in the middle', 'a-token-with-\u00fcmlauts-in-it']) {
     await writeFile(file, wrong)

@@ -57,7 +57,7 @@ function compared(
   return { file: `bench/${file}`, plot }
 }
 
-/** papers/000, Table 1. */
+/** TAPIR, Table 1. */
 export function table1(all: readonly SizeFigures[]): Comparison[] {
   const sizes = all.filter(({ records }) => records !== TABLE_2_RECORDS)
   const theirs = (figure: Figure, ...schemes: string[]) => published(figure, schemes)
@@ -121,7 +121,7 @@ export function table1(all: readonly SizeFigures[]): Comparison[] {
   ].filter(({ plot }) => plot.rows.length > 0)
 }
 
-/** papers/000, Fig. 9. */
+/** TAPIR, Fig. 9. */
 export function fig9(all: readonly SizeFigures[]): Comparison[] {
   const sizes = all.filter(({ records }) => records !== TABLE_2_RECORDS)
   return LAYOUTS.flatMap(layout => {
@@ -157,7 +157,7 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
   })
 }
 
-/** papers/001, Table 2, as a Markdown table; undefined if N = 3 000 000 was not measured. */
+/** SinglePass, Table 2, as a Markdown table; undefined if N = 3 000 000 was not measured. */
 export function table2(all: readonly SizeFigures[]): string | undefined {
   const size = all.find(({ records }) => records === TABLE_2_RECORDS)
   if (size === undefined) return undefined

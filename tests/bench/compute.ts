@@ -2,7 +2,7 @@
 // store. Times are this process's processor time, so that a busy machine lengthens them little.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { answerBytes, type Proofs, queryBytes } from '@pirouette/protocol'
+import { answerBytes, type Proofs, queryBytes, suiteOf } from '@pirouette/protocol'
 import type { ClientHandle, Core, DatabaseHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm'
 import { memory } from '../support/wasm.js'
 
@@ -190,7 +190,7 @@ export class ComputeBench {
     })
     let answers: readonly Uint8Array[] = []
     const answering = milliseconds(() => {
-      answers = vectors.map(vector => this.#handle.answer(vector, proofs))
+      answers = vectors.map(vector => this.#handle.answer(vector, suiteOf(proofs)))
     })
     let record: Uint8Array = new Uint8Array()
     const recon = milliseconds(() => {

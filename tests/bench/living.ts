@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeManifest, encodeBatch, type Manifest, toHex } from '@pirouette/protocol'
-import { publish } from '@pirouette/server'
+import { PublisherRecord, publish } from '@pirouette/server'
 import { loadCore } from '@pirouette/wasm'
 import { distinct } from './compute.js'
 import { editsIn } from './computing.js'
@@ -14,7 +14,7 @@ import { followUpdates, turnedTo } from './page.js'
 import type { Section } from './report.js'
 import { type Pair, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
 
-const TOKEN = 'the-bench-publishes-with-this'
+const TOKENS = ['the-bench-publishes-with-this', 'and-at-the-other-one-with-this'] as const
 
 /** Edits of distinct records. */
 interface Batch {
@@ -30,10 +30,10 @@ export async function living(options: Options): Promise<Section[]> {
   const { records, recordBytes } = shape
   const { some, many } = editsIn(records)
   return await Stage.with(async stage => {
-    const token = join(stage.folder, 'token')
-    await writeFile(token, `${TOKEN}\n`)
+    const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
+    for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
     const dataset = await stage.dataset(pseudorandomBytes(records * recordBytes), shape)
-    const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--token-file', token]
+    const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--token-file', token(s)]
     let servers = await stage.pair(s => ['--dataset', dataset, ...store(s)])
 
     process.stdout.write(`living: batches of ${some} edits … `)
@@ -61,11 +61,15 @@ export async function living(options: Options): Promise<Section[]> {
     console.log('a page that follows')
     const page = await stage.page(servers)
     await page.evaluate(followUpdates, under(servers))
+    const record = new PublisherRecord()
     const followSeconds = { some: [] as number[], many: [] as number[] }
     const follow = async (size: number) => {
       const { operations, index, value } = edits(shape, size)
       const start = performance.timeOrigin + performance.now()
-      const { epoch } = await publish({ servers: under(servers), token: TOKEN, operations, encoding: 'hex' })
+      const { blake3 } = await loadCore()
+      const trustBase = toHex(blake3((await newest(servers[0].url)).bytes))
+      const publishing = { servers: under(servers), tokens: TOKENS, record, trustBase }
+      const { epoch } = await publish({ ...publishing, operations, encoding: 'hex' })
       const turned = await page.evaluate(turnedTo, epoch, index)
       if (!value.equals(Uint8Array.from(turned.value))) throw new Error(`the value at ${index} is not the new one`)
       return (turned.at - start) / 1000
@@ -122,11 +126,11 @@ async function publishTimed(servers: Pair, { operations }: Batch): Promise<numbe
     previousManifest: blake3(bytes),
   })
   const times: number[] = []
-  for (const { url } of servers) {
+  for (const [s, { url }] of servers.entries()) {
     const start = performance.now()
     const response = await fetch(`${url}/v1/epochs`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${TOKEN}` },
+      headers: { authorization: `Bearer ${TOKENS[s]}` },
       body,
     })
     const reply = await response.text()

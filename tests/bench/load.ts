@@ -76,6 +76,7 @@ export async function recordLookups(
   const recorded: { readonly url: string; readonly body: Uint8Array }[] = []
   const map = await open({
     servers,
+    mode: 'full',
     proofs,
     storage: 'memory',
     fetch: (url, init) => {

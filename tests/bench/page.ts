@@ -82,7 +82,7 @@ export async function measureMaps(
   for (const { servers, proofs, storage, watched } of subjects) {
     const ended = watched ? await watch() : undefined
     const start = performance.now()
-    const map = await pirouette.open({ servers, proofs, storage })
+    const map = await pirouette.open({ servers, mode: 'full', proofs, storage })
     const offlineMs = performance.now() - start
     const longestTaskMs = (await ended?.()) ?? 0
     await turn(50) // what is stored afterwards does not weigh on the next
@@ -104,7 +104,7 @@ export async function measureMaps(
   const results: Measured[] = []
   for (const [i, { map, samples, ...times }] of maps.entries()) {
     const { servers, proofs, storage, reopened } = subjects[i]!
-    const { hintBytes, permutationBytes, tagBytes, lastLookup, servers: traffic } = map.stats
+    const { held, lastLookup, servers: traffic } = map.stats
     await map.close()
     let reopenMs: number | undefined
     if (reopened) {
@@ -120,7 +120,7 @@ export async function measureMaps(
         return response
       }
       const start = performance.now()
-      const again = await pirouette.open({ servers, proofs, storage, fetch: timing })
+      const again = await pirouette.open({ servers, mode: 'full', proofs, storage, fetch: timing })
       const index = Math.floor(Math.random() * again.size)
       samples.push({ index, value: Array.from((await again.at(index)) ?? []) })
       reopenMs = firstVector! - start - (manifestsDone - manifestsBegun)
@@ -129,7 +129,7 @@ export async function measureMaps(
     results.push({
       ...times,
       reopenMs,
-      stateBytes: hintBytes + permutationBytes + tagBytes,
+      stateBytes: Object.values(held).reduce((sum, bytes) => sum + bytes, 0),
       lookupBytes: lastLookup!.bytesUp + lastLookup!.bytesDown,
       offlineBytes: traffic.reduce((sum, { offline }) => sum + offline.bytesDown + offline.bytesUp, 0),
       samples,
@@ -204,7 +204,7 @@ export async function followUpdates(servers: [string, string]): Promise<void> {
   const onEvent = (event: { readonly type: string; readonly epoch?: number }) => {
     if (event.type === 'updated') turned.set(event.epoch!, performance.timeOrigin + performance.now())
   }
-  const map = await pirouette.open({ servers, storage: 'required', onEvent })
+  const map = await pirouette.open({ servers, mode: 'full', storage: 'required', onEvent })
   Object.assign(globalThis, { following: { map, turned } })
 }
 

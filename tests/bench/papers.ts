@@ -1,4 +1,4 @@
-// What the papers measured, to stand beside our figures. "TAPIR" is papers/000 (Falzon, Hetz, O'Toole), Table 1: records
+// What the papers measured, to stand beside our figures. "TAPIR" is its own paper (Falzon, Hetz, O'Toole), Table 1: records
 // of 32 bytes, M = Q = √N, two Intel Xeon Gold 6258R at 2.7 GHz. Bandwidth there is in KiB, both servers together.
 // Times of "0.00" s are left out: they say only that something took less than 5 ms.
 
@@ -63,7 +63,7 @@ export const FIG_9: Record<'clientSeconds' | 'bytes', readonly Row[]> = {
   bytes: [{ series: 'TAPIR-MT', x: 2 ** 22, median: 86.01 }],
 }
 
-/** papers/001 (SinglePass), Table 2: 3 000 000 records of 32 bytes, Q = 10, batches of 500 updates; one thread of EC2. */
+/** SinglePass (Lazzaretti, Papamanthou), Table 2: 3 000 000 records of 32 bytes, Q = 10, batches of 500 updates; one thread of EC2. */
 export const TABLE_2 = {
   SinglePass: {
     preprocessingSeconds: 0.122,

@@ -1,4 +1,4 @@
-// The papers' tables for this implementation: papers/000 Table 1 and Fig. 9 at N = 2^16 … 2^24, papers/001 Table 2 at
+// The papers' tables for this implementation: TAPIR, Table 1 and Fig. 9, at N = 2^16 … 2^24, SinglePass, Table 2, at
 // N = 3 000 000, records of 32 bytes, batches of 500; at the planned Q and at the papers' Q = √N, with both kinds of proof;
 // computing alone in WebAssembly, and whole, on two server processes, from Node and from Chromium.
 
@@ -12,7 +12,7 @@ import { check, inNode, newestManifest, partitionUrls, peakBytes, pseudorandomBy
 
 export const RECORD_BYTES = 32
 export const BATCH = 500
-/** papers/001, Table 2 */
+/** SinglePass, Table 2 */
 export const TABLE_2_RECORDS = 3_000_000
 
 const REPEATS = 3

@@ -1,4 +1,4 @@
-// The traffic of Table 1 of papers/000 beside ours, against N: at the planned Q and at the papers' Q = √N, with each kind
+// The traffic of TAPIR, Table 1, beside ours, against N: at the planned Q and at the papers' Q = √N, with each kind
 // of proof. Computed, because costs computed equal costs measured (tests/costs); the bench measures times.
 //
 //   node tests/run.mjs traffic     prints what docs/costs.md has of it, and writes its plots

@@ -8,7 +8,7 @@ import {
   fromHex,
   toHex,
 } from '@pirouette/protocol'
-import { createServer, LivingDatabase, loadDataset, MemoryStorage } from '@pirouette/server'
+import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@pirouette/server'
 import { loadCore, type Workload } from '@pirouette/wasm'
 import { afterEach, expect, test } from 'vitest'
 import { buildInto, type Data, distinctRecords, temporaryFolder } from '../support/servers.js'
@@ -24,9 +24,9 @@ async function changedServer(data: Data, operations: readonly object[]) {
   closers.push(folder.remove)
   const dataset = await loadDataset(await buildInto(folder.path, data))
   const storage = new MemoryStorage()
-  await LivingDatabase.create(storage, dataset)
+  await UpdatableDatabase.create(storage, dataset)
   dataset.close()
-  const living = await LivingDatabase.open(storage)
+  const living = await UpdatableDatabase.open(storage)
   closers.push(() => living.close())
   const { manifest, manifestHash } = living.newest
   await living.publish(
@@ -40,7 +40,7 @@ async function changedServer(data: Data, operations: readonly object[]) {
       operations: new TextEncoder().encode(operations.map(each => `${JSON.stringify(each)}\n`).join('')),
     }),
   )
-  const app = await createServer({ datasets: [{ living }] })
+  const app = await createServer({ datasets: [{ updatable: living }] })
   closers.push(() => app.close())
   return { living, get: async (path: string) => new Uint8Array((await app.inject(path)).rawPayload) }
 }

@@ -71,7 +71,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
 
   test('at(i) is right for every i of 1 000 records', { timeout: 120_000 }, async () => {
     const found = await page.evaluate(async servers => {
-      const map = await pirouette.open({ servers })
+      const map = await pirouette.open({ servers, mode: 'full' })
       const found: (number[] | undefined)[] = []
       for (let i = 0; i < map.size; i++) found.push(Array.from((await map.at(i)) ?? []))
       await map.close()
@@ -84,7 +84,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     const asked = [...names.slice(0, 50), 'nobody', 'name 1', 'NAME 1 é']
     const found = await page.evaluate(
       async (servers, asked) => {
-        const map = await pirouette.open({ servers })
+        const map = await pirouette.open({ servers, mode: 'full' })
         const text = (value: Uint8Array | undefined) => (value === undefined ? null : new TextDecoder().decode(value))
         const found = { get: [] as (string | null)[], has: [] as boolean[], getMany: [] as (string | null)[] }
         for (const key of asked) {
@@ -105,7 +105,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   })
 
   test.each([0, 1] as const)('a byte flipped by server %d is caught, until reset()', async liar => {
-    const handle = await page.evaluateHandle(servers => pirouette.open({ servers }), at('records'))
+    const handle = await page.evaluateHandle(servers => pirouette.open({ servers, mode: 'full' }), at('records'))
     const ask = (index: number) =>
       handle.evaluate(
         (map, index) =>
@@ -129,7 +129,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   test('a compressed answer is refused', async () => {
     proxies[0]!.lie = lies.about('/records/v1/answer', lies.compressed)
     const failure = await page.evaluate(async servers => {
-      const map = await pirouette.open({ servers })
+      const map = await pirouette.open({ servers, mode: 'full' })
       const failure = await map.at(0).catch(({ code, server }) => ({ code, server }))
       await map.close()
       return failure

@@ -55,7 +55,7 @@ afterAll(async () => {
 
 test.each(Object.entries(sizes))('%s', async (name, { records, bytes }) => {
   const [a, b] = servers.map(({ url }) => `${url}/${id(name)}`)
-  const map = await open({ servers: [a!, b!] })
+  const map = await open({ servers: [a!, b!], mode: 'full' })
   expect(map.size).toBe(records)
   const values = distinctRecords(records, bytes)
   // All of a few, and the ends and some between of many; each of them again, when it has been shuffled.

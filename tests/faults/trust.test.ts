@@ -5,7 +5,9 @@ import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type MapEvent, type OpenOptions, open, type PirouetteMap } from '@pirouette/client'
 import { openFileStore } from '@pirouette/client/node'
+import { toHex } from '@pirouette/protocol'
 import { openLmdb } from '@pirouette/server'
+import { loadCore } from '@pirouette/wasm'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
@@ -68,11 +70,15 @@ beforeAll(async () => {
     maxValueBytes: 20,
     partitions: 4,
   })
-  await writeFile(path('token'), 'a-token-of-sixteen-or-more-characters\n')
-  const options = ['--dataset', dataset, '--token-file', path('token')]
-  operators = [await Operator.begin(path('store-a'), ...options), await Operator.begin(path('store-b'), ...options)]
+  const begin = async (name: string) => {
+    await writeFile(path(`token-${name}`), `token-${name}-of-sixteen-or-more-characters\n`, { mode: 0o600 })
+    return Operator.begin(path(`store-${name}`), '--dataset', dataset, '--token-file', path(`token-${name}`))
+  }
+  operators = [await begin('a'), await begin('b')]
   publisherKey = /^public key: ([0-9a-f]{64})$/m.exec(await runPirouette('keygen', '--out', path('key')))![1]!
-  await publish({ sign: true })
+  const { blake3 } = await loadCore()
+  const built = toHex(blake3(await readFile(join(dataset, 'manifest.bin'))))
+  await publish({ sign: true, trustBase: built })
 })
 afterAll(async () => {
   for (const operator of operators) await operator.close()
@@ -82,9 +88,17 @@ beforeEach(() => {
   for (const { proxy } of operators) proxy.seen.length = 0
 })
 
+interface Publishing {
+  readonly batch?: readonly object[]
+  readonly sign: boolean
+  readonly trustBase?: string
+}
+
 /** Publishes a batch, or signs what is there. */
-async function publish({ batch, sign }: { batch?: readonly object[]; sign: boolean }): Promise<void> {
-  const args = ['publish', '--servers', operators.map(({ url }) => url).join(), '--token-file', path('token')]
+async function publish({ batch, sign, trustBase }: Publishing): Promise<void> {
+  const args = ['publish', '--servers', operators.map(({ url }) => url).join(), '--record', path('record')]
+  for (const [i, { url }] of operators.entries()) args.push('--token-file', `${url}=${path(`token-${'ab'[i]}`)}`)
+  if (trustBase !== undefined) args.push('--trust-base', trustBase)
   if (sign) args.push('--key', path('key'))
   if (batch !== undefined) {
     await writeFile(path('batch.jsonl'), batch.map(operation => `${JSON.stringify(operation)}\n`).join(''))
@@ -98,7 +112,7 @@ const edit = (key: string, value: string) => ({ op: 'edit', key, value })
 async function opened(options: Partial<OpenOptions> = {}): Promise<{ map: PirouetteMap; events: MapEvent[] }> {
   const events: MapEvent[] = []
   const servers = [operators[0].url, operators[1].url] as const
-  return { map: await open({ servers, onEvent: event => void events.push(event), ...options }), events }
+  return { map: await open({ servers, mode: 'full', onEvent: event => void events.push(event), ...options }), events }
 }
 
 /** State in a folder of files. */

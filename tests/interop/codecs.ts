@@ -1,11 +1,13 @@
 // Two sets of codecs behind one interface: packages/protocol, and the reference's. Values are as they stand in
 // vectors/wire.json, with bytes in hex, so that neither's types take part in the comparison.
 
-import { concatBytes, bytesToHex as hex, hexToBytes as unhex } from '@noble/hashes/utils.js'
+import { concatBytes, bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
 import * as protocol from '@pirouette/protocol'
+import * as fence from './reference/fence.js'
 import { type Suite, split } from './reference/layout.js'
 import * as manifests from './reference/manifest.js'
 import * as messages from './reference/message.js'
+import * as publishing from './reference/publishing.js'
 import * as records from './reference/record.js'
 
 /** docs/protocol.md, Manifest, field by field. */
@@ -21,6 +23,7 @@ export interface ManifestFields {
   readonly valueBytes: number
   readonly keyed: boolean
   readonly variable: boolean
+  readonly maxBatch: number
   readonly expires: number
   readonly directoryBytes: number
   readonly updateListBytes: number
@@ -38,6 +41,37 @@ export interface RecordFields {
   readonly value: string
 }
 
+/** docs/protocol.md, Publishing; the operations are text. */
+export interface BatchFields {
+  readonly encoding: 'utf8' | 'base64' | 'hex'
+  readonly databaseId: string
+  readonly generation: number
+  readonly epoch: number
+  readonly expires: number
+  /** hash of the manifest it is made on */
+  readonly base: string
+  readonly operations: string
+}
+
+/** What a batch's signature is of, and what its header says beside. */
+export interface BatchSignatureFields {
+  readonly publicKey: string
+  readonly base: string
+  readonly batchHash: string
+  readonly signature: string
+}
+
+/** docs/protocol.md, Rollback fence. */
+export interface FenceFields {
+  readonly kind: 'register' | 'confirm'
+  readonly databaseId: string
+  readonly hintId: string
+  readonly version: number
+  readonly name: string
+}
+
+export type Verdict = 'granted' | 'refused'
+
 /** Decoders throw for bytes that docs/protocol.md has a reader refuse. */
 export interface Codecs {
   encodeManifest(fields: ManifestFields): string
@@ -48,6 +82,21 @@ export interface Codecs {
   decodeAnswer(manifest: string, count: number, bytes: string, suite: Suite): string[]
   encodeRecord(manifest: string, fields: RecordFields): string
   decodeRecord(manifest: string, bytes: string): RecordFields
+  encodeBatch(fields: BatchFields): string
+  decodeBatch(bytes: string): BatchFields
+  /** what is signed */
+  batchMessage(databaseId: string, fields: Pick<BatchSignatureFields, 'base' | 'batchHash'>): string
+  manifestMessage(manifest: string): string
+  /** of a header, which is text */
+  encodeBatchSignature(fields: BatchSignatureFields): string
+  decodeBatchSignature(header: string): BatchSignatureFields
+  encodeFenceRequest(fields: FenceFields): string
+  decodeFenceRequest(bytes: string): FenceFields
+  encodeFenceReply(verdict: Verdict): string
+  decodeFenceReply(bytes: string): Verdict
+  withClaim(query: string, claim: FenceFields): string
+  decodeClaimedQuery(bytes: string): { readonly query: string; readonly claim: FenceFields | undefined }
+  splitVerdict(bytes: string): { readonly answer: string; readonly verdict: Verdict }
 }
 
 const EMPTY_SLOT: RecordFields = { fingerprint: '', value: '' }
@@ -97,6 +146,59 @@ export const reference: Codecs = {
     const record = records.decodeRecord(readReference(manifest), unhex(bytes))
     return record === undefined ? EMPTY_SLOT : { fingerprint: hex(record.fingerprint), value: hex(record.value) }
   },
+  encodeBatch(fields) {
+    const { databaseId, base, operations, expires } = fields
+    return hex(
+      publishing.encodeBatch({
+        ...fields,
+        expires: BigInt(expires),
+        databaseId: unhex(databaseId),
+        base: unhex(base),
+        operations: utf8ToBytes(operations),
+      }),
+    )
+  },
+  decodeBatch(bytes) {
+    const batch = publishing.decodeBatch(unhex(bytes))
+    return {
+      ...batch,
+      expires: Number(batch.expires),
+      databaseId: hex(batch.databaseId),
+      base: hex(batch.base),
+      operations: new TextDecoder().decode(batch.operations),
+    }
+  },
+  batchMessage: (databaseId, { base, batchHash }) =>
+    hex(publishing.batchMessage(unhex(databaseId), unhex(base), unhex(batchHash))),
+  manifestMessage: manifest => hex(publishing.manifestMessage(unhex(manifest))),
+  encodeBatchSignature: ({ publicKey, base, batchHash, signature }) =>
+    publishing.signatureHeader([unhex(publicKey), unhex(base), unhex(batchHash), unhex(signature)]),
+  decodeBatchSignature(header) {
+    const [publicKey, base, batchHash, signature] = publishing.parseSignatureHeader(header)
+    return { publicKey: hex(publicKey), base: hex(base), batchHash: hex(batchHash), signature: hex(signature) }
+  },
+  encodeFenceRequest: fields => hex(fence.encodeFenceRequest(fenceOf(fields))),
+  decodeFenceRequest: bytes => fieldsOf(fence.decodeFenceRequest(unhex(bytes))),
+  encodeFenceReply: verdict => hex(fence.encodeFenceReply(verdict)),
+  decodeFenceReply: bytes => fence.decodeFenceReply(unhex(bytes)),
+  withClaim: (query, claim) => hex(fence.withClaim(unhex(query), fenceOf(claim))),
+  decodeClaimedQuery(bytes) {
+    const { query, claim } = fence.splitClaim(unhex(bytes))
+    return { query: hex(query), claim: claim && fieldsOf(claim) }
+  },
+  splitVerdict(bytes) {
+    const { answer, verdict } = fence.splitVerdict(unhex(bytes))
+    return { answer: hex(answer), verdict }
+  },
+}
+
+function fenceOf({ kind, databaseId, hintId, version, name }: FenceFields): fence.FenceRequest {
+  const ids = { databaseId: unhex(databaseId), hintId: unhex(hintId), name: unhex(name) }
+  return { kind, version: BigInt(version), ...ids }
+}
+
+function fieldsOf({ kind, databaseId, hintId, version, name }: fence.FenceRequest): FenceFields {
+  return { kind, databaseId: hex(databaseId), hintId: hex(hintId), version: Number(version), name: hex(name) }
 }
 
 const proofsOf = (suite: Suite): protocol.Proofs => (suite === 1 ? 'merkle' : 'tags')
@@ -157,4 +259,62 @@ export const shipped: Codecs = {
     const { empty, fingerprint, value } = protocol.decodeRecord(readShipped(manifest), unhex(bytes))
     return empty ? EMPTY_SLOT : { fingerprint: hex(fingerprint ?? new Uint8Array()), value: hex(value) }
   },
+  encodeBatch({ base, operations, databaseId, ...fields }) {
+    return hex(
+      protocol.encodeBatch({
+        ...fields,
+        databaseId: unhex(databaseId),
+        previousManifest: unhex(base),
+        operations: utf8ToBytes(operations),
+      }),
+    )
+  },
+  decodeBatch(bytes) {
+    const { databaseId, previousManifest, operations, ...fields } = protocol.decodeBatch(unhex(bytes))
+    const text = new TextDecoder().decode(operations)
+    return { ...fields, databaseId: hex(databaseId), base: hex(previousManifest), operations: text }
+  },
+  batchMessage: (databaseId, { base, batchHash }) =>
+    hex(
+      protocol.signedBatchBytes({
+        databaseId: unhex(databaseId),
+        previousManifest: unhex(base),
+        batchHash: unhex(batchHash),
+      }),
+    ),
+  manifestMessage: manifest => hex(protocol.signedBytes(unhex(manifest))),
+  encodeBatchSignature: ({ publicKey, base, batchHash, signature }) =>
+    protocol.encodeBatchSignature({
+      publicKey: unhex(publicKey),
+      previousManifest: unhex(base),
+      batchHash: unhex(batchHash),
+      signature: unhex(signature),
+    }),
+  decodeBatchSignature(header) {
+    const { publicKey, previousManifest, batchHash, signature } = protocol.parseBatchSignature(header)
+    const [key, base, hash] = [publicKey, previousManifest, batchHash].map(hex) as [string, string, string]
+    return { publicKey: key, base, batchHash: hash, signature: hex(signature) }
+  },
+  encodeFenceRequest: fields => hex(protocol.encodeFenceRequest({ kind: fields.kind, ...claimOf(fields) })),
+  decodeFenceRequest: bytes => shippedFields(protocol.decodeFenceRequest(unhex(bytes))),
+  encodeFenceReply: verdict => hex(protocol.encodeFenceReply(verdict)),
+  decodeFenceReply: bytes => protocol.decodeFenceReply(unhex(bytes)),
+  withClaim: (query, claim) => hex(protocol.withClaim(unhex(query), claimOf(claim))),
+  decodeClaimedQuery(bytes) {
+    const { query, claim } = protocol.decodeClaimedQuery(unhex(bytes))
+    const end = 2 * (protocol.HEADER_BYTES + query.vectors.length)
+    return { query: bytes.slice(0, end), claim: claim && shippedFields({ kind: 'confirm', ...claim }) }
+  },
+  splitVerdict(bytes) {
+    const { answer, verdict } = protocol.splitVerdict(unhex(bytes))
+    return { answer: hex(answer), verdict }
+  },
+}
+
+function claimOf({ databaseId, hintId, version, name }: FenceFields): protocol.FenceClaim {
+  return { databaseId: unhex(databaseId), hintId: unhex(hintId), version, requestHash: unhex(name) }
+}
+
+function shippedFields({ kind, databaseId, hintId, version, requestHash }: protocol.FenceRequest): FenceFields {
+  return { kind, databaseId: hex(databaseId), hintId: hex(hintId), version, name: hex(requestHash) }
 }

@@ -1,6 +1,20 @@
 // Holds the WebAssembly core and the independent reference to vectors/core.json, which the native core made.
 
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import {
+  answerBytes,
+  entryBytes,
+  FENCE_REPLY_BYTES,
+  FENCE_REQUEST_BYTES,
+  HASH_BYTES,
+  MANIFEST_HEADER_BYTES,
+  partitionBytes,
+  queryBytes,
+  UPDATE_ENTRY_HEADER_BYTES,
+  UPDATE_LIST_HEADER_BYTES,
+  updateRecordsBytes,
+} from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, type Life, reference, wasm } from './implementations.js'
 import { hash } from './reference/hash.js'
@@ -103,12 +117,13 @@ function live(implementation: Implementation, vector: LookupVector, suite: Suite
   expect(bytesToHex(life.commitments)).toBe(vector.commitments)
   expect(bytesToHex(life.contentHashes)).toBe(vector.contentHashes)
   for (const { indices, entropy, ...expected } of vector.batches) {
-    const { retrieve, refresh, records } = life.lookUp(indices, hexToBytes(entropy))
+    const { retrieve, refresh, records, name } = life.lookUp(indices, hexToBytes(entropy))
     const inHex = ({ vectors, answer }: typeof retrieve) => ({
       vectors: bytesToHex(vectors),
       answerHash: bytesToHex(hash(answer)),
     })
-    expect({ retrieve: inHex(retrieve), refresh: inHex(refresh), records: bytesToHex(records) }).toEqual(expected)
+    const made = { retrieve: inHex(retrieve), refresh: inHex(refresh), records: bytesToHex(records) }
+    expect({ ...made, name: bytesToHex(name) }).toEqual(expected)
     const asked = indices.map(i => bytesToHex(content.subarray(i * recordBytes, (i + 1) * recordBytes)))
     expect(bytesToHex(records)).toBe(asked.join(''))
   }
@@ -121,7 +136,7 @@ test("the reference's SipHash-2-4 gives what its authors' does, at every length 
   expect(tags).toEqual(SIPHASH_VECTORS)
 })
 
-test('both derive the same sizes from layouts at and around every bound', async () => {
+test('the core, the reference and the wire format derive the same sizes from layouts at and around every bound', async () => {
   const core = await wasm()
   for (const recordBytes of [1, 32, 65_536]) {
     for (const partitions of [1, 16, 17, 128, 4096]) {
@@ -131,9 +146,28 @@ test('both derive the same sizes from layouts at and around every bound', async 
         for (const suite of [1, 2] as const) {
           const sizes = core.sizes(layout, suite)
           expect({ layout, suite, ...sizes }).toEqual({ layout, suite, ...reference.sizes(layout, suite) })
+          expect(entryBytes(layout, suite === 1 ? 'merkle' : 'tags')).toBe(sizes.entryBytes)
         }
       }
     }
+  }
+})
+
+test('what the wire puts around records is what the planner counts', async () => {
+  const { plan } = await loadCore()
+  const { layout, merkle, tags } = plan({ records: 70_000, valueBytes: 9, batch: 3, changesPerDay: 5 })
+  for (const [costs, proofs] of [
+    [merkle, 'merkle'],
+    [tags, 'tags'],
+  ] as const) {
+    expect(costs.manifestBytes).toBe(MANIFEST_HEADER_BYTES + 2 * HASH_BYTES * layout.partitions)
+    expect([costs.fenceBytesUp, costs.fenceBytesDown]).toEqual([FENCE_REQUEST_BYTES, FENCE_REPLY_BYTES])
+    expect(costs.lookupBytesUp).toBe(2 * queryBytes(layout, 3))
+    expect(costs.lookupBytesDown).toBe(2 * answerBytes(layout, 3, proofs))
+    expect(costs.hintBytes).toBe(partitionBytes(layout))
+    const delta = UPDATE_LIST_HEADER_BYTES + 5 * (UPDATE_ENTRY_HEADER_BYTES + layout.recordBytes)
+    const records = updateRecordsBytes({ recordBytes: layout.recordBytes, updateListBytes: delta })
+    expect(costs.updateListBytes).toBe(proofs === 'tags' ? records : delta)
   }
 })
 

@@ -72,14 +72,14 @@ describe('the reference client with tags of its own', () => {
 
 describe('the SDK at reference servers', () => {
   test('finds every record of a keyless database, twice', async () => {
-    const map = await open({ servers: await startReferenceServers(keylessDataset(values)) })
+    const map = await open({ mode: 'full', servers: await startReferenceServers(keylessDataset(values)) })
     for (const index of [...values.keys(), ...values.keys()]) expect(await map.at(index)).toEqual(values[index])
     await map.close()
   })
 
   test('finds every key and no other, in batches', async () => {
     const entries = names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const)
-    const map = await open({ servers: await startReferenceServers(keyedDataset(entries)) })
+    const map = await open({ mode: 'full', servers: await startReferenceServers(keyedDataset(entries)) })
     for (let i = 0; i < names.length; i += 3) {
       const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
       const found = await map.getMany(asked, { padTo: 6 })

@@ -3,8 +3,8 @@
 // file in rust-core/core/tests/vectors.rs.)
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import { loadCore, type Proofs } from '@pirouette/wasm'
-import { commitDatabase, layoutHandle, makeHint, tagsOf } from '../support/wasm.js'
+import { type Core, type DatabaseHandle, loadCore, type Proofs } from '@pirouette/wasm'
+import { commitDatabase, layoutHandle, makeHint, memory, tagsOf } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
 import { buildDirectory, decodeDirectory, encodeDirectory, indexOf } from './reference/directory.js'
@@ -14,6 +14,15 @@ import { entryBytes, type Layout, maxBatch, planLayout, type Suite } from './ref
 import type { Vectors } from './reference/message.js'
 import { permutations } from './reference/random.js'
 import { Hint } from './reference/scheme.js'
+import {
+  applyBatch,
+  decodeList,
+  encodeList,
+  type Form,
+  followDirectory,
+  followRecords,
+  type Operation,
+} from './reference/update.js'
 
 export interface Implementation {
   fingerprint(key: Uint8Array): Uint8Array
@@ -25,6 +34,10 @@ export interface Implementation {
   sizes(layout: Layout, suite: Suite): { entryBytes: number; maxBatch: number }
   /** `records`: N·ℓ bytes, with empty slots among them if keyed */
   nextGeneration(before: Layout, records: Uint8Array, keyed: boolean, headroom: number): NextGeneration
+  /** the epoch that a batch makes of a database */
+  update(before: State, operations: readonly Operation[]): Updated
+  /** the same epoch by its list in either form; throws for bytes that are no list between the two layouts */
+  follow(before: State, form: Form, list: Uint8Array, after: Layout): State
   /** both halves, server and client, over one database of N·ℓ bytes */
   start(layout: Layout, records: Uint8Array, hintEntropy: Uint8Array, suite: Suite): Life
 }
@@ -32,6 +45,22 @@ export interface Implementation {
 export interface NextGeneration {
   readonly layout: Layout
   readonly directory: Uint8Array
+  readonly commitments: Uint8Array
+  readonly contentHashes: Uint8Array
+}
+
+/** What a list of updates leads from and to. */
+export interface State {
+  readonly layout: Layout
+  /** N·ℓ bytes */
+  readonly records: Uint8Array
+  /** of no bytes without keys */
+  readonly directory: Uint8Array
+}
+
+export interface Updated extends State {
+  readonly delta: Uint8Array
+  readonly record: Uint8Array
   readonly commitments: Uint8Array
   readonly contentHashes: Uint8Array
 }
@@ -49,6 +78,8 @@ export interface Lookup {
   readonly retrieve: Exchange
   readonly refresh: Exchange
   readonly records: Uint8Array
+  /** what the rollback fence knows the batch by */
+  readonly name: Uint8Array
 }
 
 export interface Exchange {
@@ -76,6 +107,29 @@ export const reference: Implementation = {
       contentHashes: concatBytes(...contentHashes),
     }
   },
+  update({ layout: before, records: old, directory: bytes }, operations) {
+    const directory = bytes.length === 0 ? undefined : decodeDirectory(bytes, before.records)
+    const { layout, records, entries } = applyBatch(before, old, directory, operations)
+    const delta = encodeList('delta', before, layout, entries)
+    const followed = directory && followDirectory(directory, decodeList('delta', delta, before, layout))
+    const { commitments, contentHashes } = new Database(layout, records)
+    return {
+      ...{ layout, records, delta },
+      record: encodeList('record', before, layout, entries),
+      directory: followed === undefined ? bytes : encodeDirectory(followed),
+      commitments: concatBytes(...commitments),
+      contentHashes: concatBytes(...contentHashes),
+    }
+  },
+  follow({ layout: before, records, directory }, form, list, layout) {
+    const changes = decodeList(form, list, before, layout)
+    const followed = () => encodeDirectory(followDirectory(decodeDirectory(directory, before.records), changes))
+    return {
+      layout,
+      records: followRecords(layout, records, changes),
+      directory: directory.length === 0 ? directory : followed(),
+    }
+  },
   start(layout, records, hintEntropy, suite) {
     const database = new Database(layout, records)
     const hint = new Hint(layout, database.commitments, database.partitions, hintEntropy, suite)
@@ -92,6 +146,7 @@ export const reference: Implementation = {
           retrieve: { vectors: flatten(batch.retrieve), answer: concatBytes(...retrieved) },
           refresh: { vectors: flatten(batch.refresh), answer: concatBytes(...refreshed) },
           records: concatBytes(...hint.recon(batch, retrieved, refreshed)),
+          name: batch.name,
         }
       },
     }
@@ -138,6 +193,43 @@ export async function wasm(): Promise<Implementation> {
         contentHashes: digests(q => database.contentHash(q)),
       }
     },
+    update(before, operations) {
+      const { handle } = commitDatabase(core, before.layout, before.records)
+      const kinds = Uint8Array.from(operations, ({ op }) => 1 + ['add', 'edit', 'delete'].indexOf(op))
+      const nothing = new Uint8Array(before.layout.recordBytes)
+      const records = operations.map(operation => (operation.op === 'delete' ? nothing : operation.record))
+      const places = operations.map((operation, i) =>
+        operation.op === 'add' ? records[i]!.subarray(0, 16) : operation.place,
+      )
+      const epoch =
+        before.directory.length === 0
+          ? handle.applyKeyless(
+              kinds,
+              Uint32Array.from(places, place => Number(place) || 0),
+              concatBytes(...records),
+            )
+          : handle.applyKeyed(
+              core.decodeDirectory(before.directory, before.layout.records),
+              kinds,
+              concatBytes(...(places as Uint8Array[])),
+              concatBytes(...records),
+            )
+      return {
+        ...stateOf(core, handle, epoch.takeDirectory()?.encode() ?? before.directory),
+        delta: epoch.list('delta'),
+        record: epoch.list('record'),
+        commitments: handle.commitments(),
+        contentHashes: handle.contentHashes(),
+      }
+    },
+    follow(before, _form, list, after) {
+      const { handle } = commitDatabase(core, before.layout, before.records)
+      const [old, next] = [layoutHandle(core, before.layout), layoutHandle(core, after)]
+      handle.applyList(list, next)
+      const keyed = before.directory.length > 0
+      const directory = keyed && core.decodeDirectory(before.directory, before.layout.records).updated(list, old, next)
+      return stateOf(core, handle, directory ? directory.encode() : before.directory)
+    },
     start(layout, records, hintEntropy, suite) {
       const database = commitDatabase(core, layout, records)
       const client = makeHint(core, layout, database, hintEntropy, proofsOf(suite))
@@ -148,17 +240,24 @@ export async function wasm(): Promise<Implementation> {
         lookUp(indices, entropy) {
           client.query(Uint32Array.from(indices), entropy)
           const ask = (role: 0 | 1, vectors: Uint8Array) => {
-            const answer = database.handle.answer(vectors, client.proofs)
+            const answer = database.handle.answer(vectors, suite)
             if (!client.verify(role, answer)) throw new Error('an honest answer was refused')
             return { vectors, answer }
           }
           const retrieve = ask(0, client.retrieveVectors())
           const refresh = ask(1, client.refreshVectors())
-          return { retrieve, refresh, records: client.recon() }
+          const name = client.batchName()
+          return { retrieve, refresh, records: client.recon(), name }
         },
       }
     },
   }
+}
+
+function stateOf(core: Core, handle: DatabaseHandle, directory: Uint8Array): State {
+  const { records, recordBytes, partitions, partitionRecords } = handle.layout
+  const content = memory(core, handle.recordsPointer(), records * recordBytes).slice()
+  return { layout: { records, recordBytes, partitions, partitionRecords }, records: content, directory }
 }
 
 /** Offsets as they follow a query's header: u16, little-endian. */

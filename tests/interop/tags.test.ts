@@ -2,6 +2,7 @@
 // refused. The arithmetic is held to vectors in core.test.ts, and to forgeries in rust-core/core/tests/tags.rs.
 
 import { utf8ToBytes } from '@noble/hashes/utils.js'
+import { suiteOf } from '@pirouette/protocol'
 import { type ClientHandle, loadCore, type Proofs, type UpdateForm } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
 import { commitDatabase, layoutHandle, memory, tagsOf } from '../support/wasm.js'
@@ -40,8 +41,8 @@ function hintOf({ contentHashes, partitions }: Bare, entropy: Uint8Array): Clien
 
 function lookUp(client: ClientHandle, { handle }: Bare, indices: readonly number[]): Uint8Array {
   client.query(Uint32Array.from(indices), crypto.getRandomValues(new Uint8Array(32)))
-  expect(client.verify(0, handle.answer(client.retrieveVectors(), client.proofs))).toBe(true)
-  expect(client.verify(1, handle.answer(client.refreshVectors(), client.proofs))).toBe(true)
+  expect(client.verify(0, handle.answer(client.retrieveVectors(), suiteOf(client.proofs)))).toBe(true)
+  expect(client.verify(1, handle.answer(client.refreshVectors(), suiteOf(client.proofs)))).toBe(true)
   return client.recon()
 }
 
@@ -81,7 +82,7 @@ test('a hint with tags is interrupted, reopened, follows an update while a batch
 
   for (const role of [0, 1] as const) {
     const vectors = role === 0 ? client.retrieveVectors() : client.refreshVectors()
-    expect(client.verify(role, database.handle.answer(vectors, 'tags'))).toBe(true)
+    expect(client.verify(role, database.handle.answer(vectors, suiteOf('tags')))).toBe(true)
   }
   expect(client.recon()).toEqual(changed)
   elsewhere.replay(client.takeEffect())
@@ -117,7 +118,7 @@ test('a forged record condemns, whichever it is', () => {
   for (let at = 0; at < 12; at++) {
     const client = hintOf(database, new Uint8Array(32).fill(4))
     client.query(Uint32Array.of(at % 10), new Uint8Array(32).fill(5))
-    const forged = database.handle.answer(client.refreshVectors(), 'tags')
+    const forged = database.handle.answer(client.refreshVectors(), suiteOf('tags'))
     forged[at]! ^= 1
     expect([client.verify(1, forged), client.condemned]).toEqual([false, true])
     client.free()
@@ -147,8 +148,8 @@ test('what a database or a hint does not have, or has no name, is refused with a
   const entropy = new Uint8Array(32)
   expect(commitments).toEqual(new Uint8Array(96))
   expect(thrownBy(() => handle.answer(new Uint8Array(6)))).toBe('phase')
-  expect(thrownBy(() => handle.answer(new Uint8Array(6), 'merkle'))).toBe('phase')
-  expect(thrownBy(() => handle.answer(new Uint8Array(6), unknown))).toBe('index')
+  expect(thrownBy(() => handle.answer(new Uint8Array(6), suiteOf('merkle')))).toBe('phase')
+  expect(thrownBy(() => handle.answer(new Uint8Array(6), 3))).toBe('phase')
   expect(thrownBy(() => core.newDatabase(layout, unknown))).toBe('index')
   expect(thrownBy(() => layout.entryBytes(unknown))).toBe('index')
   expect(thrownBy(() => core.newHintBuilder(layout, commitments, contentHashes, entropy, unknown))).toBe('index')

@@ -1,5 +1,5 @@
-// The shared test vectors, typed. `core.json` is made by rust-core/core/tests/vectors.rs and read by every
-// implementation; `wire.json` is made by wire.test.ts. Bytes are lower-case hex in both.
+// The shared test vectors, typed. `core.json` and `updates.json` are made by rust-core/core/tests/vectors.rs and read by
+// every implementation; `wire.json` is made by wire.test.ts. Bytes are lower-case hex in both.
 
 import { readFileSync } from 'node:fs'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -28,6 +28,34 @@ export interface CoreVectors {
   readonly lookups: readonly LookupVector[]
   /** the same lives in suite 2 */
   readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
+  readonly instant: readonly InstantVector[]
+  readonly light: readonly LightVector[]
+}
+
+/** Instant queries, and both servers' answers. */
+export interface InstantVector {
+  readonly layout: Layout
+  /** the records are BLAKE3's output stream for this label */
+  readonly recordsLabel: string
+  readonly commitments: string
+  readonly indices: readonly number[]
+  readonly entropy: string
+  readonly requests: readonly [string, string]
+  readonly answers: readonly [string, string]
+  readonly records: string
+}
+
+/** A light hint: what each server is shown, and what it replies. */
+export interface LightVector {
+  readonly layout: Layout
+  /** the records are BLAKE3's output stream for this label */
+  readonly recordsLabel: string
+  readonly root: string
+  readonly hintId: string
+  readonly paritiesRequest: string
+  readonly tagsRequest: string
+  readonly parities: string
+  readonly tags: string
 }
 
 /** A database and the next generation of it. */
@@ -57,10 +85,55 @@ export interface LookupVector {
   readonly batches: readonly {
     readonly indices: readonly number[]
     readonly entropy: string
+    /** what the rollback fence knows the batch by */
+    readonly name: string
     readonly retrieve: { readonly vectors: string; readonly answerHash: string }
     readonly refresh: { readonly vectors: string; readonly answerHash: string }
     readonly records: string
   }[]
+}
+
+/** `updates.json` */
+export interface UpdateVectors {
+  readonly lives: readonly LifeVector[]
+  /** two lists from one layout to another, and bytes that a reader has to refuse between the same two */
+  readonly lists: {
+    readonly before: Layout
+    readonly after: Layout
+    readonly delta: string
+    readonly record: string
+    readonly refused: readonly {
+      readonly because: string
+      readonly form: 'delta' | 'record'
+      readonly bytes: string
+    }[]
+  }
+}
+
+/** A database and its epochs, each made of a batch. Without keys the directory is of no bytes. */
+export interface LifeVector {
+  readonly name: 'keyed' | 'keyless'
+  readonly layout: Layout
+  /** four bytes a record are BLAKE3's output stream for this label: with keys, of "key 0", "key 1", … in this order */
+  readonly valuesLabel: string
+  readonly directory: string
+  readonly epochs: readonly EpochVector[]
+}
+
+export interface EpochVector {
+  readonly operations: readonly {
+    readonly op: 'add' | 'edit' | 'delete'
+    readonly key?: string
+    readonly index?: number
+    readonly value?: string
+  }[]
+  readonly layout: Layout
+  /** the update list in either form */
+  readonly delta: string
+  readonly record: string
+  readonly directory: string
+  readonly commitments: string
+  readonly contentHashes: string
 }
 
 export function readVectors<T>(name: string): T {

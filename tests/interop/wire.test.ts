@@ -1,5 +1,6 @@
-// Holds packages/protocol and the independent reference to vectors/wire.json: manifests, queries, answers and records
-// with their bytes, and bytes that a reader has to refuse.
+// Holds packages/protocol and the independent reference to vectors/wire.json: manifests, queries, answers, records,
+// a publisher's batches and signatures, and what goes to and comes from a fence, with their bytes; and bytes that a reader
+// has to refuse.
 //
 // After a deliberate change of format, write the file anew (the reference does):
 // `PIROUETTE_WRITE_VECTORS=1 npx vitest run tests/interop/wire.test.ts`.
@@ -7,8 +8,20 @@
 import { writeFileSync } from 'node:fs'
 import { bytesToHex as hex, hexToBytes as unhex } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
-import { type ManifestFields, type RecordFields, reference, shipped } from './codecs.js'
+import { verifies } from '../../server/dist/base/ed25519.js'
+import {
+  type BatchFields,
+  type BatchSignatureFields,
+  type FenceFields,
+  type ManifestFields,
+  type RecordFields,
+  reference,
+  shipped,
+  type Verdict,
+} from './codecs.js'
+import { hash } from './reference/hash.js'
 import type { Suite } from './reference/layout.js'
+import { signWith } from './reference/publishing.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
 interface WireVectors {
@@ -27,6 +40,32 @@ interface WireVectors {
     readonly bytes: string
   }[]
   readonly records: readonly { readonly manifest: string; readonly fields: RecordFields; readonly bytes: string }[]
+  readonly batches: readonly { readonly fields: BatchFields; readonly bytes: string; readonly hash: string }[]
+  /** under RFC 8032 seeds, which are secret keys; `batch` and `manifest` are bytes */
+  readonly batchSignatures: readonly {
+    readonly seed: string
+    readonly batch: string
+    readonly message: string
+    readonly fields: BatchSignatureFields
+    readonly header: string
+  }[]
+  readonly manifestSignatures: readonly {
+    readonly seed: string
+    readonly publicKey: string
+    readonly manifest: string
+    readonly signature: string
+  }[]
+  readonly fenceRequests: readonly { readonly fields: FenceFields; readonly bytes: string }[]
+  readonly fenceReplies: readonly { readonly verdict: Verdict; readonly bytes: string }[]
+  /** a query and a claim in one request, an answer and a verdict in one reply */
+  readonly claims: readonly {
+    readonly query: string
+    readonly claim: FenceFields
+    readonly request: string
+    readonly answer: string
+    readonly verdict: Verdict
+    readonly reply: string
+  }[]
   readonly refused: readonly Refused[]
 }
 
@@ -37,12 +76,36 @@ interface Manifest {
 }
 
 interface Refused {
-  readonly kind: 'manifest' | 'query' | 'answer' | 'record'
+  readonly kind:
+    | ('manifest' | 'query' | 'answer' | 'record')
+    | ('batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict')
   readonly because: string
   /** what a query, an answer (to one query; both in suite 1) or a record is read against */
   readonly manifest?: string
+  /** of a batch's signature, the header's text */
   readonly bytes: string
 }
+
+// What the vectors below are made of, here because they may be made at once.
+const BATCH: BatchFields = {
+  encoding: 'utf8',
+  databaseId: bytes('database', 16),
+  generation: 1,
+  epoch: 2,
+  expires: 0,
+  base: bytes('base', 32),
+  operations: '{"op":"delete","key":"evil.example"}\n',
+}
+
+const CLAIM: FenceFields = {
+  kind: 'confirm',
+  databaseId: bytes('database', 16),
+  hintId: bytes('hint', 16),
+  version: 2 ** 32 - 1,
+  name: bytes('name', 32),
+}
+
+const NOBODY: FenceFields = { ...CLAIM, kind: 'register', version: 0, name: '00'.repeat(32) }
 
 if (process.env['PIROUETTE_WRITE_VECTORS']) {
   writeFileSync(vectorsFile('wire'), `${JSON.stringify(makeVectors(), null, 2)}\n`)
@@ -82,15 +145,71 @@ describe.each([
     expect(codecs.decodeRecord(manifestOf(manifest), bytes)).toEqual(fields)
   })
 
+  test.each(vectors.batches)('reads and writes a batch: $fields.operations', ({ fields, bytes }) => {
+    expect(codecs.encodeBatch(fields)).toBe(bytes)
+    expect(codecs.decodeBatch(bytes)).toEqual(fields)
+    expect(vectors.batches.find(batch => batch.bytes === bytes)!.hash).toBe(hex(hash(unhex(bytes))))
+  })
+
+  test.each(vectors.batchSignatures)('reads and writes the signature of a batch, and it holds', signature => {
+    const { batch, message, fields, header } = signature
+    expect(fields.batchHash).toBe(hex(hash(unhex(batch))))
+    expect(codecs.batchMessage(codecs.decodeBatch(batch).databaseId, fields)).toBe(message)
+    expect(codecs.encodeBatchSignature(fields)).toBe(header)
+    expect(codecs.decodeBatchSignature(header)).toEqual(fields)
+  })
+
+  test.each(vectors.manifestSignatures)('signs a manifest over the same bytes', ({ seed, manifest, ...expected }) => {
+    const { publicKey, signature } = signWith(unhex(seed), unhex(codecs.manifestMessage(manifest)))
+    expect({ publicKey: hex(publicKey), signature: hex(signature) }).toEqual(expected)
+  })
+
+  test.each(vectors.fenceRequests)('reads and writes what a fence is asked: $fields.kind', ({ fields, bytes }) => {
+    expect(codecs.encodeFenceRequest(fields)).toBe(bytes)
+    expect(codecs.decodeFenceRequest(bytes)).toEqual(fields)
+  })
+
+  test.each(vectors.fenceReplies)('reads and writes what a fence says: $verdict', ({ verdict, bytes }) => {
+    expect(codecs.encodeFenceReply(verdict)).toBe(bytes)
+    expect(codecs.decodeFenceReply(bytes)).toBe(verdict)
+  })
+
+  test.each(vectors.claims)('reads and writes a claim behind a query, and a verdict behind its answer', vector => {
+    const { query, claim, request, answer, verdict, reply } = vector
+    expect(codecs.withClaim(query, claim)).toBe(request)
+    expect(codecs.decodeClaimedQuery(request)).toEqual({ query, claim })
+    expect(codecs.decodeClaimedQuery(query)).toEqual({ query, claim: undefined })
+    expect(codecs.splitVerdict(reply)).toEqual({ answer, verdict })
+  })
+
   test.each(vectors.refused)('refuses a $kind: $because', ({ kind, manifest, bytes }) => {
     const read = {
       manifest: () => codecs.decodeManifest(bytes),
       query: () => codecs.decodeQuery(manifestOf(manifest!), bytes, 1),
       answer: () => codecs.decodeAnswer(manifestOf(manifest!), 1, bytes, 1),
       record: () => codecs.decodeRecord(manifestOf(manifest!), bytes),
+      batch: () => codecs.decodeBatch(bytes),
+      'batch signature': () => codecs.decodeBatchSignature(bytes),
+      'fence request': () => codecs.decodeFenceRequest(bytes),
+      'fence reply': () => codecs.decodeFenceReply(bytes),
+      claim: () => codecs.decodeClaimedQuery(bytes),
+      verdict: () => codecs.splitVerdict(bytes),
     }
     expect(read[kind]).toThrow()
   })
+})
+
+test('the signatures are those of an independent library, and servers verify them and no others', () => {
+  const { batchSignatures, manifestSignatures } = vectors
+  for (const { seed, publicKey, message, signature } of [
+    ...batchSignatures.map(({ seed, message, fields }) => ({ seed, message, ...fields })),
+    ...manifestSignatures.map(signed => ({ ...signed, message: shipped.manifestMessage(signed.manifest) })),
+  ]) {
+    const made = signWith(unhex(seed), unhex(message))
+    expect([hex(made.publicKey), hex(made.signature)]).toEqual([publicKey, signature])
+    expect(verifies(unhex(signature), unhex(message), unhex(publicKey))).toBe(true)
+    expect(verifies(unhex(signature), unhex(`${message}00`), unhex(publicKey))).toBe(false)
+  }
 })
 
 describe('both accept and refuse the same bytes: every byte changed in three ways, one too few, one too many', () => {
@@ -125,6 +244,18 @@ describe('both accept and refuse the same bytes: every byte changed in three way
       const [a, b] = [reference, shipped].map(codecs =>
         attempt(() => codecs.decodeAnswer(manifestOf(manifest), count, mutated, suite)),
       )
+      expect(b, mutated).toEqual(a)
+    }
+  })
+
+  test.each([
+    ['batch', vectors.batches[0]!.bytes.slice(0, 2 * 80), 'decodeBatch'],
+    ['registration', vectors.fenceRequests[0]!.bytes, 'decodeFenceRequest'],
+    ['confirmation', vectors.fenceRequests[1]!.bytes, 'decodeFenceRequest'],
+    ['reply of a fence', vectors.fenceReplies[0]!.bytes, 'decodeFenceReply'],
+  ] as const)('%s', (_, bytes, decoder) => {
+    for (const mutated of mutations(bytes)) {
+      const [a, b] = [reference, shipped].map(codecs => attempt(() => codecs[decoder](mutated) as unknown))
       expect(b, mutated).toEqual(a)
     }
   })
@@ -179,8 +310,129 @@ function makeVectors(): WireVectors & { readonly comment: string } {
     ]
       .map(vector => ({ ...vector, bytes: reference.encodeRecord(bytesOf(vector.manifest), vector.fields) }))
       .concat({ manifest: 'keyed', fields: { fingerprint: '', value: '' }, bytes: '00'.repeat(24) }),
-    refused: makeRefused(bytesOf),
+    ...makePublished(bytesOf),
+    ...makeFenced(bytesOf),
+    refused: [...makeRefused(bytesOf), ...makeRefusedBeside(bytesOf)],
   }
+}
+
+function makePublished(
+  bytesOf: (name: string) => string,
+): Pick<WireVectors, 'batches' | 'batchSignatures' | 'manifestSignatures'> {
+  const largest = { generation: 0x01020304, epoch: 0xffffffff, expires: Number.MAX_SAFE_INTEGER }
+  const batches = [
+    BATCH,
+    { ...BATCH, ...largest, encoding: 'base64' as const, operations: '{"op":"add","value":"/+8="}\n' },
+    { ...BATCH, encoding: 'hex' as const, operations: '{"op":"generation","headroom":100}\n' },
+    { ...BATCH, operations: '' },
+  ].map(fields => {
+    const written = reference.encodeBatch(fields)
+    return { fields, bytes: written, hash: hex(hash(unhex(written))) }
+  })
+  return {
+    batches,
+    batchSignatures: batches.slice(0, 2).map(({ fields, bytes: batch, hash: batchHash }, i) => {
+      const seed = bytes(`publisher ${i}`, 32)
+      const message = reference.batchMessage(fields.databaseId, { base: fields.base, batchHash })
+      const { publicKey, signature } = signWith(unhex(seed), unhex(message))
+      const signed = { publicKey: hex(publicKey), base: fields.base, batchHash, signature: hex(signature) }
+      return { seed, batch, message, fields: signed, header: reference.encodeBatchSignature(signed) }
+    }),
+    manifestSignatures: ['smallest', 'variable'].map((name, i) => {
+      const [seed, manifest] = [bytes(`publisher ${i}`, 32), bytesOf(name)]
+      const { publicKey, signature } = signWith(unhex(seed), unhex(reference.manifestMessage(manifest)))
+      return { seed, publicKey: hex(publicKey), manifest, signature: hex(signature) }
+    }),
+  }
+}
+
+function makeFenced(bytesOf: (name: string) => string): Pick<WireVectors, 'fenceRequests' | 'fenceReplies' | 'claims'> {
+  const asked = [NOBODY, CLAIM, { ...CLAIM, name: NOBODY.name }, { ...CLAIM, version: Number.MAX_SAFE_INTEGER }]
+  const query = reference.encodeQuery(bytesOf('keyed'), pairs([1, 3, 2, 2, 4, 0]), 2)
+  const entries = Array.from({ length: 6 }, (_, i) => bytes(`entry ${i}`, 24))
+  const answer = reference.encodeAnswer(bytesOf('keyed'), 3, entries, 2)
+  const fenceReplies = (['granted', 'refused'] as const).map(verdict => ({
+    verdict,
+    bytes: reference.encodeFenceReply(verdict),
+  }))
+  return {
+    fenceRequests: asked.map(fields => ({ fields, bytes: reference.encodeFenceRequest(fields) })),
+    fenceReplies,
+    claims: fenceReplies.map(({ verdict, bytes: reply }) => ({
+      ...{ query, claim: CLAIM, request: reference.withClaim(query, CLAIM) },
+      ...{ answer, verdict, reply: answer + reply },
+    })),
+  }
+}
+
+/** `bytes` with the byte at `at` and those behind it replaced. */
+function replaced(bytes: string, at: number, by: string): string {
+  return bytes.slice(0, 2 * at) + by + bytes.slice(2 * at + by.length)
+}
+
+function makeRefusedBeside(bytesOf: (name: string) => string): Refused[] {
+  const batch = reference.encodeBatch(BATCH)
+  const { batchSignatures } = makePublished(bytesOf)
+  const { header } = batchSignatures[0]!
+  const [register, confirm] = [NOBODY, CLAIM].map(reference.encodeFenceRequest) as [string, string]
+  const reply = reference.encodeFenceReply('granted')
+  const query = reference.encodeQuery(bytesOf('keyed'), [[0, 4]], 1)
+  const cases: Record<Exclude<Refused['kind'], 'manifest' | 'query' | 'answer' | 'record'>, [string, string][]> = {
+    batch: [
+      ['71 bytes', batch.slice(0, 2 * 71)],
+      ['another magic', replaced(batch, 0, '51')],
+      ['another format', replaced(batch, 4, '0200')],
+      ['values written in a fourth way', replaced(batch, 6, '03')],
+      ['reserved byte', replaced(batch, 7, '01')],
+      ['generation 0', replaced(batch, 24, '00000000')],
+      ['a generation after its epoch', replaced(batch, 24, '03000000')],
+      ['epoch 0', replaced(batch, 28, '00000000')],
+      ['epoch 1', replaced(batch, 28, '01000000')],
+      ['an expiry of 2^53', replaced(batch, 32, '0000000000002000')],
+      ['made on no manifest', replaced(batch, 40, '00'.repeat(32))],
+    ],
+    'batch signature': [
+      ['nothing', ''],
+      ['three parts', header.slice(0, 194)],
+      ['five parts', `${header}.00`],
+      ['upper case', header.toUpperCase()],
+      ['a digit too few', header.slice(0, -1)],
+      ['a space', ` ${header}`],
+      ['commas', header.replaceAll('.', ',')],
+    ],
+    'fence request': [
+      ['79 bytes', confirm.slice(0, -2)],
+      ['81 bytes', `${confirm}00`],
+      ['another magic', replaced(confirm, 0, '51')],
+      ['another format', replaced(confirm, 4, '0200')],
+      ['kind 0', replaced(confirm, 6, '0000')],
+      ['kind 3', replaced(confirm, 6, '0300')],
+      ['a version of 2^53', replaced(confirm, 40, '0000000000002000')],
+      ['a registration at a version', replaced(register, 40, '01')],
+      ['a registration with a name', replaced(register, 79, '01')],
+    ],
+    'fence reply': [
+      ['7 bytes', reply.slice(0, -2)],
+      ['9 bytes', `${reply}00`],
+      ['another magic', replaced(reply, 0, '51')],
+      ['another format', replaced(reply, 4, '0200')],
+      ['verdict 0', replaced(reply, 6, '0000')],
+      ['verdict 3', replaced(reply, 6, '0300')],
+    ],
+    claim: [
+      ['a registration', query + register],
+      ['no name', query + replaced(confirm, 48, '00'.repeat(32))],
+      ['of another database', query + replaced(confirm, 8, 'ff'.repeat(16))],
+      ['80 bytes of something else', query + '00'.repeat(80)],
+      ['a byte too few', query + confirm.slice(0, -2)],
+      ['a byte too many', `${query}${confirm}00`],
+      ['two of them', query + confirm + confirm],
+    ],
+    verdict: [['7 bytes of one', reply.slice(0, -2)]],
+  }
+  return Object.entries(cases).flatMap(([kind, list]) =>
+    list.map(([because, bytes]) => ({ kind: kind as Refused['kind'], because, bytes })),
+  )
 }
 
 function pairs(offsets: readonly number[]): number[][] {
@@ -201,6 +453,7 @@ function makeManifests(): Manifest[] {
     epoch: 1,
     keyed: false,
     variable: false,
+    maxBatch: 64,
     expires: 0,
     directoryBytes: 0,
     updateListBytes: 0,
@@ -238,6 +491,7 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
       commitments: [zero, zero],
     },
+    'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxBatch: 2 },
     'largest partitions': {
       ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
       ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
@@ -277,7 +531,9 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'value bytes that do not give ℓ': overwritten(keyed, 48, u32(9)),
     'neither keyed nor keyless': overwritten(keyed, 52, '02'),
     'neither variable nor fixed': overwritten(keyed, 53, '02'),
-    'a reserved byte': overwritten(keyed, 55, '01'),
+    'a batch limit of 0': overwritten(keyed, 54, '00'),
+    'a batch limit of 65': overwritten(keyed, 54, '41'),
+    'answers of more than 16 MiB': overwritten(bytesOf('longest answers'), 54, '03'),
     'an expiry of 2^53 seconds': overwritten(keyed, 62, '20'),
     'a manifest before the first': overwritten(keyed, 168, '01'),
     'fewer epochs than generations': overwritten(keyed, 24, u32(2)),

@@ -14,10 +14,10 @@
 import { decodeFenceRequest, type FenceClaim } from '@pirouette/protocol'
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { encodeQuery } from '../interop/reference/message.js'
-import { claimFor, nameOfClaim, splitClaim } from '../state/harness/fence.js'
-import { decodePending } from '../state/harness/forms.js'
-import { after, type Head, type Write } from '../state/harness/ledger.js'
-import { SERVERS, type ServerName } from './servers.js'
+import { claimFor, nameOfClaim, splitClaim } from '../simulator/fence.js'
+import { decodePending } from '../simulator/forms.js'
+import { after, type Head, type Write } from '../simulator/ledger.js'
+import { SERVERS, type ServerName } from '../simulator/network.js'
 
 type Vectors = readonly (readonly number[])[]
 
@@ -89,8 +89,8 @@ export class Audit {
       return before
     }
     if (write.method === 'begin') {
-      const { retrieveServer } = write.parameters[0]
-      this.#hints.set(head!.hint, { retrieveServer, batches: new Map(), seen: new Map() })
+      const [retrieveServer] = write.parameters[0].parties
+      this.#hints.set(head!.hint, { retrieveServer: retrieveServer!, batches: new Map(), seen: new Map() })
     }
     if (write.method === 'putPending' && before?.pending === undefined) this.#intended(head!)
     if (write.method === 'advance' && before?.pending !== undefined) {
@@ -160,8 +160,8 @@ export class Audit {
       this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
     }
     const manifest = decodeManifest(Buffer.from(head.manifest, 'hex'))
-    const { refresh } = decodePending(head.pending!, manifest)
-    const claim = claimFor(head.hint, head.version, manifest, refresh)
+    const { name } = decodePending(head.pending!, manifest)
+    const claim = claimFor(head.hint, head.version, manifest, name)
     this.#pending(head, { partitions: manifest.partitions, claim, putBack: false, shown: new Map() })
   }
 

@@ -1,6 +1,6 @@
 // What a publisher may think of: batches that fit what the database holds by then, and some that do not.
 
-import type { Chance } from '../state/harness/chance.js'
+import type { Chance } from '../simulator/chance.js'
 import { bytesOf } from './databases.js'
 import { type Operation, Version } from './model.js'
 

@@ -1,14 +1,17 @@
-// One life of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
+// One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
 // it asks of its environment happens when the world says so, or never.
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
-import { type Clock, type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
+import { type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
 import { type ClientHandle, type DirectoryHandle, type HintBuilderHandle, loadCore } from '@pirouette/wasm'
-import { Disk, type Method } from '../state/harness/disk.js'
-import { Locks } from '../state/harness/locks.js'
+import { Disk } from '../simulator/disk.js'
+import { Locks } from '../simulator/locks.js'
+import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
+import type { SimulatedTab } from '../simulator/simulation.js'
+import { storeOn } from '../simulator/store.js'
 import { Draws } from './audit.js'
 import type { Question } from './questions.js'
-import { SERVERS, type ServerName, type Stream } from './servers.js'
+import type { Stream } from './servers.js'
 import type { World } from './world.js'
 
 export const core = await loadCore()
@@ -30,7 +33,7 @@ class Company {
 
   of(tab: Tab): Tabs {
     return {
-      lead: async (_name, task, signal) => {
+      elect: async (_name, task, signal) => {
         await new Promise<void>(lead => {
           signal.addEventListener('abort', () => lead(), { once: true })
           this.#queue.push({ tab, lead })
@@ -39,11 +42,11 @@ class Company {
         if (!signal.aborted) await task()
         this.leave(tab)
       },
-      hear: (_name, listener) => {
+      subscribe: (_name, listener) => {
         this.#listeners.set(tab, listener)
         return () => this.#listeners.delete(tab)
       },
-      tell: () => {
+      notify: () => {
         for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
       },
     }
@@ -78,7 +81,7 @@ export interface Call {
 
 export type Outcome = { readonly value: unknown } | { readonly error: unknown }
 
-export class Tab {
+export class Tab implements SimulatedTab {
   readonly name: string
   readonly environment: Environment
   readonly calls: Call[] = []
@@ -102,12 +105,7 @@ export class Tab {
     this.#world = world
     this.name = `tab ${number}`
     this.disk = profile.disk
-    const clock: Clock = {
-      now: () => world.now,
-      date: () => 1_795_000_000_000 + world.now,
-      setTimeout: (callback, ms) => world.startTimer(this, callback, ms),
-      clearTimeout: timer => world.stopTimer(timer),
-    }
+    const clock = world.clockOf(this)
     this.environment = {
       clock,
       fetch: (url, init) => this.#fetch(url, init),
@@ -134,13 +132,14 @@ export class Tab {
   }
 
   open(): Call {
-    const { chance, weather } = this.#world
+    const { chance, faults } = this.#world
     const options = {
       servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
-      storage: weather.storage,
-      proofs: weather.proofs,
-      rollback: weather.rollback,
-      push: weather.push,
+      storage: faults.storage,
+      mode: faults.mode,
+      proofs: faults.proofs,
+      rollback: faults.rollback,
+      push: faults.push,
       onEvent: (event: MapEvent) => this.#hear(event),
     }
     return this.#call('open', undefined, async signal => {
@@ -214,11 +213,9 @@ export class Tab {
 
   async #fetch(url: string, init: RequestInit): Promise<Response> {
     const world = this.#world
-    const server = SERVERS.find(name => url.startsWith(name))!
-    const path = url.slice(server.length)
+    const { server, path, letter: name } = splitUrl(url)
     const body = (init.body as Uint8Array | undefined)?.slice()
     const what = path.replace(/^\/v1\//, '').replace(/(blobs\/.{4}).*/, '$1')
-    const name = server === SERVERS[0] ? 'A' : 'B'
     if (path === '/v1/events') return await this.#listen(server, name, init.signal!)
     if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
     await this.#comes(`${what} reaches ${name}`)
@@ -252,36 +249,17 @@ export class Tab {
 
   // ---- the store ---------------------------------------------------------------------------------
 
-  /** The disk, at some distance: a call takes its time before it is carried out, and again until it is reported. */
   #mount(disk: Disk): StateStore {
     const world = this.#world
-    let earlier = Promise.resolve()
-    const call = async (method: Method, parameters: unknown[]) => {
-      if (method === 'close') return
-      const named = `${method}${typeof parameters[1] === 'number' ? ` ${parameters[1]}` : ''}`
-      let begun = () => {}
-      const inTurn = earlier
-      earlier = new Promise(resolve => {
-        begun = resolve
-      })
-      await inTurn
-      await this.#comes(`${named} begins`).finally(begun)
-      const done = await disk
-        .perform(method, parameters, (write, before, torn) => world.wrote(this, write, before, torn))
-        .catch((error: Error) => {
-          world.note(this, `${named} is refused: ${error.message}`)
-          world.count(`refused: ${method}`)
-          return error
-        })
-      await this.#comes(`${named} is done`)
-      if (done instanceof Error) throw done
-      world.count(`store: ${method}`)
-      world.audit.flushed(disk.flush(done.flush))
-      return world.journalsLookLong(done.result)
-    }
-    return new Proxy({ durable: disk.durable } as StateStore, {
-      get: (target, name: keyof StateStore) =>
-        name === 'durable' ? target.durable : (...parameters: unknown[]) => call(name, parameters),
+    return storeOn(disk, {
+      inOrder: true,
+      comes: what => this.#comes(what),
+      fails: () => false,
+      wrote: (...written) => world.wrote(this, ...written),
+      flushed: heads => world.audit.flushed(heads),
+      note: what => world.note(this, what),
+      count: what => world.count(what),
+      reported: result => world.journalsLookLong(result),
     })
   }
 
@@ -343,18 +321,4 @@ export class Tab {
       this.#world.violate(`${this.name}: ${(error as Error).message}`)
     }
   }
-}
-
-/** A response whose body comes piece by piece. The platform's own takes its time from the event loop. */
-function responseOf(
-  status: number,
-  headers: Readonly<Record<string, string>>,
-  next: () => Promise<Uint8Array | undefined>,
-): Response {
-  const read = async () => {
-    const value = await next()
-    return value === undefined ? { done: true } : { done: false, value }
-  }
-  const body = { getReader: () => ({ read }), cancel: async () => {} }
-  return { status, headers: new Headers(headers), redirected: false, body } as unknown as Response
 }

@@ -4,8 +4,8 @@
 import { decodeManifest } from '@pirouette/protocol'
 import { fingerprint, hash } from '../interop/reference/hash.js'
 import { encodeRecord } from '../interop/reference/record.js'
-import type { Disk } from '../state/harness/disk.js'
-import { decodeCheckpoint } from '../state/harness/forms.js'
+import type { Disk } from '../simulator/disk.js'
+import { decodeCheckpoint } from '../simulator/forms.js'
 import { core, type Tab } from './client.js'
 import { bytesOf } from './databases.js'
 import type { Version } from './model.js'
@@ -19,6 +19,10 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
   if (head.manifest !== hex(manifestBytes)) throw new Error(`the stored hint is of another epoch`)
   if (head.pending !== undefined) throw new Error('a batch is still pending')
   const manifest = decodeManifest(manifestBytes)
+  if ((await disk.store.read())!.record.scheme === 'local') {
+    await assertStoredWhole(disk, head.hint, version, manifestBytes)
+    return
+  }
   const stored = await storedHint(disk, head.hint, manifestBytes)
   if (hex(stored.hintId) !== head.hint || stored.version !== head.version) throw new Error('another hint is stored')
   if (manifest.keyed && hex(hash(stored.directory)) !== hex(manifest.directoryHash)) {
@@ -36,6 +40,26 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
   })
   if (seen.size !== manifest.partitions * partitionRecords) throw new Error('what is stored is no permutation')
   if (hex(parities) !== hex(stored.parities)) throw new Error('the stored parities are wrong')
+}
+
+/** Every record that is stored is the one of this epoch. */
+async function assertStoredWhole({ store }: Disk, hint: string, version: Version, newest: Uint8Array): Promise<void> {
+  const { checkpoint, manifest: bytes, entries } = await store.readHint(Buffer.from(hint, 'hex'))
+  const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
+  const layout = core.layout(then.records, then.recordBytes, then.partitions, then.partitionRecords)
+  const local = core.resumeLocal(checkpoint, layout, then.contentHashes, core.blake3(bytes))
+  try {
+    for (const entry of entries) local.replay(entry)
+    local.arrive(now.contentHashes)
+    const all = local.records(Uint32Array.from({ length: now.records }, (_, index) => index))
+    for (let index = 0; index < now.records; index++) {
+      const record = all.subarray(index * now.recordBytes, (index + 1) * now.recordBytes)
+      if (hex(record) !== hex(recordAt(version, index, now))) throw new Error('a stored record is wrong')
+    }
+  } finally {
+    local.free()
+    layout.free()
+  }
 }
 
 /**

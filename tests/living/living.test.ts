@@ -3,10 +3,16 @@
 // runs more of them.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Chance } from '../simulator/chance.js'
 import { temporaryFolder } from '../support/servers.js'
 import { type Foundation, layFoundations } from './databases.js'
-import { SCHEDULES } from './schedules.js'
+import { anyFaults } from './faults.js'
 import { report, simulate } from './simulate.js'
+
+/** Seeds that together come across all of this; others have to, when client or servers have changed. */
+const SEEDS = [29, 12, 10, 23, 1, 3, 5, 7]
+const MOST = 60
+const LOCAL_SCHEDULES = 10
 
 /** What the schedules must have come across, lest they prove nothing. */
 const MET = [
@@ -42,16 +48,40 @@ afterAll(async () => {
   await folder.remove()
 })
 
-test(`${SCHEDULES} schedules`, { timeout: 300_000 }, async () => {
+/** What schedules must have come across in which the whole database is kept. */
+const MET_LOCALLY = [
+  ...['lookups: done', 'sync: done', 'epochs', 'checks', 'publish twice', 'publish to one', 'new generation'],
+  ...['kill a tab', 'lose power', 'restore a backup', 'store: updatePartial', 'store: advance', 'store: putCheckpoint'],
+  ...['resumed', 'updated', 'outdated generation'].map(event => `event: ${event}`),
+]
+
+test(`${LOCAL_SCHEDULES} schedules, mode local: nothing leaves for a lookup, and nothing is condemned`, {
+  timeout: 300_000,
+}, async () => {
   const met = new Map<string, number>()
+  for (let seed = 1; seed <= LOCAL_SCHEDULES; seed++) {
+    const faults = { ...anyFaults(new Chance(seed)), mode: 'local' } as const
+    const outcome = await simulate(seed, { foundations, folder: folder.path, faults })
+    if (outcome.violation !== undefined) expect.fail(report(outcome))
+    for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
+  }
+  expect(MET_LOCALLY.filter(what => !met.has(what))).toEqual([])
+  expect([...met.keys()].filter(what => /queries|condemned/.test(what))).toEqual([])
+})
+
+test(`${SEEDS.length} schedules`, { timeout: 300_000 }, async () => {
+  const met = new Map<string, number>()
+  const unmet = () => MET.filter(what => !met.has(what))
   let steps = 0
-  for (let seed = 1; seed <= SCHEDULES; seed++) {
+  const run = async (seed: number) => {
     const outcome = await simulate(seed, { foundations, folder: folder.path })
     if (outcome.violation !== undefined) expect.fail(report(outcome))
     steps += outcome.steps
     for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
   }
-  if (process.env['SHOW']) console.log(Object.fromEntries([...met].sort()))
-  expect(steps).toBeGreaterThan(100 * SCHEDULES)
-  expect(MET.filter(what => !met.has(what))).toEqual([])
+  for (const seed of SEEDS) await run(seed)
+  expect(steps).toBeGreaterThan(100 * SEEDS.length)
+  if (unmet().length > 0) console.log(`put others than ${SEEDS} into SEEDS: ${unmet()} is not met`)
+  for (let seed = 1; seed <= MOST && unmet().length > 0; seed++) if (!SEEDS.includes(seed)) await run(seed)
+  expect(unmet()).toEqual([])
 })

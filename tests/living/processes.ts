@@ -3,10 +3,10 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Chance } from '../state/harness/chance.js'
+import type { Chance } from '../simulator/chance.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import type { Foundation } from './databases.js'
-import { type Asked, type LivingServer, type Reply, type Stream, TOKEN } from './servers.js'
+import { type Asked, type Reply, type RunningServer, type Stream, TOKEN } from './servers.js'
 
 export interface ProcessOptions {
   readonly foundation: Foundation
@@ -21,7 +21,7 @@ export interface ProcessOptions {
 /** Longer than a batch takes from its arrival to its reply. */
 const MOST_MILLISECONDS = 12
 
-export class ProcessServer implements LivingServer {
+export class ProcessServer implements RunningServer {
   readonly #arguments: readonly string[]
   #process: ServerProcess | undefined
 
@@ -32,7 +32,7 @@ export class ProcessServer implements LivingServer {
   static async start({ foundation, history, lingerHours, folder }: ProcessOptions): Promise<ProcessServer> {
     await mkdir(folder, { recursive: true })
     const token = join(folder, 'token')
-    await writeFile(token, `${TOKEN}\n`)
+    await writeFile(token, `${TOKEN}\n`, { mode: 0o600 })
     const store = ['--store', join(folder, 'store'), '--dataset', foundation.path]
     const limits = ['--history', `${history}`, '--linger', `${lingerHours}`]
     const server = new ProcessServer([...store, '--token-file', token, ...limits])

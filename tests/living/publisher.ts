@@ -4,9 +4,10 @@
 import { encodeBatch } from '@pirouette/protocol'
 import { hash } from '../interop/reference/hash.js'
 import { decodeManifest } from '../interop/reference/manifest.js'
+import { SERVERS, type ServerName } from '../simulator/network.js'
 import type { Operation, Version } from './model.js'
 import type { Asked, Reply } from './servers.js'
-import { SERVERS, type ServerName, TOKEN } from './servers.js'
+import { TOKEN } from './servers.js'
 
 /** The one operation of a batch that begins a new generation. */
 export interface Renewal {
@@ -128,7 +129,7 @@ export class Publisher {
     return encodeBatch({
       ...{ encoding: 'hex', databaseId, generation, epoch: epoch + 1, expires: 0 },
       previousManifest: hash(bytes),
-      operations: new TextEncoder().encode(lines.join('\n')),
+      operations: new TextEncoder().encode(lines.map(line => `${line}\n`).join('')),
     })
   }
 

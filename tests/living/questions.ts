@@ -1,7 +1,7 @@
 // What an app asks, and what the plain database says to it at a given epoch.
 
 import type { PirouetteMap } from '@pirouette/client'
-import type { Chance } from '../state/harness/chance.js'
+import type { Chance } from '../simulator/chance.js'
 import type { Batches } from './batches.js'
 import type { Version } from './model.js'
 

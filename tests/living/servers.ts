@@ -1,23 +1,20 @@
 // One of the two servers, the real one: its database, its routes, its storage. It can be killed at any moment, and starts
-// again from what its storage has. Here it lives in this process; processes.ts has those that are processes of their own.
+// again from what its storage has. Here its process is simulated; processes.ts has
+// those that are processes of their own.
 
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import {
   createServer,
-  LivingDatabase,
   MemoryStorage,
   openLmdb,
   type Storage,
   type Transaction,
+  UpdatableDatabase,
 } from '@pirouette/server'
-import type { Chance } from '../state/harness/chance.js'
+import type { Chance } from '../simulator/chance.js'
 import type { Foundation } from './databases.js'
-
-/** As callers name them. One has a path. */
-export const SERVERS = ['https://a.example/pir', 'https://b.example'] as const
-export type ServerName = (typeof SERVERS)[number]
 
 export const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
@@ -41,7 +38,7 @@ export interface Stream {
   end(): void
 }
 
-export interface LivingServer {
+export interface RunningServer {
   readonly running: boolean
   /** Rejects if it is not running, or is killed before it has replied. */
   ask(path: string, asked: Asked): Promise<Reply>
@@ -74,23 +71,24 @@ class Memory implements Place {
  * pages that no earlier one needs, and its head page last.
  */
 class Lmdb implements Place {
-  #lives = 0
+  #processes = 0
   constructor(private readonly folder: string) {}
   open = () => openLmdb(this.#path())
   abandoned(): void {
     const before = this.#path()
-    this.#lives++
+    this.#processes++
     cpSync(before, this.#path(), { recursive: true })
   }
-  #path = () => join(this.folder, `${this.#lives}`)
+  #path = () => join(this.folder, `${this.#processes}`)
 }
 
 /** Resolves when it may happen; rejects if the server has been killed. */
 export type Slowly = (what: string) => Promise<void>
 
-interface Life {
+/** From its start until it is killed. */
+interface Process {
   readonly app: Awaited<ReturnType<typeof createServer>>
-  readonly living: LivingDatabase
+  readonly database: UpdatableDatabase
   readonly leash: Leash
   readonly gone: Promise<never>
   readonly end: (error: Error) => void
@@ -111,11 +109,11 @@ export interface LocalOptions {
   readonly onFailure: (error: Error) => void
 }
 
-export class LocalServer implements LivingServer {
+export class LocalServer implements RunningServer {
   readonly #options: LocalOptions
   readonly #place: Place
-  #life: Life | undefined
-  /** lives that have ended, and may not have been cleared away yet */
+  #process: Process | undefined
+  /** processes that have ended, and may not have been cleared away yet */
   readonly #ended: Promise<void>[] = []
 
   private constructor(options: LocalOptions) {
@@ -126,34 +124,34 @@ export class LocalServer implements LivingServer {
   static async start(options: LocalOptions): Promise<LocalServer> {
     const server = new LocalServer(options)
     const storage = server.#place.open()
-    await LivingDatabase.create(storage, options.foundation.dataset)
+    await UpdatableDatabase.create(storage, options.foundation.dataset)
     await server.#begin(storage)
     return server
   }
 
   get running(): boolean {
-    return this.#life !== undefined
+    return this.#process !== undefined
   }
 
   async ask(path: string, { method, body, headers = {} }: Asked): Promise<Reply> {
-    const life = this.#life
-    if (life === undefined) throw new TypeError('connection refused')
+    const process = this.#process
+    if (process === undefined) throw new TypeError('connection refused')
     const payload = body && Buffer.from(body)
-    const reply = life.app.inject({ method, url: path, headers, ...(payload && { payload }) }).then(reply => ({
+    const reply = process.app.inject({ method, url: path, headers, ...(payload && { payload }) }).then(reply => ({
       status: reply.statusCode,
       headers: Object.fromEntries(Object.entries(reply.headers).map(([name, value]) => [name, `${value}`])),
       body: new Uint8Array(reply.rawPayload),
     }))
-    return await Promise.race([reply, life.gone])
+    return await Promise.race([reply, process.gone])
   }
 
   async listen(): Promise<Stream> {
-    const life = this.#life
-    if (life === undefined) throw new TypeError('connection refused')
-    const reply = life.app.inject({ method: 'GET', url: '/v1/events', payloadAsStream: true })
-    const stream = (await Promise.race([reply, life.gone])).stream()
-    life.streams.add(stream)
-    stream.once('error', () => {}).once('close', () => life.streams.delete(stream))
+    const process = this.#process
+    if (process === undefined) throw new TypeError('connection refused')
+    const reply = process.app.inject({ method: 'GET', url: '/v1/events', payloadAsStream: true })
+    const stream = (await Promise.race([reply, process.gone])).stream()
+    process.streams.add(stream)
+    stream.once('error', () => {}).once('close', () => process.streams.delete(stream))
     const pieces = stream.iterator()
     return {
       async next() {
@@ -165,14 +163,14 @@ export class LocalServer implements LivingServer {
   }
 
   async kill(): Promise<void> {
-    const life = this.#life
-    if (life === undefined) return
-    this.#life = undefined
-    life.leash.cut = true
+    const process = this.#process
+    if (process === undefined) return
+    this.#process = undefined
+    process.leash.cut = true
     this.#place.abandoned()
-    life.end(new TypeError('the connection is lost'))
-    for (const stream of life.streams) stream.destroy(new TypeError('the connection is lost'))
-    this.#ended.push(dismantled(life))
+    process.end(new TypeError('the connection is lost'))
+    for (const stream of process.streams) stream.destroy(new TypeError('the connection is lost'))
+    this.#ended.push(dismantled(process))
   }
 
   async start(): Promise<void> {
@@ -184,32 +182,32 @@ export class LocalServer implements LivingServer {
   }
 
   async remove(): Promise<void> {
-    if (this.#life) this.#ended.push(dismantled(this.#life))
-    this.#life = undefined
+    if (this.#process) this.#ended.push(dismantled(this.#process))
+    this.#process = undefined
     await Promise.all(this.#ended)
   }
 
   async #begin(storage: Storage): Promise<void> {
     const { history, lingerHours, slowly, onFailure } = this.#options
     const leash = new Leash(storage, slowly)
-    const living = await LivingDatabase.open(leash, { history, lingerHours })
+    const database = await UpdatableDatabase.open(leash, { history, lingerHours })
     const onTrap = (error: Error) => {
       if (!leash.cut) onFailure(error)
     }
-    const app = await createServer({ datasets: [{ living }], publisherToken: TOKEN, onTrap })
+    const app = await createServer({ datasets: [{ updatable: database }], publisherToken: TOKEN, onTrap })
     let end = (_error: Error) => {}
     const gone = new Promise<never>((_, reject) => {
       end = reject
     })
     gone.catch(() => {})
-    this.#life = { app, living, leash, gone, end, streams: new Set() }
+    this.#process = { app, database, leash, gone, end, streams: new Set() }
   }
 }
 
 /** Memory is given back, as it is when a process ends. */
-async function dismantled({ app, living }: Life): Promise<void> {
+async function dismantled({ app, database }: Process): Promise<void> {
   await app.close()
-  await living.close()
+  await database.close()
 }
 
 /** A storage whose transactions take their time, in the order they were begun, and which nothing reaches once it is cut. */
@@ -226,6 +224,10 @@ class Leash implements Storage {
 
   get location(): string {
     return this.#storage.location
+  }
+
+  get failure(): string | undefined {
+    return this.#storage.failure
   }
 
   get = (key: string) => this.#storage.get(key)

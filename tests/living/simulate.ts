@@ -1,12 +1,14 @@
 // One schedule, by its seed.
 
 import { join } from 'node:path'
-import { Chance } from '../state/harness/chance.js'
+import { Chance } from '../simulator/chance.js'
+import { SERVERS, type ServerName } from '../simulator/network.js'
+import { report as reportOf, Violation } from '../simulator/simulation.js'
 import type { Foundation } from './databases.js'
+import { anyFaults, type FaultProfile } from './faults.js'
 import { ProcessServer } from './processes.js'
-import { LocalServer, SERVERS, type ServerName } from './servers.js'
-import { anyWeather, type Weather } from './weather.js'
-import { type Surroundings, Violation, World } from './world.js'
+import { LocalServer } from './servers.js'
+import { type Setup, World } from './world.js'
 
 export interface Outcome {
   readonly seed: number
@@ -23,22 +25,22 @@ export interface Setting {
   readonly foundations: readonly Foundation[]
   /** an empty folder, for servers that keep their database in files */
   readonly folder: string
-  readonly weather?: Weather
+  readonly faults?: FaultProfile
   /** servers are processes of their own */
   readonly processes?: boolean
 }
 
-/** The same seed, weather and databases: the same schedule, unless servers are processes or write files. */
+/** The same seed, faults and databases: the same schedule, unless servers are processes or write files. */
 export async function simulate(
   seed: number,
-  { foundations, folder, weather: given, processes = false }: Setting,
+  { foundations, folder, faults: given, processes = false }: Setting,
 ): Promise<Outcome> {
   const chance = new Chance(seed)
-  const weather = given ?? anyWeather(chance, processes)
-  const foundation = foundations[weather.foundation]!
+  const faults = given ?? anyFaults(chance, processes)
+  const foundation = foundations[faults.foundation]!
   const own = join(folder, `${seed}`)
-  const start = (processes ? startProcesses : startLocally)(foundation, weather, own)
-  const world = new World(chance, { foundation, weather, start })
+  const start = (processes ? startProcesses : startLocally)(foundation, faults, own)
+  const world = new World(chance, { foundation, faults, start })
   const violation = await world.run().then(
     () => undefined,
     (error: Error) => (error instanceof Violation ? error.message : `${error.stack}`),
@@ -48,9 +50,9 @@ export async function simulate(
 
 function startLocally(
   foundation: Foundation,
-  { history, lingerHours, lmdb }: Weather,
+  { history, lingerHours, lmdb }: FaultProfile,
   folder: string,
-): Surroundings['start'] {
+): Setup['start'] {
   return async (slowly, onFailure) => {
     const start = (name: ServerName, letter: string) =>
       LocalServer.start({
@@ -65,9 +67,9 @@ function startLocally(
 
 function startProcesses(
   foundation: Foundation,
-  { history, lingerHours }: Weather,
+  { history, lingerHours }: FaultProfile,
   folder: string,
-): Surroundings['start'] {
+): Setup['start'] {
   return async () => {
     const start = (letter: string) =>
       ProcessServer.start({ foundation, history, lingerHours, folder: join(folder, letter) })
@@ -77,8 +79,6 @@ function startProcesses(
 }
 
 /** What was wrong, and what led to it. */
-export function report({ seed, violation, trace }: Outcome, lines = 80): string {
-  const cut = trace.length > lines ? [`… ${trace.length - lines} lines before`] : []
-  const replay = `npm run soak -- living --seed ${seed} shows all of it`
-  return [`${violation}`, ...cut, ...trace.slice(-lines), `seed ${seed}: ${violation}`, replay].join('\n')
+export function report(outcome: Outcome): string {
+  return reportOf(outcome, `npm run soak -- living --seed ${outcome.seed} shows all of it`)
 }

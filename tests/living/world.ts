@@ -1,87 +1,64 @@
 // The world of one schedule: tabs, two servers, a publisher, and time. Everything the tabs and the servers wait for stands
 // in one list. In each turn one thing out of it comes, or, in a step, somebody does something or something happens to
 // somebody: by the seed. Between the rounds everything that is to be found out is found out. What has to be right is in
-// judge.ts.
+// checker.ts.
 
 import type { MapEvent } from '@pirouette/client'
-import type { Chance } from '../state/harness/chance.js'
-import type { Head, Write } from '../state/harness/ledger.js'
-import { type Timer, Timers } from '../state/harness/timers.js'
+import type { Chance } from '../simulator/chance.js'
+import type { Head, Write } from '../simulator/ledger.js'
+import { SERVERS, type ServerName } from '../simulator/network.js'
+import { type Coming, Simulation, Violation } from '../simulator/simulation.js'
 import { Audit } from './audit.js'
 import { Batches } from './batches.js'
+import { Checker } from './checker.js'
 import { type Call, type Outcome, Profile, Tab } from './client.js'
 import { type Foundation, renewed } from './databases.js'
+import type { Card, FaultProfile } from './faults.js'
 import { assertDirectory, assertStored } from './inspect.js'
-import { Judge } from './judge.js'
 import { type Operation, Version } from './model.js'
 import { Publisher, type Renewal } from './publisher.js'
 import { anyQuestion, everyQuestion } from './questions.js'
-import { type Asked, type LivingServer, type Reply, SERVERS, type ServerName, type Stream } from './servers.js'
-import type { Card, Weather } from './weather.js'
+import type { Asked, Reply, RunningServer, Stream } from './servers.js'
 
 /** Who waits: a tab, or a server. */
 type Who = Tab | ServerName
 
-/** What somebody waits for. */
-interface Coming {
-  readonly who: Who
-  readonly what: string
-  readonly come: () => void
-  readonly fail: (error: Error) => void
-  /** not before this step */
-  notBefore: number
-}
-
-export interface Surroundings {
+export interface Setup {
   readonly foundation: Foundation
-  readonly weather: Weather
+  readonly faults: FaultProfile
   /** starts both servers; `slowly` holds up their writes */
   readonly start: (
     slowly: (server: ServerName, what: string) => Promise<void>,
     onFailure: (error: Error) => void,
-  ) => Promise<Readonly<Record<ServerName, LivingServer>>>
+  ) => Promise<Readonly<Record<ServerName, RunningServer>>>
 }
 
-/** Turns without a step after which a storm is over. */
+/** Turns without a step after which a faulty time is over. */
 const PATIENCE = 2000
-
-/** Timers that still run out when the world is over, for the SDK to come to its end. */
-const MOST_LATE = 10_000
 
 /** More turns than any round takes. */
 const MOST_TURNS = 100_000
 
-export class World {
-  readonly weather: Weather
+export class World extends Simulation<Tab, Who> {
+  readonly faults: FaultProfile
   readonly audit: Audit
-  readonly trace: string[] = []
-  /** what happened how often */
-  readonly counts = new Map<string, number>()
   readonly tabs: Tab[] = []
   readonly batches: Batches
-  now = 0
   /** drawn from the deck so far */
   steps = 0
   /** reasons for calls to fail so far */
   misfortunes = 0
   violation: string | undefined
   publisher: Publisher
-  #servers!: Readonly<Record<ServerName, LivingServer>>
-  readonly #start: Surroundings['start']
-  readonly #judge = new Judge(this)
+  #servers!: Readonly<Record<ServerName, RunningServer>>
+  readonly #start: Setup['start']
+  readonly #checker = new Checker(this)
   #profile: Profile
-  #coming: Coming[] = []
-  /** what will never come */
-  #never: Coming[] = []
-  readonly #timers = new Timers<Tab>()
   /** requests that a server is dealing with */
   #asked = 0
   #turns = 0
   /** everything comes at once */
   #swift = false
-  #over = false
-  /** timers begun since */
-  #late = 0
   /** servers that are not ready, tabs that stand still, servers that are dead: until which step */
   readonly #until = new Map<Who, number>()
   readonly #refusing = new Set<ServerName>()
@@ -91,17 +68,19 @@ export class World {
   #lulls = 0
   readonly #delivering = new Set<Promise<unknown>>()
 
-  constructor(
-    readonly chance: Chance,
-    { foundation, weather, start }: Surroundings,
-  ) {
-    this.weather = weather
+  constructor(chance: Chance, { foundation, faults, start }: Setup) {
+    super(chance)
+    this.faults = faults
     this.#start = start
     this.audit = new Audit(what => this.count(what))
     const { first } = foundation
     this.batches = new Batches(chance, first)
     this.publisher = new Publisher(first, (server, path, asked) => this.#servers[server].ask(path, asked))
-    this.#profile = new Profile(weather.locks)
+    this.#profile = new Profile(faults.locks)
+  }
+
+  protected get journalFactor(): number {
+    return this.faults.journal
   }
 
   /** A schedule from beginning to end. Throws a Violation. */
@@ -111,9 +90,9 @@ export class World {
       error => this.violate(`a server has failed: ${error.stack}`),
     )
     try {
-      for (let round = 1; round <= this.weather.rounds; round++) {
-        await this.#storm()
-        await this.#check(round === this.weather.rounds)
+      for (let round = 1; round <= this.faults.rounds; round++) {
+        await this.#disturb()
+        await this.#check(round === this.faults.rounds)
       }
     } finally {
       await this.#end()
@@ -122,21 +101,15 @@ export class World {
 
   // ---- what tabs and servers call ------------------------------------------------------------------
 
-  /** Resolves when it has come; for a tab that is dead, never. */
-  comes(who: Who, what: string): Promise<void> {
-    if (this.#over) return Promise.reject(new Error('the world is over'))
+  override comes(who: Who, what: string): Promise<void> {
     const dead = who instanceof Tab && who.state === 'dead'
-    if (this.#swift && !dead) return Promise.resolve()
-    return new Promise((come, fail) => {
-      const list = dead ? this.#never : this.#coming
-      list.push({ who, what, come, fail, notBefore: 0 })
-    })
+    return this.#swift && !dead && !this.over ? Promise.resolve() : super.comes(who, what)
   }
 
   /** A request on its way to a server and back. */
   async asked(server: ServerName, path: string, asked: Asked): Promise<Reply> {
     if (this.#refusing.has(server)) return NOT_READY
-    const lost = !this.#swift && this.chance.happens(this.weather.losses)
+    const lost = !this.#swift && this.chance.happens(this.faults.losses)
     if (lost) this.#unfortunate('requests lost')
     if (lost && this.chance.happens(0.5)) throw new TypeError('the connection is lost')
     this.#asked++
@@ -161,31 +134,11 @@ export class World {
     }
   }
 
-  startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
-    const timer = { tab, due: this.now + ms, callback }
-    if (!this.#over) this.#timers.add(timer)
-    // Whoever listens would try again for ever.
-    else if (++this.#late < MOST_LATE) queueMicrotask(callback)
-    return timer
-  }
-
-  stopTimer(timer: unknown): void {
-    this.#timers.remove(timer)
-  }
-
-  /** So that checkpoints come after some entries, and not after some thousand. */
-  journalsLookLong(result: unknown): unknown {
-    const { journalBytes } = Object(result) as { journalBytes?: number }
-    return journalBytes === undefined
-      ? result
-      : { ...Object(result), journalBytes: journalBytes * this.weather.journal }
-  }
-
   wrote(tab: Tab, write: Write, before: Head | undefined, torn: boolean): Head | undefined {
     const head = this.audit.wrote(write, before, torn)
     if (this.audit.fault !== undefined) this.violate(`${tab.name}: ${this.audit.fault}`)
     if (!tab.disk.durable) this.audit.flushed([head])
-    if (write.method === 'discard') this.#judge.discards(tab, before)
+    if (write.method === 'discard') this.#checker.discards(tab, before)
     return head
   }
 
@@ -194,18 +147,18 @@ export class World {
     this.note(call.tab, `${call.what}: ${how}`)
     this.count(`${call.question ? 'lookups' : call.what}: ${how}`)
     try {
-      this.#judge.ended(call, outcome)
+      this.#checker.ended(call, outcome)
     } catch (error) {
       this.violate(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
     // What an app does then.
     const condemned = 'error' in outcome && (outcome.error as { code?: string }).code === 'condemned'
-    if (condemned && call.tab.map && call.tab.waiting === 0 && !this.#over) call.tab.reset()
+    if (condemned && call.tab.map && call.tab.waiting === 0 && !this.over) call.tab.reset()
   }
 
   heard(tab: Tab, event: MapEvent): void {
     this.count(`event: ${event.type}${'reason' in event ? ` ${event.reason}` : ''}`)
-    const fault = this.#judge.heard(tab, event)
+    const fault = this.#checker.heard(tab, event)
     if (fault !== undefined) this.violate(`${tab.name} ${fault}`)
   }
 
@@ -213,19 +166,10 @@ export class World {
     this.violation ??= violation
   }
 
-  note(who: Who | undefined, what: string): void {
-    const name = who instanceof Tab ? who.name : (who ?? '')
-    this.trace.push(`${`${(this.now / 1000).toFixed(1)} s`.padStart(9)}  ${name.padEnd(7)}${what}`)
-  }
-
-  count(what: string, times = 1): void {
-    this.counts.set(what, (this.counts.get(what) ?? 0) + times)
-  }
-
   // ---- the schedule ------------------------------------------------------------------------------
 
   /** Anything may happen. */
-  async #storm(): Promise<void> {
+  async #disturb(): Promise<void> {
     const deck = this.#shuffledDeck()
     // Some cards may never come to be played.
     for (let idle = 0, left = 0; deck.length > 0 && idle < PATIENCE; ) {
@@ -235,14 +179,14 @@ export class World {
       await this.#quiet()
       this.#wake()
       const coming = this.#ready()
-      if (coming.length > 0 && this.chance.happens(this.weather.delays)) {
+      if (coming.length > 0 && this.chance.happens(this.faults.delays)) {
         this.#unfortunate('delays')
-        this.#timePasses()
-      } else if (coming.length > 0 && !this.chance.happens(this.weather.haste)) {
-        this.#comes(this.chance.pick(coming))
+        this.timePasses()
+      } else if (coming.length > 0 && !this.chance.happens(this.faults.haste)) {
+        this.letCome(this.chance.pick(coming))
       } else if (!(await this.#step(deck)) && coming.length > 0) {
-        this.#comes(this.chance.pick(coming))
-      } else if (coming.length === 0 && !this.#timePasses()) {
+        this.letCome(this.chance.pick(coming))
+      } else if (coming.length === 0 && !this.timePasses()) {
         this.#lulls++
         idle += 50
       }
@@ -250,7 +194,7 @@ export class World {
   }
 
   #shuffledDeck(): Card[] {
-    const left = Object.entries(this.weather.deck).flatMap(([card, times]) => Array<Card>(times).fill(card as Card))
+    const left = Object.entries(this.faults.deck).flatMap(([card, times]) => Array<Card>(times).fill(card as Card))
     const deck: Card[] = []
     while (left.length > 0) deck.push(...left.splice(this.chance.below(left.length), 1))
     return deck
@@ -276,7 +220,7 @@ export class World {
     const alive = this.tabs.filter(({ state }) => state !== 'dead')
     const idle = alive.find(tab => tab.state === 'running' && tab.map === undefined && tab.waiting === 0)
     if (idle !== undefined) idle.open()
-    else if (alive.length === 0 || (alive.length < this.weather.tabs && this.chance.happens(0.3))) this.#newTab().open()
+    else if (alive.length === 0 || (alive.length < this.faults.tabs && this.chance.happens(0.3))) this.#newTab().open()
     else return false
     this.steps++
     return true
@@ -297,7 +241,7 @@ export class World {
         await this.#publish(SERVERS)
       }),
     'publish under way': () => {
-      const tab = this.#pick(this.#coming.filter(({ what }) => what.startsWith('answer reaches')).map(({ who }) => who))
+      const tab = this.#pick(this.coming.filter(({ what }) => what.startsWith('answer reaches')).map(({ who }) => who))
       if (!(tab instanceof Tab)) return undefined
       const asked = tab.calls.filter(({ outcome }) => outcome === undefined).flatMap(call => call.question?.keys ?? [])
       return this.#ifPublishable(async () => {
@@ -317,7 +261,7 @@ export class World {
       this.#ifPublishable(() => this.#swiftly(() => this.publisher.repeat(this.chance.pick(SERVERS)))),
     'publish a lot': () =>
       this.#ifPublishable(async () => {
-        for (let i = 0; i < this.weather.history + 3; i++) await this.#publish(SERVERS)
+        for (let i = 0; i < this.faults.history + 3; i++) await this.#publish(SERVERS)
       }),
     'kill a tab': () => {
       const tab = this.#pick(this.tabs.filter(({ state }) => state !== 'dead'))
@@ -341,7 +285,7 @@ export class World {
     },
     'restore a backup': () => {
       const { disk } = this.#profile
-      return disk.writes < 3 || this.weather.storage === 'memory' ? undefined : () => this.#restore()
+      return disk.writes < 3 || this.faults.storage === 'memory' ? undefined : () => this.#restore()
     },
     'kill a server': () => {
       const server = this.#pick(SERVERS.filter(name => this.#servers[name].running))
@@ -461,7 +405,7 @@ export class World {
     this.#swift = true
     try {
       // Writes under way come first.
-      for (const coming of this.#coming.filter(({ who }) => !(who instanceof Tab))) this.#comes(coming)
+      for (const coming of this.coming.filter(({ who }) => !(who instanceof Tab))) this.letCome(coming)
       return await work()
     } finally {
       this.#swift = before
@@ -471,14 +415,11 @@ export class World {
   // ---- what happens to them ----------------------------------------------------------------------
 
   #killTab(tab: Tab): void {
-    const own = this.#coming.filter(({ who }) => who === tab)
+    const own = this.abandon(tab)
     this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
     this.count('tabs killed')
     if (own.some(({ what }) => / (begins|is done)$/.test(what))) this.count('tabs killed while they write')
     if (own.some(({ what }) => what.includes('answer'))) this.count('tabs killed while they look up')
-    tab.state = 'dead'
-    this.#coming = this.#coming.filter(({ who }) => who !== tab)
-    this.#never.push(...own)
     tab.profile.locks?.leave(tab)
     tab.profile.tabs.leave(tab)
     tab.hangUp()
@@ -493,7 +434,7 @@ export class World {
     if (this.chance.happens(0.5)) tab.profile.locks?.letGo(tab)
   }
 
-  #holdBack(coming: Coming): void {
+  #holdBack(coming: Coming<Who>): void {
     this.#unfortunate('held back')
     coming.notBefore = this.#moment + this.chance.between(1, 5)
     this.note(coming.who, `held back: ${coming.what}`)
@@ -522,8 +463,8 @@ export class World {
   async #killServer(server: ServerName): Promise<void> {
     this.#unfortunate('servers killed')
     this.note(undefined, `${server} is killed`)
-    const own = this.#coming.filter(({ who }) => who === server)
-    this.#coming = this.#coming.filter(({ who }) => who !== server)
+    const own = this.coming.filter(({ who }) => who === server)
+    this.coming = this.coming.filter(({ who }) => who !== server)
     const killing = this.#servers[server].kill()
     for (const { fail } of own) fail(new Error('the process is gone'))
     await killing
@@ -536,8 +477,8 @@ export class World {
     const delivering = this.#inBackground(() => this.publisher.deliver(server))
     await this.#servers[server].meanwhile(this.chance, async () => {
       await this.#quiet()
-      const own = this.#coming.filter(({ who }) => who === server)
-      if (own.length > 0) this.#comes(own[0]!)
+      const own = this.coming.filter(({ who }) => who === server)
+      if (own.length > 0) this.letCome(own[0]!)
     })
     await this.#killServer(server)
     await delivering
@@ -551,7 +492,7 @@ export class World {
   /** Whether something is the matter that calls begun now may fail of. */
   get troubled(): boolean {
     // What was held back may be late although it could come by now.
-    return this.#until.size > 0 || this.#coming.some(({ notBefore }) => notBefore > 0)
+    return this.#until.size > 0 || this.coming.some(({ notBefore }) => notBefore > 0)
   }
 
   /** How far the schedule is: what lasts, lasts for some steps, and lulls. */
@@ -584,7 +525,7 @@ export class World {
   async #check(last: boolean): Promise<void> {
     this.note(undefined, '— calm —')
     for (const who of [...this.#until.keys()]) this.#restoreTo(who)
-    for (const coming of this.#coming) coming.notBefore = 0
+    for (const coming of this.coming) coming.notBefore = 0
     for (const server of SERVERS) this.#refusing.delete(server)
     await this.#settle()
     await this.#deliverTo(this.publisher.lacking)
@@ -648,8 +589,8 @@ export class World {
       const coming = this.#ready()
       const waiting = this.tabs.some(({ state, waiting }) => state === 'running' && waiting > 0)
       if (!waiting && this.#delivering.size === 0 && coming.length === 0) return
-      if (coming.length > 0) this.#comes(this.chance.pick(coming))
-      else if (this.#delivering.size === 0 && !this.#timePasses()) {
+      if (coming.length > 0) this.letCome(this.chance.pick(coming))
+      else if (this.#delivering.size === 0 && !this.timePasses()) {
         throw new Violation('deadlock: somebody waits, and nothing comes')
       }
     }
@@ -660,7 +601,7 @@ export class World {
     for (let idle = 0, held = 0, turns = 0; idle < 2; turns++) {
       await (turns < 100 ? turn() : moment())
       // A server whose write is held up may hold up others that ask it.
-      const waits = this.#coming.some(({ who }) => !(who instanceof Tab))
+      const waits = this.coming.some(({ who }) => !(who instanceof Tab))
       idle = this.#asked === 0 || (waits && ++held > 10) ? idle + 1 : 0
     }
     if (++this.#turns > MOST_TURNS) throw new Violation('it comes to no end')
@@ -668,38 +609,18 @@ export class World {
   }
 
   /** What can come now. */
-  #ready(): Coming[] {
-    return this.#coming.filter(
+  #ready(): Coming<Who>[] {
+    return this.coming.filter(
       ({ who, notBefore }) => notBefore <= this.#moment && (!(who instanceof Tab) || who.state === 'running'),
     )
-  }
-
-  #comes(coming: Coming): void {
-    this.#coming.splice(this.#coming.indexOf(coming), 1)
-    this.note(coming.who, coming.what)
-    coming.come()
-  }
-
-  /** To the earliest timer. false: there is none. */
-  #timePasses(): boolean {
-    const first = this.#timers.takeFirst()
-    if (first === undefined) return false
-    this.now = Math.max(this.now, first.due)
-    this.note(first.tab, 'time is up')
-    first.callback()
-    return true
   }
 
   #pick<T>(choices: readonly T[]): T | undefined {
     return choices.length === 0 ? undefined : this.chance.pick(choices)
   }
 
-  /** Everything fails that anybody waits for, so that the SDK lets go of its memory. */
   async #end(): Promise<void> {
-    this.#over = true
-    const error = new Error('the world is over')
-    for (const { fail } of [...this.#coming.splice(0), ...this.#never.splice(0)]) fail(error)
-    for (const { callback } of this.#timers.takeAll()) callback()
+    this.end()
     for (const { profile } of this.tabs) profile.locks?.giveToAll()
     const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
     await Promise.all([...closing, turn()])
@@ -712,11 +633,6 @@ const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
 
 /** When servers are processes, they need the processor, too. */
 const moment = () => new Promise<void>(resolve => void setTimeout(resolve, 1))
-
-/** A schedule has shown something that must not be. */
-export class Violation extends Error {
-  override readonly name = 'Violation'
-}
 
 const NOT_READY: Reply = {
   status: 503,

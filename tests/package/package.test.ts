@@ -86,13 +86,30 @@ test('in Node the packages build, serve and look up', async () => {
      await buildDataset({ data: 'animals.csv', out: 'animals' })
      const dataset = await loadDataset('animals')
      const apps = [await createServer({ datasets: [{ dataset }] }), await createServer({ datasets: [{ dataset }] })]
-     const map = await open({ servers: [await apps[0].listen({ port: 0 }), await apps[1].listen({ port: 0 })] })
+     const map = await open({ mode: 'full', servers: [await apps[0].listen({ port: 0 }), await apps[1].listen({ port: 0 })] })
      console.log(new TextDecoder().decode(await map.get('otter')), await map.has('auk'))
      await map.close()
      for (const app of apps) app.server.closeAllConnections(), await app.close()`,
   )
   expect(await run(app, process.execPath, 'main.js')).toBe('river false\n')
   expect(await run(app, 'npx', '--no', 'pirouette', '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
+})
+
+test('the suites for stores and storages of others run where nothing of this repository is', async () => {
+  await writeFile(
+    join(app, 'suites.js'),
+    `import { MemoryStore } from '@pirouette/client/environment'
+     import { conformance as storeLaws } from '@pirouette/client/testing/store'
+     import { MemoryStorage } from '@pirouette/server'
+     import { conformance as storageLaws } from '@pirouette/server/testing/storage'
+     for (const { run } of storeLaws) {
+       const store = new MemoryStore({ durable: true })
+       await run({ store, other: store, crash: async () => {}, remove: async () => {} })
+     }
+     for (const { run } of storageLaws) await run(new MemoryStorage())
+     console.log(storeLaws.length > 20, storageLaws.length > 5)`,
+  )
+  expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
 })
 
 const values = distinctRecords(20, 16)
@@ -131,7 +148,7 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
 
     const servers = await startPair({ format: 'bin', content: Buffer.concat(values), recordBytes: 16 })
     const { open } = (await import(pathToFileURL(script).href)) as typeof import('@pirouette/client')
-    const map = await open({ servers: servers.urls })
+    const map = await open({ servers: servers.urls, mode: 'full' })
     for (const [index, value] of values.entries()) expect(await map.at(index)).toEqual(value)
     await map.close()
     await servers.close()

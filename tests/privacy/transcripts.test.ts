@@ -216,9 +216,15 @@ describe('the fence', () => {
       expect(claimed.map(({ version }) => version)).toEqual(places)
       expect(claimed.map(({ kind }) => kind)).toEqual(['register', ...Array(4).fill('confirm')])
       expect(new Set(claimed.map(({ hintId }) => hintId)).size).toBe(1)
-      // Each is of the very offsets that this server is sent.
-      const hashes = answers(refreshes).map(exchange => bytesToHex(hash(queryIn(exchange).subarray(40))))
-      expect(claimed.slice(2).map(({ requestHash }) => requestHash)).toEqual(hashes)
+      // Each names its batch, and nobody without the hint's secret can make the name: it is no hash of what was sent.
+      const names = claimed.slice(2).map(({ requestHash }) => requestHash)
+      expect(new Set(names).size).toBe(3)
+      const sent = [...answers(refreshes), ...answers(retrieves)].flatMap(exchange => {
+        const query = queryIn(exchange)
+        return [query, query.subarray(40)].map(bytes => bytesToHex(hash(bytes)))
+      })
+      expect(sent).toHaveLength(12)
+      expect(names.filter(name => sent.includes(name))).toEqual([])
       for (const { requestHash } of claimed.slice(0, 2)) expect(requestHash).toBe('00'.repeat(32))
       // And goes with them.
       expect(fences(refreshes)).toHaveLength(2)

@@ -3,21 +3,21 @@
 // order, or is refused by the fence before it shows anything twice.
 
 import { describe, expect, test } from 'vitest'
-import { NOTHING } from './harness/plants.js'
+import { type FaultProfile, noFaults } from './harness/faults.js'
+import { UNCHANGED } from './harness/mutants.js'
 import { report, simulate } from './harness/simulate.js'
-import { calmWeather, type Weather } from './harness/weather.js'
 
-describe.each<[string, Partial<Weather>]>([
+describe.each<[string, Partial<FaultProfile>]>([
   ['one tab', { tabs: 1 }],
   ['two tabs that take turns', { tabs: 2 }],
   ['two tabs without locks', { tabs: 2, locks: false }],
   ['one tab that waits for the fence', { tabs: 1, rollback: 'strict' }],
 ])('%s', (_, situation) => {
   test.each(['kill', 'freeze', 'power loss', 'rollback'] as const)('%s', { timeout: 60_000 }, async what => {
-    const steps = (await simulate(1, NOTHING, calmWeather(situation))).stormSteps
+    const steps = (await simulate(1, UNCHANGED, noFaults(situation))).faultySteps
     expect(steps).toBeGreaterThan(50)
     for (let step = 2; step <= steps; step++) {
-      const outcome = await simulate(1, NOTHING, calmWeather({ ...situation, ordained: { step, what } }))
+      const outcome = await simulate(1, UNCHANGED, noFaults({ ...situation, ordained: { step, what } }))
       if (outcome.violation !== undefined) expect.fail(`at step ${step}: ${report(outcome)}`)
     }
   })

@@ -5,8 +5,8 @@ import { MemoryStore, type StateStore } from '@pirouette/client/environment'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Model, perform, schedule } from '../../packages/client/test/store/schedules.js'
-import { hexOf } from './harness/databases.js'
-import { after, DURABILITY, type Head, isWrite, type Write } from './harness/ledger.js'
+import { hexOf } from '../simulator/hex.js'
+import { after, DURABILITY, type Head, isWrite, type Write } from '../simulator/ledger.js'
 
 /** Notes the call, and makes it. */
 function noting(store: StateStore, note: (write: Write) => void): StateStore {

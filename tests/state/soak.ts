@@ -4,11 +4,11 @@
 //   npm run soak -- 20000            so many
 //   npm run soak -- --seed 7         the schedule of seed 7, with all that happens in it
 //   npm run soak -- 500 --seed 7     so many from seed 7 on
-//   npm run soak -- --plant roles    with a planted bug whose name contains this
+//   npm run soak -- --mutant roles    with a mutant whose name contains this
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { NOTHING, PLANTS } from './harness/plants.js'
+import { MUTANTS, UNCHANGED } from './harness/mutants.js'
 import { report, simulate } from './harness/simulate.js'
 
 /** Returns the exit code. */
@@ -16,10 +16,10 @@ export async function soak(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
-    options: { seed: { type: 'string' }, plant: { type: 'string' } },
+    options: { seed: { type: 'string' }, mutant: { type: 'string' } },
   })
-  const plant = values.plant === undefined ? NOTHING : PLANTS.find(({ name }) => name.includes(values.plant!))
-  if (plant === undefined) throw new Error(`no planted bug has ${values.plant} in its name`)
+  const mutant = values.mutant === undefined ? UNCHANGED : MUTANTS.find(({ name }) => name.includes(values.mutant!))
+  if (mutant === undefined) throw new Error(`no mutant has ${values.mutant} in its name`)
   const replay = values.seed !== undefined && positionals.length === 0
   const first = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed)
   const count = replay ? 1 : Number(positionals[0] ?? 1_000_000)
@@ -28,7 +28,7 @@ export async function soak(args: string[]): Promise<number> {
   Error.stackTraceLimit = 0 // a third of the time otherwise
   let told = performance.now()
   for (let seed = first; seed < first + count; seed++) {
-    const outcome = await simulate(seed, plant)
+    const outcome = await simulate(seed, mutant)
     if (replay) console.log(outcome.trace.join('\n'))
     if (outcome.violation !== undefined) {
       console.log(replay ? outcome.violation : report(outcome))

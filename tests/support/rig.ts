@@ -88,13 +88,13 @@ export class RigClient {
   open({ reversed = false, ...options }: RigOptions = {}): Promise<PirouetteMap> {
     const [a, b] = this.#proxies
     const servers = reversed ? ([b.url, a.url] as const) : ([a.url, b.url] as const)
-    return this.run(openWith(this.#environment, { ...options, servers }))
+    return this.run(openWith(this.#environment, { mode: 'full', ...options, servers }))
   }
 
   /** Which server has been drawn as the refresh server of the hint that is stored. */
   async refreshServer(): Promise<0 | 1> {
     const { record } = (await this.store.read())!
-    return record.refreshServer === this.#proxies[0].url ? 0 : 1
+    return record.parties[1] === this.#proxies[0].url ? 0 : 1
   }
 
   /** Lets time go on until `work` has settled. */

@@ -7,10 +7,10 @@ import {
   type BuildOptions,
   buildDataset,
   createServer,
-  LivingDatabase,
   loadDataset,
   MemoryStorage,
   type MountedDataset,
+  UpdatableDatabase,
 } from '@pirouette/server'
 
 /** A data file's contents, and how to build it. */
@@ -46,8 +46,8 @@ export async function startPair(data: Data, { living = false } = {}): Promise<Se
   const mounted = async (): Promise<MountedDataset> => {
     if (!living) return { dataset }
     const storage = new MemoryStorage()
-    await LivingDatabase.create(storage, dataset)
-    return { living: await LivingDatabase.open(storage) }
+    await UpdatableDatabase.create(storage, dataset)
+    return { updatable: await UpdatableDatabase.open(storage) }
   }
   const datasets = [await mounted(), await mounted()] as const
   const apps = [
@@ -62,7 +62,7 @@ export async function startPair(data: Data, { living = false } = {}): Promise<Se
         app.server.closeAllConnections()
         await app.close()
       }
-      for (const { living } of datasets) await living?.close()
+      for (const { updatable } of datasets) await updatable?.close()
       dataset.close()
       await folder.remove()
     },

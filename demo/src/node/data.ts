@@ -20,9 +20,12 @@ export const databases: Readonly<Record<DatabaseName, string>> = {
   keys: join(dataFolder, 'keys'),
 }
 
+/** What their publisher knows to be its own to begin with. */
+export const publisherRecord = join(dataFolder, 'record')
+
 /** Is what prepareData would build there already? */
 export async function dataIsReady(): Promise<boolean> {
-  if (!Object.values(databases).every(existsSync)) return false
+  if (![...Object.values(databases), publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
@@ -31,6 +34,7 @@ export async function prepareData(): Promise<void> {
   if (await dataIsReady()) return
   await mkdir(dataFolder, { recursive: true })
   await rm(join(dataFolder, 'stamp'), { force: true })
+  await rm(publisherRecord, { force: true })
   await writeFile(join(dataFolder, 'phishing.txt'), `${phishingDomains().join('\n')}\n`)
   await writeFile(join(dataFolder, 'keys.csv'), keyDirectoryCsv())
   await build('phishing', 'phishing.txt')
@@ -66,7 +70,7 @@ function keyDirectoryCsv(): string {
 async function build(name: DatabaseName, file: string, ...options: string[]): Promise<void> {
   const fresh = `${databases[name]}.new`
   await rm(fresh, { recursive: true, force: true })
-  const args = ['build', '--data', join(dataFolder, file), '--out', fresh, ...options]
+  const args = ['build', '--data', join(dataFolder, file), '--out', fresh, '--record', publisherRecord, ...options]
   await promisify(execFile)(process.execPath, [pirouetteCommand, ...args])
   await rm(databases[name], { recursive: true, force: true })
   await rename(fresh, databases[name])

@@ -1,40 +1,36 @@
-// The publisher of the phishing list: whoever may change it, at both servers. The token and the secret key are made at
-// each start, are kept in a folder of this run, and never reach the page.
+// The publisher of the phishing list: whoever may change it, at both servers. The key is made at each start; the servers
+// know its public half, and the secret one stays in a folder of this run and never reaches the page.
 
-import { randomBytes } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { toHex } from '@pirouette/protocol'
-import { createKeyFile, type KeyPair, PublishError, publish } from '@pirouette/server'
+import { createKeyFile, type KeyPair, PublishError, PublisherRecord, publish } from '@pirouette/server'
 import type { Change, DatabaseName, Outcome, Published, ServerName } from '../page/backstage.js'
 import { hostOf } from '../page/domains.js'
+import { publisherRecord } from './data.js'
 
 type Servers = Readonly<Record<ServerName, string>>
 
 export class Publisher {
-  /** what `pirouette serve --token-file` takes */
-  readonly tokenFile: string
-  readonly #token: string
   readonly #key: KeyPair
+  readonly #record: PublisherRecord
   readonly #published: Published[] = []
   /** settles after all batches so far: each is made on the epoch before */
   #queue: Promise<unknown> = Promise.resolve()
 
-  private constructor(tokenFile: string, token: string, key: KeyPair) {
-    this.tokenFile = tokenFile
-    this.#token = token
+  private constructor(key: KeyPair, record: PublisherRecord) {
     this.#key = key
+    this.#record = record
   }
 
-  /** Makes a token and a key in `folder`. */
+  /** Makes a key in `folder`, and a record that begins with what was built. */
   static async create(folder: string): Promise<Publisher> {
-    const token = randomBytes(32).toString('base64url')
-    const tokenFile = join(folder, 'token')
-    await writeFile(tokenFile, `${token}\n`, { mode: 0o600 })
-    return new Publisher(tokenFile, token, await createKeyFile(join(folder, 'key')))
+    const record = join(folder, 'record')
+    await copyFile(publisherRecord, record)
+    return new Publisher(await createKeyFile(join(folder, 'key')), await PublisherRecord.open(record))
   }
 
-  /** 64 hex digits, for `open({ publisherKey })` */
+  /** 64 hex digits, for `pirouette serve --publisher-key` and `open({ publisherKey })` */
   get publicKey(): string {
     return toHex(this.#key.publicKey)
   }
@@ -76,8 +72,8 @@ export class Publisher {
   #send(servers: Servers, database: DatabaseName, operations?: Uint8Array) {
     return publish({
       servers: [`${servers.A}/${database}`, `${servers.B}/${database}`],
-      token: this.#token,
       key: this.#key,
+      record: this.#record,
       operations,
     })
   }

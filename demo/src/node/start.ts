@@ -60,7 +60,7 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
         ...['--dataset', `${database}=${dataset}`],
         ...['--store', `${database}=${join(folder, name, database)}`],
       ])
-      const server = await startServer([...mounts, '--token-file', publisher.tokenFile])
+      const server = await startServer([...mounts, '--publisher-key', publisher.publicKey])
       closers.push(server.close)
       const proxy = await startProxy(server.url)
       closers.push(proxy.close)

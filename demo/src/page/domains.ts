@@ -12,7 +12,8 @@ export function hostOf(text: string): string | undefined {
   const withoutScheme = plain.replace(/^(?:[a-z][a-z0-9+.-]*:)?\/\//i, '')
   try {
     const host = new URL(`http://${withoutScheme}`).hostname.replace(/\.$/, '')
-    return host.split('.').includes('') ? undefined : host
+    const isAddress = host.startsWith('[')
+    return isAddress || host.split('.').every(label => /^[a-z0-9_-]+$/.test(label)) ? host : undefined
   } catch {
     return undefined
   }

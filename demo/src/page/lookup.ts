@@ -58,6 +58,7 @@ export class Lookup {
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({
         servers: [at(servers.A), at(servers.B)],
+        mode: 'full', // small enough to be kept whole, which would leave nothing to see
         publisherKey,
         onProgress,
         onEvent: event => {
@@ -166,7 +167,7 @@ export class Lookup {
 
   #showFailure(map: PirouetteMap, error: unknown): void {
     if (error instanceof TamperedError) {
-      const liar = this.#nameOf(error.server)
+      const liar = this.#nameOf(error.server ?? '')
       this.#show('caught', `Server ${liar} lied, and was caught`, [
         `Something in its answer does not fit the digests both servers agreed on, so nothing of the answer was used. ` +
           `This map’s hint is condemned: to ask again with the same secrets could tell the servers what you asked. `,
@@ -205,7 +206,7 @@ export class Lookup {
     this.#write('.sent', bytes(last.bytesUp))
     this.#write('.received', bytes(last.bytesDown))
     this.#write('.offline', bytes(offline))
-    this.#write('.memory', bytes(stats.hintBytes + stats.permutationBytes))
+    this.#write('.memory', bytes(Object.values(stats.held).reduce((sum, held) => sum + held, 0)))
     find(this.#panel, '.costs', HTMLElement).hidden = false
   }
 

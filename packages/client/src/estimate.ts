@@ -1,33 +1,31 @@
-// What a map will cost, from its manifest alone: before anything large is downloaded, and without WebAssembly.
+// What a map will cost, from its manifest alone: before anything large is downloaded.
 
-import { answerBytes, maxBatch, partitionBytes, queryBytes } from '@pirouette/protocol'
-import { scoped } from './abort.js'
-import { type Fetch, platformEnvironment } from './environment.js'
-import { agree } from './manifest.js'
-import { offlineBytes } from './offline.js'
-import { chooseProofs, type ProofsPreference } from './proofs.js'
-import { parseServers } from './servers.js'
-import { Meter } from './stats.js'
+import { scoped } from './base/abort.js'
+import { toApp } from './base/boundary.js'
+import { UnsupportedError } from './base/errors.js'
+import { type Fetch, platformEnvironment } from './platform/environment.js'
+import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
+import { chooseScheme, SCHEMES } from './scheme/table.js'
+import { agree } from './servers/manifests.js'
+import { parseServers } from './servers/pair.js'
+import { Meter } from './servers/stats.js'
 
 export interface Estimate {
   /** N */
   readonly records: number
   readonly epoch: number
-  /** once, at `open()`: directory and partitions (manifests, already fetched to know this, apart) */
-  readonly offlineBytes: number
-  /** per lookup, both servers together */
-  readonly lookupBytesUp: number
-  readonly lookupBytesDown: number
-  /** kept in memory: parities and permutations */
-  readonly hintBytes: number
-  readonly permutationBytes: number
-  /** tags, if that is what proves answers; 0: opening proofs do */
-  readonly tagBytes: number
-  /** most keys of one getMany, padding included */
-  readonly maxBatch: number
+  /** what `mode: 'auto'` would choose */
+  readonly mode: string
+  /** of a keyed database: downloaded once, and held, in every mode */
+  readonly directoryBytes: number
+  /** By mode. `local` is the honest baseline: keep it all, and ask nobody. */
+  readonly modes: Readonly<Record<string, SchemeCosts>>
 }
 
-/** Fetches and compares both servers' manifests, and computes. Throws as `open()` does. */
+/**
+ * Asks both servers for their manifest, and no more. Throws as `open()` does, but takes any two servers: nothing secret is
+ * sent.
+ */
 export async function estimate(
   servers: readonly [string | URL, string | URL],
   options: {
@@ -42,18 +40,24 @@ export async function estimate(
     { server: a, environment, meter: new Meter() },
     { server: b, environment, meter: new Meter() },
   ] as const
-  const { manifest } = await scoped([options.signal], signal => agree(links, signal))
-  const proofs = chooseProofs(manifest, options.proofs ?? 'auto')
-  const slots = manifest.partitions * manifest.partitionRecords
-  return {
-    records: manifest.records,
-    epoch: manifest.epoch,
-    offlineBytes: offlineBytes(manifest),
-    lookupBytesUp: 2 * queryBytes(manifest, 1),
-    lookupBytesDown: 2 * answerBytes(manifest, 1, proofs),
-    hintBytes: partitionBytes(manifest),
-    permutationBytes: 2 * slots,
-    tagBytes: proofs === 'tags' ? 8 * slots : 0,
-    maxBatch: maxBatch(manifest, proofs),
+  const work = async () => {
+    const { manifest } = await scoped([options.signal], signal => agree(links, signal))
+    const core = await environment.loadCore()
+    const proofs = options.proofs ?? 'auto'
+    const { name: mode } = chooseScheme(core, manifest)
+    const modes = Object.fromEntries(
+      [...SCHEMES].flatMap(([name, scheme]) => {
+        try {
+          return [[name, scheme.costs(core, manifest, { proofs })]]
+        } catch (error) {
+          // A mode that this database does not have is none of its costs.
+          if (error instanceof UnsupportedError && scheme.kind === 'stateless') return []
+          throw error
+        }
+      }),
+    )
+    const { records, epoch, directoryBytes } = manifest
+    return { records, epoch, mode, directoryBytes, modes }
   }
+  return await toApp(work(), options.signal)
 }

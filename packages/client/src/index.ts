@@ -1,9 +1,9 @@
 // @pirouette/client: a private map. See README.md for a quick start, docs/threat-model.md for what is protected.
 
-export type { Fetch } from './environment.js'
 export {
   ClosedError,
   CondemnedError,
+  InternalError,
   NetworkError,
   PirouetteError,
   ProtocolError,
@@ -15,14 +15,15 @@ export {
   UnsupportedError,
   UsageError,
   VersionError,
-} from './errors.js'
+} from './base/errors.js'
+export type { MapEvent, OnEvent, StorageKind } from './base/events.js'
+export type { OnProgress, Progress } from './base/progress.js'
 export { type Estimate, estimate } from './estimate.js'
-export type { MapEvent, OnEvent, StorageKind } from './events.js'
-export type { RollbackPreference } from './fence.js'
-export type { Key, Normalize } from './keys.js'
+export type { Key, Normalize } from './lookup/keys.js'
 export type { CallOptions, ManyOptions, PirouetteMap, ResetOptions } from './map.js'
-export { type OpenOptions, open } from './open.js'
-export type { OnProgress, Progress } from './progress.js'
-export type { ProofsPreference } from './proofs.js'
-export type { Incident, Stats, Traffic } from './stats.js'
-export type { Identity, OpenDurableStore, StoragePreference } from './storage.js'
+export { type DiscardOptions, discardState, type OpenOptions, open } from './open.js'
+export type { Fetch } from './platform/environment.js'
+export type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
+export type { RollbackPreference } from './servers/fence.js'
+export type { Incident, Stats, Traffic } from './servers/stats.js'
+export type { Identity, OpenDurableStore, StoragePreference } from './store/storage.js'

@@ -1,13 +1,14 @@
 // The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
 
-import type { Environment } from './environment.js'
-import { ClosedError, UsageError } from './errors.js'
-import type { StorageKind } from './events.js'
-import { type Key, keyBytes, type Normalize } from './keys.js'
-import type { OnProgress } from './progress.js'
-import { type Found, valueAt, valuesOf } from './question.js'
-import type { Session } from './session.js'
-import type { Stats } from './stats.js'
+import { callApp, checkOptions, toApp } from './base/boundary.js'
+import { ClosedError, UsageError } from './base/errors.js'
+import type { StorageKind } from './base/events.js'
+import type { OnProgress } from './base/progress.js'
+import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
+import { type Found, valueAt, valuesOf } from './lookup/question.js'
+import type { Environment } from './platform/environment.js'
+import type { Stats } from './servers/stats.js'
+import type { Session } from './session/session.js'
 
 /** Options of every lookup. */
 export interface CallOptions {
@@ -72,6 +73,14 @@ export class PirouetteMap {
     return this.#session.storage
   }
 
+  /**
+   * How lookups are answered: `local`, from the database that is kept here, and nothing leaves; `full`, by two servers, from
+   * a hint that was made of a full download. Undefined while the map is condemned.
+   */
+  get mode(): string | undefined {
+    return this.#session.mode
+  }
+
   /** What the map has cost so far. A copy. */
   get stats(): Stats {
     return this.#session.stats
@@ -90,8 +99,9 @@ export class PirouetteMap {
 
   /** The value at an index below `size`; undefined: the slot is empty. */
   async at(index: number, options: CallOptions = {}): Promise<Found> {
+    checkOptions('at', options)
     this.#assertOpen()
-    return await this.#session.ask(valueAt(index), options.signal)
+    return await toApp(this.#session.ask(valueAt(index), options.signal), options.signal)
   }
 
   /**
@@ -99,6 +109,7 @@ export class PirouetteMap {
    * `padTo` to hide how many keys. No keys and no `padTo`: an empty list, and no traffic.
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
+    checkOptions('getMany', options)
     this.#assertOpen()
     // A string is a list of characters, too, which nobody means.
     if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
@@ -111,7 +122,8 @@ export class PirouetteMap {
       throw new UsageError('getMany: expected padTo to be an integer and at least the number of keys')
     }
     if (padTo === 0) return []
-    return [...(await this.#session.ask(valuesOf(wanted, padTo, this.#random), options.signal))]
+    const question = valuesOf(wanted, padTo, this.#random)
+    return [...(await toApp(this.#session.ask(question, options.signal), options.signal))]
   }
 
   /**
@@ -119,8 +131,9 @@ export class PirouetteMap {
    * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
    */
   async sync(options: CallOptions = {}): Promise<void> {
+    checkOptions('sync', options)
     this.#assertOpen()
-    await this.#session.sync(options.signal)
+    await toApp(this.#session.sync(options.signal), options.signal)
   }
 
   /**
@@ -128,8 +141,10 @@ export class PirouetteMap {
    * TamperedError or CondemnedError. If it fails, the map is as it was before.
    */
   async reset(options: ResetOptions = {}): Promise<void> {
+    checkOptions('reset', options, ['onProgress'])
     this.#assertOpen()
-    await this.#session.reset(options.onProgress ?? (() => {}), options.signal)
+    const onProgress: OnProgress = progress => callApp(() => options.onProgress?.(progress))
+    await toApp(this.#session.reset(onProgress, options.signal), options.signal)
   }
 
   /**
@@ -137,7 +152,7 @@ export class PirouetteMap {
    * map of one identity to be closed overwrites the secrets and frees the memory.
    */
   async close(): Promise<void> {
-    this.#closed ??= this.#leave()
+    this.#closed ??= toApp(this.#leave())
     await this.#closed
   }
 

@@ -1,23 +1,36 @@
 // Opening maps, and sharing them: two maps of one identity, the same set of servers in the same environment with the
 // same preference, have one session, one hint and one queue.
 
-import { abortable } from './abort.js'
-import { type Environment, type Fetch, platformEnvironment } from './environment.js'
-import { UsageError } from './errors.js'
-import type { MapEvent, OnEvent } from './events.js'
-import type { RollbackPreference } from './fence.js'
-import type { Normalize } from './keys.js'
+import { abortable } from './base/abort.js'
+import { AppFailure, checkOptions, toApp } from './base/boundary.js'
+import { StorageError, UsageError } from './base/errors.js'
+import type { MapEvent, OnEvent } from './base/events.js'
+import type { OnProgress, Progress } from './base/progress.js'
+import type { Normalize } from './lookup/keys.js'
 import { PirouetteMap } from './map.js'
-import type { OnProgress, Progress } from './progress.js'
-import type { ProofsPreference } from './proofs.js'
-import { Publisher, parsePublisherKey } from './publisher.js'
-import { parseServers, type ServerPair } from './servers.js'
-import { Session } from './session.js'
-import type { OpenDurableStore, StoragePreference } from './storage.js'
+import { type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
+import type { ProofsPreference, Scheme } from './scheme/scheme.js'
+import { SCHEMES } from './scheme/table.js'
+import type { RollbackPreference } from './servers/fence.js'
+import { type Allowances, assertTwoParties, identityOf, parseServers, type ServerPair } from './servers/pair.js'
+import { Publisher, parsePublisherKey } from './servers/signatures.js'
+import { openSession } from './session/opening.js'
+import type { Session } from './session/session.js'
+import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
-export interface OpenWithOptions {
-  /** Base URLs of exactly two servers, of different origins, run by operators who do not collude. Order is immaterial. */
+export interface OpenWithOptions extends Allowances {
+  /** Base URLs of exactly two servers, on different hosts, run by operators who do not collude. Order is immaterial. */
   readonly servers: readonly [string | URL, string | URL]
+  /**
+   * Takes two servers that are on one host, on two ports. Whoever runs that host sees both queries of each lookup, and so
+   * the key. Two ports of this very machine (localhost, 127.0.0.1, [::1]) need no option.
+   */
+  readonly allowSameHost?: boolean | undefined
+  /**
+   * Takes servers on other machines over plain http. Whoever is on the way to both sees both queries of each lookup, and so
+   * the key.
+   */
+  readonly allowPlainHttp?: boolean | undefined
   readonly onProgress?: OnProgress | undefined
   /** Calls the opening off. Free at any time: nothing secret is sent before the first lookup. */
   readonly signal?: AbortSignal | undefined
@@ -40,7 +53,14 @@ export interface OpenWithOptions {
    */
   readonly rollback?: RollbackPreference | undefined
   /**
-   * What proves that answers are genuine. `merkle`: proofs that the servers send. `tags`: nothing on the wire; the map
+   * How lookups are answered. `local`: the whole database is kept here, verified and followed by updates, and nothing ever
+   * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer. `instant`: nothing is
+   * downloaded but the directory of keys, and nothing kept; two servers answer, with far more work. `auto`, if not given:
+   * what is stored here already; else `local` for databases of at most 16 MiB, `full` for larger ones.
+   */
+  readonly mode?: 'auto' | 'local' | 'full' | 'instant' | undefined
+  /**
+   * What proves that answers are genuine, in mode `full`. `merkle`: proofs that the servers send. `tags`: nothing on the wire; the map
    * keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given: tags, unless the
    * map would then take more than 64 MB of memory. The servers see which; see docs/threat-model.md.
    */
@@ -65,42 +85,53 @@ export interface OpenOptions extends OpenWithOptions {
 }
 
 /** Takes up the state of an earlier visit, or downloads a hint, and opens a map on it. */
-export async function open({ fetch, store, ...options }: OpenOptions): Promise<PirouetteMap> {
-  return await openWith(platformEnvironment(fetch, store), options)
+export async function open(options: OpenOptions): Promise<PirouetteMap> {
+  checkOptions('open', options, ['fetch', 'store'])
+  const { fetch, store, ...others } = options
+  return await openWith(platformEnvironment(fetch, store), others)
 }
 
-/** As `open`, with time, network, chance, storage and core passed in. For tests. */
-export async function openWith(environment: Environment, options: OpenWithOptions): Promise<PirouetteMap> {
+/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes of their own. For tests. */
+export async function openWith(
+  environment: Environment,
+  options: Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined },
+  schemes: ReadonlyMap<string, Scheme> = SCHEMES,
+): Promise<PirouetteMap> {
+  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize'])
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
   if (!PREFERENCES.has(storage)) throw new UsageError("storage: expected 'required', 'preferred' or 'memory'")
   const servers = parseServers(options.servers)
+  assertTwoParties(servers, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   const { rollback = 'confirm', push = typeof globalThis.addEventListener === 'function' } = options
-  const { proofs = 'auto' } = options
+  const { proofs = 'auto', mode = 'auto' } = options
+  if (mode !== 'auto' && !schemes.has(mode)) {
+    throw new UsageError(`mode: expected ${['auto', ...schemes.keys()].map(name => `'${name}'`).join(', ')}`)
+  }
   if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { storage, publisherKey, rollback, proofs, push })
+  const shared = join(environment, servers, schemes, { storage, publisherKey, rollback, proofs, mode, push })
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
     try {
       onProgress?.(progress)
     } catch (error) {
-      broken.abort(error)
+      broken.abort(new AppFailure(error))
     }
   }
   shared.listeners.add(listener)
   // A function of its own for each map: two may be opened with the same listener.
-  const hear = (event: MapEvent) => onEvent?.(event)
-  shared.hearers.add(hear)
+  const notify = (event: MapEvent) => onEvent?.(event)
+  shared.subscribers.add(notify)
   const go = () => {
-    shared.hearers.delete(hear)
+    shared.subscribers.delete(notify)
     return leave(shared)
   }
   try {
-    const session = await abortable(abortable(shared.opening, broken.signal), signal)
+    const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
     return new PirouetteMap(session, environment.random, normalize, go)
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for what is left to be cleared away
@@ -109,6 +140,36 @@ export async function openWith(environment: Environment, options: OpenWithOption
     shared.listeners.delete(listener)
   }
 }
+
+/**
+ * Removes what is stored for these servers, whatever it is: readable or not, half-made, with a lookup pending, condemned.
+ * The next `open()` begins anew, as after `reset()`. For an app whose `open()` keeps failing on what is stored: a state that
+ * contradicts what the servers have now, say, or a database that its publisher has replaced. Tabs that have such a map open
+ * begin anew at their next lookup. Throws StorageError.
+ */
+export async function discardState({ servers, store }: DiscardOptions): Promise<void> {
+  await discardStateWith(platformEnvironment(undefined, store), { servers })
+}
+
+/** As `discardState`, with storage passed in. For tests. */
+export async function discardStateWith(
+  { openStore }: Pick<Environment, 'openStore'>,
+  { servers }: Pick<OpenOptions, 'servers'>,
+): Promise<void> {
+  const identity = identityOf(parseServers(servers))
+  try {
+    const { store } = await openStore(identity, 'required')
+    try {
+      await store.erase()
+    } finally {
+      await store.close()
+    }
+  } catch (cause) {
+    throw new StorageError('what is stored could not be removed; close maps that use it, and see `cause`', { cause })
+  }
+}
+
+export type DiscardOptions = Pick<OpenOptions, 'servers' | 'store'>
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
 const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
@@ -120,6 +181,7 @@ interface Wishes {
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
+  readonly mode: string
   readonly push: boolean
 }
 
@@ -128,7 +190,7 @@ interface Shared {
   readonly servers: ServerPair
   readonly wishes: Wishes
   readonly listeners: Set<OnProgress>
-  readonly hearers: Set<OnEvent>
+  readonly subscribers: Set<OnEvent>
   readonly controller: AbortController
   readonly opening: Promise<Session>
   session: Session | undefined
@@ -139,7 +201,12 @@ interface Shared {
 const everyShared = new Set<Shared>()
 
 /** The session of this identity, one more holder counted; begun if there is none. */
-function join(environment: Environment, servers: ServerPair, wishes: Wishes): Shared {
+function join(
+  environment: Environment,
+  servers: ServerPair,
+  schemes: ReadonlyMap<string, Scheme>,
+  wishes: Wishes,
+): Shared {
   for (const shared of everyShared) {
     const same = isSamePair(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
     if (same && isSameWish(shared.wishes, wishes) && shared.session?.dead !== true) {
@@ -152,21 +219,21 @@ function join(environment: Environment, servers: ServerPair, wishes: Wishes): Sh
   const tellAll = (progress: Progress) => {
     for (const listener of listeners) listener(progress)
   }
-  const hearers = new Set<OnEvent>()
+  const subscribers = new Set<OnEvent>()
   const announce = (event: MapEvent) => {
     // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
-    for (const hear of hearers) queueMicrotask(() => hear(event))
+    for (const notify of subscribers) queueMicrotask(() => notify(event))
   }
-  const { storage: preference, publisherKey, ...others } = wishes
+  const { storage: preference, publisherKey, proofs, ...others } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { environment, servers, preference, publisher, announce, ...others }
-  const opening = Session.open(parts, tellAll, controller.signal)
+  const parts = { environment, servers, schemes, preference, publisher, announce, options: { proofs }, ...others }
+  const opening = openSession(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
     servers,
     wishes,
     listeners,
-    hearers,
+    subscribers,
     controller,
     opening,
     session: undefined,
@@ -198,7 +265,7 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'push'] as const
+  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'mode', 'push'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 

@@ -3,9 +3,10 @@
 
 import { describe, expect, test } from 'vitest'
 import type { Progress } from '../src/index.js'
-import { openWith } from '../src/injection.js'
+import { MemoryStore, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { Harness, keyed, keyless } from './support/harness.js'
+import { buildDatabase, type Database } from './support/database.js'
+import { core, Harness, keyed, keyless } from './support/harness.js'
 import { A, B, hang } from './support/network.js'
 
 /** Lets `turns` steps of asynchronous work happen. */
@@ -25,6 +26,20 @@ function watch(work: Promise<unknown>) {
     },
   )
   return watched
+}
+
+/** The same values in another layout, behind the epoch a database is at. */
+function laidOutAnew({ manifest, manifestBytes, byIndex }: Database, partitions: number): Database {
+  return buildDatabase(core, {
+    values: byIndex.map(value => value!),
+    partitions,
+    manifest: {
+      databaseId: manifest.databaseId,
+      generation: manifest.generation + 1,
+      epoch: manifest.epoch + 1,
+      previousManifest: core.blake3(manifestBytes),
+    },
+  })
 }
 
 /** Index 6 is asked for and given up after `turns` steps (undefined: never), then index 9 is asked for. */
@@ -72,6 +87,48 @@ describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
     const answers = (requests: string[]) => requests.filter(request => request.includes('/v1/answer')).length
     expect(answers(given.view)).toBe(answers(view) / 2)
   })
+})
+
+describe('a lookup that the servers answer only under a new hint, given up', () => {
+  /** Index 6 is asked for; after `turns` steps `giveUp` happens (undefined: never). Everything then comes to its end. */
+  async function outdated(turns: number | undefined, giveUp: 'abort' | 'close') {
+    const { network, database } = keyless()
+    const harness = new Harness(network, 3)
+    const map = await harness.open()
+    let newest = database
+    for (const partitions of [3, 5]) {
+      newest = laidOutAnew(newest, partitions)
+      for (const server of [A, B]) network.publish(server, newest)
+    }
+    const controller = new AbortController()
+    const call = watch(map.at(6, { signal: controller.signal }))
+    if (turns !== undefined) {
+      await turn(turns)
+      if (giveUp === 'abort') controller.abort()
+      else map.close().catch(() => {})
+    }
+    // Longer than any deadline.
+    for (let i = 0; i < 40 && call.value === undefined; i++) {
+      await settle()
+      if (harness.clock.waiting > 0) harness.clock.advance()
+    }
+    await settle()
+    const finished = call.value !== undefined
+    if (turns === undefined) expect(call.value).toEqual(database.byIndex[6])
+    return { finished, view: network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`) }
+  }
+
+  test.each(['abort', 'close'] as const)(
+    'by %s, at any await after its intent: the servers see the same',
+    async giveUp => {
+      const { view } = await outdated(undefined, giveUp)
+      expect(view.filter(request => request.includes('/v1/answer'))).toHaveLength(4)
+      for (let turns = 2; turns < 200; turns += 6) {
+        const given = await outdated(turns, giveUp)
+        expect(given.view).toEqual(view)
+      }
+    },
+  )
 })
 
 test('before its turn, a lookup is withdrawn: nothing is sent for it', async () => {
@@ -128,7 +185,7 @@ test('the offline phase can be given up at any await; nothing is asked afterward
     const { network, database } = keyed()
     const harness = new Harness(network, 9)
     const controller = new AbortController()
-    const opening = watch(openWith(harness.environment, { servers: [A, B], signal: controller.signal }))
+    const opening = watch(openWith(harness.environment, { servers: [A, B], mode: 'full', signal: controller.signal }))
     await turn(turns)
     controller.abort()
     await turn(20)
@@ -208,6 +265,21 @@ describe('close()', () => {
     await harness.drive(map.close())
     expect(call.error).toMatchObject({ code: 'network' })
     expect(network.queries().map(seen => seen.server)).toEqual([A, B, B, B])
+  })
+
+  test('waits for the lookup under way, also where the lock is granted at once', async () => {
+    const { network } = keyless()
+    const openStore = async () => ({ store: new MemoryStore({ durable: true }), storage: 'best-effort' }) as const
+    const harness = new Harness(network, 1, { openStore })
+    const map = await harness.open()
+    network.misbehave[B] = hang('/v1/answer')
+    const call = watch(map.at(1))
+    await settle()
+    const closing = watch(map.close())
+    await settle()
+    expect([call, closing]).toEqual([{}, {}])
+    await harness.drive(map.close())
+    expect(call.error).toMatchObject({ code: 'network' })
   })
 
   test('calls a running reset() off', async () => {

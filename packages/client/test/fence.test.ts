@@ -3,9 +3,9 @@
 
 import { FENCE_REPLY_BYTES, type FenceRequest, HEADER_BYTES, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
-import { FENCE_REST_MS } from '../src/constants.js'
+import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
-import type { Environment } from '../src/injection.js'
+import type { Environment } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
@@ -31,14 +31,14 @@ const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task
 
 /** The hint's servers, as the disk has it. */
 async function rolesOf(world: World): Promise<{ retrieve: string; refresh: string }> {
-  const { retrieveServer, refreshServer } = (await world.head())!.record
-  return { retrieve: retrieveServer, refresh: refreshServer }
+  const [retrieve, refresh] = (await world.head())!.record.parties as [string, string]
+  return { retrieve, refresh }
 }
 
 /** Whether its refresh server knows the stored hint. */
 async function isRegistered(world: World): Promise<boolean> {
-  const { hintId, refreshServer } = (await world.head())!.record
-  return world.network.hints.has(`${refreshServer} ${toHex(hintId)}`)
+  const { hintId, parties } = (await world.head())!.record
+  return world.network.hints.has(`${parties[1]} ${toHex(hintId)}`)
 }
 
 /** How often one server has seen a column twice with different contents. */
@@ -143,6 +143,24 @@ describe('a new hint', () => {
     expect(await isRegistered(world)).toBe(true)
   })
 
+  test('is confirmed as soon as it is stored, whole or not: a fence soon forgets what nobody has confirmed', async () => {
+    const confirmations = ({ network }: World) => network.seen.filter(({ path }) => path === FENCE).map(claimIn)
+    const world = new World()
+    const life = world.life()
+    life.interfere = method => {
+      if (method === 'putPartial') life.kill()
+    }
+    life.openIdle().catch(() => {})
+    await settle()
+    expect((await world.head())!.stage).toBe('partial')
+    expect(confirmations(world).at(-1)).toMatchObject({ kind: 'confirm', requestHash: new Uint8Array(32) })
+
+    const whole = await opened()
+    await whole.world.drive(whole.map.reset())
+    const { hintId } = (await whole.world.head())!.record
+    expect(confirmations(whole.world).at(-1)).toMatchObject({ kind: 'confirm', hintId })
+  })
+
   test('is registered once, and never again: not by a later life, and reset() registers another', async () => {
     const { world, life } = await opened()
     life.kill()
@@ -176,26 +194,29 @@ describe('a new hint', () => {
     expect(await world.head()).toBeUndefined()
   })
 
-  describe.each<[string, (network: Network) => void]>([
+  describe.each<[string, 'none' | 'full', (network: Network) => void]>([
     [
       'no fence',
+      'none',
       network => {
         network.fence = false
       },
     ],
     [
       'a full one',
+      'full',
       network => {
         for (const server of [A, B]) network.misbehave[server] = on(FENCE, () => problem(503, 'fence_full'))
       },
     ],
-  ])('of a server with %s', (_what, without) => {
+  ])('of a server with %s', (_what, reason, without) => {
     const begun = async () => {
       const world = new World()
       without(world.network)
-      const map = await world.life().open()
+      const life = world.life()
+      const map = await life.open()
       await world.checkValues(map)
-      return { world, map }
+      return { world, life, map }
     }
     const withFence = ({ network }: World) => {
       network.fence = true
@@ -214,6 +235,24 @@ describe('a new hint', () => {
       await world.checkValues(map)
       expect((await world.head())!.record.fenced).toBe(true)
       await world.auditor.assertSound()
+    })
+
+    test('is so in stats, in every life, and in an event once for each hint', async () => {
+      const { world, life, map } = await begun()
+      const unfenced = ({ events }: Life) => events.filter(({ type }) => type === 'unfenced')
+      const { refresh: refreshServer } = await rolesOf(world)
+      expect(unfenced(life)).toEqual([{ type: 'unfenced', server: refreshServer, reason }])
+      expect(map.stats.fenced).toBe(false)
+      await world.drive(map.reset())
+      const { refresh: server } = await rolesOf(world)
+      expect(unfenced(life).slice(1)).toEqual([{ type: 'unfenced', server, reason }])
+      withFence(world)
+      const next = world.life()
+      const again = await next.open()
+      expect(again.stats.fenced).toBe(false)
+      await world.drive(again.reset())
+      expect(again.stats.fenced).toBe(true)
+      expect(unfenced(next)).toEqual([])
     })
 
     test("rollback: 'strict' is refused, and nothing is stored", async () => {
@@ -437,6 +476,29 @@ describe('two live copies', () => {
     expect((await twin.failure(copied.at(1))).code).toBe('condemned')
     expect(shown(copy, retrieve)).toBe(0)
     await world.checkValues(map)
+    expect(contradictions(world.network, retrieve)).toBe(0)
+  })
+
+  test('strict: it makes none, though another tab takes the copy to the next epoch meanwhile', async () => {
+    const living = new Living()
+    const world = new World(living.setting)
+    const map = await world.life().open({ rollback: 'strict' })
+    const copy = world.copy()
+    const twin = copy.life(noLocks)
+    const copied = await twin.open({ rollback: 'strict' })
+    const beside = await copy.life(noLocks).open({ rollback: 'strict' })
+    const { retrieve, refresh } = await rolesOf(world)
+    await world.checkValues(map, [1])
+    living.publish([edit(3, 'three')])
+    let asked = 0
+    world.network.misbehave[refresh] = async (seen, genuine) => {
+      // The update raises the version of the stored state while the claim is on its way. It lets nobody off.
+      if (seen.path === FENCE && asked++ === 0) await copy.drive(beside.sync())
+      return genuine
+    }
+    expect((await twin.failure(copied.at(1))).code).toBe('condemned')
+    expect(asked).toBe(1)
+    expect(copy.auditor.distinct(retrieve)).toBe(0)
     expect(contradictions(world.network, retrieve)).toBe(0)
   })
 

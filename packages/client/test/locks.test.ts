@@ -1,7 +1,7 @@
 // The platform's locks: one holder at a time, nobody waits for ever, and a page about to be frozen holds none.
 
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { platformLocks } from '../src/locks.js'
+import { platformLocks } from '../src/platform/locks.js'
 import { settle } from './support/clock.js'
 
 type Callback = () => Promise<unknown>

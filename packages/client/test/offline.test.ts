@@ -129,7 +129,11 @@ describe('partitions', () => {
     expect(blobs(network).filter(seen => seen.server === B)).toHaveLength(8)
     const down = map.stats.servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
     expect(down).toBeLessThan(1.02 * 4096 * 32)
-    expect(map.stats).toMatchObject({ hintBytes: 256 * 32, permutationBytes: 2 * 16 * 256, lookups: 0, incidents: [] })
+    expect(map.stats).toMatchObject({
+      held: { parities: 256 * 32, permutations: 2 * 16 * 256 },
+      lookups: 0,
+      incidents: [],
+    })
   })
 
   const faults: [string, string, Misbehave][] = [
@@ -345,13 +349,18 @@ test.each(['auto', 'tags', 'merkle'] as const)(
     expect(blobs(network)).toEqual([])
     const map = await harness.open({ proofs })
     await harness.drive(map.get('absent'))
-    const { servers, hintBytes, permutationBytes, tagBytes, lastLookup } = map.stats
+    const { servers, held, lastLookup } = map.stats
     const down = servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
-    expect(told.offlineBytes).toBe(down - 2 * (200 + 64 * 5))
-    expect(told).toMatchObject({ records: 20, epoch: 1, hintBytes, permutationBytes, tagBytes, maxBatch: 64 })
-    expect(tagBytes).toBe(proofs === 'merkle' ? 0 : 20 * 8)
-    expect(lastLookup).toMatchObject({ bytesUp: told.lookupBytesUp, bytesDown: told.lookupBytesDown })
+    const { full, local } = told.modes
+    expect(told.directoryBytes + full!.prepareBytes).toBe(down - 2 * (200 + 64 * 5))
+    expect(told).toMatchObject({ records: 20, epoch: 1, mode: 'local' })
+    expect(full).toMatchObject({ held, maxBatch: 64 })
+    expect(held['tags']).toBe(proofs === 'merkle' ? 0 : 20 * 8)
+    expect(lastLookup).toMatchObject({ bytesUp: full!.lookupBytesUp, bytesDown: full!.lookupBytesDown })
     expect(map.stats.lookups).toBe(1)
+    // Keep it all, and ask nobody: the same download.
+    const { prepareBytes } = full!
+    expect(local).toMatchObject({ prepareBytes, lookupBytesUp: 0, lookupBytesDown: 0, held: { records: prepareBytes } })
   },
 )
 

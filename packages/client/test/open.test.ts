@@ -3,7 +3,7 @@
 import { type Core, loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import * as client from '../src/index.js'
-import { openWith } from '../src/injection.js'
+import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
 import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
 import { A, B, flip, hang } from './support/network.js'
@@ -17,6 +17,15 @@ describe('servers', () => {
     ['one origin, two paths', ['https://a.example/x', 'https://a.example/y']],
     ['one origin in other letters', ['https://a.example', 'https://A.EXAMPLE:443/']],
     ['one host with and without a final dot', ['https://a.example', 'https://a.example./']],
+    ['one port, two schemes', ['https://a.example:8443', 'http://a.example:8443']],
+    ['one port under two names of this machine', ['http://localhost:8001', 'http://127.0.0.1:8001']],
+    ['two ports of one host', ['https://a.example', 'https://a.example:8443']],
+    ['two ports of one host, with and without a final dot', ['https://a.example', 'https://a.example.:8443']],
+    ['http and https of one host', ['https://a.example', 'http://a.example']],
+    ['plain http', ['https://a.example', 'http://b.example']],
+    ['plain http, to both', ['http://a.example', 'http://b.example']],
+    ['plain http to an address that is not loopback', ['http://192.168.0.1:8001', 'http://[fe80::1]:8002']],
+    ['plain http to names that only begin like loopback', ['http://127.example:8001', 'http://localhost.example:8002']],
     ['relative', ['/a', '/b']],
     ['another scheme', ['ftp://a.example', B]],
     ['credentials', ['https://user:secret@a.example', B]],
@@ -31,6 +40,59 @@ describe('servers', () => {
     expect(error).toMatchObject({ name: 'UsageError', code: 'usage' })
     expect(error.message).not.toContain('secret')
     expect(network.seen).toEqual([])
+  })
+
+  test.each<[string, string, RegExp]>([
+    ['https://a.example', 'https://a.example:8443', /both are on a\.example; whoever runs it .* allowSameHost: true/],
+    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; everybody .* allowPlainHttp: true/],
+    ['http://localhost:80', 'http://[::1]', /both are at localhost; whoever answers there would see both queries/],
+  ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
+    const harness = new Harness(keyless().network)
+    expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
+  })
+
+  type Options = { allowSameHost?: boolean; allowPlainHttp?: boolean }
+  test.each<[string, string, string, Options]>([
+    [
+      'allowSameHost lets two ports of one host pass',
+      'https://a.example',
+      'https://a.example:8443',
+      { allowSameHost: true },
+    ],
+    ['allowPlainHttp lets http pass', 'http://a.example', 'http://b.example', { allowPlainHttp: true }],
+    ['two ports of this machine', 'http://localhost:8001', 'http://127.0.0.1:8002', {}],
+    ['two ports of this machine, under other names', 'http://a.localhost:8001', 'http://[::1]:8002', {}],
+    ['this machine and another', 'http://127.0.0.1:8001', 'https://b.example', {}],
+  ])('%s', async (_what, a, b, options) => {
+    const asked: string[] = []
+    const unreachable = async (url: string) => {
+      asked.push(url)
+      throw new TypeError('unreachable')
+    }
+    const harness = new Harness(keyless().network, 1, { fetch: unreachable })
+    expect(await harness.failure(harness.open({ servers: [a, b], ...options }))).toMatchObject({ code: 'network' })
+    expect(new Set(asked)).toEqual(new Set([`${a}/v1/manifest`, `${b}/v1/manifest`]))
+  })
+
+  test.each<[string, string, Options]>([
+    ['https://a.example', 'http://a.example', { allowSameHost: true }],
+    ['https://a.example', 'http://a.example', { allowPlainHttp: true }],
+    ['http://a.example:8001', 'http://a.example:8001/path', { allowSameHost: true, allowPlainHttp: true }],
+  ])('%s, %s with %j: one option does not stand for another, and none for one port', async (a, b, options) => {
+    const harness = new Harness(keyless().network)
+    expect(await harness.failure(harness.open({ servers: [a, b], ...options }))).toMatchObject({ code: 'usage' })
+  })
+
+  test('on one host: stats say which', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    expect((await harness.open()).stats.commonHost).toBeUndefined()
+    const onOneHost = {
+      fetch: (url: string, init: RequestInit) => network.fetch(url.replace('a.example:8443', 'b.example'), init),
+    }
+    const other = new Harness(network, 1, onOneHost)
+    const map = await other.open({ servers: [A, 'https://a.example:8443'], allowSameHost: true })
+    expect(map.stats.commonHost).toBe('a.example')
   })
 
   test('may be URL objects, have ports, paths and final slashes', async () => {
@@ -169,8 +231,8 @@ describe('maps of one identity', () => {
     const { network, database } = keyless()
     const harness = new Harness(network)
     const [first, second] = [new AbortController(), new AbortController()]
-    const one = openWith(harness.environment, { servers: [A, B], signal: first.signal })
-    const two = openWith(harness.environment, { servers: [A, B], signal: second.signal })
+    const one = openWith(harness.environment, { servers: [A, B], mode: 'full', signal: first.signal })
+    const two = openWith(harness.environment, { servers: [A, B], mode: 'full', signal: second.signal })
     first.abort()
     await expect(one).rejects.toMatchObject({ name: 'AbortError' })
     const map = await drive(harness.clock, two)
@@ -205,7 +267,9 @@ describe('maps of one identity', () => {
     network.misbehave[A] = flip(40)
     expect((await harness.failure(one.at(1))).name).toBe('TamperedError')
     expect((await harness.failure(two.at(1))).name).toBe('CondemnedError')
-    expect((await harness.failure((await harness.open()).at(1))).name).toBe('CondemnedError')
+    const three = await harness.open()
+    expect((await harness.failure(three.at(1))).name).toBe('CondemnedError')
+    expect([one, two, three].map(({ stats }) => stats.fenced)).toEqual([undefined, undefined, undefined])
   })
 })
 
@@ -336,6 +400,7 @@ describe('the package', () => {
     expect(made.sort()).toEqual([
       'closed',
       'condemned',
+      'internal',
       'network',
       'protocol',
       'rate_limited',
@@ -352,10 +417,10 @@ describe('the package', () => {
   test("runs on the platform's own clock, randomness and core", async () => {
     const { network, database } = keyless()
     await loadCore()
-    const map = await client.open({ servers: [A, B], fetch: network.fetch })
+    const map = await client.open({ servers: [A, B], mode: 'full', fetch: network.fetch })
     expect(await map.at(3)).toEqual(database.byIndex[3])
     expect(map.stats.lastLookup!.ms).toBeGreaterThan(0)
-    const shared = await client.open({ servers: [A, B], fetch: network.fetch })
+    const shared = await client.open({ servers: [A, B], mode: 'full', fetch: network.fetch })
     await map.close()
     expect(await shared.at(4)).toEqual(database.byIndex[4])
     await shared.close()

@@ -4,7 +4,7 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { encodeManifest, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
-import '../src/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
+import '../src/servers/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
 import type { PirouetteMap } from '../src/index.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
@@ -656,6 +656,26 @@ describe('expiry', () => {
     pass(3 * DAY)
     expect((await harness.failure(map.at(3))).code).toBe('signature')
     expect(answers(publishing.network)).toBe(0)
+  })
+
+  test('of an epoch that a lookup follows to on its way, also one that runs out meanwhile: no record leaves', async () => {
+    const publishing = new Publishing()
+    const { harness, map, pass } = await dated(publishing)
+    for (const text of ['two..', 'three']) publishing.publish([edit(3, text)], { expires: NOW + DAY })
+    publishing.sign()
+    pass(DAY)
+    expect((await harness.failure(map.at(3))).code).toBe('signature')
+    expect(map.epoch).toBe(3) // it had to follow: its batch was not answered at epoch 1 any more
+
+    const brief_ = new Publishing(brief)
+    const late = await dated(brief_)
+    for (const server of [A, B]) {
+      brief_.network.misbehave[server] = on('/v1/answer', genuine => {
+        late.pass(DAY)
+        return genuine
+      })
+    }
+    expect((await late.harness.failure(late.map.at(3))).code).toBe('signature')
   })
 
   test('of stored state, at open()', async () => {

@@ -3,7 +3,7 @@
 import { decodeQuery, partitionBytes } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
-import { StateUnreadableError } from '../src/injection.js'
+import { StateUnreadableError } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
@@ -173,7 +173,7 @@ describe('a condemned hint', () => {
       const life = world.life()
       const map = await life.open()
       expect(life.events).toEqual([{ type: 'condemned', server: B }])
-      expect([map.size, map.epoch, map.stats.hintBytes]).toEqual([1000, 1, 0])
+      expect([map.size, map.epoch, map.stats.held]).toEqual([1000, 1, {}])
       for (let call = 0; call < 2; call++) {
         expect(await life.failure(map.at(1))).toMatchObject({ name: 'CondemnedError', server: B })
       }
@@ -443,8 +443,8 @@ describe('what it belongs to', () => {
     const map = await life.open({ servers })
     expect(life.events).toEqual([{ type: 'discarded', reason: 'servers' }])
     expect((await moved.head())!.record.hintId).not.toEqual(old)
-    const { retrieveServer, refreshServer } = (await moved.head())!.record
-    expect([retrieveServer, refreshServer].sort()).toEqual([...servers].sort())
+    const { parties } = (await moved.head())!.record
+    expect([...parties].sort()).toEqual([...servers].sort())
     expect(await moved.drive(map.at(5))).toEqual(records.byIndex[5])
   })
 

@@ -72,7 +72,7 @@ test('which server has which role is drawn at random, once for the life of a hin
   for (let seed = 1; seed <= 20; seed++) {
     const harness = new Harness(network, seed)
     const map = await harness.open()
-    const retrieveServer = async () => (await harness.store.read())?.record.retrieveServer
+    const retrieveServer = async () => (await harness.store.read())?.record.parties[0]
     const first = await retrieveServer()
     for (let i = 0; i < 3; i++) await harness.drive(map.at(i))
     expect(await retrieveServer()).toBe(first)

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import * as client from '../src/index.js'
-import type { OpenStore } from '../src/injection.js'
 import { openFileStore } from '../src/node.js'
+import type { OpenStore } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { hex, keyless } from './support/harness.js'
 import { A, B, flip, on, problem } from './support/network.js'
@@ -351,13 +351,25 @@ describe('in Node', () => {
     const store = (servers: client.Identity) => openFileStore(folder, servers)
     const downloads = () => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
     try {
-      const memory = await client.open({ servers: [A, B], fetch: network.fetch })
+      const memory = await client.open({ servers: [A, B], mode: 'full', fetch: network.fetch })
       expect(memory.storage).toBe('memory')
       await memory.close()
       const before = downloads()
       for (let visit = 0; visit < 3; visit++) {
-        const map = await client.open({ servers: [A, B], fetch: network.fetch, store, storage: 'required' })
-        const shared = await client.open({ servers: [B, A], fetch: network.fetch, store, storage: 'required' })
+        const map = await client.open({
+          servers: [A, B],
+          mode: 'full',
+          fetch: network.fetch,
+          store,
+          storage: 'required',
+        })
+        const shared = await client.open({
+          servers: [B, A],
+          mode: 'full',
+          fetch: network.fetch,
+          store,
+          storage: 'required',
+        })
         expect(map.storage).toBe('persistent')
         for (let i = 0; i < map.size; i++) expect(await map.at(i)).toEqual(database.byIndex[i])
         await map.close()

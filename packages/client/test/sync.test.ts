@@ -20,7 +20,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
+import { A, B, bytesOf, hang, type Network, ok, on, problem, queryIn } from './support/network.js'
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
@@ -188,6 +188,32 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       },
     )
   })
+
+  test.each([A, B])(
+    '%s pretends to have forgotten what lies between: the other server’s chain suffices',
+    async liar => {
+      const living = livingKeyless()
+      const { harness, map, events, network } = await opened(living)
+      const old = living.newest
+      const downloaded = blobs(network).length
+      let turned = false
+      network.misbehave[liar] = ({ path, body }) => {
+        const { generation, epoch } = living.newest.manifest
+        const unknown = Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+        const behind = path === '/v1/answer' && decodeQuery(queryIn(body)).epoch < epoch
+        return turned && (path.startsWith('/v1/manifests') || behind) ? unknown : undefined
+      }
+      for (let round = 1; round <= 3; round++) {
+        living.publish([edit(3, `no. ${round}`)])
+        turned = true
+        expect(await harness.drive(map.at(3))).toEqual(living.newest.byIndex[3])
+      }
+      expect(blobs(network).slice(downloaded)).toHaveLength(3) // the lists
+      expect(events.map(({ type }) => type)).toEqual(['updated', 'updated', 'updated'])
+      expect(old.manifest.epoch).toBe(1)
+      await checkAll(harness, map, living.newest)
+    },
+  )
 
   describe('servers that lie about what changed', () => {
     const flipped = async (genuine: Response) => ok((await bytesOf(genuine)).map((b, i) => (i === 45 ? b ^ 1 : b)))
@@ -430,6 +456,55 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.waiting).toBe(0)
     })
 
+    /** A server tells of one epoch after the other, five times a second for ten minutes. What the other is asked meanwhile. */
+    async function flood(living: Living, told: (line: number) => number) {
+      const { network } = living
+      network.push = true
+      const harness = new Harness(network)
+      const map = await harness.open({ push: true, proofs })
+      await settle()
+      const before = network.seen.length
+      const until = harness.clock.now() + 600_000
+      const tell = (line: number) => {
+        if (harness.clock.now() >= until) return
+        for (const { server, tell } of network.streams) {
+          if (server === A) tell(encodeEvent({ generation: 1, epoch: told(line) }))
+        }
+        harness.clock.setTimeout(() => tell(line + 1), 200)
+      }
+      tell(0)
+      while (harness.clock.now() < until) {
+        harness.clock.advance()
+        await new Promise<void>(resolve => void setImmediate(resolve))
+      }
+      await settle()
+      const asked = network.seen.slice(before).filter(({ path }) => path !== '/v1/events')
+      const counts = [A, B].map(server => asked.filter(seen => seen.server === server).length)
+      await checkAll(harness, map, living.newest)
+      return { harness, map, network, counts }
+    }
+
+    test('a stream that tells of epochs its own server has not is closed; the other server hears nothing of it', async () => {
+      const { harness, map, network, counts } = await flood(livingKeyless(), line => 900 + line)
+      expect(counts).toEqual([1, 0])
+      expect([...network.streams].map(({ server }) => server)).toEqual([B])
+      await harness.drive(map.close())
+    })
+
+    test('a server that tells of what the other has not makes that be asked less and less often', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      const next = nextEpoch(core, living.newest, [edit(3, 'three')])
+      network.publish(A, next)
+      const { harness, map, counts } = await flood(living, line => 2 + line)
+      expect(counts[1]).toBeGreaterThan(3)
+      expect(counts[1]).toBeLessThan(15) // once each: after 2 s, 4 s, … 120 s
+      network.publish(B, next) // the other server's own word counts at once
+      await settle()
+      expect(map.epoch).toBe(2)
+      await harness.drive(map.close())
+    })
+
     test('lines are hints to look, no more: false ones change nothing', async () => {
       const living = livingKeyless()
       const { network } = living
@@ -627,7 +702,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
   describe('a new generation', () => {
     /** The same values in another layout, behind the epoch a database is at. */
-    function laidOutAnew({ newest }: Living, partitions: number): Database {
+    function laidOutAnew({ newest }: Pick<Living, 'newest'>, partitions: number): Database {
       const manifest = {
         databaseId: newest.manifest.databaseId,
         generation: newest.manifest.generation + 1,
@@ -732,6 +807,27 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         expect(await w.drive(map.at(3))).toEqual(utf8('three...'))
       }
       await w.auditor.assertSound()
+    })
+
+    test('with fewer records: a lookup by index that was under way asks again whether its record has gone or not', async () => {
+      const views = []
+      for (const index of [3, 14]) {
+        const living = livingKeyless()
+        const { harness, map, network } = await opened(living)
+        let next = living.newest
+        for (const partitions of [3, 2]) {
+          next = laidOutAnew({ newest: { ...next, byIndex: next.byIndex.slice(0, 10) } }, partitions)
+          for (const server of [A, B]) network.publish(server, next)
+        }
+        const before = network.queries().length
+        if (index < 10) expect(await harness.drive(map.at(index))).toEqual(next.byIndex[index])
+        else expect(await harness.failure(map.at(index))).toMatchObject({ code: 'usage' })
+        views.push(network.shapes(before))
+        expect(await harness.failure(map.at(index + 10))).toMatchObject({ code: 'usage' })
+        expect(network.shapes(before)).toEqual(views.at(-1)) // one that begins now is refused without traffic
+      }
+      expect(views[0]).toHaveLength(4)
+      expect(views[1]).toEqual(views[0])
     })
 
     test('that is fetched, but cannot be put in place: sync() says so, and the next one makes up for it', async () => {

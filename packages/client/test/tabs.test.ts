@@ -2,7 +2,7 @@
 // right, every call makes one query of its own, and no column is shown twice with different contents.
 
 import { describe, expect, test } from 'vitest'
-import type { Environment, StoredHint } from '../src/injection.js'
+import type { Environment, StoredHint } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { A, B, flip, on, problem } from './support/network.js'
 import { type Method, World } from './support/world.js'

@@ -2,7 +2,7 @@
 
 import { HEADER_BYTES, type Manifest } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
-import { chooseProofs } from '../src/proofs.js'
+import { chooseProofs } from '../src/scheme/tapir/proofs.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, Harness, keyless, sameOnBoth } from './support/harness.js'
 import { A, B, flip } from './support/network.js'
@@ -51,7 +51,7 @@ test('a stored hint keeps its kind; an app that insists on the other gets a new 
   for (const [proofs, tagBytes, event] of lives) {
     const life = world.life()
     const map = await life.open({ proofs })
-    expect([map.stats.tagBytes, life.events[0]?.type]).toEqual([tagBytes, event])
+    expect([map.stats.held['tags'], life.events[0]?.type]).toEqual([tagBytes, event])
     await world.checkValues(map)
     life.kill()
   }
@@ -66,13 +66,13 @@ test('auto: tags while all that is held fits 64 MB, whatever the device; proofs 
     partitions: Math.max(16, records / 65_536),
     partitionRecords: Math.min(65_536, records / 16),
   })
-  expect([2 ** 16, 2 ** 20, 2 ** 22, 2 ** 24].map(records => chooseProofs(of(records), 'auto'))).toEqual([
+  expect([2 ** 16, 2 ** 20, 2 ** 22, 2 ** 24].map(records => chooseProofs(core, of(records), 'auto'))).toEqual([
     'tags',
     'tags',
     'tags',
     'merkle',
   ])
   const without = { ...of(2 ** 20), suite: 2 }
-  expect(chooseProofs(without, 'auto')).toBe('tags')
-  expect(() => chooseProofs(without, 'merkle')).toThrow(/offered/)
+  expect(chooseProofs(core, without, 'auto')).toBe('tags')
+  expect(() => chooseProofs(core, without, 'merkle')).toThrow(/offered/)
 })

@@ -9,6 +9,9 @@ export const SUITE_MERKLE_BLAKE3 = 1
 /** Suite 2: no commitments and no proofs; clients keep tags of all records. */
 export const SUITE_TAGS = 2
 
+/** Suite 4: instant lookups, of databases with commitments. Not a suite that manifests name. */
+export const SUITE_INSTANT = 4
+
 /** Longest key, in bytes of its UTF-8. */
 export const MAX_KEY_BYTES = 4096
 
@@ -38,6 +41,10 @@ export const HINT_ID_BYTES = 16
 
 /** One offset of a query vector: a u16. */
 export const OFFSET_BYTES = 2
+
+/** Most queries a request may carry in any generation, and most bytes of entries in an answer to more than one. */
+export const MAX_BATCH = 64
+export const MAX_ENTRIES_BYTES = 2 ** 24
 
 /** Largest Q, largest M and largest ℓ. */
 export const MAX_PARTITIONS = 65_536

@@ -17,6 +17,7 @@ export const ERROR_CODES = {
   rate_limited: 429,
   internal: 500,
   fence_full: 503,
+  instant_full: 503,
   not_ready: 503,
 } as const
 

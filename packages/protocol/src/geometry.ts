@@ -56,12 +56,6 @@ export function partitionBytes(layout: Geometry): number {
   return layout.partitionRecords * layout.recordBytes
 }
 
-/** Most queries that one request may carry: what fits 8 MiB of entries, from 1 to 64. */
-export function maxBatch(layout: Geometry, proofs?: Proofs): number {
-  const fitting = Math.floor(2 ** 23 / (layout.partitions * entryBytes(layout, proofs)))
-  return Math.max(1, Math.min(64, fitting))
-}
-
 /** Bytes of `count` query vectors: count·Q offsets. */
 export function vectorBytes(layout: Geometry, count: number): number {
   return count * layout.partitions * OFFSET_BYTES

@@ -9,6 +9,14 @@ export {
   decodeBatch,
   encodeBatch,
 } from './batch.js'
+export {
+  BATCH_SIGNATURE_HEADER,
+  type BatchSignature,
+  encodeBatchSignature,
+  parseBatchSignature,
+  type SignedBatch,
+  signedBatchBytes,
+} from './batch-signature.js'
 export { equalBytes, fromHex, isZero, toHex } from './bytes.js'
 export * from './constants.js'
 export { ERROR_CODES, type ErrorCode, type ErrorReply, parseErrorReply } from './error-reply.js'
@@ -38,6 +46,16 @@ export {
   signedBytes,
 } from './info.js'
 export {
+  decodeInstantAnswer,
+  decodeInstantQuery,
+  encodeInstantAnswer,
+  encodeInstantQuery,
+  hasInstant,
+  INSTANT_PATH,
+  type InstantQuery,
+  MAX_INSTANT_BYTES,
+} from './instant.js'
+export {
   checkFollows,
   contentHash,
   decodeManifest,
@@ -50,6 +68,7 @@ export {
   decodeClaimedQuery,
   decodeQuery,
   encodeAnswer,
+  encodeAnswerTo,
   encodeQuery,
   type MessageHeader,
   proofsIn,

@@ -23,6 +23,8 @@ export interface Info {
     readonly push: boolean
     /** a rollback fence; missing: false */
     readonly fence: boolean
+    /** instant lookups; missing: false */
+    readonly instant: boolean
     /** epochs before the newest whose manifests and update lists are kept; missing: 0 */
     readonly history: number
   }
@@ -97,6 +99,7 @@ export function parseInfo(json: unknown): Info {
       updates: array('info offers.updates', offers['updates']).map(value => string('info offers.updates', value)),
       push: offers['push'] === true,
       fence: offers['fence'] === true,
+      instant: offers['instant'] === true,
       history: offers['history'] === undefined ? 0 : count('info offers.history', offers['history']),
     },
     signatures: array('info signatures', info['signatures']).map(parseSignature),

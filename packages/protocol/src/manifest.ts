@@ -8,6 +8,8 @@ import {
   FORMAT,
   HASH_BYTES,
   MANIFEST_HEADER_BYTES,
+  MAX_BATCH,
+  MAX_ENTRIES_BYTES,
   MAX_PARTITION_RECORDS,
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
@@ -17,6 +19,7 @@ import {
   UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
 import { malformed, WireError } from './errors.js'
+import { entryBytes } from './geometry.js'
 import { longestUpdateList } from './update-list.js'
 
 /** What a manifest says. Hashes are 32 bytes; the two per-partition lists are 32·Q bytes, partition 0 first. */
@@ -43,6 +46,8 @@ export interface Manifest {
   readonly keyed: boolean
   /** records state their value's length */
   readonly variable: boolean
+  /** most queries a request may carry; the same for the life of the generation, so that what is pending can be sent */
+  readonly maxBatch: number
   /** seconds since 1970; 0: none */
   readonly expires: number
   /** 0 in a keyless database */
@@ -77,7 +82,7 @@ const AT = {
   valueBytes: 48,
   keyed: 52,
   variable: 53,
-  reserved: 54,
+  maxBatch: 54,
   expires: 56,
   directoryBytes: 64,
   updateListBytes: 68,
@@ -105,6 +110,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   view.setUint32(AT.valueBytes, manifest.valueBytes, true)
   bytes[AT.keyed] = manifest.keyed ? 1 : 0
   bytes[AT.variable] = manifest.variable ? 1 : 0
+  view.setUint16(AT.maxBatch, manifest.maxBatch, true)
   view.setBigUint64(AT.expires, BigInt(manifest.expires), true)
   view.setUint32(AT.directoryBytes, manifest.directoryBytes, true)
   view.setUint32(AT.updateListBytes, manifest.updateListBytes, true)
@@ -134,7 +140,6 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const partitions = view.getUint32(AT.partitions, true)
   checkInteger('partitions', partitions, 1, MAX_PARTITIONS)
   checkLength('manifest length', bytes, MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions)
-  if (!isZero(bytes, AT.reserved, AT.expires)) malformed('reserved bytes', 'zero', 'others')
   const expires = view.getBigUint64(AT.expires, true)
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) malformed('expiry', 'at most 2^53 - 1 seconds', `${expires}`)
 
@@ -157,6 +162,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     valueBytes: view.getUint32(AT.valueBytes, true),
     keyed: flag('keyed', bytes[AT.keyed]!),
     variable: flag('variable', bytes[AT.variable]!),
+    maxBatch: view.getUint16(AT.maxBatch, true),
     expires: Number(expires),
     directoryBytes: view.getUint32(AT.directoryBytes, true),
     updateListBytes: view.getUint32(AT.updateListBytes, true),
@@ -200,7 +206,8 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     checkInteger('update list length', next.updateListBytes, ...exactly(0))
     return
   }
-  for (const field of ['suite', 'recordBytes', 'partitionRecords', 'valueBytes', 'keyed', 'variable'] as const) {
+  const fixed = ['suite', 'recordBytes', 'partitionRecords', 'valueBytes', 'keyed', 'variable', 'maxBatch'] as const
+  for (const field of fixed) {
     if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
   }
   for (const field of ['records', 'partitions'] as const) {
@@ -215,10 +222,15 @@ export function contentHash(manifest: Pick<Manifest, 'contentHashes'>, q: number
 }
 
 /** Refuses a format or suite this software does not know; `what` names the message. */
-export function checkVersion(what: string, format: number, suite: number): void {
+export function checkVersion(
+  what: string,
+  format: number,
+  suite: number,
+  known: readonly number[] = [SUITE_MERKLE_BLAKE3, SUITE_TAGS],
+): void {
   if (format !== FORMAT) throw new WireError('version', `${what} format: expected ${FORMAT}, got ${format}`)
-  if (suite !== SUITE_MERKLE_BLAKE3 && suite !== SUITE_TAGS) {
-    throw new WireError('version', `${what} suite: expected ${SUITE_MERKLE_BLAKE3} or ${SUITE_TAGS}, got ${suite}`)
+  if (!known.includes(suite)) {
+    throw new WireError('version', `${what} suite: expected ${known.join(' or ')}, got ${suite}`)
   }
 }
 
@@ -239,6 +251,11 @@ function checkManifest(manifest: Manifest): void {
     recordBytes,
     ...exactly((keyed ? FINGERPRINT_BYTES : 0) + (variable ? 2 : 0) + valueBytes),
   )
+  checkInteger('batch limit', manifest.maxBatch, 1, MAX_BATCH)
+  const longest = manifest.maxBatch * partitions * entryBytes(manifest)
+  if (manifest.maxBatch > 1 && longest > MAX_ENTRIES_BYTES) {
+    malformed('batch limit', `answers of at most ${MAX_ENTRIES_BYTES} bytes`, longest)
+  }
   checkInteger('expiry', manifest.expires, 0, Number.MAX_SAFE_INTEGER)
 
   checkInteger('directory length', manifest.directoryBytes, ...(keyed ? ([1, MAX_U32] as const) : exactly(0)))

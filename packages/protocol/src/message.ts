@@ -25,12 +25,12 @@ import {
   type FenceClaim,
   type FenceVerdict,
 } from './fence.js'
-import { answerBytes, maxBatch, type Proofs, proofsOf, suiteOf, vectorBytes } from './geometry.js'
+import { answerBytes, type Proofs, proofsOf, suiteOf, vectorBytes } from './geometry.js'
 import { checkVersion, type Manifest } from './manifest.js'
 
 /** What a query or an answer says before its body. */
 export interface MessageHeader {
-  /** 1: entries with opening proofs; 2: records alone */
+  /** 1: entries with opening proofs; 2: records alone; 4: an instant lookup */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array
@@ -48,8 +48,8 @@ export interface Query extends MessageHeader {
   readonly vectors: Uint8Array
 }
 
-const QUERY_MAGIC = 'PIRQ'
-const ANSWER_MAGIC = 'PIRA'
+export const QUERY_MAGIC = 'PIRQ'
+export const ANSWER_MAGIC = 'PIRA'
 const MAX_COUNT = 0xffff
 
 /** Where the fields stand. */
@@ -74,14 +74,14 @@ export function encodeQuery(
   vectors: Uint8Array,
   proofs: Proofs = proofsOf(manifest)[0],
 ): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, maxBatch(manifest, proofs))
+  checkInteger('count', count, 1, manifest.maxBatch)
   checkLength('vectors', vectors, vectorBytes(manifest, count))
-  return encodeMessage(QUERY_MAGIC, manifest, proofs, count, vectors)
+  return encodeMessage(QUERY_MAGIC, manifest, suiteOf(proofs), count, vectors)
 }
 
 /**
  * Reads a query's header and checks that its length is the one the header calls for. Whether the server knows the
- * database and epoch, whether it has that kind of proof (`proofsIn`), whether Q and count suit it, and whether every
+ * database and epoch, whether it answers that suite, whether Q and count suit it, and whether every
  * offset is below M, is the server's to check.
  * Throws WireError on anything malformed.
  */
@@ -151,9 +151,18 @@ export function encodeAnswer(
   entries: Uint8Array,
   proofs: Proofs = proofsOf(manifest)[0],
 ): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, maxBatch(manifest, proofs))
+  checkInteger('count', count, 1, manifest.maxBatch)
   checkLength('entries', entries, answerBytes(manifest, count, proofs) - HEADER_BYTES)
-  return encodeMessage(ANSWER_MAGIC, manifest, proofs, count, entries)
+  return encodeMessage(ANSWER_MAGIC, manifest, suiteOf(proofs), count, entries)
+}
+
+/** The answer to a query: what the core gave for it, behind a header of the query's suite and count. */
+export function encodeAnswerTo(
+  { suite, count }: Pick<Query, 'suite' | 'count'>,
+  manifest: Manifest,
+  body: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  return encodeMessage(ANSWER_MAGIC, manifest, suite, count, body)
 }
 
 /**
@@ -169,6 +178,13 @@ export function decodeAnswer(
 ): Uint8Array {
   const header = decodeHeader('answer', ANSWER_MAGIC, bytes)
   if (header.suite !== suiteOf(proofs)) malformed('answer suite', suiteOf(proofs), header.suite)
+  checkAnswered(manifest, count, header)
+  checkLength('answer length', bytes, answerBytes(manifest, count, proofs))
+  return bytes.subarray(HEADER_BYTES)
+}
+
+/** Throws WireError unless an answer's header is for this manifest's epoch and as many queries. */
+export function checkAnswered(manifest: Manifest, count: number, header: MessageHeader): void {
   if (!equalBytes(header.databaseId, manifest.databaseId)) {
     malformed('answer database', toHex(manifest.databaseId), toHex(header.databaseId))
   }
@@ -176,14 +192,12 @@ export function decodeAnswer(
   if (header.epoch !== manifest.epoch) malformed('answer epoch', manifest.epoch, header.epoch)
   if (header.partitions !== manifest.partitions) malformed('answer partitions', manifest.partitions, header.partitions)
   if (header.count !== count) malformed('answer count', count, header.count)
-  checkLength('answer length', bytes, answerBytes(manifest, count, proofs))
-  return bytes.subarray(HEADER_BYTES)
 }
 
-function encodeMessage(
+export function encodeMessage(
   magic: string,
   manifest: Manifest,
-  proofs: Proofs,
+  suite: number,
   count: number,
   body: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
@@ -191,7 +205,7 @@ function encodeMessage(
   const view = viewOf(bytes)
   writeMagic(bytes, magic)
   view.setUint16(AT.format, FORMAT, true)
-  view.setUint16(AT.suite, suiteOf(proofs), true)
+  view.setUint16(AT.suite, suite, true)
   bytes.set(manifest.databaseId, AT.databaseId)
   view.setUint32(AT.generation, manifest.generation, true)
   view.setUint32(AT.epoch, manifest.epoch, true)
@@ -201,12 +215,17 @@ function encodeMessage(
   return bytes
 }
 
-function decodeHeader(what: string, magic: string, bytes: Uint8Array): MessageHeader {
+export function decodeHeader(
+  what: string,
+  magic: string,
+  bytes: Uint8Array,
+  suites?: readonly number[],
+): MessageHeader {
   if (bytes.length < HEADER_BYTES) malformed(`${what} length`, `at least ${HEADER_BYTES} bytes`, bytes.length)
   checkMagic(bytes, magic)
   const view = viewOf(bytes)
   const suite = view.getUint16(AT.suite, true)
-  checkVersion(what, view.getUint16(AT.format, true), suite)
+  checkVersion(what, view.getUint16(AT.format, true), suite, suites)
   if (!isZero(bytes, AT.reserved, HEADER_BYTES)) malformed('reserved bytes', 'zero', 'others')
   return {
     suite,

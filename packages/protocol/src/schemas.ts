@@ -40,19 +40,23 @@ export const InfoSchema = Type.Object({
     updates: Type.Array(Type.String()),
     push: Type.Boolean(),
     fence: Type.Boolean(),
+    instant: Type.Boolean(),
     history: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
   }),
   signatures: Type.Array(SignatureSchema),
 })
 
+/** A number in a URL: no sign, no zero before it, no other base, no space. Whether it fits a u32 the route checks. */
+const decimal = () => Type.String({ pattern: '^(0|[1-9][0-9]{0,9})$' })
+
 /** `?generation=G&epoch=E`; both or neither, which Fastify's validator cannot say and the route checks. */
 export const ManifestQuerySchema = Type.Object({
-  generation: Type.Optional(positiveU32()),
-  epoch: Type.Optional(positiveU32()),
+  generation: Type.Optional(decimal()),
+  epoch: Type.Optional(decimal()),
 })
 
 /** `?since=E`; 0: from the first epoch on */
-export const ManifestsQuerySchema = Type.Object({ since: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }) })
+export const ManifestsQuerySchema = Type.Object({ since: decimal() })
 
 /** `/v1/epochs/<E>` */
-export const EpochParamsSchema = Type.Object({ epoch: positiveU32() })
+export const EpochParamsSchema = Type.Object({ epoch: decimal() })

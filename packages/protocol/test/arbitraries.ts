@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { equalBytes, type Manifest, WireError } from '../src/index.js'
+import { entryBytes, equalBytes, type Geometry, MAX_ENTRIES_BYTES, type Manifest, WireError } from '../src/index.js'
 
 export const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
 
@@ -37,6 +37,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       partitionRecords: fc.constant(choice.partitionRecords),
       keyed: fc.constant(choice.keyed),
       variable: fc.constant(choice.variable),
+      maxBatch: fc.integer({ min: 1, max: 64 }),
       expires: fc.oneof(fc.constant(0), fc.maxSafeNat()),
       directoryBytes: choice.keyed ? fc.integer({ min: 1, max: 0xffff_ffff }) : fc.constant(0),
       updates: fc.constant(listed ? choice.updates : -1),
@@ -55,9 +56,15 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     return {
       ...fields,
       recordBytes,
+      maxBatch: Math.max(1, Math.min(fields.maxBatch, mostQueries({ ...fields, recordBytes }))),
       updateListBytes: updates < 0 ? 0 : 40 + Math.min(updates, most) * (5 + recordBytes),
     }
   })
+
+/** How many queries have answers of 16 MiB. */
+function mostQueries(layout: Geometry): number {
+  return Math.floor(MAX_ENTRIES_BYTES / (layout.partitions * entryBytes(layout)))
+}
 
 /** Manifests whose answers are small enough to make many of. */
 export const smallManifests = manifests.filter(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { answerBytes, depth, entryBytes, maxBatch, partitionBytes, proofBytes, queryBytes } from '../src/index.js'
+import { answerBytes, depth, entryBytes, partitionBytes, proofBytes, queryBytes } from '../src/index.js'
 
 const layout = (recordBytes: number, partitions: number, partitionRecords: number) => ({
   recordBytes,
@@ -25,27 +25,18 @@ describe('sizes', () => {
 
   test('with tags an entry is its record, and a lookup of a million small records stays within 1.3 KiB', () => {
     const million = layout(32, 16, 65_536)
-    expect([proofBytes(million, 'tags'), entryBytes(million, 'tags'), maxBatch(million, 'tags')]).toEqual([0, 32, 64])
+    expect([proofBytes(million, 'tags'), entryBytes(million, 'tags')]).toEqual([0, 32])
     const both = 2 * (queryBytes(million, 1) + answerBytes(million, 1, 'tags'))
     expect(both).toBe(2 * (40 + 2 * 16) + 2 * (40 + 16 * 32))
     expect(both).toBeLessThanOrEqual(1.3 * 1024)
-    expect(maxBatch(layout(4096, 64, 65_536), 'tags')).toBe(32)
-    expect(maxBatch(layout(4096, 64, 65_536))).toBe(28)
   })
 
   test('where no kind of proof is named it is that of the suite, Merkle without one', () => {
     const [plain, one, two] = [{}, { suite: 1 }, { suite: 2 }].map(suite => ({ ...layout(32, 16, 256), ...suite }))
-    for (const sizes of [proofBytes, entryBytes, maxBatch]) {
+    for (const sizes of [proofBytes, entryBytes]) {
       expect([sizes(plain!), sizes(one!)]).toEqual([sizes(plain!, 'merkle'), sizes(plain!, 'merkle')])
       expect(sizes(two!)).toBe(sizes(plain!, 'tags'))
     }
     expect(answerBytes(two!, 3)).toBe(answerBytes(one!, 3, 'tags'))
-  })
-
-  test('a batch is at most 64 queries or 8 MiB of entries, and at least 1 query', () => {
-    expect(maxBatch(layout(32, 16, 65_536))).toBe(64)
-    expect(maxBatch(layout(65_536, 16, 1))).toBe(8)
-    expect(maxBatch(layout(65_536, 16, 2))).toBe(7)
-    expect(maxBatch(layout(65_536, 65_536, 65_536))).toBe(1)
   })
 })

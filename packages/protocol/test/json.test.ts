@@ -8,7 +8,7 @@ const info: Info = {
   format: 1,
   software: 'pirouette/0.1.0',
   epochs: [{ generation: 1, epoch: 1, manifest: 'ab'.repeat(32) }],
-  offers: { proofs: ['merkle'], updates: ['delta'], push: true, fence: true, history: 64 },
+  offers: { proofs: ['merkle'], updates: ['delta'], push: true, fence: true, instant: true, history: 64 },
   signatures: [{ publicKey: '01'.repeat(32), generation: 1, epoch: 1, signature: '23'.repeat(64) }],
 }
 
@@ -90,8 +90,8 @@ describe('an error reply', () => {
 
 test('a manifest is asked for by generation and epoch, both from 1', () => {
   expect(Check(ManifestQuerySchema, {})).toBe(true)
-  expect(Check(ManifestQuerySchema, { generation: 1, epoch: 2 })).toBe(true)
-  expect(Check(ManifestQuerySchema, { generation: 0, epoch: 1 })).toBe(false)
+  expect(Check(ManifestQuerySchema, { generation: '1', epoch: '4294967295' })).toBe(true)
+  expect(Check(ManifestQuerySchema, { generation: '01', epoch: '1' })).toBe(false)
 })
 
 describe('hex', () => {

@@ -24,6 +24,7 @@ const keyless: Manifest = {
   valueBytes: 32,
   keyed: false,
   variable: false,
+  maxBatch: 64,
   expires: 0,
   directoryBytes: 0,
   updateListBytes: 0,
@@ -190,6 +191,28 @@ describe('a chain of manifests', () => {
     updateRecordsHash: new Uint8Array(32),
   }
   const joined = (...chain: Manifest[]) => Uint8Array.from(chain.flatMap(manifest => [...encodeManifest(manifest)]))
+
+  test('keeps its batch limit while partitions open, whatever the planner would take for the new ones', () => {
+    // ℓ = 65 536 from Q = 16 to 17, and 2^24 records with proofs from Q = 256 to 257: eight, and sixty, queries stay allowed.
+    for (const [recordBytes, partitionRecords, partitions, maxBatch] of [
+      [65_536, 1, 16, 8],
+      [32, 65_536, 256, 60],
+    ] as const) {
+      const sized = (change: Partial<Manifest>): Manifest => {
+        const manifest = { ...later, recordBytes, valueBytes: recordBytes, partitionRecords, partitions, maxBatch }
+        const full = { ...manifest, records: partitions * partitionRecords, ...change }
+        const digests = new Uint8Array(32 * full.partitions).fill(1)
+        return { ...full, commitments: digests, contentHashes: digests }
+      }
+      const opened = { epoch: 3, partitions: partitions + 1 }
+      expect(decodeManifests(joined(sized({}), sized(opened)))).toHaveLength(2)
+      for (const other of [maxBatch - 1, maxBatch + 1]) {
+        expect(() => decodeManifests(joined(sized({}), sized({ ...opened, maxBatch: other })))).toThrow(/maxBatch/)
+      }
+      expect(() => encodeManifest(sized({ ...opened, partitions: 3 * partitions }))).toThrow(/batch limit/)
+      encodeManifest(sized({ ...opened, partitions: 2 * partitions }))
+    }
+  })
 
   test('is read one by one, into another generation too', () => {
     const chain = [later, third, reborn]

@@ -12,7 +12,6 @@ import {
   FENCE_REPLY_BYTES,
   FENCE_REQUEST_BYTES,
   type Manifest,
-  maxBatch,
   type Proofs,
   proofsIn,
   proofsOf,
@@ -31,7 +30,7 @@ const exchanges = (bodyBytes: (manifest: Manifest, count: number, proofs: Proofs
     .chain(manifest => fc.constantFrom(...proofsOf(manifest)).map(proofs => ({ manifest, proofs })))
     .chain(({ manifest, proofs }) =>
       fc
-        .integer({ min: 1, max: Math.min(3, maxBatch(manifest, proofs)) })
+        .integer({ min: 1, max: Math.min(3, manifest.maxBatch) })
         .chain(count =>
           bytesOf(bodyBytes(manifest, count, proofs) - 40).map(body => ({ manifest, proofs, count, body })),
         ),
@@ -246,7 +245,7 @@ describe('an answer', () => {
 
   test('to another question is refused with the field named', () => {
     const [exchange] = fc.sample(
-      answers.filter(({ manifest }) => maxBatch(manifest) > 1),
+      answers.filter(({ manifest }) => manifest.maxBatch > 1),
       { numRuns: 1, seed: 2 },
     )
     const { manifest, proofs, count, body } = exchange!

@@ -1,12 +1,23 @@
 // The client half of the core's interface over either build's glue.
 
 import type * as clientGlue from '../generated/client.js'
-import type { ClientCore, LayoutHandle, Plan } from './core.js'
+import type { ClientCore, LayoutHandle, LocalHandle, Plan } from './core.js'
 
 /** The classes and functions that both builds export. */
 type SharedGlue = Pick<
   typeof clientGlue,
-  'LayoutHandle' | 'DirectoryHandle' | 'HintBuilderHandle' | 'ClientHandle' | 'blake3' | 'fingerprint' | 'plan'
+  | 'LayoutHandle'
+  | 'DirectoryHandle'
+  | 'HintBuilderHandle'
+  | 'ClientHandle'
+  | 'InstantQueryHandle'
+  | 'LocalHandle'
+  | 'blake3'
+  | 'chooseMode'
+  | 'fingerprint'
+  | 'plan'
+  | 'journalLimit'
+  | 'suitableProofs'
 >
 
 /** The glue declares its parameters as its own classes; our interface declares what those classes have in public. */
@@ -14,17 +25,23 @@ export function own(layout: LayoutHandle): clientGlue.LayoutHandle {
   return layout as clientGlue.LayoutHandle
 }
 
-export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): ClientCore {
+export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): ClientCore & { memory: WebAssembly.Memory } {
   return {
     memory,
     plan: workload => glue.plan(workload) as Plan,
+    journalLimit: glue.journalLimit,
+    suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
     planLayout: glue.LayoutHandle.plan,
     layout: (...numbers) => new glue.LayoutHandle(...numbers),
     blake3: glue.blake3,
     fingerprint: glue.fingerprint,
     decodeDirectory: glue.DirectoryHandle.decode,
+    newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
+    chooseMode: layout => glue.chooseMode(own(layout)),
+    newLocal: (layout, ...rest) => new glue.LocalHandle(own(layout), ...rest) as LocalHandle,
+    resumeLocal: (stored, layout, ...rest) => glue.LocalHandle.resume(stored, own(layout), ...rest) as LocalHandle,
     reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),
   }
 }

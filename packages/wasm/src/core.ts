@@ -13,6 +13,7 @@ export type CoreErrorCode =
   | 'directory' // directory bytes that are malformed, or keys that cannot be placed
   | 'update' // update list bytes that are malformed, or do not fit what they are to be applied to
   | 'refused' // a batch with an operation that cannot be; see RefusedError
+  | 'query' // a query of the right length that no client makes
   | 'state' // state bytes that are torn, foreign or of another version
   | 'phase' // a call out of order, e.g. a query while another is pending
   | 'condemned' // the hint must never be used again
@@ -51,8 +52,14 @@ export interface LayoutHandle {
   readonly partitionBytes: number
   /** one entry of an answer: ℓ, and with `merkle` (the default) 32·⌈log2 M⌉ of opening proof */
   entryBytes(proofs?: Proofs): number
-  /** most queries one request may carry */
+  /** most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
   maxBatch(proofs?: Proofs): number
+  /** one instant query, to either server */
+  readonly instantRequestBytes: number
+  /** the answer to one, from either server */
+  readonly instantAnswerBytes: number
+  /** most instant queries one request may carry */
+  readonly instantMaxBatch: number
   free(): void
 }
 
@@ -115,7 +122,7 @@ export interface ClientHandle {
   /** what proves the answers it takes, for life: says which answers to ask for, and which form of update lists */
   readonly proofs: Proofs
   /**
-   * Makes a pending batch for `indices` (1…maxBatch record indices), with 32 bytes of fresh OS entropy.
+   * Makes a pending batch for `indices` (1 to the manifest's maxBatch record indices), with 32 bytes of fresh OS entropy.
    * The permutations are unchanged until `recon`. Throws `phase` if a batch is pending already.
    */
   query(indices: Uint32Array, entropy: Uint8Array): void
@@ -134,7 +141,7 @@ export interface ClientHandle {
   retrieveVectors(): Uint8Array
   refreshVectors(): Uint8Array
   /** what the rollback fence knows the pending batch by, 32 bytes: the same at every epoch (docs/protocol.md) */
-  fenceHash(): Uint8Array
+  batchName(): Uint8Array
   /**
    * Verifies all count·Q entries of one server's answer (the bytes after the answer's header), without
    * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.
@@ -178,6 +185,120 @@ export interface ClientHandle {
   free(): void
 }
 
+/** Instant queries whose answers are to come: secret, never stored, used once (docs/protocol.md, Instant lookups). */
+export interface InstantQueryHandle {
+  /** the body for server 0 or 1: the queries in order, `instantRequestBytes` each */
+  request(server: 0 | 1): Uint8Array
+  /**
+   * The records asked for, ℓ bytes each in query order, from both servers' answers at the queries' epoch, whose Q
+   * commitments these are. undefined: one of them was changed, and it cannot be told by whom. Throws `length`.
+   */
+  recon(commitments: Uint8Array, zero: Uint8Array, one: Uint8Array): Uint8Array | undefined
+  /** overwrites secrets, then frees */
+  free(): void
+}
+
+/**
+ * One pass over a database for up to eight instant queries of any clients. Either call `step` until it is false, or have a
+ * worker thread go all steps (`@pirouette/wasm/worker`) and call `stepped` when it has reported; then `finish`, and `free`
+ * in any case, but never while a worker is at it. A database that changes meanwhile must not do so under a worker's
+ * hands; steps made here then throw `phase`, and the queries can be asked of another pass.
+ */
+export interface InstantPassHandle {
+  /** about a MiB of records; whether there is more to do */
+  step(database: DatabaseHandle): boolean
+  /** address in WASM memory of what a worker thread is told */
+  descriptor(database: DatabaseHandle): number
+  stepped(): void
+  /** the answers, `instantAnswerBytes` each in query order; once */
+  finish(database: DatabaseHandle): Uint8Array
+  free(): void
+}
+
+/**
+ * A light hint in the making, in memory alone (docs/protocol.md, Light hints): nothing of it may be stored, registered or
+ * asked with before `finish` has accepted it, and its root is never used again whatever comes of it.
+ */
+export interface LightAttemptHandle {
+  /** seeds, 64 bytes: for the refresh server alone, which with the retrieve vectors could read what is asked */
+  paritiesRequest(): Uint8Array
+  /** the key of the tags, 8 bytes: for the retrieve server alone, for with it parities can be forged */
+  tagsRequest(): Uint8Array
+  /** checks both whole replies, without early exit; once. Throws `length`, and the attempt is over then, too. */
+  finish(parities: Uint8Array, tags: Uint8Array): LightOutcomeHandle
+  /** overwrites secrets, then frees */
+  free(): void
+}
+
+export interface LightOutcomeHandle {
+  /** every check was passed */
+  readonly accepted: boolean
+  /** it was the refresh server that lied; if replies were refused and this is false, it may have been either */
+  readonly blamesRefreshServer: boolean
+  /** an ordinary hint that checks Merkle proofs, once; undefined if the replies were refused */
+  takeHint(): ClientHandle | undefined
+  free(): void
+}
+
+/**
+ * A server's reply for a light hint in the making: of one epoch, and sent when it is whole. Made in steps or by a worker
+ * thread, as an InstantPassHandle is.
+ */
+export interface LightReplyHandle {
+  /** a partition's work; whether there is more. Throws `phase` if the database has changed: begin anew. */
+  step(database: DatabaseHandle): boolean
+  /** address in WASM memory of what a worker thread is told, before any step */
+  descriptor(database: DatabaseHandle): number
+  stepped(): void
+  /** once */
+  finish(): Uint8Array
+  free(): void
+}
+
+/** Memory for the stack of one worker thread, to be freed after the thread has ended. */
+export interface WorkerStackHandle {
+  /** address of its end */
+  readonly end: number
+  free(): void
+}
+
+/** All records of a database, or those of some of its partitions: kept, checked, brought forward, read. Not secret. */
+export interface LocalHandle {
+  /** 16 bytes */
+  readonly id: Uint8Array
+  /** updates applied */
+  readonly version: number
+  /** at its epoch */
+  readonly layout: LayoutHandle
+  /** address in WASM memory of the M·ℓ bytes that a lane receives; fetch it anew after any call that may allocate */
+  lanePointer(lane: number): number
+  /** starts receiving `partition` in `lane`; refused if it is there already or in the other lane */
+  begin(lane: number, partition: number): void
+  /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
+  absorb(lane: number, bytes: number): void
+  /** Keeps the partition if it has its content hash. false: it has not, and the lane is free. */
+  fold(lane: number): boolean
+  /** gives the lane up */
+  abandon(lane: number): void
+  isFolded(partition: number): boolean
+  /** all partitions are there, and it is at this version; throws `phase` */
+  finish(version: number): void
+  /** ℓ bytes for each index, in order; throws `index`, `phase` */
+  records(indices: Uint32Array): Uint8Array
+  /**
+   * Brings what is there to the next epoch, and checks its contents: throws `update`, with nothing changed. Gives the
+   * journal's entry, if it is whole.
+   */
+  update(list: Uint8Array, after: LayoutHandle, contentHashes: Uint8Array): Uint8Array | undefined
+  /** applies the next entry of its journal */
+  replay(entry: Uint8Array): void
+  /** checks all of it against the manifest it has come to; throws `state` */
+  arrive(contentHashes: Uint8Array): void
+  /** its stored form, bound to its manifest's hash (32 bytes) */
+  encode(binding: Uint8Array): Uint8Array
+  free(): void
+}
+
 /** What a batch brought (Fig. 6, UpdateDB). */
 export interface EpochHandle {
   /** the update list's canonical bytes, in delta form unless asked for the other */
@@ -195,6 +316,8 @@ export interface EpochHandle {
 export interface DatabaseHandle {
   /** at the newest epoch */
   readonly layout: LayoutHandle
+  /** most queries a request may carry, for the life of the generation */
+  readonly maxBatch: number
   /** address in WASM memory of the Q·M·ℓ bytes of records, zeroed at first */
   recordsPointer(): number
   /** hashes partition `q` as it stands in memory and builds its tree, unless the database is for tags alone */
@@ -202,13 +325,20 @@ export interface DatabaseHandle {
   /** 32 bytes each, a commitment zero if the database is for tags alone; throws `phase` before `commit` */
   commitment(partition: number): Uint8Array
   contentHash(partition: number): Uint8Array
+  /** those of all partitions, 32·Q bytes; throws `phase` before all are committed */
+  commitments(): Uint8Array
+  contentHashes(): Uint8Array
+  /** the suites it answers, by number, ascending */
+  readonly suites: Uint16Array
   /**
-   * Answers count·Q offsets (u16 little-endian) with count·Q entries, by default with Merkle proofs; refuses offsets ≥ M.
-   * Throws `phase` for proofs of a database for tags alone.
+   * Answers the queries of a suite (1 if none is named), whose bytes are those of docs/protocol.md behind the header.
+   * Refuses offsets ≥ M; throws `phase` for a suite that it does not answer.
    */
-  answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
+  answer(queries: Uint8Array, suite?: number): Uint8Array
   /** the same at the epoch before the last batch; throws `phase` if there was none */
-  answerPrevious(vectors: Uint8Array, proofs?: Proofs): Uint8Array
+  answerPrevious(queries: Uint8Array, suite?: number): Uint8Array
+  /** bytes of what `answer`, or `answerPrevious`, gives for so many queries; throws `phase` as they do */
+  answerBytes(queries: number, suite: number, previous: boolean): number
   /**
    * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
    * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
@@ -218,6 +348,18 @@ export interface DatabaseHandle {
   applyKeyless(kinds: Uint8Array, indices: Uint32Array, records: Uint8Array): EpochHandle
   /** Applies the update list of an epoch that was made before, to the one before it. */
   applyList(list: Uint8Array, after: LayoutHandle): void
+  free(): void
+}
+
+/** An update list, as a server keeps it. */
+export interface UpdateListHandle {
+  /** the layouts that its header names */
+  readonly before: LayoutHandle
+  readonly after: LayoutHandle
+  /** the records it changes, ascending */
+  indices(): Uint32Array
+  /** old ⊕ new of each of them, ℓ bytes */
+  differences(): Uint8Array
   free(): void
 }
 
@@ -347,14 +489,20 @@ export interface ClientCore {
   readonly memory: { readonly buffer: ArrayBuffer }
   /** costs and a recommendation; throws `layout` if there can be no such database */
   plan(workload: Workload): Plan
+  /** bytes of journal at which a client that holds so many bytes of hint writes a new checkpoint */
+  journalLimit(heldBytes: number): number
+  /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
+  suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
   planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
   layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
   /** BLAKE3, 32 bytes */
   blake3(bytes: Uint8Array): Uint8Array
-  /** 16-byte key fingerprint (docs/protocol.md, Keys) */
+  /** 16-byte key fingerprint (docs/protocol.md, Hashes) */
   fingerprint(key: Uint8Array): Uint8Array
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
+  /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
+  newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
@@ -371,21 +519,50 @@ export interface ClientCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): HintBuilderHandle
+  /** how a client answers that is free to choose: the planner's rule, from the layout alone */
+  chooseMode(layout: LayoutHandle): 'local' | 'full'
+  /** begins a copy of the database; `id`: 16 random bytes */
+  newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
+  /** takes up its stored form, whole or in part, under the manifest it was made under */
+  resumeLocal(stored: Uint8Array, layout: LayoutHandle, contentHashes: Uint8Array, binding: Uint8Array): LocalHandle
   /** brings a stored hint back under the manifest it was made under, with its kind of proof */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
 }
 
 /** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore. */
 export interface Core extends ClientCore {
+  /** shared with worker threads: views of it are over a SharedArrayBuffer, whatever TypeScript's library says */
+  readonly memory: WebAssembly.Memory
   /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
   fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
   databaseId(seed: Uint8Array): Uint8Array
   buildDirectory(fingerprints: Uint8Array): DirectoryHandle
-  /** all zero; with `tags` it keeps no trees and answers without proofs alone */
-  newDatabase(layout: LayoutHandle, proofs?: Proofs): DatabaseHandle
+  /** reads an update list in either form; throws `update` */
+  decodeUpdateList(bytes: Uint8Array): UpdateListHandle
+  /**
+   * All zero; with `tags` it keeps no trees and answers without proofs alone. `maxBatch`: what its generation began with,
+   * if this layout is not its first; refused if no generation with that limit has this layout.
+   */
+  newDatabase(layout: LayoutHandle, proofs?: Proofs, maxBatch?: number): DatabaseHandle
   /** Begins the generation after `old`'s, with room for `headroom` records more. Throws `layout`. */
   nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
+  /**
+   * A pass for up to eight instant queries that lie one after the other, each as long as its epoch has them; of each, a 0
+   * if it asks at the newest epoch, a 1 at the one before. Throws `length`, `index`, `query`, `phase`.
+   */
+  newInstantPass(database: DatabaseHandle, queries: Uint8Array, previous: Uint8Array): InstantPassHandle
+  /** checks one request's queries before they wait with others'; throws `length`, `query` */
+  checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
+  newWorkerStack(): WorkerStackHandle
+  /** begins a light hint under 32 bytes of fresh OS entropy; throws `length` */
+  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array): LightAttemptHandle
+  /** what a refresh server replies to `paritiesRequest`, at the newest epoch or the one before */
+  newLightParities(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
+  /** what a retrieve server replies to `tagsRequest` */
+  newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
+  /** the module that worker threads run on this instance's memory */
+  workerModule(): Promise<WebAssembly.Module>
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

@@ -8,7 +8,9 @@ import type { ClientCore } from './core.js'
 /** What both builds' glue has to start an instance and to replace it. */
 export interface Glue {
   initSync(source: { module: WebAssembly.Module }): { readonly memory: WebAssembly.Memory }
-  __wbg_reset_state(): void
+  /** the next call of another function goes to a fresh instance */
+  restart(): void
+  blake3(bytes: Uint8Array): Uint8Array
 }
 
 /** The running core of one build, and its replacement. */
@@ -40,7 +42,8 @@ export class Instance<C extends ClientCore> {
   /** After a trap: abandons `core`'s instance and starts another for the next `load`. */
   discard(core: ClientCore): void {
     if (core !== this.#current) return
-    this.#glue.__wbg_reset_state()
+    this.#glue.restart()
+    this.#glue.blake3(new Uint8Array()) // now, so that no handle of the old instance reaches the new one
     this.#current = undefined
   }
 }

@@ -8,23 +8,36 @@ import { Instance } from './instance.js'
 
 export type * from './core.js'
 
+let kernels: Promise<WebAssembly.Module> | undefined
+
+async function compiled(name: string): Promise<WebAssembly.Module> {
+  return WebAssembly.compile(await readFile(new URL(`../generated/${name}`, import.meta.url)))
+}
+
 const instance = new Instance<Core>(glue, memory => ({
   // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
   ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
   fingerprints: glue.fingerprints,
   databaseId: glue.databaseId,
   buildDirectory: glue.DirectoryHandle.build,
-  newDatabase: (layout, proofs) => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle, proofs),
+  decodeUpdateList: glue.UpdateListHandle.decode,
+  newDatabase: (layout, ...rest) => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle, ...rest),
   nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
+  newInstantPass: (database, ...rest) => new glue.InstantPassHandle(database as glue.DatabaseHandle, ...rest),
+  checkInstantQueries: (layout, queries) => (own(layout) as unknown as glue.LayoutHandle).checkInstantQueries(queries),
+  newWorkerStack: () => new glue.WorkerStackHandle(),
+  newLightAttempt: (layout, ...rest) =>
+    new glue.LightAttemptHandle(own(layout) as unknown as glue.LayoutHandle, ...rest),
+  newLightParities: (database, ...rest) => glue.LightReplyHandle.parities(database as glue.DatabaseHandle, ...rest),
+  newLightTags: (database, ...rest) => glue.LightReplyHandle.tags(database as glue.DatabaseHandle, ...rest),
+  workerModule: () => (kernels ??= compiled('worker.wasm')),
   hazmatPermutations: (layout, entropy) =>
     glue.hazmatPermutations(own(layout) as unknown as glue.LayoutHandle, entropy),
 }))
 
 /** Instantiates the core, or returns the running one. */
 export function loadCore(): Promise<Core> {
-  return instance.load(async () =>
-    WebAssembly.compile(await readFile(new URL('../generated/core_bg.wasm', import.meta.url))),
-  )
+  return instance.load(() => compiled('core_bg.wasm'))
 }
 
 /** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */

@@ -4,13 +4,14 @@
 //! Bytes are bodies and buffers: no HTTP, no TLS, no WebAssembly module. Traffic is that of both servers together.
 
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
-use crate::commitment::{CELL_BYTES, Merkle, Proofs, VectorCommitment};
-use crate::content::{CONTENT_HASH_BYTES, ContentTree};
+use crate::commitment::{CELL_BYTES, Commit, Merkle, Proofs};
+use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::directory;
 use crate::error::Error;
-use crate::hint::LANES;
-use crate::key::FINGERPRINT_BYTES;
+use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
+use crate::tapir::hint::LANES;
+use crate::tapir::query::NAME_BYTES;
 
 /// Client memory that a plan may use unless it is told another: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
@@ -32,10 +33,43 @@ const LAYOUT_BYTES: u64 = 16;
 const BINDING_BYTES: u64 = 32;
 const COUNT_BYTES: u64 = 4;
 
-/// A client writes a new checkpoint once its journal has an eighth of the hint's bytes, and at least these
-/// (packages/client/src/checkpoints.ts).
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
-const HINTS_A_JOURNAL: u64 = 8;
+const STATES_A_JOURNAL: u64 = 8;
+
+/// Bytes of journal at which a client that holds so many bytes of hint (parities, permutations, tags) writes a new
+/// checkpoint: an eighth of them, and at least 256 KiB.
+#[must_use]
+pub fn journal_limit(held_bytes: u64) -> u64 {
+    LEAST_JOURNAL_BYTES.max(held_bytes / STATES_A_JOURNAL)
+}
+
+/// Whether a client that may hold so many bytes keeps tags, where servers offer both kinds of proof: parities, permutations,
+/// tags and directory fit.
+#[must_use]
+pub fn tags_fit(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> bool {
+    let a_slot = OFFSET_BYTES + TAG_BYTES as u64;
+    layout.partition_bytes() as u64 + a_slot * layout.slots() as u64 + directory_bytes <= memory_bytes
+}
+
+/// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
+/// goes with it, asks nobody, and assumes nothing.
+const LOCAL_BYTES: u64 = 16 << 20;
+
+/// How lookups are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// the whole database is kept: [`crate::local`]
+    Local,
+    /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
+    Full,
+}
+
+/// What a client chooses that is free to. It follows from the manifest alone: from the device, it would tell devices apart.
+#[must_use]
+pub fn choose_mode(layout: &Layout) -> Mode {
+    let bytes = layout.partitions() as u64 * layout.partition_bytes() as u64;
+    if bytes <= LOCAL_BYTES { Mode::Local } else { Mode::Full }
+}
 
 /// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,8 +234,7 @@ impl Costs {
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
         let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * (query_bytes + each);
         let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + record_bytes));
-        let journal_bytes =
-            LEAST_JOURNAL_BYTES.max((partition_bytes + permutation_bytes) / HINTS_A_JOURNAL) + effect_bytes;
+        let journal_bytes = journal_limit(partition_bytes + permutation_bytes + tag_bytes) + effect_bytes;
 
         let content_bytes =
             partitions * (ContentTree::groups(layout.partition_bytes()) as u64 + 1) * CONTENT_HASH_BYTES as u64;
@@ -232,12 +265,12 @@ impl Costs {
             checkpoint_bytes: FRAME_BYTES
                 + LAYOUT_BYTES
                 + BINDING_BYTES
+                + SECRET_BYTES as u64
                 + permutation_bytes
                 + partition_bytes
                 + tag_key_bytes
                 + tag_bytes,
-            // and how many partitions there were when it was made
-            pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + COUNT_BYTES,
+            pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + NAME_BYTES as u64,
             effect_bytes,
             journal_bytes,
             tree_bytes,
@@ -293,12 +326,15 @@ impl Plan {
             return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
         }
         let [merkle, tags] = [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, workload, proofs));
-        let (recommended, reason) = recommend(&merkle, &tags, workload.memory_bytes);
+        let (recommended, reason) = {
+            let fit = tags_fit(&layout, tags.directory_bytes, workload.memory_bytes);
+            recommend(&merkle, &tags, workload.memory_bytes, fit)
+        };
         Ok(Plan { workload: *workload, layout, merkle, tags, recommended, reason })
     }
 }
 
-fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64) -> (Proofs, String) {
+fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64, fit: bool) -> (Proofs, String) {
     let moved = [merkle, tags].map(|costs| si(costs.day_bytes()));
     let held = [merkle, tags].map(|costs| si(costs.memory_bytes));
     let target = si(memory_bytes);
@@ -306,7 +342,7 @@ fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64) -> (Proofs, String
     if merkle.memory_bytes > memory_bytes {
         let too_much = format!("A client holds {} even without tags, more than its {target}.", held[0]);
         (Proofs::Openings, format!("{too_much} {without_tags}."))
-    } else if tags.memory_bytes > memory_bytes {
+    } else if !fit {
         let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
         (Proofs::Openings, format!("{too_much} {without_tags}."))
     } else if tags.day_bytes() > merkle.day_bytes() {

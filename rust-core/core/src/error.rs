@@ -33,6 +33,9 @@ pub enum Error {
     /// Update list bytes that are malformed, or do not fit what they are to be applied to.
     #[error("update list: {0}")]
     Update(&'static str),
+    /// A query of the right length that no client makes.
+    #[error("query: {0}")]
+    Query(&'static str),
     /// State bytes that are torn, foreign or of another version.
     #[error("stored state: {0}")]
     State(&'static str),
@@ -54,6 +57,7 @@ impl Error {
             Error::Index { .. } => "index",
             Error::Directory(_) => "directory",
             Error::Update(_) => "update",
+            Error::Query(_) => "query",
             Error::State(_) => "state",
             Error::Phase(_) => "phase",
             Error::Condemned => "condemned",

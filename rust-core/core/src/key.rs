@@ -1,5 +1,7 @@
 //! Keys and names, hashed (docs/protocol.md, Hashes). Each hash has a context of its own.
 
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
 use crate::error::Error;
 
 /// Bytes of a key fingerprint. 16, because whoever registers keys can search for collisions of anything shorter.
@@ -8,6 +10,9 @@ pub const FINGERPRINT_BYTES: usize = 16;
 const FINGERPRINT_CONTEXT: &str = "pirouette 2026-11 key fingerprint v1";
 const DATABASE_ID_CONTEXT: &str = "pirouette 2026-11 database id v1";
 const DIRECTORY_SEED_CONTEXT: &str = "pirouette 2026-11 directory seed v1";
+const QUERY_CONTEXT: &str = "pirouette 2026-11 query entropy v1";
+const UPDATE_CONTEXT: &str = "pirouette 2026-11 update entropy v1";
+const BATCH_NAME_CONTEXT: &str = "pirouette 2026-11 batch name v1";
 
 /// First 16 bytes of BLAKE3's `derive_key`.
 fn derive(context: &str, bytes: &[u8]) -> [u8; FINGERPRINT_BYTES] {
@@ -63,6 +68,51 @@ impl DirectorySeed {
 
     pub(crate) fn finish(&self) -> [u8; FINGERPRINT_BYTES] {
         first_bytes(&self.0)
+    }
+}
+
+/// Bytes of the secret that a hint is given when it is made.
+pub const SECRET_BYTES: usize = 32;
+
+/// A hint's secret: it hedges what the operating system's generator gives, and keys the names of batches. Two copies of
+/// a hint whose generators are in one state still draw alike only where they do alike.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Secret([u8; SECRET_BYTES]);
+
+impl Secret {
+    pub(crate) fn new(secret: [u8; SECRET_BYTES]) -> Self {
+        Secret(secret)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
+    }
+
+    /// What a batch at `indices` is drawn from: BLAKE3's `derive_key` of entropy, secret, version (u64) and the indices
+    /// (u32 each).
+    pub(crate) fn query_entropy(&self, entropy: &[u8; 32], version: u64, indices: &[u32]) -> Zeroizing<[u8; 32]> {
+        let mut hasher = self.hedge(QUERY_CONTEXT, entropy, version);
+        for index in indices {
+            hasher.update(&index.to_le_bytes());
+        }
+        Zeroizing::new(*hasher.finalize().as_bytes())
+    }
+
+    /// What an update is drawn from: likewise, without indices.
+    pub(crate) fn update_entropy(&self, entropy: &[u8; 32], version: u64) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(*self.hedge(UPDATE_CONTEXT, entropy, version).finalize().as_bytes())
+    }
+
+    fn hedge(&self, context: &str, entropy: &[u8; 32], version: u64) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(entropy).update(&self.0).update(&version.to_le_bytes());
+        hasher
+    }
+
+    /// The name of a batch: BLAKE3 of its stored form as drawn, keyed with the `derive_key` of the secret.
+    pub(crate) fn batch_name(&self, form: &[u8]) -> [u8; 32] {
+        let key = Zeroizing::new(blake3::derive_key(BATCH_NAME_CONTEXT, &self.0));
+        *blake3::keyed_hash(&key, form).as_bytes()
     }
 }
 

@@ -15,8 +15,10 @@ pub const MAX_PARTITIONS: usize = 65_536;
 
 const MIN_PLANNED_PARTITIONS: u64 = 16;
 const HINT_BYTES_TARGET: u64 = 8 << 20;
-const MAX_BATCH: usize = 64;
+/// Most queries a request may carry in any generation.
+pub const MAX_BATCH: usize = 64;
 const BATCH_BYTES_TARGET: usize = 8 << 20;
+const BATCH_BYTES_CEILING: usize = 2 * BATCH_BYTES_TARGET;
 
 /// (N, ℓ, Q, M). A value of this type is always possible: 1 ≤ N ≤ Q·M, all within their bounds, and Q·M·ℓ
 /// addressable on this machine.
@@ -121,10 +123,19 @@ impl Layout {
         usize::BITS - (self.partition_records - 1).leading_zeros()
     }
 
-    /// Most queries one request may carry when an entry of an answer has `entry_bytes` (ℓ, or ℓ + proof).
+    /// The batch limit of a generation that begins with this layout: as many queries as fit 8 MiB of entries of
+    /// `entry_bytes` (ℓ, or ℓ + proof), from 1 to 64. It stays while Q grows, so that a pending batch can always be sent.
     #[must_use]
     pub fn max_batch(&self, entry_bytes: usize) -> usize {
         (BATCH_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_BATCH)
+    }
+
+    /// Whether a generation whose batch limit is `max_batch` may have this layout: its longest answer has at most 16 MiB
+    /// of entries, or is to a single query. So Q may at least double before the next generation must begin.
+    #[must_use]
+    pub fn carries(&self, max_batch: usize, entry_bytes: usize) -> bool {
+        let bytes = self.partitions as u64 * max_batch as u64 * entry_bytes as u64;
+        max_batch == 1 || (1..=MAX_BATCH).contains(&max_batch) && bytes <= BATCH_BYTES_CEILING as u64
     }
 
     /// (q, m): partition and offset of record `index`.
@@ -170,6 +181,25 @@ mod tests {
             assert!(layout.slots() as u64 >= records && layout.partition_bytes() <= 8 << 20);
         }
         assert_eq!(Layout::plan(1000, 8, Some(1)).unwrap().partition_records(), 1000);
+    }
+
+    /// Whatever a generation begins with, its limit is carried until Q has doubled, and then ends rather than falls.
+    #[test]
+    fn a_generation_grows_until_its_longest_answer_would_be_too_long() {
+        for (m, l, entry) in [(1, 65_536, 65_536), (65_536, 32, 544), (65_536, 32, 32), (4, 65_535, 65_599)] {
+            for q in [1, 2, 15, 16, 17, 255, 256, 1024] {
+                let layout = |q| Layout::new(1, l, q, m);
+                let Ok(first) = layout(q) else { continue };
+                let limit = first.max_batch(entry);
+                assert!(first.carries(limit, entry));
+                let Ok(double) = layout(2 * q) else { continue };
+                assert!(double.carries(limit, entry), "{q} {entry}");
+                if let Ok(large) = layout(65_536) {
+                    assert_eq!(large.carries(limit, entry), limit == 1);
+                }
+                assert!(!first.carries(65, 1) && !first.carries(0, entry));
+            }
+        }
     }
 
     #[test]

@@ -1,32 +1,32 @@
 //! The algorithms of TAPIR (papers: Falzon, Hetz, O'Toole; over SinglePass by Lazzaretti and Papamanthou),
 //! pure: bytes in, bytes out. No I/O, no clock, no JavaScript; randomness comes in as entropy.
 //!
-//! Client: [`hint::HintBuilder`] folds streamed partitions into a [`hint::Hint`] (Fig. 4); [`query`] makes a pending
-//! batch of queries from it and [`recon`] turns verified answers into records and the next hint (Fig. 5).
-//! Server: [`answer::Database`] holds flat records and their commitments and answers; [`epoch`] applies a publisher's
-//! batch to it and yields the [`update::UpdateList`] that clients apply to their hints (Fig. 6); [`generation`] begins
-//! anew over the same records.
+//! Client: [`tapir::hint::HintBuilder`] folds streamed partitions into a [`tapir::hint::Hint`] (Fig. 4); [`tapir::query`] makes a pending
+//! batch of queries from it and [`tapir::recon`] turns verified answers into records and the next hint (Fig. 5).
+//! A client that keeps the whole database instead has a [`local::Local`].
+//! Server: [`database::flat::Database`] holds flat records and what opens their commitments; [`scheme`] answers from it, by
+//! suite, with [`tapir::answer`]; [`database::epoch`] applies a publisher's batch and yields the
+//! [`database::list::UpdateList`] that clients apply to their hints (Fig. 6, [`tapir::update`]);
+//! [`database::generation`] begins anew over the same records.
+//! Lookups without a hint: [`instant`]; hints without the database: [`light`].
 //! Both: [`layout::Layout`] says who is where, [`directory::Directory`] maps keys to record indices, [`cost::Plan`] tells
 //! what a database will cost.
 //!
 //! Indices, partitions and offsets count from 0 (the paper counts from 1).
 
-pub mod answer;
+pub(crate) mod bytes;
 pub mod commitment;
-pub mod content;
 pub mod cost;
+pub mod database;
 pub mod directory;
-pub mod epoch;
 pub mod error;
-pub mod generation;
-pub mod hint;
+pub mod instant;
 pub mod key;
 pub mod layout;
-pub mod permutation;
-pub mod query;
+pub mod light;
+pub mod local;
 pub mod random;
-pub mod recon;
-pub mod state;
-pub mod update;
+pub mod scheme;
+pub mod tapir;
 
 pub use error::Error;

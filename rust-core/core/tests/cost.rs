@@ -4,15 +4,15 @@
 mod common;
 
 use common::{database, hint_from};
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::cost::{Costs, Plan, Workload};
-use pirouette_core::epoch::{self, Operation};
+use pirouette_core::cost::{Costs, Plan, Workload, journal_limit};
+use pirouette_core::database::epoch::{self, Operation};
+use pirouette_core::database::flat::Database;
 use pirouette_core::error::Error;
-use pirouette_core::hint::Hint;
-use pirouette_core::query::{Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{recon, verify};
+use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::query::{Role, query};
+use pirouette_core::tapir::recon::{recon, verify};
 
 const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
 
@@ -61,6 +61,19 @@ fn hints_and_their_stored_forms_are_as_long_as_planned() {
     }
 }
 
+/// A hint large enough that the least journal does not decide: what a client asks is what the plan says.
+#[test]
+fn checkpoints_are_due_when_planned() {
+    let plan = Plan::new(&Workload::new(300_000, 1)).unwrap();
+    for proofs in KINDS {
+        let (_, hint) = made(&plan, proofs);
+        let held = (hint.parity_bytes() + hint.permutation_bytes() + hint.tag_bytes()) as u64;
+        let costs = costs(&plan, proofs);
+        assert_eq!(journal_limit(held) + costs.effect_bytes, costs.journal_bytes);
+    }
+    assert!(plan.tags.journal_bytes > plan.merkle.journal_bytes, "tags count, and are more than the least");
+}
+
 #[test]
 fn batches_and_their_stored_forms_are_as_long_as_planned() {
     const HEADER_BYTES: usize = 40;
@@ -68,7 +81,7 @@ fn batches_and_their_stored_forms_are_as_long_as_planned() {
         let costs = costs(&plan, proofs);
         let (database, mut hint) = made(&plan, proofs);
         let indices = vec![0; plan.workload.batch as usize];
-        let mut pending = query(&mut hint, &indices, &mut ChaCha::new(&[2; 32], 0)).unwrap();
+        let mut pending = query(&mut hint, &indices, &[2; 32]).unwrap();
         assert_eq!(pending.encode(&plan.layout).len() as u64, costs.pending_bytes);
         let (mut up, mut down) = (0, 0);
         for role in [Role::Retrieve, Role::Refresh] {

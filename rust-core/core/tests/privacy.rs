@@ -6,14 +6,16 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{database, finish, hint_from};
-use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Merkle, Proofs, VectorCommitment};
-use pirouette_core::epoch::{Operation, apply};
+use common::{builder_of, database, finish, hint_from, receive};
+use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::list::UpdateList;
 use pirouette_core::layout::Layout;
-use pirouette_core::query::{Role, query};
 use pirouette_core::random::Uniform;
-use pirouette_core::recon::verify;
-use pirouette_core::update::{UpdateList, hazmat_update_hint_from};
+use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::query::{Pending, Role, hazmat_query_from, query};
+use pirouette_core::tapir::recon::verify;
+use pirouette_core::tapir::update::hazmat_update_hint_from;
 
 /// Replays one sequence of draws and steps through all of them like an odometer.
 #[derive(Default)]
@@ -52,11 +54,8 @@ impl Enumerate {
 /// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
 struct Unproved;
 
-impl VectorCommitment for Unproved {
+impl Commit for Unproved {
     const NAME: &'static str = "unproved";
-    fn proof_bytes(_: &Layout) -> usize {
-        0
-    }
     fn auxiliary_bytes(_: &Layout) -> usize {
         0
     }
@@ -64,18 +63,24 @@ impl VectorCommitment for Unproved {
     fn commitment(_: &[u8]) -> [u8; COMMITMENT_BYTES] {
         [0; COMMITMENT_BYTES]
     }
-    fn proof_cells(_: &Layout, _: usize) -> impl Iterator<Item = Option<usize>> {
-        std::iter::empty()
-    }
-    fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
-        true
-    }
     fn update<'a>(
         _: &Layout,
         _: &mut [u8],
         _: impl Iterator<Item = (usize, &'a [u8])>,
         _: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     ) {
+    }
+}
+
+impl OpenEntry for Unproved {
+    fn proof_bytes(_: &Layout) -> usize {
+        0
+    }
+    fn proof_cells(_: &Layout, _: usize) -> impl Iterator<Item = Option<usize>> {
+        std::iter::empty()
+    }
+    fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
+        true
     }
 }
 
@@ -119,7 +124,7 @@ fn real_client(layout: Layout, sequence: &[u32], batches: &[usize], source: &mut
     for &size in batches {
         let (batch, later) = rest.split_at(size);
         rest = later;
-        let pending = query(&mut hint, batch, source).unwrap();
+        let pending = hazmat_query_from(&mut hint, batch, source).unwrap();
         for (view, role) in views.iter_mut().zip([Role::Retrieve, Role::Refresh]) {
             view.extend(pending.vectors(role));
         }
@@ -167,7 +172,7 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
                 let uniform = jointly_uniform(after, batch + 1, |source| {
                     let mut database = database::<Unproved>(before, &[0, 1]);
                     let mut hint = hint_from(&mut database, Proofs::Openings, source);
-                    let mut pending = query(&mut hint, &first, source).unwrap();
+                    let mut pending = hazmat_query_from(&mut hint, &first, source).unwrap();
                     let sent = pending.vectors(Role::Retrieve);
                     let list = apply(&mut database, None, &[Operation::Add(&[2])]).unwrap().list;
                     let list = UpdateList::decode(list.bytes(), before, after).unwrap();
@@ -177,7 +182,7 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
                     assert!(sent.chunks(2).zip(views[0].chunks(4)).all(|(sent, extended)| extended.starts_with(sent)));
                     let records: Vec<u32> = finish(&database, &mut hint, pending).into_iter().map(u32::from).collect();
                     assert_eq!(records, first);
-                    let pending = query(&mut hint, &[next], source).unwrap();
+                    let pending = hazmat_query_from(&mut hint, &[next], source).unwrap();
                     for (view, role) in views.iter_mut().zip([Role::Retrieve, Role::Refresh]) {
                         view.extend(pending.vectors(role));
                     }
@@ -211,7 +216,7 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
                 let mut counts = HashMap::new();
                 loop {
                     let mut hint = hint_from(&mut database, proofs, &mut source);
-                    let mut pending = query(&mut hint, &[index], &mut source).unwrap();
+                    let mut pending = hazmat_query_from(&mut hint, &[index], &mut source).unwrap();
                     let vectors = pending.vectors(role);
                     let mut answer = database.answer(&vectors, proofs).unwrap();
                     let lied = vectors.as_chunks().0[forged / m] == (forged as u16 % m as u16).to_le_bytes();
@@ -233,7 +238,69 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
     }
 }
 
-/// Ways in which clients were found to be wrong (design/pitfalls, 1–3, and the ⚑ of point 3).
+/// Copies of one hint whose generators are in one state: a fence that confirms by name confirms both only if they ask for
+/// the same, whatever is drawn. The refresh offsets alone, which are all that the refresh server sees, would not do:
+/// they are equal for some indices, and then the two retrieve vectors differ in one partition alone.
+#[test]
+fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
+    for (layout, size) in [(tiny(2, 2), 1), (tiny(2, 2), 2), (tiny(1, 3), 1), (tiny(3, 2), 1), (tiny(2, 3), 1)] {
+        let mut source = Enumerate::default();
+        let mut offsets_collide = false;
+        loop {
+            let mut batches: Vec<Pending> = Vec::new();
+            for batch in sequences(layout.records(), size) {
+                source.position = 0;
+                let mut database = database::<Unproved>(layout, &vec![0; layout.slots()]);
+                let mut hint = hint_from(&mut database, Proofs::Openings, &mut source);
+                batches.push(hazmat_query_from(&mut hint, &batch, &mut source).unwrap());
+            }
+            for (number, one) in batches.iter().enumerate() {
+                for other in &batches[..number] {
+                    assert_ne!(one.name(), other.name());
+                    offsets_collide |= one.vectors(Role::Refresh) == other.vectors(Role::Refresh);
+                }
+            }
+            if !source.step() {
+                break;
+            }
+        }
+        assert!(offsets_collide, "{layout:?}: the enumeration would notice a name that is made of too little");
+    }
+}
+
+/// What a batch is drawn from depends on all that distinguishes it, so that one entropy twice does no harm.
+#[test]
+fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hints() {
+    let layout = Layout::new(4096, 1, 16, 256).unwrap();
+    let database = database::<Merkle>(layout, &vec![7; layout.slots()]);
+    let hint_under = |entropy: u8| {
+        let mut builder = builder_of(&database, Proofs::Openings, [entropy; 32]);
+        for q in 0..layout.partitions() {
+            receive(&mut builder, 0, q, &vec![7; layout.slots()]);
+            assert!(builder.fold(0).unwrap());
+        }
+        builder.finish().map_err(|(error, _)| error).unwrap()
+    };
+    let mut seen = HashMap::new();
+    for hint_entropy in [1, 2] {
+        let mut hint = hint_under(hint_entropy);
+        for version in 0..3 {
+            for batch in [vec![5], vec![6], vec![5, 6], vec![6, 5], vec![5, 5]] {
+                let drawn = |hint: &mut Hint| query(hint, &batch, &[9; 32]).unwrap();
+                let (one, again) = (drawn(&mut hint), drawn(&mut hint));
+                assert_eq!((one.name(), one.vectors(Role::Refresh)), (again.name(), again.vectors(Role::Refresh)));
+                let first: Vec<u8> = one.vectors(Role::Refresh)[..32].to_vec();
+                let place = (hint_entropy, version, batch.clone());
+                assert_eq!(seen.insert(first, place.clone()), None, "{place:?} draws as another did");
+                assert_eq!(seen.insert(one.name().to_vec(), place.clone()), None, "{place:?}");
+            }
+            let pending = query(&mut hint, &[0], &[3; 32]).unwrap();
+            finish(&database, &mut hint, pending);
+        }
+    }
+}
+
+/// Ways in which clients of this kind have gone wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Defect {
     None,

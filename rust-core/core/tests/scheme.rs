@@ -4,13 +4,13 @@ mod common;
 
 use common::{builder, database, finish, receive};
 use pirouette_core::Error;
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::hint::Hint;
+use pirouette_core::database::flat::Database;
 use pirouette_core::layout::Layout;
-use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{recon, verify};
+use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::query::{Pending, Role, query};
+use pirouette_core::tapir::recon::{recon, verify};
 use proptest::prelude::*;
 
 /// A random database and its hint.
@@ -37,7 +37,7 @@ fn small() -> (Database<Merkle>, Hint, Vec<u8>) {
 }
 
 fn pending_of(hint: &mut Hint, indices: &[u32], entropy: u8) -> Pending {
-    query(hint, indices, &mut ChaCha::new(&[entropy; 32], 0)).unwrap()
+    query(hint, indices, &[entropy; 32]).unwrap()
 }
 
 proptest! {
@@ -48,9 +48,9 @@ proptest! {
         batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..6), 1..12),
     ) {
         let (database, mut hint, content) = setup(layout, seed);
-        for (number, batch) in batches.iter().enumerate() {
+        for batch in &batches {
             let indices: Vec<u32> = batch.iter().map(|index| index.index(layout.records()) as u32).collect();
-            let pending = query(&mut hint, &indices, &mut ChaCha::new(&[seed; 32], number as u64)).unwrap();
+            let pending = query(&mut hint, &indices, &[seed; 32]).unwrap();
             let records = finish(&database, &mut hint, pending);
             for (record, &index) in records.chunks_exact(layout.record_bytes()).zip(&indices) {
                 prop_assert_eq!(record, &content[index as usize * layout.record_bytes()..][..layout.record_bytes()]);
@@ -58,7 +58,7 @@ proptest! {
         }
     }
 
-    /// Pitfalls 2 and 3: what is pending is stored, and the stored form sends the same bytes and leads to the same
+    /// What is pending is stored, and the stored form sends the same bytes and leads to the same
     /// records, whether or not an attempt was made before.
     #[test]
     fn a_stored_batch_resends_the_same_bytes_and_recovers_the_same_records(
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// Def. 5 and pitfalls 3 and 13: one flipped byte anywhere in either answer is caught, condemns, and is caught for
+/// Def. 5: one flipped byte anywhere in either answer is caught, condemns, and is caught for
 /// every index alike; nothing can be asked afterwards.
 #[test]
 fn a_flipped_byte_anywhere_condemns_whatever_was_asked() {
@@ -107,7 +107,7 @@ fn a_flipped_byte_anywhere_condemns_whatever_was_asked() {
                 answer[position] ^= 0x40;
                 assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Ok(false), "{position} {index}");
                 assert!(hint.is_condemned());
-                assert_eq!(query(&mut hint, &[index], &mut ChaCha::new(&[2; 32], 0)).err(), Some(Error::Condemned));
+                assert_eq!(query(&mut hint, &[index], &[2; 32]).err(), Some(Error::Condemned));
                 assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Err(Error::Condemned));
                 assert!(matches!(recon(&mut hint, pending), Err((Error::Condemned, _))));
             }
@@ -130,7 +130,7 @@ fn an_all_flipped_or_zero_answer_condemns() {
     }
 }
 
-/// Pitfall 18. An answer of the wrong length is not evaluated: nothing changes, and the right one is still accepted.
+/// An answer of the wrong length is not evaluated: nothing changes, and the right one is still accepted.
 #[test]
 fn answers_of_the_wrong_length_change_nothing() {
     let (database, mut hint, content) = small();
@@ -145,7 +145,7 @@ fn answers_of_the_wrong_length_change_nothing() {
     assert_eq!(finish(&database, &mut hint, pending), &content[32..36]);
 }
 
-/// Pitfall 19: an offset ≥ M would read the next partition.
+/// An offset ≥ M would read the next partition.
 #[test]
 fn servers_refuse_offsets_beyond_the_partition_and_lists_of_the_wrong_length() {
     let (database, _, _) = small();
@@ -167,13 +167,12 @@ fn servers_refuse_offsets_beyond_the_partition_and_lists_of_the_wrong_length() {
 #[test]
 fn queries_for_no_record_or_no_index_are_refused() {
     let (_, mut hint, _) = small();
-    let mut source = ChaCha::new(&[1; 32], 0);
-    assert!(matches!(query(&mut hint, &[], &mut source), Err(Error::Phase(_))));
-    assert!(matches!(query(&mut hint, &[10], &mut source), Err(Error::Index { .. })), "padding is not a record");
-    assert!(matches!(query(&mut hint, &[0, u32::MAX], &mut source), Err(Error::Index { .. })));
+    assert!(matches!(query(&mut hint, &[], &[1; 32]), Err(Error::Phase(_))));
+    assert!(matches!(query(&mut hint, &[10], &[1; 32]), Err(Error::Index { .. })), "padding is not a record");
+    assert!(matches!(query(&mut hint, &[0, u32::MAX], &[1; 32]), Err(Error::Index { .. })));
 }
 
-/// Architecture, point 2: a partition is checked before a byte of it touches the hint, and folded once.
+/// A partition is checked before a byte of it touches the hint, and folded once.
 #[test]
 fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
     let layout = Layout::new(10, 4, 3, 4).unwrap();
@@ -211,12 +210,12 @@ fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
 }
 
 fn builder_lengths_are_checked(layout: Layout) -> bool {
-    use pirouette_core::hint::HintBuilder;
+    use pirouette_core::tapir::hint::HintBuilder;
     HintBuilder::new(layout, &[0; 95], &[0; 96], [0; 32]).is_err()
         && HintBuilder::new(layout, &[0; 96], &[0; 97], [0; 32]).is_err()
 }
 
-/// Pitfall 1: two clients, or two queries of one client, share nothing but by chance.
+/// Two clients, or two queries of one client, share nothing but by chance.
 #[test]
 fn entropy_decides_permutations_and_vectors() {
     let layout = Layout::new(1 << 12, 1, 16, 256).unwrap();

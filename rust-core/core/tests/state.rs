@@ -4,13 +4,13 @@ mod common;
 
 use common::{builder_of, database, finish, receive};
 use pirouette_core::Error;
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::database::flat::Database;
 use pirouette_core::layout::Layout;
-use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{Effect, recon, replay, verify};
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::{Pending, Role, query};
+use pirouette_core::tapir::recon::{Effect, recon, replay, verify};
 use proptest::prelude::*;
 
 /// Whether a form's reader takes these bytes.
@@ -68,7 +68,7 @@ impl World {
     /// Looks a batch up and returns its stored effect.
     fn look_up(&self, hint: &mut Hint, indices: &[u32], entropy: u8) -> Vec<u8> {
         let layout = self.layout();
-        let mut pending = query(hint, indices, &mut ChaCha::new(&[entropy; 32], 0)).unwrap();
+        let mut pending = query(hint, indices, &[entropy; 32]).unwrap();
         for role in [Role::Retrieve, Role::Refresh] {
             let answer = self.database.answer(&pending.vectors(role), self.proofs).unwrap();
             assert!(verify::<Merkle>(hint, &mut pending, role, &answer).unwrap());
@@ -175,7 +175,7 @@ fn torn_and_foreign_state_is_refused() {
 
 fn refuses_torn_and_foreign_state(world: &World) {
     let mut hint = world.hint(2);
-    let pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout());
+    let pending = query(&mut hint, &[3], &[1; 32]).unwrap().encode(&world.layout());
     let checkpoint = hint.encode(&BINDING).unwrap();
     let partial = world.builder(2).encode(&BINDING);
     let effect = world.look_up(&mut world.hint(2), &[3], 1);
@@ -226,7 +226,7 @@ fn the_kind_of_proof_comes_from_the_stored_form() {
 fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
     let world = small(Proofs::Tags);
     let layout = world.layout();
-    let permutations_at = 4 + 4 + 24 + 16 + 32;
+    let permutations_at = 4 + 4 + 24 + 16 + 32 + 32;
     let parities_at = permutations_at + 2 * layout.slots();
     let whole = world.hint(2).encode(&BINDING).unwrap();
     let swapped =
@@ -237,8 +237,7 @@ fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
         let mut outcomes = [0; 2];
         for index in 0..10 {
             let mut hint = world.reopen(&corrupt).unwrap();
-            let mut pending =
-                query(&mut hint, &[(index + 1) % 10, index, index], &mut ChaCha::new(&[1; 32], 0)).unwrap();
+            let mut pending = query(&mut hint, &[(index + 1) % 10, index, index], &[1; 32]).unwrap();
             let sent = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
             for (role, vectors) in [Role::Retrieve, Role::Refresh].into_iter().zip(&sent) {
                 let answer = world.database.answer(vectors, Proofs::Tags).unwrap();
@@ -262,7 +261,7 @@ fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
     }
     // A corrupt tag or key makes honest servers look like liars: no worse than the checksum failing.
     let mut hint = world.reopen(&resealed(&whole, key_at, &[!whole[key_at]])).unwrap();
-    let mut pending = query(&mut hint, &[0], &mut ChaCha::new(&[1; 32], 0)).unwrap();
+    let mut pending = query(&mut hint, &[0], &[1; 32]).unwrap();
     let answer = world.database.answer(&pending.vectors(Role::Retrieve), Proofs::Tags).unwrap();
     assert!(!verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer).unwrap());
 }
@@ -286,7 +285,7 @@ fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
         HintBuilder::decode(&partial, world.layout(), &world.commitments, &world.content_hashes, &[0; 32]).err();
     assert_eq!(resumed, Some(Error::State("of another manifest")));
 
-    let pending = query(&mut hint, &[3], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout());
+    let pending = query(&mut hint, &[3], &[1; 32]).unwrap().encode(&world.layout());
     assert!(Pending::decode(&pending, &world.hint(3)).is_err(), "another hint");
     let effect = world.look_up(&mut hint, &[3], 1);
     assert!(Pending::decode(&pending, &hint).is_err(), "the next moment");
@@ -331,7 +330,7 @@ fn reads_fixtures(world: &World, suffix: &str) {
             assert!(partial.fold(0).unwrap());
             partial.encode(&BINDING)
         }),
-        ("pending".into(), query(&mut hint, &[3, 9], &mut ChaCha::new(&[1; 32], 0)).unwrap().encode(&world.layout())),
+        ("pending".into(), query(&mut hint, &[3, 9], &[1; 32]).unwrap().encode(&world.layout())),
         ("effect".into(), world.look_up(&mut hint, &[3, 9], 1)),
     ];
     if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {

@@ -5,15 +5,15 @@ mod common;
 
 use common::{builder_of, database, finish, receive, tags_of};
 use pirouette_core::Error;
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::epoch::{Operation, apply};
-use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::Database;
 use pirouette_core::layout::Layout;
-use pirouette_core::query::{Pending, Role, query};
 use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{recon, verify};
-use pirouette_core::update::{HintUpdate, update_hint};
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::{Pending, Role, query};
+use pirouette_core::tapir::recon::{recon, verify};
+use pirouette_core::tapir::update::{HintUpdate, update_hint};
 
 const ROLES: [Role; 2] = [Role::Retrieve, Role::Refresh];
 
@@ -41,7 +41,7 @@ impl World {
 
     fn ask(&self, indices: &[u32], entropy: u8) -> (Hint, Pending) {
         let mut hint = Hint::decode(&self.checkpoint, *self.layout(), &[], &[0; 32]).unwrap();
-        let pending = query(&mut hint, indices, &mut ChaCha::new(&[entropy; 32], 0)).unwrap();
+        let pending = query(&mut hint, indices, &[entropy; 32]).unwrap();
         (hint, pending)
     }
 
@@ -70,7 +70,7 @@ fn assert_caught(mut hint: Hint, mut pending: Pending, role: Role, answer: &[u8]
     assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, answer), Ok(false));
     assert!(hint.is_condemned() && hint.encode(&[0; 32]).is_err());
     assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, answer), Err(Error::Condemned));
-    assert_eq!(query(&mut hint, &[0], &mut ChaCha::new(&[2; 32], 0)).err(), Some(Error::Condemned));
+    assert_eq!(query(&mut hint, &[0], &[2; 32]).err(), Some(Error::Condemned));
     assert!(matches!(recon(&mut hint, pending), Err((Error::Condemned, _))));
 }
 
@@ -165,7 +165,7 @@ fn a_record_of_the_epoch_before_is_caught() {
         let mut world = World::new(Layout::new(10, 4, 3, 4).unwrap());
         let (mut hint, mut pending) = world.ask(&[6], entropy);
         let records = apply(&mut world.database, None, &[Operation::EditIndex(2, &[1; 4])]).unwrap().records;
-        let update = HintUpdate::new(&hint, records, [1; 32]);
+        let update = HintUpdate::new(&hint, records, &[1; 32]);
         update_hint(&mut hint, Some(&mut pending), &update).unwrap();
         for role in ROLES {
             let old = world.database.answer_previous(&pending.vectors(role), Proofs::Tags).unwrap();

@@ -1,27 +1,31 @@
-//! Holds the native core to `tests/interop/vectors/core.json`, the file that the WASM build and the independent
-//! TypeScript implementation are held to as well. Sizes sit at boundaries: M = 1 has no proof, 3 and 5 lack siblings,
-//! 16 and 17 straddle a level; ℓ = 1, 32 and 100 are below, at half of and above a BLAKE3 block.
+//! Holds the native core to `tests/interop/vectors/core.json` and `updates.json`, the files that the WASM build and
+//! the independent TypeScript implementation are held to as well. Sizes sit at boundaries: M = 1 has no proof, 3 and
+//! 5 lack siblings, 16 and 17 straddle a level; ℓ = 1, 32 and 100 are below, at half of and above a BLAKE3 block.
 //!
 //! After a deliberate change of format, write the file anew:
 //! `PIROUETTE_WRITE_VECTORS=1 cargo test -p pirouette-core --test vectors`.
 
 mod common;
 
-use common::tags_of;
-use pirouette_core::answer::Database;
+use common::{database, tags_of};
 use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::database::epoch::{Operation, apply, apply_list};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::database::generation::NextGeneration;
+use pirouette_core::database::list::UpdateList;
 use pirouette_core::directory::Directory;
-use pirouette_core::generation::NextGeneration;
-use pirouette_core::hint::HintBuilder;
+use pirouette_core::instant;
 use pirouette_core::key::{database_id, fingerprint};
 use pirouette_core::layout::Layout;
-use pirouette_core::permutation::Permutations;
-use pirouette_core::query::{Role, query};
-use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{recon, verify};
+use pirouette_core::light::attempt::{Attempt, Outcome};
+use pirouette_core::light::making::Making;
+use pirouette_core::tapir::hint::HintBuilder;
+use pirouette_core::tapir::permutation::Permutations;
+use pirouette_core::tapir::query::{Role, query};
+use pirouette_core::tapir::recon::{recon, verify};
 use serde_json::{Value, json};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors/core.json");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors");
 
 fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
@@ -157,9 +161,8 @@ fn lookups(proofs: Proofs) -> Value {
             let last = n as u32 - 1;
             let batches = [vec![0], vec![last, last, 0], vec![last / 2, 0]].map(|indices| {
                 let entropy = stream(&format!("query {n} {l} {indices:?}"), 32);
-                let mut source = ChaCha::new(entropy.as_slice().try_into().unwrap(), 0);
-                let mut pending = query(&mut hint, &indices, &mut source).unwrap();
-                let mut out = json!({ "indices": indices, "entropy": hex(entropy) });
+                let mut pending = query(&mut hint, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
+                let mut out = json!({ "indices": indices, "entropy": hex(entropy), "name": hex(pending.name()) });
                 for (role, name) in [(Role::Retrieve, "retrieve"), (Role::Refresh, "refresh")] {
                     let vectors = pending.vectors(role);
                     let answer = database.answer(&vectors, proofs).unwrap();
@@ -191,6 +194,78 @@ fn lookups(proofs: Proofs) -> Value {
         .into()
 }
 
+/// The committed database of a label's records, and its commitments.
+fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
+    let label = format!("records {} {}", layout.records(), layout.record_bytes());
+    let records = stream(&label, layout.records() * layout.record_bytes());
+    let database = common::database::<Merkle>(layout, &records);
+    let commitments = (0..layout.partitions()).flat_map(|q| database.commitment(q).unwrap()).collect();
+    (label, database, commitments)
+}
+
+/// Instant lookups: one leaf and several, groups of one record, short last groups, one group as long as the partition.
+fn instant() -> Value {
+    [(1, 1, 1, 1), (40, 64, 3, 14), (2000, 32, 4, 501), (33, 300, 3, 11), (5, 8, 1, 5)]
+        .map(|(n, l, q, m)| {
+            let layout = Layout::new(n, l, q, m).unwrap();
+            let (label, database, commitments) = labelled(layout);
+            let indices = [0, n as u32 - 1, n as u32 / 2];
+            let entropy = stream(&format!("instant {n} {l}"), 32);
+            let pending = instant::query::query(&layout, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
+            let answers = [0, 1].map(|server| {
+                let body = pending.request(server).unwrap();
+                let keys: Vec<_> = instant::queries(&layout, body).unwrap().map(|key| (key, At::Newest)).collect();
+                instant::pass::answer(&database, &keys).unwrap().concat()
+            });
+            let requests = [0, 1].map(|server| hex(pending.request(server).unwrap()));
+            let records = instant::recon::recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap().unwrap();
+            json!({
+                "layout": layout_json(&layout),
+                "recordsLabel": label,
+                "commitments": hex(commitments),
+                "indices": indices,
+                "entropy": hex(entropy),
+                "requests": requests,
+                "answers": answers.map(hex),
+                "records": hex(records),
+            })
+        })
+        .into()
+}
+
+/// Light hints: padding, records of no whole number of words, and longer than a stripe.
+fn light() -> Value {
+    [(1, 1, 1, 1), (40, 12, 3, 14), (33, 100, 5, 7)]
+        .map(|(n, l, q, m)| {
+            let layout = Layout::new(n, l, q, m).unwrap();
+            let (label, database, commitments) = labelled(layout);
+            let root = stream(&format!("light {n} {l}"), 32);
+            let attempt = Attempt::new(layout, &commitments, root.as_slice().try_into().unwrap()).unwrap();
+            let [parities, tags] = [
+                Making::parities(&database, &attempt.parities_request(), At::Newest),
+                Making::tags(&database, &attempt.tags_request(), At::Newest),
+            ]
+            .map(|making| {
+                let mut making = making.unwrap();
+                while making.step(&database).unwrap() {}
+                making.finish().unwrap()
+            });
+            let requests = [hex(attempt.parities_request()), hex(attempt.tags_request())];
+            let Outcome::Accepted(hint) = attempt.finish(&parities, &tags).unwrap() else { panic!("refused") };
+            json!({
+                "layout": layout_json(&layout),
+                "recordsLabel": label,
+                "root": hex(root),
+                "hintId": hex(hint.stamp().hint_id),
+                "paritiesRequest": requests[0],
+                "tagsRequest": requests[1],
+                "parities": hex(parities),
+                "tags": hex(tags),
+            })
+        })
+        .into()
+}
+
 #[test]
 fn the_native_core_agrees_with_the_shared_vectors() {
     let computed = json!({
@@ -202,12 +277,245 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "generations": generations(),
         "lookups": lookups(Proofs::Openings),
         "tagLookups": lookups(Proofs::Tags),
+        "instant": instant(),
+        "light": light(),
     });
+    hold_to("core", &computed);
+}
+
+/// Writes a file anew if that is asked for, and holds what was computed to it.
+fn hold_to(file: &str, computed: &Value) {
+    let path = format!("{FOLDER}/{file}.json");
     if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
-        std::fs::write(PATH, serde_json::to_string_pretty(&computed).unwrap() + "\n").unwrap();
+        std::fs::write(&path, serde_json::to_string_pretty(computed).unwrap() + "\n").unwrap();
     }
-    let stored: Value = serde_json::from_str(&std::fs::read_to_string(PATH).unwrap()).unwrap();
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for (section, value) in computed.as_object().unwrap() {
-        assert_eq!(&stored[section], value, "section {section}");
+        assert_eq!(&stored[section], value, "{file}, section {section}");
     }
+}
+
+/// One operation as the file has it: with a key the record is its fingerprint and the value; without, the value.
+struct Step {
+    op: &'static str,
+    key: Option<u32>,
+    index: Option<u32>,
+    value: Vec<u8>,
+}
+
+fn print_of(key: u32) -> [u8; 16] {
+    fingerprint(format!("key {key}").as_bytes())
+}
+
+impl Step {
+    fn key(op: &'static str, key: u32, value: &str) -> Self {
+        Step { op, key: Some(key), index: None, value: stream(value, if op == "delete" { 0 } else { 4 }) }
+    }
+
+    fn index(op: &'static str, index: Option<u32>, value: &str) -> Self {
+        Step { op, key: None, index, value: stream(value, if op == "delete" { 0 } else { 4 }) }
+    }
+
+    fn record(&self) -> Vec<u8> {
+        [self.key.map(print_of).map(Vec::from).unwrap_or_default(), self.value.clone()].concat()
+    }
+
+    fn json(&self) -> Value {
+        let mut json = json!({ "op": self.op });
+        if let Some(key) = self.key {
+            json["key"] = format!("key {key}").into();
+        }
+        if let Some(index) = self.index {
+            json["index"] = index.into();
+        }
+        if self.op != "delete" {
+            json["value"] = hex(&self.value).into();
+        }
+        json
+    }
+}
+
+/// Two databases of a few records through some epochs: adds that fill empty slots and open partitions, edits, deletes, a
+/// key deleted and added again, an add that is deleted again, an edit that changes nothing.
+fn lives() -> Value {
+    let keyed = vec![
+        vec![
+            Step::key("delete", 1, ""),
+            Step::key("add", 5, "a"),
+            Step::key("edit", 2, "b"),
+            Step::key("delete", 3, ""),
+            Step::key("add", 3, "c"),
+            Step::key("add", 6, "d"),
+            Step::key("delete", 6, ""),
+        ],
+        vec![Step::key("add", 7, "e"), Step::key("add", 1, "f"), Step::key("edit", 5, "g"), Step::key("add", 8, "h")],
+        vec![
+            Step::key("edit", 8, "h"),
+            Step::key("delete", 5, ""),
+            Step::key("edit", 0, "i"),
+            Step::key("edit", 0, "j"),
+        ],
+    ];
+    let keyless = vec![
+        vec![
+            Step::index("edit", Some(1), "k"),
+            Step::index("delete", Some(0), ""),
+            Step::index("add", None, "l"),
+            Step::index("add", None, "m"),
+            Step::index("edit", Some(5), "n"),
+        ],
+        vec![Step::index("add", None, "o"), Step::index("delete", Some(7), ""), Step::index("edit", Some(0), "p")],
+    ];
+    [("keyed", true, keyed), ("keyless", false, keyless)].map(|(name, keyed, epochs)| life(name, keyed, &epochs)).into()
+}
+
+fn life(name: &str, keyed: bool, epochs: &[Vec<Step>]) -> Value {
+    let layout = Layout::new(5, if keyed { 20 } else { 4 }, 2, 3).unwrap();
+    let label = format!("values of {name}");
+    let values = stream(&label, 4 * layout.records());
+    let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
+    let mut directory = keyed.then(|| Directory::build(&prints).unwrap());
+    let mut content = vec![0; layout.records() * layout.record_bytes()];
+    for (i, value) in values.chunks_exact(4).enumerate() {
+        let place = match &directory {
+            Some(directory) => directory.index(&print_of(i as u32), 5).unwrap() as usize,
+            None => i,
+        };
+        let record = if keyed { [print_of(i as u32).as_slice(), value].concat() } else { value.to_vec() };
+        content[place * record.len()..][..record.len()].copy_from_slice(&record);
+    }
+    let mut newest = database::<Merkle>(layout, &content);
+    let first = json!({
+        "name": name,
+        "layout": layout_json(&layout),
+        "valuesLabel": label,
+        "directory": hex(directory.as_ref().map(Directory::encode).unwrap_or_default()),
+    });
+    let epochs: Vec<Value> = epochs
+        .iter()
+        .map(|steps| {
+            let records: Vec<Vec<u8>> = steps.iter().map(Step::record).collect();
+            let prints: Vec<[u8; 16]> = steps.iter().map(|step| step.key.map(print_of).unwrap_or_default()).collect();
+            let operations: Vec<Operation<'_>> = steps
+                .iter()
+                .enumerate()
+                .map(|(i, step)| match (step.op, step.key, step.index) {
+                    ("add", ..) => Operation::Add(&records[i]),
+                    ("edit", Some(_), _) => Operation::EditKey(&records[i]),
+                    ("delete", Some(_), _) => Operation::DeleteKey(&prints[i]),
+                    ("edit", None, Some(index)) => Operation::EditIndex(index, &records[i]),
+                    ("delete", None, Some(index)) => Operation::DeleteIndex(index),
+                    other => panic!("no operation: {other:?}"),
+                })
+                .collect();
+            let before = *newest.layout();
+            let old = directory.take();
+            let mut followers = [newest.records_mut().to_vec(), newest.records_mut().to_vec()]
+                .map(|content| database::<Merkle>(before, &content));
+            let epoch = apply(&mut newest, old.as_ref(), &operations).map_err(|refused| refused.reason).unwrap();
+            directory = epoch.directory;
+            // Whoever follows either list comes to the same.
+            for (follower, list) in followers.iter_mut().zip([&epoch.list, &epoch.records]) {
+                let list = UpdateList::decode(list.bytes(), before, *newest.layout()).unwrap();
+                apply_list(follower, &list).unwrap();
+                assert_eq!(follower.records_mut(), newest.records_mut());
+                let followed = old.as_ref().map(|old| old.updated(&list).unwrap().encode());
+                assert_eq!(followed, directory.as_ref().map(Directory::encode));
+            }
+            let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {
+                (0..newest.layout().partitions()).flat_map(of).collect()
+            };
+            json!({
+                "operations": steps.iter().map(Step::json).collect::<Vec<_>>(),
+                "layout": layout_json(newest.layout()),
+                "delta": hex(epoch.list.bytes()),
+                "record": hex(epoch.records.bytes()),
+                "directory": hex(directory.as_ref().map(Directory::encode).unwrap_or_default()),
+                "commitments": hex(digests(&|q| newest.commitment(q).unwrap())),
+                "contentHashes": hex(digests(&|q| newest.content_hash(q).unwrap())),
+            })
+        })
+        .collect();
+    let mut life = first;
+    life["epochs"] = epochs.into();
+    life
+}
+
+/// Lists that a reader has to refuse, each one step from one that it takes: from 3 records of a byte to 4, of which the
+/// first is edited, the third deleted and the fourth added.
+fn refused_lists() -> Value {
+    let [before, after] = [3, 4].map(|records| Layout::new(records, 1, 2, 2).unwrap());
+    let list = |form: u16, entries: &[u8]| -> Vec<u8> {
+        let mut bytes = [b"PIRU".as_slice(), &1u16.to_le_bytes(), &form.to_le_bytes()].concat();
+        let count = entries.len() as u32 / u32::from(5 + form);
+        for number in [3, 2, 4, 2, 2, 1, count, 0u32] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        [bytes, entries.to_vec()].concat()
+    };
+    let delta = [0, 0, 0, 0, 2, 9, 2, 0, 0, 0, 3, 8, 3, 0, 0, 0, 1, 7];
+    let record = [0, 0, 0, 0, 2, 1, 9, 2, 0, 0, 0, 3, 8, 0, 3, 0, 0, 0, 1, 0, 7];
+    let with = |form: u16, at: usize, byte: u8| {
+        let mut bytes = list(form, if form == 1 { &delta } else { &record });
+        bytes[at] = byte;
+        bytes
+    };
+    let cases: Vec<(&str, &str, Vec<u8>)> = vec![
+        ("another magic", "delta", with(1, 0, b'Q')),
+        ("another format", "delta", with(1, 4, 2)),
+        ("no form", "delta", with(1, 6, 0)),
+        ("an unknown form", "delta", with(1, 6, 3)),
+        ("another N before", "delta", with(1, 8, 2)),
+        ("another Q before", "delta", with(1, 12, 1)),
+        ("another N after", "delta", with(1, 16, 3)),
+        ("another Q after", "delta", with(1, 20, 3)),
+        ("another M", "delta", with(1, 24, 3)),
+        ("another record length", "delta", with(1, 28, 2)),
+        ("another count", "delta", with(1, 32, 2)),
+        ("reserved bytes", "delta", with(1, 36, 1)),
+        ("no header", "delta", list(1, &[])[..39].to_vec()),
+        ("a broken entry", "delta", list(1, &delta)[..57].to_vec()),
+        ("a byte too many", "delta", [list(1, &delta), vec![0]].concat()),
+        ("kind 0", "delta", with(1, 44, 0)),
+        ("kind 4", "delta", with(1, 44, 4)),
+        ("an index twice", "delta", with(1, 46, 0)),
+        ("entries out of order", "delta", list(1, &[2, 0, 0, 0, 3, 8, 0, 0, 0, 0, 2, 9, 3, 0, 0, 0, 1, 7])),
+        ("an index beyond N", "delta", with(1, 52, 4)),
+        ("an edit beyond the old N", "delta", with(1, 56, 2)),
+        ("a delete beyond the old N", "delta", with(1, 56, 3)),
+        ("an entry that changes nothing", "delta", with(1, 45, 0)),
+        ("kind 0, with records", "record", with(2, 44, 0)),
+        ("entries out of order, with records", "record", with(2, 47, 0)),
+        ("an entry that changes nothing, with records", "record", with(2, 46, 1)),
+        ("an add to a record", "record", with(2, 59, 1)),
+        ("a delete that leaves a record", "record", with(2, 53, 1)),
+        ("a delta in place of records", "record", list(2, &delta)),
+    ];
+    for (form, entries) in [(1, delta.as_slice()), (2, &record)] {
+        UpdateList::decode(&list(form, entries), before, after).unwrap();
+    }
+    let refused: Vec<Value> = cases
+        .iter()
+        .map(|(because, form, bytes)| {
+            assert!(UpdateList::decode(bytes, before, after).is_err(), "{because}");
+            json!({ "because": because, "form": form, "bytes": hex(bytes) })
+        })
+        .collect();
+    json!({
+        "before": layout_json(&before),
+        "after": layout_json(&after),
+        "delta": hex(list(1, &delta)),
+        "record": hex(list(2, &record)),
+        "refused": refused,
+    })
+}
+
+#[test]
+fn the_native_core_agrees_with_the_shared_vectors_of_updates() {
+    let computed = json!({
+        "comment": "Made by rust-core/core/tests/vectors.rs. Bytes are hex. Four bytes a record are BLAKE3's output stream of valuesLabel.",
+        "lives": lives(),
+        "lists": refused_lists(),
+    });
+    hold_to("updates", &computed);
 }

@@ -1,12 +1,13 @@
 //! The planner: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
 
 use js_sys::{Object, Reflect};
-use pirouette_core::cost::{Costs, Plan, Workload};
+use pirouette_core::commitment::Proofs;
+use pirouette_core::cost::{self, Costs, Plan, Workload};
 use pirouette_core::error::Error;
 use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
-use crate::{Outcome, name_of, thrown};
+use crate::{LayoutHandle, Outcome, name_of, thrown};
 
 /// Plans a database for a workload.
 ///
@@ -23,6 +24,20 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     set(&out, "recommended", name_of(plan.recommended));
     set(&out, "reason", plan.reason);
     Ok(out)
+}
+
+/// Bytes of journal at which a client that holds so many bytes of hint writes a new checkpoint.
+#[wasm_bindgen(js_name = journalLimit)]
+#[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // memory is far below 2^53 bytes
+pub fn journal_limit(held_bytes: f64) -> f64 {
+    cost::journal_limit(held_bytes as u64) as f64
+}
+
+/// Which kind of proof suits a client, where servers offer both: tags, if what it would hold fits 64 MB.
+#[wasm_bindgen(js_name = suitableProofs, unchecked_return_type = "'merkle' | 'tags'")]
+pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
+    let fit = cost::tags_fit(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES);
+    name_of(if fit { Proofs::Tags } else { Proofs::Openings })
 }
 
 /// A missing property has the default of [`Workload::new`].

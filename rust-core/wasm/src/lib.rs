@@ -8,25 +8,52 @@
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
 mod cost;
+mod instant;
+// No client asks for one yet, so that browsers need not download it.
+#[cfg(feature = "server")]
+mod light;
+mod local;
 #[cfg(feature = "server")]
 mod server;
 
+use std::alloc::System;
+
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::database::list::UpdateList;
 use pirouette_core::directory::Directory;
 use pirouette_core::error::Error;
-use pirouette_core::hint::{Hint, HintBuilder};
 use pirouette_core::key;
 use pirouette_core::layout::Layout;
-use pirouette_core::query::{Pending, Role, query};
-use pirouette_core::random::ChaCha;
-use pirouette_core::recon::{Effect, recon, verify};
-use pirouette_core::state::journal::{replay, update_in};
-use pirouette_core::update::{HintUpdate, UpdateList, update_builder, update_hint};
+use pirouette_core::scheme::{Asked, Verdict};
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::state::journal::update_in;
+use pirouette_core::tapir::update::update_builder;
+use wasm_bindgen::handler::schedule_reinit;
 use wasm_bindgen::prelude::*;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
+use zeroizing_alloc::ZeroAlloc;
 
 type Outcome<T> = Result<T, JsValue>;
+
+/// Whatever is freed is wiped, by whomever it was allocated: what bindings copy in and out, what a growing buffer leaves
+/// behind. A closed map leaves nothing of its secrets on the heap.
+#[global_allocator]
+static WIPING: ZeroAlloc<System> = ZeroAlloc(System);
+
+/// The last field of handles of secrets: when it is dropped, calls that came before have left nothing on the stack.
+struct WipesStack;
+
+impl Drop for WipesStack {
+    #[inline(never)]
+    fn drop(&mut self) {
+        /// More than the frames of any call into the core take together.
+        const FRAMES_BYTES: usize = 32 << 10;
+        #[allow(clippy::large_stack_arrays)] // of a stack of 1 MiB
+        let mut frames = [0u8; FRAMES_BYTES];
+        frames.zeroize();
+    }
+}
 
 #[allow(clippy::needless_pass_by_value)] // as map_err wants it
 fn thrown(error: Error) -> JsValue {
@@ -63,9 +90,10 @@ fn name_of(proofs: Proofs) -> String {
     }
 }
 
-/// Most queries one request may carry.
-fn max_batch(layout: &Layout, proofs: Proofs) -> usize {
-    layout.max_batch(proofs.entry_bytes::<Merkle>(layout))
+/// After a trap: the next call, to any other function, goes to a fresh instance of the same module.
+#[wasm_bindgen]
+pub fn restart() {
+    schedule_reinit();
 }
 
 /// BLAKE3, 32 bytes.
@@ -144,13 +172,14 @@ impl LayoutHandle {
         proofs_named(proofs).map(|proofs| proofs.entry_bytes::<Merkle>(&self.0)).map_err(thrown)
     }
 
-    /// Most queries one request may carry.
+    /// The batch limit of a generation that begins with this layout.
     ///
     /// # Errors
     /// As `entryBytes`.
     #[wasm_bindgen(js_name = maxBatch)]
     pub fn max_batch(&self, proofs: Option<String>) -> Outcome<usize> {
-        proofs_named(proofs).map(|proofs| max_batch(&self.0, proofs)).map_err(thrown)
+        let proofs = proofs_named(proofs).map_err(thrown)?;
+        Ok(self.0.max_batch(proofs.entry_bytes::<Merkle>(&self.0)))
     }
 }
 
@@ -220,7 +249,7 @@ impl DirectoryHandle {
 
 /// A hint in the making.
 #[wasm_bindgen]
-pub struct HintBuilderHandle(HintBuilder);
+pub struct HintBuilderHandle(HintBuilder, WipesStack);
 
 #[wasm_bindgen]
 impl HintBuilderHandle {
@@ -242,7 +271,7 @@ impl HintBuilderHandle {
                 Proofs::Openings => HintBuilder::new(layout.0, commitments, content_hashes, entropy),
                 Proofs::Tags => HintBuilder::with_tags(layout.0, content_hashes, entropy),
             })
-            .map(HintBuilderHandle)
+            .map(|builder| HintBuilderHandle(builder, WipesStack))
             .map_err(thrown)
     }
 
@@ -354,7 +383,7 @@ impl HintBuilderHandle {
     ) -> Outcome<HintBuilderHandle> {
         exactly("binding", binding)
             .and_then(|binding| HintBuilder::decode(partial, layout.0, commitments, content_hashes, &binding))
-            .map(HintBuilderHandle)
+            .map(|builder| HintBuilderHandle(builder, WipesStack))
             .map_err(thrown)
     }
 
@@ -370,24 +399,11 @@ impl HintBuilderHandle {
 
 /// A hint and at most one pending batch.
 #[wasm_bindgen]
-pub struct ClientHandle {
-    hint: Hint,
-    pending: Option<Pending>,
-    /// of the last batch applied, until it is taken
-    effect: Option<Effect>,
-}
+pub struct ClientHandle(Asked<Merkle, Hint>, WipesStack);
 
 impl ClientHandle {
-    fn new(hint: Hint) -> Self {
-        ClientHandle { hint, pending: None, effect: None }
-    }
-
-    fn some_pending(&self) -> Outcome<&Pending> {
-        self.pending.as_ref().ok_or_else(|| thrown(Error::Phase("no batch is pending")))
-    }
-
-    fn none_pending(&self) -> Outcome<()> {
-        if self.pending.is_some() { Err(thrown(Error::Phase("a batch is pending; finish it first"))) } else { Ok(()) }
+    pub(crate) fn new(hint: Hint) -> Self {
+        ClientHandle(Asked::new(hint), WipesStack)
     }
 }
 
@@ -398,20 +414,14 @@ impl ClientHandle {
     /// # Errors
     /// `phase`, `index`, `length`, `condemned`.
     pub fn query(&mut self, indices: &[u32], entropy: &[u8]) -> Outcome<()> {
-        self.none_pending()?;
         let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
-        let most = max_batch(self.hint.layout(), self.hint.proofs());
-        if indices.len() > most {
-            return Err(thrown(Error::Index { what: "queries in a batch", bound: most as u64 + 1 }));
-        }
-        self.pending = Some(query(&mut self.hint, indices, &mut ChaCha::new(&entropy, 0)).map_err(thrown)?);
-        Ok(())
+        self.0.query(indices, &entropy).map_err(thrown)
     }
 
     /// Queries pending.
     #[wasm_bindgen(getter)]
     pub fn pending(&self) -> usize {
-        self.pending.as_ref().map_or(0, Pending::count)
+        self.0.pending()
     }
 
     /// The pending batch's stored form.
@@ -420,7 +430,7 @@ impl ClientHandle {
     /// `phase`.
     #[wasm_bindgen(js_name = pendingBytes)]
     pub fn pending_bytes(&self) -> Outcome<Vec<u8>> {
-        Ok(self.some_pending()?.encode(self.hint.layout()))
+        self.0.pending_bytes().map_err(thrown)
     }
 
     /// Takes up a stored batch.
@@ -428,14 +438,12 @@ impl ClientHandle {
     /// # Errors
     /// `phase`, `state`, `length`, `index`.
     pub fn resume(&mut self, pending: &[u8]) -> Outcome<()> {
-        self.none_pending()?;
-        self.pending = Some(Pending::decode(pending, &self.hint).map_err(thrown)?);
-        Ok(())
+        self.0.resume(pending).map_err(thrown)
     }
 
     /// Forgets a batch that was neither stored nor sent.
     pub fn withdraw(&mut self) {
-        self.pending = None;
+        self.0.withdraw();
     }
 
     /// What the retrieve server is sent.
@@ -444,7 +452,7 @@ impl ClientHandle {
     /// `phase`.
     #[wasm_bindgen(js_name = retrieveVectors)]
     pub fn retrieve_vectors(&self) -> Outcome<Vec<u8>> {
-        Ok(self.some_pending()?.vectors(Role::Retrieve))
+        self.0.request(0).map_err(thrown)
     }
 
     /// What the refresh server is sent.
@@ -453,16 +461,16 @@ impl ClientHandle {
     /// `phase`.
     #[wasm_bindgen(js_name = refreshVectors)]
     pub fn refresh_vectors(&self) -> Outcome<Vec<u8>> {
-        Ok(self.some_pending()?.vectors(Role::Refresh))
+        self.0.request(1).map_err(thrown)
     }
 
     /// What the rollback fence knows the pending batch by (32 bytes), the same at every epoch.
     ///
     /// # Errors
     /// `phase`.
-    #[wasm_bindgen(js_name = fenceHash)]
-    pub fn fence_hash(&self) -> Outcome<Vec<u8>> {
-        Ok(self.some_pending()?.fence_hash().to_vec())
+    #[wasm_bindgen(js_name = batchName)]
+    pub fn batch_name(&self) -> Outcome<Vec<u8>> {
+        self.0.batch_name().map(|name| name.to_vec()).map_err(thrown)
     }
 
     /// Verifies one answer whole. `false`: forged, and condemned.
@@ -470,15 +478,7 @@ impl ClientHandle {
     /// # Errors
     /// `phase`, `length`, `condemned`, `index` for a role that is neither 0 nor 1.
     pub fn verify(&mut self, role: u32, entries: &[u8]) -> Outcome<bool> {
-        let role = match role {
-            0 => Role::Retrieve,
-            1 => Role::Refresh,
-            _ => {
-                return Err(thrown(Error::Index { what: "role", bound: 2 }));
-            }
-        };
-        let pending = self.pending.as_mut().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
-        verify::<Merkle>(&mut self.hint, pending, role, entries).map_err(thrown)
+        self.0.verify(role as usize, entries).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
     }
 
     /// Recovers the records and applies the batch.
@@ -486,13 +486,7 @@ impl ClientHandle {
     /// # Errors
     /// `phase`, `condemned`; `state` if a record is not the one tagged. The batch is pending as before then.
     pub fn recon(&mut self) -> Outcome<Vec<u8>> {
-        let pending = self.pending.take().ok_or_else(|| thrown(Error::Phase("no batch is pending")))?;
-        let recovered = recon(&mut self.hint, pending).map_err(|(error, pending)| {
-            self.pending = Some(pending);
-            thrown(error)
-        })?;
-        self.effect = Some(recovered.effect);
-        Ok(recovered.records)
+        self.0.recon().map_err(thrown)
     }
 
     /// The stored form of what the last `recon` changed; once.
@@ -501,8 +495,7 @@ impl ClientHandle {
     /// `phase`, if there is none.
     #[wasm_bindgen(js_name = takeEffect)]
     pub fn take_effect(&mut self) -> Outcome<Vec<u8>> {
-        let effect = self.effect.take().ok_or_else(|| thrown(Error::Phase("no effect to take")))?;
-        Ok(effect.encode(self.hint.layout()))
+        self.0.take_effect().map_err(thrown)
     }
 
     /// Applies the next entry of a journal, an effect or an update.
@@ -510,8 +503,7 @@ impl ClientHandle {
     /// # Errors
     /// `phase` while a batch is pending; `state`; `update`.
     pub fn replay(&mut self, effect: &[u8]) -> Outcome<()> {
-        self.none_pending()?;
-        replay(&mut self.hint, effect).map_err(thrown)
+        self.0.replay(effect).map_err(thrown)
     }
 
     /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
@@ -527,12 +519,8 @@ impl ClientHandle {
         commitments: &[u8],
         entropy: &[u8],
     ) -> Outcome<Vec<u8>> {
-        let list = UpdateList::decode(list, *self.hint.layout(), after.0).map_err(thrown)?;
-        let update = HintUpdate::new(&self.hint, list, exactly("entropy", entropy).map_err(thrown)?);
-        self.hint.check_commitments(&after.0, commitments).map_err(thrown)?;
-        update_hint(&mut self.hint, self.pending.as_mut(), &update).map_err(thrown)?;
-        self.hint.rebind(commitments).map_err(thrown)?;
-        Ok(update.encode())
+        let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
+        self.0.update(list, after.0, commitments, &entropy).map_err(thrown)
     }
 
     /// After `replay` went through an update: the commitments of the epoch it led to.
@@ -540,7 +528,7 @@ impl ClientHandle {
     /// # Errors
     /// `length`.
     pub fn rebind(&mut self, commitments: &[u8]) -> Outcome<()> {
-        self.hint.rebind(commitments).map_err(thrown)
+        self.0.state.rebind(commitments).map_err(thrown)
     }
 
     /// The stored form of the whole hint, bound to the hash of its manifest (32 bytes).
@@ -548,9 +536,7 @@ impl ClientHandle {
     /// # Errors
     /// `phase` while a batch is pending; `condemned`; `length`.
     pub fn checkpoint(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        self.none_pending()?;
-        let binding = exactly("binding", binding).map_err(thrown)?;
-        self.hint.encode(&binding).map_err(thrown)
+        exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
     }
 
     /// Brings a hint back under the manifest it was made under.
@@ -572,54 +558,54 @@ impl ClientHandle {
     /// (N, ℓ, Q, M) of the epoch the hint is at.
     #[wasm_bindgen(getter)]
     pub fn layout(&self) -> LayoutHandle {
-        LayoutHandle(*self.hint.layout())
+        LayoutHandle(*self.0.state.layout())
     }
 
     /// The hint's random id, 16 bytes.
     #[wasm_bindgen(getter, js_name = hintId)]
     pub fn hint_id(&self) -> Vec<u8> {
-        self.hint.stamp().hint_id.to_vec()
+        self.0.state.stamp().hint_id.to_vec()
     }
 
     /// Batches applied since the hint was made.
     #[wasm_bindgen(getter)]
     #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
     pub fn version(&self) -> f64 {
-        self.hint.stamp().version as f64
+        self.0.state.stamp().version as f64
     }
 
     /// Never to be used again.
     pub fn condemn(&mut self) {
-        self.hint.condemn();
+        self.0.state.condemn();
     }
 
     /// Whether it was condemned.
     #[wasm_bindgen(getter)]
     pub fn condemned(&self) -> bool {
-        self.hint.is_condemned()
+        self.0.state.is_condemned()
     }
 
     /// What proves the answers it takes.
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
     pub fn proofs(&self) -> String {
-        name_of(self.hint.proofs())
+        name_of(self.0.state.proofs())
     }
 
     /// Bytes of tags.
     #[wasm_bindgen(getter, js_name = tagBytes)]
     pub fn tag_bytes(&self) -> usize {
-        self.hint.tag_bytes()
+        self.0.state.tag_bytes()
     }
 
     /// Bytes of parities.
     #[wasm_bindgen(getter, js_name = hintBytes)]
     pub fn hint_bytes(&self) -> usize {
-        self.hint.parity_bytes()
+        self.0.state.parity_bytes()
     }
 
     /// Bytes of permutations.
     #[wasm_bindgen(getter, js_name = permutationBytes)]
     pub fn permutation_bytes(&self) -> usize {
-        self.hint.permutation_bytes()
+        self.0.state.permutation_bytes()
     }
 }

@@ -1,14 +1,15 @@
 //! The server half: databases, batches, building directories; and what only tests of the whole need.
 
 use js_sys::{Error as JsError, Reflect};
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::database::epoch::{self, Operation, Reason};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::database::generation::NextGeneration;
+use pirouette_core::database::list::UpdateList;
 use pirouette_core::directory::Directory;
-use pirouette_core::epoch::{self, Operation, Reason};
 use pirouette_core::error::Error;
-use pirouette_core::generation::NextGeneration;
-use pirouette_core::update::UpdateList;
-use pirouette_core::{key, permutation};
+use pirouette_core::scheme::{self, answerers};
+use pirouette_core::{key, tapir::permutation};
 use wasm_bindgen::prelude::*;
 
 use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, proofs_named, thrown};
@@ -52,20 +53,25 @@ impl DirectoryHandle {
 
 /// The server half.
 #[wasm_bindgen]
-pub struct DatabaseHandle(Database<Merkle>);
+pub struct DatabaseHandle(pub(crate) Database<Merkle>);
 
 #[wasm_bindgen]
 impl DatabaseHandle {
-    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero.
+    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero. `max_batch`: the batch limit
+    /// its generation began with, if this layout is not its first.
     ///
     /// # Errors
     /// `layout`, `index` for a kind of proof there is not.
     #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle, proofs: Option<String>) -> Outcome<DatabaseHandle> {
+    pub fn new(layout: &LayoutHandle, proofs: Option<String>, max_batch: Option<u32>) -> Outcome<DatabaseHandle> {
         proofs_named(proofs)
             .and_then(|proofs| match proofs {
                 Proofs::Openings => Database::new(layout.0),
                 Proofs::Tags => Database::without_openings(layout.0),
+            })
+            .and_then(|database| match max_batch {
+                Some(limit) => database.with_max_batch(limit as usize),
+                None => Ok(database),
             })
             .map(DatabaseHandle)
             .map_err(thrown)
@@ -102,12 +108,29 @@ impl DatabaseHandle {
         self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
     }
 
-    /// Answers count·Q offsets with the kind of proof named.
+    /// 32·Q bytes.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn commitments(&self) -> Outcome<Vec<u8>> {
+        self.0.commitments().map_err(thrown)
+    }
+
+    /// 32·Q bytes.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = contentHashes)]
+    pub fn content_hashes(&self) -> Outcome<Vec<u8>> {
+        self.0.content_hashes().map_err(thrown)
+    }
+
+    /// Answers the queries of a suite, by its number; of suite 1 if none is named.
     ///
     /// # Errors
     /// `length`, `index`, `phase`.
-    pub fn answer(&self, vectors: &[u8], proofs: Option<String>) -> Outcome<Vec<u8>> {
-        proofs_named(proofs).and_then(|proofs| self.0.answer(vectors, proofs)).map_err(thrown)
+    pub fn answer(&self, queries: &[u8], suite: Option<u16>) -> Outcome<Vec<u8>> {
+        scheme::answer(&answerers(), suite.unwrap_or(1), &self.0, queries, At::Newest).map_err(thrown)
     }
 
     /// Answers at the epoch before the last batch.
@@ -115,14 +138,36 @@ impl DatabaseHandle {
     /// # Errors
     /// `length`, `index`, `phase`.
     #[wasm_bindgen(js_name = answerPrevious)]
-    pub fn answer_previous(&self, vectors: &[u8], proofs: Option<String>) -> Outcome<Vec<u8>> {
-        proofs_named(proofs).and_then(|proofs| self.0.answer_previous(vectors, proofs)).map_err(thrown)
+    pub fn answer_previous(&self, queries: &[u8], suite: Option<u16>) -> Outcome<Vec<u8>> {
+        scheme::answer(&answerers(), suite.unwrap_or(1), &self.0, queries, At::Previous).map_err(thrown)
+    }
+
+    /// The suites it answers, by number.
+    #[wasm_bindgen(getter)]
+    pub fn suites(&self) -> Vec<u16> {
+        scheme::suites(&answerers(), &self.0)
+    }
+
+    /// Bytes of what answers so many queries of a suite, at the newest epoch or at the one before.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = answerBytes)]
+    pub fn answer_bytes(&self, queries: usize, suite: u16, previous: bool) -> Outcome<usize> {
+        let at = if previous { At::Previous } else { At::Newest };
+        scheme::answer_bytes(&answerers(), suite, &self.0, queries, at).map_err(thrown)
     }
 
     /// Its layout, at the newest epoch.
     #[wasm_bindgen(getter)]
     pub fn layout(&self) -> LayoutHandle {
         LayoutHandle(*self.0.layout())
+    }
+
+    /// Most queries a request may carry, for the life of its generation.
+    #[wasm_bindgen(getter, js_name = maxBatch)]
+    pub fn max_batch(&self) -> usize {
+        self.0.max_batch()
     }
 
     /// Applies a batch to a keyed database: kinds (1 add, 2 edit, 3 delete), 16 bytes of fingerprint and ℓ bytes of
@@ -194,6 +239,43 @@ impl DatabaseHandle {
     }
 }
 
+/// An update list, as a server keeps it.
+#[wasm_bindgen]
+pub struct UpdateListHandle(UpdateList);
+
+#[wasm_bindgen]
+impl UpdateListHandle {
+    /// Reads a list in either form, with the layouts that its header names.
+    ///
+    /// # Errors
+    /// `update`.
+    pub fn decode(bytes: &[u8]) -> Outcome<UpdateListHandle> {
+        UpdateList::read(bytes).map(UpdateListHandle).map_err(thrown)
+    }
+
+    /// The layout it starts from.
+    #[wasm_bindgen(getter)]
+    pub fn before(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.before())
+    }
+
+    /// The layout it leads to.
+    #[wasm_bindgen(getter)]
+    pub fn after(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.after())
+    }
+
+    /// The records it changes, ascending.
+    pub fn indices(&self) -> Vec<u32> {
+        self.0.entries().map(|entry| entry.index).collect()
+    }
+
+    /// old ⊕ new of each of them, ℓ bytes.
+    pub fn differences(&self) -> Vec<u8> {
+        self.0.differences()
+    }
+}
+
 /// What a batch brought.
 #[wasm_bindgen]
 pub struct EpochHandle(epoch::Epoch);
@@ -205,7 +287,7 @@ impl EpochHandle {
                 Reason::Exists => "the key exists already",
                 Reason::Missing => "there is no such record",
                 Reason::Malformed => "the record is malformed",
-                Reason::Full => "the database is full",
+                Reason::Full => "the generation is full; begin a new one",
                 Reason::Failed(error) => return thrown(error.clone()),
             };
             let thrown = JsError::new(&format!("operation {} of the batch: {reason}", refused.operation));

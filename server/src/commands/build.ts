@@ -3,16 +3,26 @@
 import { constants } from 'node:os'
 import { entryBytes, proofsOf } from '@pirouette/protocol'
 import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
+import { PublisherRecord } from '../publisher/record.js'
 import { withProgress } from './progress.js'
 
 /** The options of `build` as commander gives them. */
-export type BuildArguments = Omit<BuildOptions, 'onProgress'> & { readonly out: string; readonly force?: boolean }
+export type BuildArguments = Omit<BuildOptions, 'onProgress'> & {
+  readonly out: string
+  readonly force?: boolean
+  /** a publisher's record that learns of it */
+  readonly record?: string
+}
 
 export async function build(options: BuildArguments): Promise<void> {
   // Through process.exit, so that what was begun is removed.
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.on(signal, () => process.exit(128 + constants.signals[signal]))
-  const summary = await withProgress(onProgress => buildDataset({ ...options, onProgress }))
+  const { record: recordFile, ...choices } = options
+  const record = recordFile === undefined ? undefined : await PublisherRecord.open(recordFile)
+  const summary = await withProgress(onProgress => buildDataset({ ...choices, onProgress }))
+  const { databaseId, manifest, manifestHash: hash } = summary
+  await record?.addManifest({ databaseId, epoch: manifest.epoch, hash })
   process.stdout.write(describeSummary(summary))
 }
 

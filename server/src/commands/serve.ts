@@ -8,14 +8,14 @@ import { join } from 'node:path'
 import { decodeManifest, equalBytes } from '@pirouette/protocol'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
+import { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
 import { manifestPath } from '../dataset/directory.js'
 import { BuildError, DatasetError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
-import { LivingDatabase } from '../living/database.js'
-import { describeError } from '../plugins/errors.js'
-import { readToken } from '../publisher/files.js'
-import { createServer, type MountedDataset } from '../server.js'
+import { describeError } from '../http/plugins/errors.js'
+import { createServer, type MountedDataset } from '../http/server.js'
+import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
 import { openLmdb } from '../storage/lmdb.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
@@ -27,10 +27,11 @@ const DRAIN_MILLISECONDS = 10_000
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
 
 /** The options of `serve` as commander gives them. */
-export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force'>> & {
+export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'record'>> & {
   readonly dataset?: string[]
   readonly store?: string[]
   readonly tokenFile?: string
+  readonly publisherKey?: string[]
   readonly history: number
   readonly linger: number
   readonly fenceDays: number
@@ -40,6 +41,9 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force'>> & {
   readonly allowOrigin: string[]
   readonly trustProxy?: string | true
   readonly rateLimit: number
+  /** worker threads; false: off; missing: as many as suit the machine */
+  readonly instant?: number | false
+  readonly instantRateLimit: number
   readonly logLevel: string
 }
 
@@ -49,16 +53,20 @@ export async function serve(options: ServeArguments): Promise<void> {
   closeWhenAsked(
     () => app,
     async () => {
-      for (const { living } of datasets) await living?.close()
+      for (const { updatable } of datasets) await updatable?.close()
     },
   )
   const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
+  const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
+  if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
   datasets = await mountAll(options)
   app = await createServer({
     datasets,
     allowOrigins: options.allowOrigin,
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
     rateLimit: options.rateLimit,
+    instant: options.instant === false ? false : { workers: options.instant },
+    instantRateLimit: options.instantRateLimit,
     publisherToken,
     log: { level: options.logLevel, stream: process.stderr },
   })
@@ -69,11 +77,13 @@ export async function serve(options: ServeArguments): Promise<void> {
 async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const named = (options.dataset ?? []).map(parseMount)
   const stores = (options.store ?? []).map(parseMount)
+  const keys = await Promise.all((options.publisherKey ?? []).map(parseMount).map(readNamedKey))
   const mounted: MountedDataset[] = []
   for (const { name, dir } of stores) {
     const source = named.find(dataset => dataset.name === name)
     if (source !== undefined) named.splice(named.indexOf(source), 1)
-    mounted.push({ name, living: await openStore(dir, source?.dir, name === undefined, options) })
+    const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
+    mounted.push({ name, publisherKeys, updatable: await openStore(dir, source?.dir, name === undefined, options) })
   }
   if (options.data !== undefined && !stores.some(({ name }) => name === undefined))
     named.push({ name: undefined, dir: await buildTemporary({ ...options, data: options.data }) })
@@ -84,6 +94,11 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   if (options.tokenFile !== undefined && stores.length === 0) {
     throw new BuildError('--token-file means nothing without --store: what is published must be kept')
   }
+  for (const { name } of keys) {
+    if (stores.length === 0 || (name !== undefined && !stores.some(store => store.name === name))) {
+      throw new BuildError(`--publisher-key: there is no --store ${name ?? ''} to publish into`.replace('  ', ' '))
+    }
+  }
   return mounted
 }
 
@@ -93,9 +108,9 @@ async function openStore(
   dataset: string | undefined,
   unnamed: boolean,
   options: ServeArguments,
-): Promise<LivingDatabase> {
+): Promise<UpdatableDatabase> {
   const storage = openLmdb(dir)
-  if (!LivingDatabase.existsIn(storage)) {
+  if (!UpdatableDatabase.existsIn(storage)) {
     let source = dataset
     if (source === undefined && unnamed && options.data !== undefined) {
       source = await buildTemporary({ ...options, data: options.data })
@@ -103,17 +118,17 @@ async function openStore(
     if (source === undefined) throw new BuildError('the store is empty; --dataset says what to begin with', dir)
     const from = source
     const loaded = await withProgress(onProgress => loadDataset(from, onProgress))
-    await LivingDatabase.create(storage, loaded)
+    await UpdatableDatabase.create(storage, loaded)
     loaded.close()
   }
   const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries } = options
-  const living = await withProgress(onProgress =>
-    LivingDatabase.open(storage, { history, lingerHours, fence: { days, entries }, onProgress }),
+  const updatable = await withProgress(onProgress =>
+    UpdatableDatabase.open(storage, { history, lingerHours, fence: { days, entries }, onProgress }),
   )
-  if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), living.databaseId)) {
+  if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), updatable.databaseId)) {
     throw new DatasetError(storage.location, `it holds another database than ${dataset}`)
   }
-  return living
+  return updatable
 }
 
 async function databaseIdOf(dataset: string): Promise<Uint8Array> {
@@ -128,6 +143,11 @@ async function databaseIdOf(dataset: string): Promise<Uint8Array> {
 function parseMount(argument: string): { name: string | undefined; dir: string } {
   const [, name, dir] = /^([^=/\\]+)=(.+)$/s.exec(argument) ?? []
   return name === undefined || dir === undefined ? { name: undefined, dir: argument } : { name, dir }
+}
+
+/** `NAME=KEY`: of the store of that name; `KEY`: of all. */
+async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
+  return { name, key: await readPublicKey(key) }
 }
 
 /** Builds `--data` into a directory that goes when the process does. */

@@ -226,8 +226,8 @@ function shapeOf(table: KeyedRecords, options: BuildOptions): RecordShape {
       longestAt = i
     }
   }
-  const variable = !equal || options.maxValueBytes !== undefined
   const valueBytes = options.maxValueBytes ?? longest
+  const variable = !equal || valueBytes !== longest
   const recordBytes = FINGERPRINT_BYTES + (variable ? 2 : 0) + valueBytes
   if (recordBytes > MAX_RECORD_BYTES) {
     const most = MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2
@@ -264,12 +264,8 @@ function allocate(
 async function describe(core: Core, filled: Filled, options: BuildOptions): Promise<Manifest> {
   const { shape, records, layout, database, directory } = filled
   const partitions = layout.partitions
-  const commitments = new Uint8Array(HASH_BYTES * partitions)
-  const contentHashes = new Uint8Array(HASH_BYTES * partitions)
   for (let q = 0; q < partitions; q++) {
     database.commit(q)
-    commitments.set(database.commitment(q), HASH_BYTES * q)
-    contentHashes.set(database.contentHash(q), HASH_BYTES * q)
     options.onProgress?.({ stage: 'hashing', done: q + 1, total: partitions })
     await nextTurn()
   }
@@ -282,6 +278,7 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     ...shape,
     partitions,
     partitionRecords: layout.partitionRecords,
+    maxBatch: database.maxBatch,
     expires: options.expires ?? 0,
     directoryBytes: directory.length,
     updateListBytes: 0,
@@ -289,8 +286,8 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     updateListHash: new Uint8Array(HASH_BYTES),
     updateRecordsHash: new Uint8Array(HASH_BYTES),
     previousManifest: new Uint8Array(HASH_BYTES),
-    commitments,
-    contentHashes,
+    commitments: database.commitments(),
+    contentHashes: database.contentHashes(),
   }
   if (options.succeeds !== undefined) {
     const bytes = await readFile(options.succeeds)

@@ -107,7 +107,7 @@ function parseManifest(dir: string, bytes: Uint8Array): Manifest {
 function allocate(core: Core, dir: string, manifest: Manifest): DatabaseHandle {
   try {
     const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
-    const database = core.newDatabase(layout, proofsOf(manifest)[0])
+    const database = core.newDatabase(layout, proofsOf(manifest)[0], manifest.maxBatch)
     layout.free()
     return database
   } catch (error) {

@@ -1,8 +1,9 @@
-// The two files a publisher has: a token that both servers know, and perhaps a key (docs/protocol.md, Signatures).
+// The files of publishers and operators: a publisher's key, its public half, and tokens (docs/operations.md, Publishing).
 
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { fromHex, toHex } from '@pirouette/protocol'
+import { isPublicKey } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 
 /** Below this a token could be found by trying. */
@@ -50,5 +51,33 @@ export async function readKeyFile(file: string): Promise<KeyPair> {
   return pair
 }
 
+/**
+ * A publisher's public key, as `keygen` prints it: 64 hex digits, or a file that holds them. Throws PublishError, also for
+ * a key file with its secret half, which has no place on a server.
+ */
+export async function readPublicKey(digitsOrFile: string): Promise<Uint8Array> {
+  const text = DIGITS.test(digitsOrFile) ? digitsOrFile : (await readFile(digitsOrFile, 'utf8')).trim()
+  if (text.startsWith(HEADER)) {
+    throw new PublishError(
+      `${digitsOrFile}: it holds the secret key, which only the publisher may have; give the public one`,
+    )
+  }
+  const [, digits] = /^(?:public key: )?([0-9a-f]{64})$/.exec(text) ?? []
+  const key = digits === undefined ? undefined : fromHex(digits)
+  if (key === undefined || !isPublicKey(key)) {
+    throw new PublishError(`${digitsOrFile}: expected a public key of 64 hex digits, as \`pirouette keygen\` prints it`)
+  }
+  return key
+}
+
+/** A sentence for the operator if anybody on the machine may read a secret file; undefined: not so. */
+export async function readableByAll(file: string): Promise<string | undefined> {
+  if (process.platform === 'win32') return undefined // its modes say nothing
+  const { mode } = await stat(file)
+  return (mode & OTHERS_READ) === 0 ? undefined : `${file}: everybody on this machine may read it; chmod 600 it`
+}
+
+const OTHERS_READ = 0o004
+const DIGITS = /^[0-9a-f]{64}$/
 const HEADER = 'pirouette ed25519 key v1'
 const FORM = new RegExp(`^${HEADER}\\r?\\npublic ([0-9a-f]{64})\\r?\\nsecret ([0-9a-f]{64})\\s*$`)

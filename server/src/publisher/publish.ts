@@ -1,35 +1,48 @@
 // Publishing one batch to both servers so that they stay equal: what is sent depends on where each of them is, running
-// it again goes on where it stopped, and whatever shows that they have parted ends it loudly.
+// it again goes on where it stopped, and whatever shows that they have parted ends it loudly. Of what a server says nothing
+// is built upon, or signed, that the record does not know: either of them may be the attacker, and what both show may be
+// what one of them brought about.
 
 import { ed25519 } from '@noble/curves/ed25519.js'
 import {
   type BatchEncoding,
+  type BatchSignature,
   checkFollows,
+  decodeBatch,
   encodeBatch,
   equalBytes,
+  fromHex,
   type Manifest,
+  signedBatchBytes,
   signedBytes,
   toHex,
   WireError,
 } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'
+import { verifies } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
+import type { PublisherRecord } from './record.js'
 import { type KnownManifest, PublishedServer } from './server.js'
 
 export interface PublishOptions {
   /** base URLs of the two servers */
   readonly servers: readonly [string, string]
-  readonly token: string
+  /** one for each server that wants one, and never the same: who holds it can publish there as far as tokens go */
+  readonly tokens?: readonly [string | undefined, string | undefined] | undefined
+  /** signs batches, and the manifest that results */
+  readonly key?: KeyPair | undefined
+  /** what this publisher has made before; nothing else is built upon */
+  readonly record: PublisherRecord
+  /** … but for this manifest, hash in hex: the one that was built, say */
+  readonly trustBase?: string | undefined
   /** operations, a JSON object a line; undefined: nothing new, only the newest epoch is checked and signed */
   readonly operations?: Uint8Array | undefined
   /** how values are written; default utf8 */
   readonly encoding?: BatchEncoding | undefined
-  /** the manifest's expiry, seconds since 1970; default 0: none */
+  /** the expiry of the manifest that the operations make, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
-  /** signs the manifest that results */
-  readonly key?: KeyPair | undefined
   /** after a batch, begin a new generation if that pays; default true */
   readonly generation?: boolean | undefined
   /** room in it, in records; default: a tenth of what there are */
@@ -65,8 +78,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const core = await loadCore()
   const { blake3 } = core
   const hashOf = (bytes: Uint8Array) => toHex(blake3(bytes))
+  const { record, key } = options
+  checkOptions(options)
   const servers = options.servers.map(
-    url => new PublishedServer(url, options.token),
+    (url, i) => new PublishedServer(url, options.tokens?.[i as 0 | 1]),
   ) as unknown as Both<PublishedServer>
   if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
     throw new PublishError('the two servers are one: their URLs have the same origin')
@@ -85,7 +100,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     await send(generationAfter(manifest, bytes, options.expires ?? 0))
     agreed = await verify(manifest.generation + 1, manifest.epoch + 1, agreed)
   }
-  if (options.key !== undefined) await sign(options.key, agreed)
+  if (key !== undefined) await sign(key, agreed)
   const { generation, epoch } = agreed.manifest
   return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began }
 
@@ -93,10 +108,20 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   async function completeGeneration(): Promise<void> {
     const [a, b] = await both(servers, server => server.newest())
     const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
+    const known = record.newestEpoch(toHex(ahead.manifest.databaseId))
+    if (ahead.manifest.epoch < known) {
+      throw new PublishError(
+        `the servers are at epoch ${ahead.manifest.epoch}, and your record (${record.place}) has epoch ${known}: they ` +
+          'have gone back. Nothing was sent',
+      )
+    }
     if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
     const body = generationAfter(behind.manifest, behind.bytes, ahead.manifest.expires)
     const { batch } = await servers[ahead === a ? 0 : 1].status(ahead.manifest.epoch)
-    if (batch === hashOf(body)) await send(body)
+    // Its expiry is what one server says: only a batch that was sent from here is sent again.
+    if (batch !== hashOf(body) || !record.hasBatch(toHex(behind.manifest.databaseId), batch)) return
+    await checkBase(behind)
+    await send(body)
   }
 
   function generationAfter(manifest: Manifest, bytes: Uint8Array, expires: number): Uint8Array<ArrayBuffer> {
@@ -129,14 +154,26 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (options.operations === undefined) {
       if (apart !== 0)
         throw new PublishError(`only ${servers[ahead].url} has epoch ${epoch}; publish its batch again first`)
+      await checkBase(newest[ahead])
       return { generation, epoch, changed: epoch }
     }
     // Was it this very batch that made the newest epoch, or the one that a generation was begun after?
     const body = await madeBy(servers[ahead], manifest, options.operations)
-    if (body !== undefined) return { generation, epoch, changed: epoch, ...(apart !== 0 && { body }) }
+    if (body !== undefined) {
+      if (apart === 0) {
+        await checkMade(manifest, body)
+        return { generation, epoch, changed: epoch }
+      }
+      checkExpiry(manifest, body)
+      await checkBase(behind)
+      return { generation, epoch, changed: epoch, body }
+    }
     if (apart === 0 && beginsGeneration(manifest) && epoch > 2) {
       const last = await servers[ahead].manifestIfKnown(generation - 1, epoch - 1)
-      if (last !== undefined && (await madeBy(servers[ahead], last.manifest, options.operations)) !== undefined) {
+      const before = last && (await madeBy(servers[ahead], last.manifest, options.operations))
+      if (last !== undefined && before !== undefined) {
+        await checkMade(last.manifest, before)
+        await checkBase(newest[ahead])
         return { generation, epoch, changed: epoch - 1 }
       }
     }
@@ -146,6 +183,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
           'that one again first',
       )
     }
+    await checkBase(newest[ahead])
     const next = batchFor(manifest, epoch + 1, options.expires ?? 0, blake3(bytes), options.operations)
     const after = isGeneration(options.operations) ? generation + 1 : generation
     return { generation: after, epoch: epoch + 1, changed: epoch + 1, body: next }
@@ -176,9 +214,85 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return encodeBatch({ databaseId, generation, epoch, expires, previousManifest, operations, encoding })
   }
 
+  /** Refuses a manifest that is not known to be this publisher's work. */
+  async function checkBase({ manifest, bytes }: KnownManifest): Promise<void> {
+    const known = { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: hashOf(bytes) }
+    if (record.hasManifest(known.databaseId, known.hash)) return
+    if (options.trustBase !== known.hash && !(await isSent(manifest)) && !(await isSigned(manifest, bytes))) {
+      throw new PublishError(
+        `epoch ${known.epoch} of the servers (manifest hash ${known.hash}) is not known to be yours: it is neither ` +
+          `signed with your key nor in your record (${record.place}). Nothing was sent and nothing signed. If it is ` +
+          'the manifest you built, give its hash as `build` printed it with --trust-base',
+      )
+    }
+    await record.addManifest(known)
+  }
+
+  /** Whether both servers say that a batch from here made it, on a manifest that is known: one alone may lie. */
+  async function isSent({ databaseId, epoch, previousManifest }: Manifest): Promise<boolean> {
+    const id = toHex(databaseId)
+    if (epoch === 1 || !record.hasManifest(id, toHex(previousManifest))) return false
+    const statuses = await both(servers, server => server.status(epoch))
+    return statuses.every(({ batch }) => record.hasBatch(id, batch))
+  }
+
+  /** Whether either server has this publisher's own signature of a manifest. */
+  async function isSigned({ generation, epoch }: Manifest, bytes: Uint8Array): Promise<boolean> {
+    if (key === undefined) return false
+    const entries = (await both(servers, server => server.signatures())).flat()
+    return entries.some(
+      entry =>
+        entry.publicKey === toHex(key.publicKey) &&
+        entry.generation === generation &&
+        entry.epoch === epoch &&
+        verifies(fromHex(entry.signature), signedBytes(bytes), key.publicKey),
+    )
+  }
+
+  /**
+   * Of an epoch that both have: each says that this batch made it, for one alone may lie, on a manifest that is known.
+   */
+  async function checkMade(manifest: Manifest, body: Uint8Array): Promise<void> {
+    const { databaseId, epoch, previousManifest } = manifest
+    for (const [i, { batch }] of (await both(servers, server => server.status(epoch))).entries()) {
+      if (batch !== hashOf(body)) {
+        throw new PublishError(
+          `${servers[i as 0 | 1].url}: its epoch ${epoch} was made from another batch than the other server says. Nothing ` +
+            'was sent and nothing signed',
+        )
+      }
+    }
+    checkExpiry(manifest, body)
+    const base = toHex(previousManifest)
+    if (record.hasManifest(toHex(databaseId), base) || options.trustBase === base) return
+    const generation = beginsGeneration(manifest) ? manifest.generation - 1 : manifest.generation
+    const before = await servers[0].manifest(generation, epoch - 1)
+    if (hashOf(before.bytes) !== base) diverged(`epoch ${epoch} does not name the one before`)
+    await checkBase(before)
+  }
+
+  /** An expiry that a server names is believed if it was sent from here, or is asked for now. */
+  function checkExpiry({ databaseId, epoch, expires }: Manifest, body: Uint8Array): void {
+    if (expires === (options.expires ?? 0) || record.hasBatch(toHex(databaseId), hashOf(body))) return
+    throw new PublishError(
+      `epoch ${epoch} of the servers expires at ${expires}, which neither your record (${record.place}) knows of nor ` +
+        '--expires says. Nothing was sent and nothing signed',
+    )
+  }
+
   /** To both at once, also to one that has it: the reply is the same. */
   async function send(body: Uint8Array<ArrayBuffer>): Promise<void> {
-    const statuses = await both(servers, server => server.publish(body))
+    const { databaseId, epoch, previousManifest } = decodeBatch(body)
+    const batchHash = blake3(body)
+    const hash = toHex(batchHash)
+    await record.addBatch({ databaseId: toHex(databaseId), epoch, hash })
+    let signature: BatchSignature | undefined
+    if (key !== undefined) {
+      const signed = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), key.secretKey)
+      signature = { publicKey: key.publicKey, previousManifest, batchHash, signature: signed }
+    }
+    const statuses = await both(servers, server => server.publish(body, signature))
+    if (statuses.some(({ batch }) => batch !== hash)) diverged('one of them made another batch than it was sent')
     if (statuses[0].manifest !== statuses[1].manifest) {
       diverged(`of one batch they made the manifests ${statuses[0].manifest} and ${statuses[1].manifest}`)
     }
@@ -199,6 +313,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       if (toHex(a.manifest.previousManifest) !== hashOf(before.bytes))
         diverged(`epoch ${epoch} does not name the one before`)
     }
+    await record.addManifest({ databaseId: toHex(a.manifest.databaseId), epoch, hash: hashOf(a.bytes) })
     return a
   }
 
@@ -206,6 +321,21 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const signature = toHex(ed25519.sign(signedBytes(bytes), secretKey))
     const { generation, epoch } = manifest
     await both(servers, server => server.sign({ publicKey: toHex(publicKey), generation, epoch, signature }))
+  }
+}
+
+function checkOptions({ tokens = [undefined, undefined], key, operations, expires }: PublishOptions): void {
+  const [one, other] = tokens
+  if (key === undefined && (one === undefined || other === undefined)) {
+    throw new PublishError('a publisher has a key that the servers know (--key), or a token of each (--token-file)')
+  }
+  if (one !== undefined && one === other) {
+    throw new PublishError(
+      'both servers have one token: the operator of either could publish at the other. Have them make one each',
+    )
+  }
+  if (expires !== undefined && operations === undefined) {
+    throw new PublishError('an expiry stands in the manifest, which only a batch makes anew: give one')
   }
 }
 

@@ -1,11 +1,15 @@
 // One of the two servers as a publisher sees it.
 
 import {
+  BATCH_SIGNATURE_HEADER,
+  type BatchSignature,
   decodeManifest,
   type EpochStatus,
+  encodeBatchSignature,
   type Manifest,
   parseEpochStatus,
   parseErrorReply,
+  parseInfo,
   type SignatureInfo,
   WireError,
 } from '@pirouette/protocol'
@@ -21,9 +25,10 @@ export interface KnownManifest {
 export class PublishedServer {
   /** without a slash at its end */
   readonly url: string
-  readonly #token: string
+  readonly #token: string | undefined
 
-  constructor(url: string, token: string) {
+  /** `token` is this server's own, and goes nowhere else */
+  constructor(url: string, token: string | undefined) {
     if (!/^https?:\/\//.test(url)) throw new PublishError(`${url}: expected a URL that begins with https://`)
     this.url = url.replace(/\/+$/, '')
     this.#token = token
@@ -49,8 +54,14 @@ export class PublishedServer {
     return this.#json(await this.#request(`/v1/epochs/${epoch}`), parseEpochStatus)
   }
 
-  async publish(body: Uint8Array<ArrayBuffer>): Promise<EpochStatus> {
-    return this.#json(await this.#post('/v1/epochs', body), parseEpochStatus)
+  async publish(body: Uint8Array<ArrayBuffer>, signature: BatchSignature | undefined): Promise<EpochStatus> {
+    const signed = signature && { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature(signature) }
+    return this.#json(await this.#post('/v1/epochs', body, signed), parseEpochStatus)
+  }
+
+  /** Signatures this server hands on, whether they verify or not. */
+  async signatures(): Promise<readonly SignatureInfo[]> {
+    return this.#json(await this.#request('/v1/info'), parseInfo).signatures
   }
 
   async sign(signature: SignatureInfo): Promise<void> {
@@ -62,8 +73,9 @@ export class PublishedServer {
     return { bytes, manifest: this.#read(() => decodeManifest(bytes)) }
   }
 
-  #post(path: string, body: Uint8Array<ArrayBuffer> | string): Promise<Uint8Array> {
-    return this.#request(path, { method: 'POST', body, headers: { authorization: `Bearer ${this.#token}` } })
+  #post(path: string, body: Uint8Array<ArrayBuffer> | string, headers?: Record<string, string>): Promise<Uint8Array> {
+    const token = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
+    return this.#request(path, { method: 'POST', body, headers: { ...headers, ...token } })
   }
 
   #json<T>(bytes: Uint8Array, parse: (json: unknown) => T): T {

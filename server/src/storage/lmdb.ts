@@ -3,9 +3,10 @@
 
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../dataset/errors.js'
-import { Draft, type Storage, type Transaction } from './storage.js'
+import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
 
 const PAGE_BYTES = 4096
 const FILE = 'data.mdb'
@@ -35,6 +36,8 @@ export function openLmdb(dir: string): Storage {
       pageSize: PAGE_BYTES,
       // What a transaction wrote is on disk when it resolves, not at some time after.
       overlappingSync: false,
+      // Its batches have a promise that nobody can wait for, and that rejects when the disk is full.
+      eventTurnBatching: false,
     })
   } catch (error) {
     throw new DatasetError(location, `it cannot be opened: ${(error as Error).message}`)
@@ -73,6 +76,7 @@ function checkFile(location: string): void {
 
 class LmdbStorage implements Storage {
   readonly location: string
+  failure: string | undefined
   readonly #database: RootDatabase<Uint8Array, Buffer>
 
   constructor(location: string, database: RootDatabase<Uint8Array, Buffer>) {
@@ -94,7 +98,7 @@ class LmdbStorage implements Storage {
 
   async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
     // What `work` throws is caught inside, before anything was written, and thrown again outside.
-    const outcome = await this.#database.transaction(() => {
+    const writing = this.#database.transaction(() => {
       const draft = new Draft(key => this.get(key))
       let result: T
       try {
@@ -103,11 +107,21 @@ class LmdbStorage implements Storage {
         return { error }
       }
       for (const [key, value] of draft.writes) {
-        if (value === undefined) void this.#database.remove(Buffer.from(key))
-        else void this.#database.put(Buffer.from(key), asBuffer(value))
+        // Should the commit fail, these reject too, and nobody waits for them.
+        const done =
+          value === undefined
+            ? this.#database.remove(Buffer.from(key))
+            : this.#database.put(Buffer.from(key), asBuffer(value))
+        done.catch(() => {})
       }
       return { result }
     })
+    const outcome = await writing.catch(async (error: unknown) => {
+      const failed = new StorageError(await causeOf(error))
+      this.failure = failed.message
+      throw failed
+    })
+    this.failure = undefined
     if ('error' in outcome) throw outcome.error
     return outcome.result
   }
@@ -115,6 +129,17 @@ class LmdbStorage implements Storage {
   async close(): Promise<void> {
     await this.#database.close()
   }
+}
+
+/** The system's name for why a commit failed. LMDB rejects with a promise that rejects with that. */
+async function causeOf(error: unknown): Promise<string> {
+  const { commitError } = error as { commitError?: Promise<unknown> }
+  const cause = await Promise.resolve(commitError).then(
+    () => error,
+    (reason: unknown) => reason,
+  )
+  const { code } = cause as { code?: unknown }
+  return typeof code === 'number' && code > 0 ? getSystemErrorName(-code) : 'unknown'
 }
 
 function rangeOf(prefix: string): { start: Buffer; end: Buffer } {

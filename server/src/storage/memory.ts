@@ -4,6 +4,7 @@ import { Draft, type Storage, type Transaction } from './storage.js'
 
 export class MemoryStorage implements Storage {
   readonly location = 'memory'
+  readonly failure: string | undefined = undefined
   readonly #values = new Map<string, Uint8Array>()
 
   get(key: string): Uint8Array | undefined {

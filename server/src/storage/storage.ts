@@ -1,6 +1,5 @@
 // Where a server keeps what must survive it: a small ordered map of bytes under text keys, with atomic durable
-// transactions. What the keys mean is living/store.ts's and living/fence.ts's business. Every backend is held to
-// server/test/storage.test.ts.
+// transactions. What the keys mean is the business of database/. Every backend is held to testing/storage.ts.
 
 /** Reads and writes of one transaction. Reads see its own writes. */
 export interface Transaction {
@@ -10,10 +9,24 @@ export interface Transaction {
   remove(key: string): void
 }
 
+/** What was to be written is not on disk: it is full, read-only or broken. Later transactions may succeed. */
+export class StorageError extends Error {
+  override readonly name = 'StorageError'
+  /** the system's name of it, such as ENOSPC or EIO */
+  readonly code: string
+
+  constructor(code: string) {
+    super(`the store cannot be written (${code}; is its disk full or read-only?)`)
+    this.code = code
+  }
+}
+
 /** Keys are 1 to 200 ASCII characters and are ordered by them. Values are at most 2^31 - 1 bytes. */
 export interface Storage {
   /** the file to name when something stored is wrong */
   readonly location: string
+  /** why the latest transaction was not written, for people; undefined: it was */
+  readonly failure: string | undefined
   /** the bytes are the caller's to keep */
   get(key: string): Uint8Array | undefined
   /** all entries whose key begins with `prefix`, ascending; nothing may be written meanwhile */
@@ -22,8 +35,8 @@ export interface Storage {
   count(prefix: string): number
   /**
    * Runs `work`, once, on what no other transaction changes meanwhile, and makes all it wrote durable, or nothing.
-   * Resolves to its result when that is on disk; rejects, having changed nothing, with what it throws. `work` is
-   * synchronous.
+   * Resolves to its result when that is on disk; rejects, having changed nothing, with what it throws, or with a
+   * StorageError. `work` is synchronous.
    */
   transact<T>(work: (transaction: Transaction) => T): Promise<T>
   /** after the transactions under way; nothing may be called afterwards */

@@ -3,14 +3,14 @@
 // node publish-and-die.mjs <store> <batch body> <point> [<transaction>]
 
 import { readFileSync } from 'node:fs'
-import { LivingDatabase, openLmdb } from '../../dist/index.js'
+import { openLmdb, UpdatableDatabase } from '../../dist/index.js'
 
 const [dir, batch, at, fatal = '1'] = process.argv.slice(2)
 const die = () => process.kill(process.pid, 'SIGKILL')
 let transactions = 0
 
 const storage = openLmdb(dir)
-const living = await LivingDatabase.open(storage)
+const living = await UpdatableDatabase.open(storage)
 const transact = storage.transact.bind(storage)
 storage.transact = async work => {
   const point = ++transactions === Number(fatal) ? at : 'none'

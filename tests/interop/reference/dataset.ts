@@ -5,7 +5,7 @@ import { bytesToHex, concatBytes } from '@noble/hashes/utils.js'
 import { Database } from './database.js'
 import { buildDirectory, encodeDirectory, indexOf } from './directory.js'
 import { databaseId, fingerprint, hash } from './hash.js'
-import { planLayout, type Suite } from './layout.js'
+import { maxBatch, planLayout, type Suite } from './layout.js'
 import { encodeManifest, type Manifest } from './manifest.js'
 import { encodeRecord } from './record.js'
 
@@ -59,6 +59,7 @@ function dataset(
     databaseId: new Uint8Array(16),
     generation: 1,
     epoch: 1,
+    maxBatch: maxBatch(layout, suite),
     expires: 0n,
     directoryBytes: directory.length,
     updateListBytes: 0,

@@ -1,6 +1,6 @@
 // docs/protocol.md, Directory: its bytes, its evaluation, and the builder that our operators share.
 
-import { bytesToHex } from '@noble/hashes/utils.js'
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
 import { directorySeed } from './hash.js'
 
@@ -49,11 +49,12 @@ export function decodeDirectory(bytes: Uint8Array, records: number): Directory {
   return { keys, seed, levels, overlay: new Map(overlay) }
 }
 
-/** Without an overlay: a new database has none. */
-export function encodeDirectory({ keys, seed, levels }: Directory): Uint8Array {
-  const writer = new Writer().put('PIRD').u16(1).u16(levels.length).u32(keys).u32(0).put(seed)
+/** The overlay has to be in order. */
+export function encodeDirectory({ keys, seed, levels, overlay }: Directory): Uint8Array {
+  const writer = new Writer().put('PIRD').u16(1).u16(levels.length).u32(keys).u32(overlay.size).put(seed)
   for (const { bits } of levels) writer.u32(bits)
   for (const word of levels.flatMap(level => level.words)) writer.u64(word)
+  for (const [print, index] of overlay) writer.put(hexToBytes(print)).u32(index)
   return writer.bytes()
 }
 
@@ -61,14 +62,19 @@ export function encodeDirectory({ keys, seed, levels }: Directory): Uint8Array {
 export function indexOf(directory: Directory, fingerprint: Uint8Array, records: number): number {
   const added = directory.overlay.get(bytesToHex(fingerprint))
   if (added !== undefined) return added
+  const { low, high } = halves(fingerprint)
+  return perfectIndex(directory, fingerprint) ?? Number((high * U64 + low) % BigInt(records))
+}
+
+/** The index that a level has for a fingerprint; undefined: none has. */
+export function perfectIndex(directory: Directory, fingerprint: Uint8Array): number | undefined {
   let before = 0
   for (const [i, level] of directory.levels.entries()) {
     const bit = bitAt(i, level.bits, fingerprint, directory.seed)
     if (isSet(level, bit)) return before + onesBefore(level, bit)
     before += onesBefore(level, level.bits)
   }
-  const { low, high } = halves(fingerprint)
-  return Number((high * U64 + low) % BigInt(records))
+  return undefined
 }
 
 export function buildDirectory(fingerprints: readonly Uint8Array[]): Directory {

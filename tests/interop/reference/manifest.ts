@@ -1,7 +1,7 @@
 // docs/protocol.md, Manifest: its 200 bytes and the pairs of hashes after them.
 
 import { isZero, Reader, Writer } from './bytes.js'
-import { checkLayout, type Layout, type Suite } from './layout.js'
+import { checkLayout, entryBytes, type Layout, type Suite } from './layout.js'
 
 export interface Manifest extends Layout {
   readonly suite: Suite
@@ -11,6 +11,7 @@ export interface Manifest extends Layout {
   readonly valueBytes: number
   readonly keyed: boolean
   readonly variable: boolean
+  readonly maxBatch: number
   readonly expires: bigint
   readonly directoryBytes: number
   readonly updateListBytes: number
@@ -38,7 +39,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u32(manifest.valueBytes)
     .flag(manifest.keyed)
     .flag(manifest.variable)
-    .u16(0)
+    .u16(manifest.maxBatch)
     .u64(manifest.expires)
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
@@ -63,7 +64,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const valueBytes = reader.u32()
   const keyed = reader.flag('keyed')
   const variable = reader.flag('variable')
-  reader.expect('reserved bytes', new Uint8Array(2))
+  const maxBatch = reader.u16()
   const expires = reader.u64()
   const directoryBytes = reader.u32()
   const updateListBytes = reader.u32()
@@ -80,6 +81,13 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (recordBytes !== 16 * Number(keyed) + 2 * Number(variable) + valueBytes) throw new Error('wrong ℓ')
   if (!keyed && !(directoryBytes === 0 && isZero(directoryHash))) throw new Error('a directory without keys')
   if (keyed && directoryBytes === 0) throw new Error('keys without a directory')
+  if (maxBatch < 1 || maxBatch > 64) throw new Error('no batch limit')
+  if (
+    maxBatch > 1 &&
+    maxBatch * partitions * entryBytes({ records, recordBytes, partitions, partitionRecords }, suite) > 2 ** 24
+  ) {
+    throw new Error('answers that are too long')
+  }
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
   if ((epoch === 1) !== isZero(previousManifest)) throw new Error('all but the first name the manifest before')
   if (updateListBytes === 0) {
@@ -105,6 +113,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     valueBytes,
     keyed,
     variable,
+    maxBatch,
     expires,
     directoryBytes,
     updateListBytes,

@@ -1,4 +1,4 @@
-// docs/protocol.md, Commitments and proofs: suite 1.
+// docs/protocol.md, Suite 1.
 
 import { equalBytes } from '@noble/ciphers/utils.js'
 import { leaf, node } from './hash.js'

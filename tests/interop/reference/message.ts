@@ -2,13 +2,14 @@
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
-import { entryBytes, type Layout, maxBatch, type Suite, split } from './layout.js'
+import { entryBytes, type Layout, type Suite, split } from './layout.js'
 
 /** The epoch that a message speaks of. A manifest is one. */
 export interface Epoch extends Layout {
   readonly databaseId: Uint8Array
   readonly generation: number
   readonly epoch: number
+  readonly maxBatch: number
 }
 
 /** One vector a query, of one offset a partition. */
@@ -33,7 +34,7 @@ export function suiteIn(query: Uint8Array): number {
 export function decodeQuery(epoch: Epoch, bytes: Uint8Array, suite: Suite = 1): Vectors {
   const reader = new Reader(bytes)
   const count = readHeader('PIRQ', epoch, reader, suite)
-  if (count < 1 || count > maxBatch(epoch, suite)) throw new Error(`a batch of ${count}`)
+  if (count < 1 || count > epoch.maxBatch) throw new Error(`a batch of ${count}`)
   const vectors = Array.from({ length: count }, () => Array.from({ length: epoch.partitions }, () => reader.u16()))
   reader.end()
   if (vectors.flat().some(offset => offset >= epoch.partitionRecords)) throw new Error('an offset beyond its partition')

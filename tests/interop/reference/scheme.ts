@@ -2,6 +2,8 @@
 //
 // A query does not depend on what the database holds, so `Query` needs permutations only.
 
+import { Writer } from './bytes.js'
+import { batchName, queryEntropy } from './hash.js'
 import { type Layout, type Suite, split } from './layout.js'
 import { verify } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
@@ -72,6 +74,8 @@ export function applySwaps(
 
 /** Permutations and parities; in suite 2, tags. */
 export class Hint {
+  readonly #identity: Identity
+  #version = 0
   readonly #layout: Layout
   readonly #suite: Suite
   readonly #tagKey: Uint8Array
@@ -92,6 +96,7 @@ export class Hint {
   ) {
     this.#layout = layout
     this.#suite = suite
+    this.#identity = identityFrom(seed)
     this.#tagKey = tagKey(seed)
     this.#commitments = commitments
     this.#permutations = permutations(layout.partitions, layout.partitionRecords, seed)
@@ -106,14 +111,7 @@ export class Hint {
 
   /** Point 4 for a batch. To be recorded, sent as it is until it is answered, and given to `recon`. */
   query(indices: readonly number[], entropy: Uint8Array): Batch {
-    const words = new Words(entropy, 0)
-    const after = this.#permutations.map(permutation => [...permutation])
-    const queries = indices.map(index => {
-      const made = query(this.#layout, after, index, words)
-      applySwaps(after, made)
-      return made
-    })
-    return new Batch(queries, after)
+    return makeBatch(this.#layout, this.#identity, this.#version, this.#permutations, indices, entropy)
   }
 
   /** Point 6: the records asked for. Throws if an entry is forged; nothing can be asked thereafter. */
@@ -140,6 +138,7 @@ export class Hint {
       return record
     })
     this.#permutations = batch.permutationsAfter
+    this.#version++
     return records
   }
 
@@ -158,13 +157,56 @@ export class Hint {
   }
 }
 
+/** What a hint is given when it is made, beside its permutations. */
+export interface Identity {
+  readonly id: Uint8Array
+  readonly secret: Uint8Array
+}
+
+export function identityFrom(seed: Uint8Array): Identity {
+  return { id: drawn(seed, 2n ** 64n - 1n, 16), secret: drawn(seed, 2n ** 64n - 3n, 32) }
+}
+
+/** Point 4 for a batch of a hint at a version: its permutations are `before`, and stay so. */
+export function makeBatch(
+  layout: Layout,
+  { id, secret }: Identity,
+  version: number,
+  before: readonly (readonly number[])[],
+  indices: readonly number[],
+  entropy: Uint8Array,
+): Batch {
+  const material = new Writer().put(entropy, secret).u64(BigInt(version))
+  for (const index of indices) material.u32(index)
+  const words = new Words(queryEntropy(material.bytes()), 0)
+  const after = before.map(permutation => [...permutation])
+  const queries = indices.map(index => {
+    const made = query(layout, after, index, words)
+    applySwaps(after, made)
+    return made
+  })
+
+  const form = new Writer().put('PIRp').u16(1).u16(0).put(id).u64(BigInt(version))
+  const { records, recordBytes, partitions, partitionRecords } = layout
+  for (const number of [records, recordBytes, partitions, partitionRecords, queries.length]) form.u32(number)
+  for (const { index } of queries) form.u32(index)
+  for (const { column } of queries) form.u16(column)
+  for (const row of ['swaps', 'retrieve', 'refresh'] as const) {
+    for (const offset of queries.flatMap(query => query[row])) form.u16(offset)
+  }
+  return new Batch(queries, after, batchName(secret, form.bytes()))
+}
+
 export class Batch {
   readonly queries: readonly Query[]
   readonly permutationsAfter: readonly number[][]
+  /** what the rollback fence knows it by */
+  readonly name: Uint8Array
 
-  constructor(queries: readonly Query[], permutationsAfter: readonly number[][]) {
+  constructor(queries: readonly Query[], permutationsAfter: readonly number[][], name: Uint8Array) {
     this.queries = queries
     this.permutationsAfter = permutationsAfter
+    this.name = name
   }
 
   get retrieve(): Vectors {
@@ -174,6 +216,14 @@ export class Batch {
   get refresh(): Vectors {
     return this.queries.map(query => query.refresh)
   }
+}
+
+/** The first bytes of a stream under a seed. */
+function drawn(seed: Uint8Array, stream: bigint, bytes: number): Uint8Array {
+  const words = new Words(seed, stream)
+  const writer = new Writer()
+  for (let at = 0; at < bytes; at += 4) writer.u32(words.next())
+  return writer.bytes()
 }
 
 function xorInto(into: Uint8Array, from: Uint8Array): void {

@@ -1,4 +1,4 @@
-// docs/protocol.md, Tags: SipHash-2-4 as its authors describe it (Aumasson, Bernstein: SipHash: a fast short-input PRF),
+// docs/protocol.md, Suite 2: SipHash-2-4 as its authors describe it (Aumasson, Bernstein: SipHash: a fast short-input PRF),
 // word by word, and the tags that a client keeps of records.
 
 import { concatBytes } from '@noble/hashes/utils.js'

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Browser, Page } from 'puppeteer-core'
 import { launchBrowser } from '../../../tools/browsers.mjs'
 import * as lies from '../../faults/lies.js'
-import { Chance } from '../harness/chance.js'
+import { Chance } from '../../simulator/chance.js'
 import { lookUp, openMap, PARTITIONS, RECORD_BYTES, recordAt, type Stage } from './stage.js'
 import { assertNothingReused } from './transcripts.js'
 

@@ -84,7 +84,7 @@ export async function openMap(
     async (servers, storage) => {
       const events: string[] = []
       const onEvent = (event: object) => void events.push(Object.values(event).join(' '))
-      globalThis.opened = { map: await pirouette.open({ servers, storage, onEvent }), events }
+      globalThis.opened = { map: await pirouette.open({ servers, mode: 'full', storage, onEvent }), events }
       await Promise.resolve() // events come in microtasks of their own
       return events
     },

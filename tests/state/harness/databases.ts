@@ -6,6 +6,8 @@ import { buildDatabase, type Database, later } from '../../../packages/client/te
 import { decodeDirectory, indexOf } from '../../interop/reference/directory.js'
 import { fingerprint } from '../../interop/reference/hash.js'
 
+import { hexOf } from '../../simulator/hex.js'
+
 export type { Database }
 
 export const core: Core = await loadCore()
@@ -40,7 +42,3 @@ export const valueAt = ({ byIndex }: Database, index: number): Uint8Array => byI
 
 export const valueOfKey = ({ manifest }: Database, key: string): Uint8Array | undefined =>
   ABSENT.includes(key) ? undefined : valueIn(manifest.epoch, key)
-
-export function hexOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex')
-}

@@ -2,9 +2,10 @@
 // applied twice or to the wrong version shows here, even if no lookup happens to come across it.
 
 import { partitionBytes, split } from '../../interop/reference/layout.js'
-import { core, type Database, hexOf } from './databases.js'
-import type { Disk } from './disk.js'
-import { type CheckpointForm, decodeCheckpoint } from './forms.js'
+import type { Disk } from '../../simulator/disk.js'
+import { type CheckpointForm, decodeCheckpoint } from '../../simulator/forms.js'
+import { hexOf } from '../../simulator/hex.js'
+import { core, type Database } from './databases.js'
 
 /** The whole hint that is stored, journal included. */
 export async function storedHint(

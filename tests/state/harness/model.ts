@@ -16,21 +16,22 @@
 //       server was not heard lately; no effect is stored before it is granted. The retrieve server never sees the hint's
 //       id. When the disk is put back to an older copy, (b) still holds.
 
-import { chacha20orig } from '@noble/ciphers/chacha.js'
 import type { RollbackPreference } from '@pirouette/client'
 import type { HintRecord, StateStore } from '@pirouette/client/environment'
 import { decodeFenceRequest, decodeManifest, type FenceClaim, type FenceRequest } from '@pirouette/protocol'
 import { encodeQuery } from '../../interop/reference/message.js'
-import { permutations, Words } from '../../interop/reference/random.js'
-import { applySwaps, query } from '../../interop/reference/scheme.js'
-import { DATABASES, type Database, hexOf } from './databases.js'
-import type { Disk } from './disk.js'
-import { claimFor, nameOfClaim, splitClaim } from './fence.js'
-import { decodePending, type PendingForm } from './forms.js'
+import { permutations } from '../../interop/reference/random.js'
+import { type Identity, identityFrom, makeBatch, type Batch as ReferenceBatch } from '../../interop/reference/scheme.js'
+import type { Disk } from '../../simulator/disk.js'
+import { claimFor, nameOfClaim, splitClaim } from '../../simulator/fence.js'
+import { decodePending, type PendingForm } from '../../simulator/forms.js'
+import { hexOf } from '../../simulator/hex.js'
+import { after, type Head, type Write } from '../../simulator/ledger.js'
+import { SERVERS, type ServerName as Server } from '../../simulator/network.js'
+import { DATABASES, type Database } from './databases.js'
 import { paritiesUnder, storedHint } from './inspect.js'
-import { after, type Head, type Write } from './ledger.js'
 import type { Question } from './questions.js'
-import { type Request, SERVERS, type Server, type Servers, type Word } from './servers.js'
+import type { Request, Servers, Word } from './servers.js'
 import type { Call, Outcome, Tab } from './tab.js'
 
 type Permutations = readonly (readonly number[])[]
@@ -59,6 +60,7 @@ interface ModelHint {
   readonly database: Database
   readonly retrieveServer: Server
   readonly refreshServer: Server
+  readonly identity: Identity
   /** the disk was put back to an older copy of it */
   rewound: boolean
   /** at each version */
@@ -292,12 +294,13 @@ export class Model {
       if (this.#of(tab).resets-- === 0) throw new Error('a hint is begun in place of another without a reset')
     }
     const id = hexOf(record.hintId)
-    const entropy = this.#take(tab, bytes => hexOf(hintIdFrom(bytes)) === id)
+    const entropy = this.#take(tab, bytes => hexOf(identityFrom(bytes).id) === id)
     if (entropy === undefined) throw new Error('a hint does not come from fresh random bytes')
-    const names = [record.retrieveServer, record.refreshServer].sort()
+    const [retrieveServer, refreshServer] = record.parties as [Server, Server]
+    const names = [...record.parties].sort()
     if (names.join() !== [...SERVERS].sort().join()) throw new Error(`the roles are ${names.join(' and ')}`)
     const registration = this.#registrations.get(id)
-    if (!record.fenced || !registration?.granted || registration.server !== record.refreshServer) {
+    if (!record.fenced || !registration?.granted || registration.server !== refreshServer) {
       throw new Error('a hint is stored before its refresh server has granted it (S8)')
     }
     const { epoch } = decodeManifest(record.manifest)
@@ -306,8 +309,9 @@ export class Model {
     this.#hints.set(id, {
       id,
       database,
-      retrieveServer: record.retrieveServer as Server,
-      refreshServer: record.refreshServer as Server,
+      retrieveServer,
+      refreshServer,
+      identity: identityFrom(entropy),
       rewound: false,
       permutations: [permutations(partitions, partitionRecords, entropy)],
       batches: [],
@@ -367,9 +371,9 @@ export class Model {
   #referenceBatch(hint: ModelHint, version: number, form: PendingForm, tab: Tab, against: Batch | undefined): Batch {
     const { database, retrieveServer } = hint
     const vectors = show([form.retrieve, form.refresh])
-    let made: ReturnType<typeof batchFrom> | undefined
+    let made: ReferenceBatch | undefined
     const entropy = this.#take(tab, bytes => {
-      made = batchFrom(database, hint.permutations[version]!, form.indices, bytes)
+      made = makeBatch(database.manifest, hint.identity, version, hint.permutations[version]!, form.indices, bytes)
       return show([made.retrieve, made.refresh]) === vectors
     })
     if (entropy === undefined) throw new Error(`a batch that the permutations at version ${version} do not lead to`)
@@ -379,9 +383,9 @@ export class Model {
       hint: hint.id,
       version,
       requests: { [SERVERS[0]]: request(SERVERS[0]), [SERVERS[1]]: request(SERVERS[1]) },
-      claim: claimFor(hint.id, version, database.manifest, made!.refresh),
+      claim: claimFor(hint.id, version, database.manifest, made!.name),
       against,
-      after: made!.after,
+      after: made!.permutationsAfter,
       safe: false,
       applied: false,
       shownTo: new Set(),
@@ -508,23 +512,7 @@ export class Model {
   }
 }
 
-/** The id of the hint that is made of these random bytes: 16 bytes of ChaCha20, stream 2⁶⁴ − 1. */
-function hintIdFrom(entropy: Uint8Array): Uint8Array {
-  return chacha20orig(entropy, new Uint8Array(8).fill(0xff), new Uint8Array(16))
-}
-
 const second = (version: number) => `a second batch for version ${version}: the first was shown`
-
-function batchFrom({ manifest }: Database, before: Permutations, indices: readonly number[], entropy: Uint8Array) {
-  const words = new Words(entropy, 0)
-  const after = before.map(permutation => [...permutation])
-  const queries = indices.map(index => {
-    const made = query(manifest, after, index, words)
-    applySwaps(after, made)
-    return made
-  })
-  return { retrieve: queries.map(({ retrieve }) => retrieve), refresh: queries.map(({ refresh }) => refresh), after }
-}
 
 function isQuestion({ indices, queries }: { indices: readonly number[]; queries: number }, form: PendingForm): boolean {
   return form.indices.length === queries && indices.every((index, i) => form.indices[i] === index)

@@ -1,7 +1,7 @@
 // What an app asks, and what the right answer is: looked up in the plain database.
 
 import type { PirouetteMap } from '@pirouette/client'
-import type { Chance } from './chance.js'
+import type { Chance } from '../../simulator/chance.js'
 import { ALL_KEYS, type Database, indexOfKey, RECORDS, valueAt, valueOfKey } from './databases.js'
 
 type Values = readonly (Uint8Array | undefined)[]

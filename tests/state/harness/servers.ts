@@ -1,4 +1,4 @@
-// Two servers on the real core, and the network before them with its weather: replies that never come, come late, in
+// Two servers on the real core, and the network before them with its faults: replies that never come, come late, in
 // pieces, cut short, twice over, from the wrong request, or as a lie.
 
 import {
@@ -10,13 +10,11 @@ import {
   type FenceRequest,
   type FenceVerdict,
 } from '@pirouette/protocol'
-import type { Chance } from './chance.js'
-import { DATABASES, type Database, hexOf } from './databases.js'
-import { Fence } from './fence.js'
-
-/** As callers name them. One has a path. */
-export const SERVERS = ['https://a.example/pir', 'https://b.example'] as const
-export type Server = (typeof SERVERS)[number]
+import type { Chance } from '../../simulator/chance.js'
+import { Fence } from '../../simulator/fence.js'
+import { hexOf } from '../../simulator/hex.js'
+import { SERVERS, type ServerName as Server } from '../../simulator/network.js'
+import { DATABASES, type Database } from './databases.js'
 
 export interface Request {
   readonly server: Server
@@ -44,7 +42,7 @@ export interface Word {
 
 export type Reply = Delivered | 'silence' | 'lost connection'
 
-export interface NetworkWeather {
+export interface NetworkFaults {
   /** how often a request meets with a fault */
   readonly faults: number
   /** how often an answer is forged */
@@ -63,7 +61,7 @@ const FAULTS = [
 ] as const
 
 export class Servers {
-  weather: NetworkWeather
+  faults: NetworkFaults
   /** servers that reply to nothing */
   readonly down = new Set<Server>()
   /** servers that have forged something */
@@ -76,9 +74,9 @@ export class Servers {
   /** genuine answers of the past */
   readonly #answers: Record<Server, Uint8Array[]> = { [SERVERS[0]]: [], [SERVERS[1]]: [] }
 
-  constructor(chance: Chance, weather: NetworkWeather) {
+  constructor(chance: Chance, faults: NetworkFaults) {
     this.#chance = chance
-    this.weather = weather
+    this.faults = faults
   }
 
   /** The epoch that any server has come to, as an index into DATABASES. */
@@ -96,11 +94,11 @@ export class Servers {
     if (this.down.has(server)) return this.#chance.pick(['silence', 'lost connection'] as const)
     const genuine = this.#genuine(request)
     if (genuine.status !== 200) return genuine
-    if (!request.path.startsWith('/v1/manifest') && this.#chance.happens(this.weather.lies)) {
+    if (!request.path.startsWith('/v1/manifest') && this.#chance.happens(this.faults.lies)) {
       this.liars.add(server)
       return this.#lie(request, genuine)
     }
-    return this.#chance.happens(this.weather.faults) ? this.#faulty(genuine.body[0]!) : this.#cut(genuine)
+    return this.#chance.happens(this.faults.faults) ? this.#faulty(genuine.body[0]!) : this.#cut(genuine)
   }
 
   #genuine({ server, path, body }: Request): Delivered {

@@ -1,9 +1,8 @@
-// One life of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
+// One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
 // it asks of its environment happens when the world says so, or never.
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
 import {
-  type Clock,
   type Environment,
   type Fetch,
   noTabs,
@@ -12,11 +11,14 @@ import {
   type StateStore,
   type StoragePreference,
 } from '@pirouette/client/environment'
+import { Disk } from '../../simulator/disk.js'
+import { responseOf, SERVERS, type ServerName as Server, splitUrl } from '../../simulator/network.js'
+import type { SimulatedTab } from '../../simulator/simulation.js'
+import { storeOn } from '../../simulator/store.js'
 import { core } from './databases.js'
-import { Disk, type Method } from './disk.js'
-import type { Plant } from './plants.js'
+import type { Mutant } from './mutants.js'
 import type { Question } from './questions.js'
-import { type Delivered, type Request, SERVERS, type Server } from './servers.js'
+import type { Delivered, Request } from './servers.js'
 import type { World } from './world.js'
 
 /** What somebody waits for. */
@@ -35,7 +37,7 @@ export interface Call {
 
 export type Outcome = { readonly value: unknown } | { readonly error: unknown }
 
-export class Tab {
+export class Tab implements SimulatedTab {
   readonly name: string
   readonly environment: Environment
   /** as the app names them: in either order */
@@ -50,26 +52,21 @@ export class Tab {
   troubles = 0
   readonly #world: World
   readonly #preference: StoragePreference
-  readonly #plant: Plant
+  readonly #mutant: Mutant
 
-  constructor(world: World, number: number, preference: StoragePreference, plant: Plant) {
+  constructor(world: World, number: number, preference: StoragePreference, mutant: Mutant) {
     const { chance } = world
     this.#world = world
     this.#preference = preference
-    this.#plant = plant
+    this.#mutant = mutant
     this.name = `tab ${number}`
     this.servers = chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()
-    const clock: Clock = {
-      now: () => world.now,
-      date: () => 1_795_000_000_000 + world.now,
-      setTimeout: (callback, ms) => world.startTimer(this, callback, ms),
-      clearTimeout: timer => world.stopTimer(timer),
-    }
+    const clock = world.clockOf(this)
     const fetch: Fetch = (url, init) => this.#fetch(url, init)
     const place = { tab: this, disk: world.disk, chance, comes: (what: string) => this.#comes(what) }
     this.environment = {
       clock,
-      fetch: plant.fetch?.(fetch) ?? fetch,
+      fetch: mutant.fetch?.(fetch) ?? fetch,
       random: bytes => {
         const drawn = chance.bytes(bytes)
         world.model.drew(this, drawn)
@@ -77,13 +74,13 @@ export class Tab {
       },
       openStore: async (_identity, preference) => {
         await this.#comes('the store opens')
-        return this.#openStore(preference, store => plant.store?.(store, place) ?? store)
+        return this.#openStore(preference, store => mutant.store?.(store, place) ?? store)
       },
       tabs: noTabs,
       locks: world.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       loadCore: async () => {
         await this.#comes('the core is loaded')
-        return plant.core?.(core, place) ?? core
+        return mutant.core?.(core, place) ?? core
       },
       pause: () => this.#comes('a pause ends'),
     }
@@ -102,13 +99,13 @@ export class Tab {
     const options = {
       servers: this.servers as [string, string],
       storage: this.#preference,
-      rollback: this.#world.weather.rollback,
+      rollback: this.#world.faults.rollback,
       push: false,
       onEvent: (event: MapEvent) => this.#hear(event),
     }
     this.#call('open', undefined, async signal => {
-      const map = await openWith(this.environment, { proofs: 'merkle', ...options, signal })
-      this.map = this.#plant.map?.(map, this) ?? map
+      const map = await openWith(this.environment, { mode: 'full', proofs: 'merkle', ...options, signal })
+      this.map = this.#mutant.map?.(map, this) ?? map
     })
   }
 
@@ -169,10 +166,9 @@ export class Tab {
 
   async #fetch(url: string, init: RequestInit): Promise<Response> {
     const world = this.#world
-    const server = SERVERS.find(name => url.startsWith(name))!
+    const { server, path, letter: name } = splitUrl(url)
     const body = init.body as Uint8Array | undefined
-    const request: Request = { server, path: url.slice(server.length), body: body?.slice() }
-    const name = server === SERVERS[0] ? 'A' : 'B'
+    const request: Request = { server, path, body: body?.slice() }
     const [what, reply] = wordsFor(request)
     world.model.sent(this, request)
     let whole = false
@@ -190,68 +186,45 @@ export class Tab {
       world.model.heard(this, delivered.word)
       world.count(`${delivered.word.verdict} ${request.path === '/v1/fence' ? 'by itself' : 'behind an answer'}`)
     }
-    // The platform's own Response takes its time from the event loop.
-    return this.#response(delivered, reply && `${reply} of ${name}`, read) as unknown as Response
+    return this.#response(delivered, reply && `${reply} of ${name}`, read)
   }
 
   /** `whole` is called when all of it has been read. */
-  #response({ status, headers, body, broken }: Delivered, slowly: string | undefined, whole: () => void) {
+  #response({ status, headers, body, broken }: Delivered, slowly: string | undefined, whole: () => void): Response {
     const pieces = [...body]
-    const read = async () => {
+    const next = async () => {
       if (slowly) await this.#comes(slowly)
       const value = pieces.shift()
       if (value === undefined && broken) throw new TypeError('the connection is lost')
       if (value === undefined) whole()
-      return value === undefined ? { done: true } : { done: false, value: value.slice() }
+      return value?.slice()
     }
-    const cancel = async () => void pieces.splice(0)
-    return { status, headers: new Headers(headers), redirected: false, body: { getReader: () => ({ read }), cancel } }
+    return responseOf(status, headers, next, async () => void pieces.splice(0))
   }
 
   // ---- the store ---------------------------------------------------------------------------------
 
-  #openStore(preference: StoragePreference, planted: (store: StateStore) => StateStore): OpenedStore {
+  #openStore(preference: StoragePreference, changed: (store: StateStore) => StateStore): OpenedStore {
     const world = this.#world
     const durable = preference !== 'memory'
     if (durable && world.diskFails(this)) throw new Error('no store to be had')
     const disk = durable ? world.disk : new Disk(false)
     this.disk = disk
     const store = this.#mount(disk)
-    return durable ? { store: planted(store), storage: 'best-effort' } : { store, storage: 'memory' }
+    return durable ? { store: changed(store), storage: 'best-effort' } : { store, storage: 'memory' }
   }
 
-  /** The disk, at some distance: a call takes its time before it is carried out, and again until it is reported. */
   #mount(disk: Disk): StateStore {
     const world = this.#world
-    let earlier = Promise.resolve()
-    const call = async (method: Method, parameters: unknown[]) => {
-      if (method === 'close') return
-      const named = `${method}${typeof parameters[1] === 'number' ? ` ${parameters[1]}` : ''}`
-      let begun = () => {}
-      const inTurn = world.weather.storeInOrder ? earlier : undefined
-      earlier = new Promise(resolve => {
-        begun = resolve
-      })
-      await inTurn
-      await this.#comes(`${named} begins`).finally(begun)
-      if (disk.durable && world.diskFails(this, method)) throw new Error('the disk has failed')
-      const done = await disk
-        .perform(method, parameters, (...written) => world.model.wrote(this, disk, ...written))
-        .catch((error: Error) => {
-          world.note(this, `${named} is refused: ${error.message}`)
-          world.count(`refused: ${method}`)
-          return error
-        })
-      await this.#comes(`${named} is done`)
-      if (done instanceof Error) throw done
-      world.count(`store: ${method}`)
-      if (disk.durable && world.diskFails(this, method)) throw new Error('the disk has failed, perhaps')
-      world.model.flushed(disk.flush(done.flush))
-      return world.journalsLookLong(done.result)
-    }
-    return new Proxy({ durable: disk.durable } as StateStore, {
-      get: (target, name: keyof StateStore) =>
-        name === 'durable' ? target.durable : (...parameters: unknown[]) => call(name, parameters),
+    return storeOn(disk, {
+      inOrder: world.faults.storeInOrder,
+      comes: what => this.#comes(what),
+      fails: method => disk.durable && world.diskFails(this, method),
+      wrote: (...written) => world.model.wrote(this, disk, ...written),
+      flushed: heads => world.model.flushed(heads),
+      note: what => world.note(this, what),
+      count: what => world.count(what),
+      reported: result => world.journalsLookLong(result),
     })
   }
 }

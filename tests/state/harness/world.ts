@@ -1,25 +1,17 @@
 // The simulated world: tabs, their disk, two servers, and time. Everything the tabs wait for stands in one list, and in
 // each step one thing out of it comes, or somebody asks something, or a misfortune happens, or time passes: by the seed.
 
-import { Chance } from './chance.js'
-import { Disk, type Method } from './disk.js'
-import { Locks } from './locks.js'
+import { Chance } from '../../simulator/chance.js'
+import { Disk, type Method } from '../../simulator/disk.js'
+import { Locks } from '../../simulator/locks.js'
+import { SERVERS } from '../../simulator/network.js'
+import { Simulation, Violation } from '../../simulator/simulation.js'
+import { anyFaults, type FaultProfile } from './faults.js'
 import { Model } from './model.js'
-import type { Plant } from './plants.js'
+import type { Mutant } from './mutants.js'
 import { anyQuestion } from './questions.js'
-import { SERVERS, Servers } from './servers.js'
+import { Servers } from './servers.js'
 import { type Call, type Outcome, Tab } from './tab.js'
-import { type Timer, Timers } from './timers.js'
-import { anyWeather, type Weather } from './weather.js'
-
-/** What a tab waits for. */
-interface Coming {
-  readonly tab: Tab
-  readonly what: string
-  readonly come: () => void
-  /** at the end of the world */
-  readonly fail: (error: Error) => void
-}
 
 /** Something that may happen next without anybody waiting for it. */
 interface Move {
@@ -30,46 +22,40 @@ interface Move {
 /** More than any schedule takes. */
 const MOST_STEPS = 20_000
 
-export class World {
-  readonly chance: Chance
-  readonly weather: Weather
+export class World extends Simulation<Tab> {
+  readonly faults: FaultProfile
   readonly disk = new Disk(true)
   readonly servers: Servers
   readonly locks: Locks | undefined
   readonly model: Model
   readonly tabs: Tab[] = []
-  readonly trace: string[] = []
-  now = 0
   steps = 0
-  /** until the weather was calm */
-  stormSteps = 0
-  /** what happened how often */
-  readonly counts = new Map<string, number>()
-  #coming: Coming[] = []
-  /** what will never come */
-  #never: Coming[] = []
-  readonly #timers = new Timers<Tab>()
-  #left: Weather['left']
+  /** until the faults was calm */
+  faultySteps = 0
+  #left: FaultProfile['left']
   #calm = false
-  #over = false
-  readonly #plant: Plant
+  readonly #mutant: Mutant
 
-  constructor(seed: number, plant: Plant, weather?: Weather) {
-    this.chance = new Chance(seed)
-    this.#plant = plant
-    this.weather = weather ?? anyWeather(this.chance)
-    this.#left = { ...this.weather.left }
-    this.servers = new Servers(this.chance, this.weather.network)
-    plant.servers?.(this.servers)
-    this.locks = this.weather.locks ? new Locks() : undefined
-    const { rollback } = this.weather
+  constructor(seed: number, mutant: Mutant, faults?: FaultProfile) {
+    super(new Chance(seed))
+    this.#mutant = mutant
+    this.faults = faults ?? anyFaults(this.chance)
+    this.#left = { ...this.faults.left }
+    this.servers = new Servers(this.chance, this.faults.network)
+    mutant.servers?.(this.servers)
+    this.locks = this.faults.locks ? new Locks() : undefined
+    const { rollback } = this.faults
     this.model = new Model({ servers: this.servers, rollback, now: () => this.now }, what => this.count(what))
+  }
+
+  protected get journalFactor(): number {
+    return this.faults.journal
   }
 
   /** A schedule from beginning to end. What was wrong with it is in `model.violation`. */
   async run(): Promise<void> {
     try {
-      await this.#storm()
+      await this.#disturb()
       await this.#clearUp()
       await this.#lookBack()
     } finally {
@@ -79,40 +65,12 @@ export class World {
 
   // ---- what the tabs call ------------------------------------------------------------------------
 
-  /** Resolves when it has come. */
-  comes(tab: Tab, what: string): Promise<void> {
-    return this.#wait(tab.state === 'dead' ? this.#never : this.#coming, tab, what)
-  }
-
-  never(tab: Tab): Promise<never> {
-    return this.#wait(this.#never, tab, 'nothing') as Promise<never>
-  }
-
-  startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
-    const timer = { tab, due: this.now + ms, callback }
-    if (this.#over) queueMicrotask(callback)
-    else this.#timers.add(timer)
-    return timer
-  }
-
-  stopTimer(timer: unknown): void {
-    this.#timers.remove(timer)
-  }
-
   /** Whether a call of the disk fails now. */
   diskFails(tab: Tab, method?: Method): boolean {
-    if (this.#calm || !this.chance.happens(this.weather.storeFaults)) return false
+    if (this.#calm || !this.chance.happens(this.faults.storeFaults)) return false
     this.count('the disk failed')
     this.model.diskFails(tab, method === 'condemn')
     return true
-  }
-
-  /** So that checkpoints come after some effects, and not after some thousand. */
-  journalsLookLong(result: unknown): unknown {
-    const { journalBytes } = Object(result) as { journalBytes?: number }
-    return journalBytes === undefined
-      ? result
-      : { ...Object(result), journalBytes: journalBytes * this.weather.journal }
   }
 
   ended(call: Call, outcome: Outcome): void {
@@ -122,40 +80,32 @@ export class World {
     this.model.ended(call, outcome, call.aloneAmong === this.tabs.length)
   }
 
-  note(tab: Tab | undefined, what: string): void {
-    this.trace.push(`${`${(this.now / 1000).toFixed(1)} s`.padStart(9)}  ${(tab?.name ?? '').padEnd(7)}${what}`)
-  }
-
-  count(what: string, times = 1): void {
-    if (times > 0) this.counts.set(what, (this.counts.get(what) ?? 0) + times)
-  }
-
   // ---- the schedule ------------------------------------------------------------------------------
 
   /** Anything may happen. */
-  async #storm(): Promise<void> {
-    while (this.steps < this.weather.steps) {
+  async #disturb(): Promise<void> {
+    while (this.steps < this.faults.steps) {
       await this.#quiet()
-      const coming = this.#coming.filter(({ tab }) => tab.state === 'running')
+      const coming = this.coming.filter(({ who }) => who.state === 'running')
       const moves = this.#moves()
       const idle = coming.length === 0 && moves.length === 0
       if (this.#left.calls === 0 && this.tabs.every(({ state, waiting }) => state !== 'running' || waiting === 0))
         return
-      if (this.steps === this.weather.ordained?.step) await this.#suffer(this.weather.ordained.what)
-      else if (this.chance.happens(this.weather.misfortunes)) await this.#oneOf(this.#misfortunes())
+      if (this.steps === this.faults.ordained?.step) await this.#suffer(this.faults.ordained.what)
+      else if (this.chance.happens(this.faults.misfortunes)) await this.#oneOf(this.#misfortunes())
       else if (moves.length > 0 && (coming.length === 0 || this.chance.happens(0.15))) await this.#oneOf(moves)
-      else if (idle || this.chance.happens(this.weather.delays)) this.#timePasses()
-      else if (coming.length > 0) this.#comes(this.chance.pick(coming))
+      else if (idle || this.chance.happens(this.faults.delays)) this.timePasses()
+      else if (coming.length > 0) this.letCome(this.chance.pick(coming))
     }
   }
 
   /** No more misfortunes: whatever is under way must come to an end. */
   async #clearUp(): Promise<void> {
     this.note(undefined, '— calm —')
-    this.stormSteps = this.steps
+    this.faultySteps = this.steps
     this.count('locks taken away', this.locks?.stolen ?? 0)
     this.#calm = true
-    this.servers.weather = { faults: 0, lies: 0 }
+    this.servers.faults = { faults: 0, lies: 0 }
     this.servers.down.clear()
     for (const tab of this.tabs) if (tab.state === 'frozen') tab.state = 'running'
     await this.#settle()
@@ -172,7 +122,7 @@ export class World {
       if (failure === undefined) break
       const { tab, error } = failure
       if ((error as { code?: string }).code !== 'condemned' || resets > this.tabs.length) {
-        this.#fail(`in calm weather, after ${resets} resets, ${String(error)}`)
+        this.#fail(`in calm faults, after ${resets} resets, ${String(error)}`)
       }
       this.count('condemned in the end')
       tab.reset()
@@ -200,9 +150,9 @@ export class World {
       await this.#quiet()
       const running = this.tabs.filter(({ state }) => state === 'running')
       if (running.every(({ waiting }) => waiting === 0)) return
-      const coming = this.#coming.filter(({ tab }) => tab.state === 'running')
-      if (coming.length > 0) this.#comes(this.chance.pick(coming))
-      else if (!this.#timePasses()) this.#fail('deadlock: somebody waits, and nothing comes')
+      const coming = this.coming.filter(({ who }) => who.state === 'running')
+      if (coming.length > 0) this.letCome(this.chance.pick(coming))
+      else if (!this.timePasses()) this.#fail('deadlock: somebody waits, and nothing comes')
     }
   }
 
@@ -217,22 +167,6 @@ export class World {
     throw new Violation(violation)
   }
 
-  #comes(coming: Coming): void {
-    this.#coming.splice(this.#coming.indexOf(coming), 1)
-    this.note(coming.tab, coming.what)
-    coming.come()
-  }
-
-  /** To the earliest timer. false: there is none. */
-  #timePasses(): boolean {
-    const first = this.#timers.takeFirst()
-    if (first === undefined) return false
-    this.now = Math.max(this.now, first.due)
-    this.note(first.tab, 'time is up')
-    first.callback()
-    return true
-  }
-
   async #oneOf(moves: readonly Move[]): Promise<void> {
     let left = this.chance.below(moves.reduce((sum, { weight }) => sum + weight, 0) || 1)
     for (const { weight, happen } of moves) {
@@ -242,7 +176,7 @@ export class World {
   }
 
   #newTab(): Tab {
-    const tab = new Tab(this, this.tabs.length + 1, this.weather.storage, this.#plant)
+    const tab = new Tab(this, this.tabs.length + 1, this.faults.storage, this.#mutant)
     this.tabs.push(tab)
     this.count('tabs')
     return tab
@@ -251,11 +185,11 @@ export class World {
   // ---- what people do ----------------------------------------------------------------------------
 
   #moves(): Move[] {
-    const { chance, weather } = this
+    const { chance, faults } = this
     const moves: Move[] = []
     const may = (weight: number, happen: Move['happen']) => void moves.push({ weight, happen })
     const alive = this.tabs.filter(({ state }) => state !== 'dead')
-    if (alive.length < weather.tabs) may(alive.length === 0 ? 10 : 1, () => void this.#newTab())
+    if (alive.length < faults.tabs) may(alive.length === 0 ? 10 : 1, () => void this.#newTab())
     for (const tab of alive.filter(({ state }) => state === 'running')) {
       if (tab.map === undefined) {
         if (tab.waiting === 0) may(20, () => tab.open())
@@ -359,7 +293,7 @@ export class World {
     return moves
   }
 
-  async #suffer(what: NonNullable<Weather['ordained']>['what']): Promise<void> {
+  async #suffer(what: NonNullable<FaultProfile['ordained']>['what']): Promise<void> {
     const [first] = this.tabs
     if (what === 'power loss') await this.#losePower()
     else if (what === 'rollback') await this.#putBack()
@@ -368,15 +302,9 @@ export class World {
   }
 
   #kill(tab: Tab): void {
-    const [own, others] = [
-      this.#coming.filter(coming => coming.tab === tab),
-      this.#coming.filter(coming => coming.tab !== tab),
-    ]
+    const own = this.abandon(tab)
     this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
     for (const { what } of own) this.count(`killed before: ${what.replace(/ \d+/, '')}`)
-    tab.state = 'dead'
-    this.#coming = others
-    this.#never.push(...own)
     this.locks?.leave(tab)
   }
 
@@ -412,24 +340,10 @@ export class World {
     await this.disk.losePower(lost)
   }
 
-  /** Everything fails that anybody waits for, so that the SDK lets go of its memory. */
   async #end(): Promise<void> {
-    this.#over = true
-    const error = new Error('the world is over')
-    for (const { fail } of [...this.#coming.splice(0), ...this.#never.splice(0)]) fail(error)
-    for (const { callback } of this.#timers.takeAll()) callback()
+    this.end()
     this.locks?.giveToAll()
     const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
     await Promise.all([...closing, new Promise<void>(resolve => void setImmediate(resolve))])
   }
-
-  #wait(list: Coming[], tab: Tab, what: string): Promise<void> {
-    if (this.#over) return Promise.reject(new Error('the world is over'))
-    return new Promise((come, fail) => void list.push({ tab, what, come, fail }))
-  }
-}
-
-/** A schedule has shown something that must not be. */
-export class Violation extends Error {
-  override readonly name = 'Violation'
 }

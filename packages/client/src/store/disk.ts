@@ -4,7 +4,7 @@
 export interface Disk {
   /** a file's bytes; undefined if there is none of that name */
   read(name: string): Promise<Uint8Array | undefined>
-  /** all names in the folder */
+  /** all names in the folder, but for what lock() may need */
   list(): Promise<readonly string[]>
   /** an empty file, for its owner alone; fails with code EEXIST if there is one already */
   create(name: string): Promise<OpenFile>
@@ -16,6 +16,11 @@ export interface Disk {
   remove(name: string): Promise<void>
   /** makes names durable: which files there are, under which names */
   sync(): Promise<void>
+  /**
+   * Takes the folder, for the one who calls alone; resolves to what gives it back, or to undefined if it is taken, in this
+   * process or another. The end of a process gives back what it has taken, however it ends.
+   */
+  lock(): Promise<(() => Promise<void>) | undefined>
 }
 
 export interface OpenFile {
@@ -23,11 +28,4 @@ export interface OpenFile {
   /** makes the file's bytes durable, not its name */
   sync(): Promise<void>
   close(): Promise<void>
-}
-
-export interface Processes {
-  /** this process, as no other was ever called: process number, when it started, machine; separated by dots */
-  readonly self: string
-  /** whether the process called so may still be running */
-  isAlive(name: string): Promise<boolean>
 }

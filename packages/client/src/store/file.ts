@@ -3,7 +3,7 @@
 //   journal                     the head, the entries since the checkpoint, then what happened since, frame by frame
 //   <hint>.checkpoint.<version> a checkpoint, its manifest and its directory: a frame each
 //   <hint>.partial.<version>    of a half-made hint: one frame; <hint>.directory.<version> likewise
-//   lock.<process>              who has the folder open, see lock.ts
+//   lock                        empty; locked by who has the folder open (folder.ts)
 //
 // Every lookup appends two frames to the journal, a pending batch and its effect, each synced before its promise
 // resolves (S1): so at most the last frame can be incomplete, and whoever wrote it was never told that it is stored. It
@@ -14,17 +14,16 @@
 // renamed; then the new journal in the same way, whose rename is the one step that counts; then what it no longer needs
 // is removed. A crash in between leaves the old state or the new one, and files that the next open() removes.
 //
-// What is in the journal is kept in memory too: only one process has the folder open, so nobody else changes it.
+// What is in the journal is kept in memory too: the folder's lock is held, so nobody else changes it.
 //
 // Nothing is sealed. Node has no place for a key that whoever reads these files could not read as well; the files are
 // for their owner's eyes alone (0600), and the disk's encryption is the operating system's business.
 
 import { fromHex, toHex } from '@pirouette/protocol'
-import { Turns } from '../turns.js'
-import type { Disk, OpenFile, Processes } from './disk.js'
+import { Turns } from '../base/mutex.js'
+import type { Disk, OpenFile } from './disk.js'
 import { decodeFrame, encodeFrame, type Frame, type FrameKind } from './frames.js'
 import { fromRow, toRow } from './head.js'
-import { isLock, takeLock } from './lock.js'
 import * as rules from './rules.js'
 import {
   type Advance,
@@ -78,9 +77,13 @@ export class FileStore implements StateStore {
     this.#unlock = unlock
   }
 
-  /** Opens the state in a folder that exists. Throws StoreUnavailableError if another process has it open. */
-  static async open(disk: Disk, processes: Processes): Promise<FileStore> {
-    const unlock = await asStoreErrors(() => takeLock(disk, processes))
+  /** Opens the state in a folder that exists. Throws StoreUnavailableError if it is open already. */
+  static async open(disk: Disk): Promise<FileStore> {
+    const unlock = await asStoreErrors(() => disk.lock())
+    if (unlock === undefined) {
+      const instead = 'close it there, or give this process a folder of its own'
+      throw new StoreUnavailableError(`the state is open already, here or in another process or container; ${instead}`)
+    }
     const store = new FileStore(disk, unlock)
     try {
       await asStoreErrors(() => store.#load())
@@ -215,15 +218,12 @@ export class FileStore implements StateStore {
   discard(hintId: Uint8Array | undefined): Promise<void> {
     return this.#turn(async () => {
       rules.assertDiscardable(this.#replaceable(hintId)?.head, hintId)
-      await this.#whole(async () => {
-        await this.#journal?.close()
-        this.#journal = undefined
-        await this.#disk.remove(JOURNAL)
-        await this.#disk.sync()
-        this.#state = undefined
-        await this.#tidy()
-      })
+      await this.#clear()
     })
+  }
+
+  erase(): Promise<void> {
+    return this.#turn(() => this.#clear())
   }
 
   async close(): Promise<void> {
@@ -276,6 +276,18 @@ export class FileStore implements StateStore {
       await this.#journal?.close()
       this.#journal = await this.#disk.append(JOURNAL)
       this.#state = state
+      await this.#tidy()
+    })
+  }
+
+  /** No journal, and then nothing else. */
+  async #clear(): Promise<void> {
+    await this.#whole(async () => {
+      await this.#journal?.close()
+      this.#journal = undefined
+      await this.#disk.remove(JOURNAL)
+      await this.#disk.sync()
+      this.#state = undefined
       await this.#tidy()
     })
   }
@@ -335,7 +347,7 @@ export class FileStore implements StateStore {
   async #tidy(): Promise<void> {
     const needed = namesOf(this.#readable()?.head)
     for (const name of await this.#disk.list()) {
-      if (!isLock(name) && !needed.includes(name)) await this.#disk.remove(name)
+      if (!needed.includes(name)) await this.#disk.remove(name)
     }
     await this.#disk.sync()
   }

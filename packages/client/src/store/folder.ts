@@ -1,19 +1,18 @@
-// The file store's folder and process, as Node has them. The one file of this package that needs Node's own modules;
-// nothing that a browser loads imports it.
+// The file store's folder, as Node has it, and its lock, as the operating system has it.
+
+/// <reference path="./fs-native-extensions.d.ts" />
 
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
-import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import type { Disk, OpenFile, Processes } from './disk.js'
+import type { Disk, OpenFile } from './disk.js'
 import { FileStore } from './file.js'
 import { type DurableStore, StateUnreadableError, StoreUnavailableError } from './store.js'
 
 /**
  * The state of a pair of servers, in a folder of its own under `parent`, which is made if there is none. Not sealed:
- * its files are readable by their owner alone. Throws StoreUnavailableError, if another process has it open among other
- * reasons, and StoreFullError.
+ * its files are readable by their owner alone. Throws StoreUnavailableError, if it is open already among other reasons,
+ * and StoreFullError.
  */
 export async function openFileStore(parent: string, servers: readonly [string, string]): Promise<DurableStore> {
   const [a, b] = [...servers].sort().map(shortHash)
@@ -26,7 +25,7 @@ export async function openFileStore(parent: string, servers: readonly [string, s
     throw new StoreUnavailableError(`the folder ${folder} cannot be made`, { cause })
   }
   return {
-    store: await FileStore.open(new Folder(folder), thisMachine()),
+    store: await FileStore.open(new Folder(folder)),
     sealed: false,
     // Windows does not let a folder be synced: a rename is in its file system's journal, some time later on its disk.
     durability: process.platform === 'win32' ? 'unconfirmed' : 'strict',
@@ -44,7 +43,7 @@ export async function openFileStore(parent: string, servers: readonly [string, s
 async function discardState(disk: Disk): Promise<boolean> {
   let store: FileStore
   try {
-    store = await FileStore.open(disk, thisMachine())
+    store = await FileStore.open(disk)
   } catch (error) {
     if (error instanceof StoreUnavailableError) return false // someone has it open
     throw error
@@ -68,6 +67,9 @@ function shortHash(server: string): string {
   return createHash('sha256').update(server).digest('hex').slice(0, 16)
 }
 
+/** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the folder. */
+const LOCK = 'lock'
+
 /** A folder that exists. */
 export class Folder implements Disk {
   readonly #path: string
@@ -87,7 +89,7 @@ export class Folder implements Disk {
   }
 
   async list(): Promise<readonly string[]> {
-    return await readdir(this.#path)
+    return (await readdir(this.#path)).filter(name => name !== LOCK)
   }
 
   async create(name: string): Promise<OpenFile> {
@@ -110,6 +112,23 @@ export class Folder implements Disk {
     await syncFolder(this.#path)
   }
 
+  // A lock of the operating system, on the file and for as long as it is open: other containers and, where the file system
+  // carries locks that far, other machines meet it as well, and a process that ends in whatever way has let go of it.
+  async lock(): Promise<(() => Promise<void>) | undefined> {
+    const file = await open(join(this.#path, LOCK), 'a+', 0o600)
+    try {
+      const { tryLock } = await import('fs-native-extensions')
+      if (tryLock(file.fd)) return () => file.close()
+    } catch (cause) {
+      await file.close()
+      const instead = "keep the state on a local disk, or open the map with storage: 'memory'"
+      const message = `the folder ${this.#path} cannot be locked, its file system or this platform has no locks; ${instead}`
+      throw new StoreUnavailableError(message, { cause })
+    }
+    await file.close()
+    return undefined
+  }
+
   async #open(name: string, flags: string): Promise<OpenFile> {
     const file = await open(join(this.#path, name), flags, 0o600)
     return {
@@ -127,46 +146,6 @@ async function syncFolder(path: string): Promise<void> {
     await folder.sync()
   } finally {
     await folder.close()
-  }
-}
-
-/**
- * Process numbers come round again, after a restart above all. So a process is called by when it started, too, where the
- * system says so (Linux): in ticks since the boot of that id.
- */
-function thisMachine(): Processes {
-  const host = encodeURIComponent(hostname())
-  return {
-    self: `${process.pid}.${startOf(process.pid)}.${host}`,
-    async isAlive(name) {
-      const [, pid, started, itsHost] = /^(\d+)\.([^.]*)\.(.+)$/.exec(name) ?? []
-      // Of another machine, or container, that shares this folder, nothing can be known. Better to refuse: two processes
-      // with one state would ask with the same columns twice.
-      if (itsHost !== host) return true
-      if (!isRunning(Number(pid))) return false
-      const startedNow = startOf(Number(pid))
-      return startedNow === started || startedNow === '' || started === ''
-    },
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0) // no signal, only the question
-    return true
-  } catch (error) {
-    return codeOf(error) === 'EPERM' // it is someone else's
-  }
-}
-
-function startOf(pid: number): string {
-  try {
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').slice(0, 8)
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // Field 22 of proc(5); the second, in brackets, may hold anything.
-    return `${boot}-${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]}`
-  } catch {
-    return ''
   }
 }
 

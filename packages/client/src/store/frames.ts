@@ -6,6 +6,7 @@
 // Integers are little-endian. Both checksums begin with the hint's id: a frame of another hint, left over on the disk,
 // does not pass. They are against accidents; whoever can write the disk can make a frame.
 
+import { crc32 } from 'node:zlib'
 import { StateUnreadableError } from './store.js'
 
 export type FrameKind = 'head' | 'pend' | 'entr' | 'part' | 'chec' | 'mani' | 'dire'
@@ -54,17 +55,4 @@ export function decodeFrame(
   if (view.getUint32(end, true) !== crc32(payload, checksum)) throw new StateUnreadableError('a stored frame is torn')
   const kind = new TextDecoder().decode(bytes.subarray(start, start + 4)) as FrameKind
   return { frame: { kind, version: Number(view.getBigUint64(8, true)), payload }, end: start + end + CHECKSUM_BYTES }
-}
-
-const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let remainder = byte
-  for (let bit = 0; bit < 8; bit++) remainder = remainder & 1 ? (remainder >>> 1) ^ 0xedb88320 : remainder >>> 1
-  return remainder
-})
-
-/** CRC-32 as in zlib, continued from the checksum of what came before. */
-function crc32(bytes: Uint8Array, before = 0): number {
-  let remainder = ~before
-  for (const byte of bytes) remainder = TABLE[(remainder ^ byte) & 0xff]! ^ (remainder >>> 8)
-  return ~remainder >>> 0
 }

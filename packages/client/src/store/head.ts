@@ -3,8 +3,8 @@
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError } from './store.js'
 
-/** The one format that is read; any other is refused. Format 1 knew one epoch only. */
-export const FORMAT = 2
+/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme. */
+export const FORMAT = 3
 
 /** What is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
@@ -26,8 +26,9 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
   return (
     isBytes(record?.hintId) &&
     record.hintId.length === 16 &&
-    isText(record.retrieveServer) &&
-    isText(record.refreshServer) &&
+    isText(record.scheme) &&
+    Array.isArray(record.parties) &&
+    record.parties.every(isText) &&
     typeof record.fenced === 'boolean' &&
     isBytes(record.manifest) &&
     isStage(stage) &&

@@ -277,6 +277,10 @@ export class IndexedDbStore implements StateStore {
     })
   }
 
+  async erase(): Promise<void> {
+    await this.#write('strict', async tx => queue(this.#erase(tx)))
+  }
+
   /** See DurableStore. */
   async discardOthers(): Promise<boolean> {
     const ours = this.#identity.split(' ')

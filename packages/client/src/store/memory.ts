@@ -148,6 +148,10 @@ export class MemoryStore implements StateStore {
     this.#kept = undefined
   }
 
+  async erase(): Promise<void> {
+    this.#kept = undefined
+  }
+
   async close(): Promise<void> {
     if (!this.durable) this.#kept = undefined
   }

@@ -2,7 +2,7 @@
 // hints, checkpoints, pending batches, journal entries) is sealed with AES-256-GCM under a key that the platform keeps and does
 // not export. The head's other fields, manifests and directories are public and stay readable.
 //
-// Every value is bound to what it is, to its hint, to the roles of the two servers, to whether the fence knows the hint,
+// Every value is bound to what it is, to its hint, its scheme and parties, to whether the fence knows the hint,
 // and to its version. So whoever can write the disk but not use the key cannot move a pending batch to another version,
 // reorder entries, pass one hint's value off as another's, exchange the roles, or talk a client out of asking the fence:
 // it does not unseal, and the state is unreadable (S3). To their epoch hints are bound by the core.
@@ -181,6 +181,11 @@ export class SealedStore implements StateStore {
     await this.#inner.discard(hintId ?? (await this.#unsealable()))
   }
 
+  async erase(): Promise<void> {
+    await this.#inner.erase()
+    this.#record = undefined
+  }
+
   close(): Promise<void> {
     return this.#inner.close()
   }
@@ -242,8 +247,6 @@ export class SealedStore implements StateStore {
 
 /** The additional data of a seal. JSON, because it is unambiguous for strings and numbers. */
 function boundTo(record: HintRecord, kind: Kind, version: number): Uint8Array<ArrayBuffer> {
-  const { hintId, retrieveServer, refreshServer, fenced } = record
-  return new TextEncoder().encode(
-    JSON.stringify(['pirouette', kind, version, toHex(hintId), retrieveServer, refreshServer, fenced]),
-  )
+  const { hintId, scheme, parties, fenced } = record
+  return new TextEncoder().encode(JSON.stringify(['pirouette', kind, version, toHex(hintId), scheme, parties, fenced]))
 }

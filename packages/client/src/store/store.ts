@@ -1,5 +1,5 @@
 // What the client needs of a place to keep its state. A store moves opaque bytes, atomically; what they mean is the
-// core's business (rust-core/core/src/state). The rules are S1–S7 of the architecture:
+// core's business (rust-core/core/src/state). The rules are S1–S7 of docs/threat-model.md:
 //
 //   begin ─► putPartial … ─► complete ─► putPending ─► (traffic) ─► commit ─► putPending ─► …
 //                                            └── again, the same bytes, before every resend
@@ -36,15 +36,17 @@ export class StoreFullError extends Error {
 }
 
 /**
- * What a hint is and what it belongs to. Roles are bound to servers by name, never by position (S5). For life, all but
+ * What a hint is and what it belongs to. Parties are bound to servers by name, never by position (S5). For life, all but
  * the manifest.
  */
 export interface HintRecord {
   /** 16 bytes, random */
   readonly hintId: Uint8Array
-  readonly retrieveServer: string
-  readonly refreshServer: string
-  /** the refresh server's rollback fence knows this hint: its version is confirmed there before any vector leaves (S8) */
+  /** the scheme that it is of, by its name (scheme/table.ts) */
+  readonly scheme: string
+  /** the servers' names, in the order of the scheme's parties; none: nothing leaves for a lookup */
+  readonly parties: readonly string[]
+  /** a party's rollback fence knows this hint: its version is confirmed there before anything of a lookup leaves (S8) */
   readonly fenced: boolean
   /** canonical bytes of the manifest of the epoch the state is at */
   readonly manifest: Uint8Array
@@ -194,6 +196,9 @@ export interface StateStore {
    * if this one is condemned: only a new hint, begun in its place, ends a condemnation (S7).
    */
   discard(hintId: Uint8Array | undefined): Promise<void>
+
+  /** Removes whatever is stored, readable or not, condemned or not: only when the app itself says so. */
+  erase(): Promise<void>
 
   /** Lets go of files, locks and connections. What is durable stays. */
   close(): Promise<void>

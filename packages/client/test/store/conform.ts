@@ -1,7 +1,7 @@
 // The conformance suite as vitest tests.
 
 import { describe, test } from 'vitest'
-import { conformance, type Setup } from './conformance.js'
+import { conformance, type Setup } from '../../src/testing/store.js'
 import { runSchedules } from './schedules.js'
 
 export function testConformance(name: string, setup: Setup, runs = 1000): void {

@@ -1,12 +1,13 @@
 // The file store on disks that lose power, fill up and rot, and on a real one.
 
-import { spawn } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { hostname, tmpdir } from 'node:os'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Disk, OpenFile, Processes } from '../../src/store/disk.js'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Disk, OpenFile } from '../../src/store/disk.js'
 import { FileStore } from '../../src/store/file.js'
 import { Folder, openFileStore } from '../../src/store/folder.js'
 import { encodeFrame, type FrameKind } from '../../src/store/frames.js'
@@ -18,22 +19,15 @@ import {
   StoreFullError,
   StoreUnavailableError,
 } from '../../src/store/store.js'
+import { show } from '../../src/testing/expect.js'
+import { bytes, epochOf, observe, recordOf } from '../../src/testing/fixtures.js'
 import { testConformance } from './conform.js'
-import { show } from './expect.js'
-import { bytes, epochOf, observe, recordOf } from './fixtures.js'
 import { KEEPS_ALL, LOSES_ALL, type Loss, losesSome, SimulatedDisk, ZEROS } from './power.js'
-
-/** Each time another process, all others dead. */
-let pid = 0
-const newProcess = (alive: readonly string[] = []): Processes => ({
-  self: `${++pid}.start.host`,
-  isAlive: async name => alive.includes(name),
-})
 
 testConformance('file, losing whatever is not synced,', async () => {
   let disk = new SimulatedDisk()
   const open = async () => {
-    bench.store = await FileStore.open(disk, newProcess())
+    bench.store = await FileStore.open(disk)
     bench.other = bench.store // there can be no second
   }
   const bench = {
@@ -57,7 +51,7 @@ testConformance(
     const open = async () => {
       const disk = killable(new Folder(folder))
       killed = disk.kill
-      bench.store = await FileStore.open(disk.disk, newProcess())
+      bench.store = await FileStore.open(disk.disk)
       bench.other = bench.store
     }
     const bench = {
@@ -78,14 +72,15 @@ testConformance(
   20,
 )
 
-/** A disk whose user can be killed: its files are closed, and nothing it does has an effect any more. */
+/** A disk whose user can be killed: its files are closed, its lock is let go, and nothing it does has an effect any more. */
 function killable(disk: Disk): { disk: Disk; kill(): Promise<void> } {
-  const files: OpenFile[] = []
+  const files: Pick<OpenFile, 'close'>[] = []
   let dead = false
   const handler = {
     get: (target: Disk, method: keyof Disk) => async (name: string, to: string) => {
       if (dead) throw new Error('this process is dead')
       const result = await target[method](name, to)
+      if (method === 'lock') files.push({ close: result as () => Promise<void> })
       if (method !== 'create' && method !== 'append') return result
       const file = closedOnce(result as OpenFile)
       files.push(file)
@@ -168,7 +163,7 @@ const seenAfter: string[] = []
 async function live(disk: Disk, from: number): Promise<number> {
   let steps = from
   try {
-    const store = await FileStore.open(disk, newProcess())
+    const store = await FileStore.open(disk)
     for (; steps < life.length; steps++) await life[steps]!(store)
   } catch (error) {
     expect(error).toBeInstanceOf(StoreUnavailableError)
@@ -180,7 +175,8 @@ async function live(disk: Disk, from: number): Promise<number> {
 async function liveDangerously(disk: SimulatedDisk, from: number): Promise<void> {
   let now = disk
   for (const [i, step] of life.slice(from).entries()) {
-    await step(await FileStore.open(now, newProcess()))
+    now = now.killed() // whoever looked at it
+    await step(await FileStore.open(now))
     now = now.after(LOSES_ALL)
     expect(await remembered(now, from + i + 1)).toBe(from + i + 1)
   }
@@ -188,7 +184,7 @@ async function liveDangerously(disk: SimulatedDisk, from: number): Promise<void>
 
 /** How many steps of the life a disk remembers, which is `acknowledged` or one more. */
 async function remembered(disk: Disk, acknowledged: number): Promise<number> {
-  const seen = show(await observe(await FileStore.open(disk, newProcess())))
+  const seen = show(await observe(await FileStore.open(disk)))
   for (const steps of [acknowledged, acknowledged + 1]) if (seen === seenAfter[steps]) return steps
   throw new Error(`after ${acknowledged} acknowledged steps, found ${seen}`)
 }
@@ -242,7 +238,7 @@ describe('the power cut before every call to the disk', () => {
       if (acknowledged === life.length) break
       for (let again = 0; again < 25; again++) {
         disk = disk.after(losesSome(random), again)
-        await FileStore.open(disk, newProcess()).catch(() => {})
+        await FileStore.open(disk).catch(() => {})
       }
       await remembered(disk.after(losesSome(random)), acknowledged)
     }
@@ -270,7 +266,7 @@ describe('a journal that is not as it was written', () => {
 
   beforeEach(async () => {
     disk = new SimulatedDisk()
-    const store = await FileStore.open(disk, newProcess())
+    const store = await FileStore.open(disk)
     ends.length = 0
     for (const [i, step] of inUse.entries()) {
       await step(store)
@@ -280,7 +276,7 @@ describe('a journal that is not as it was written', () => {
   })
 
   const seen = async (name: string, changed: Uint8Array | undefined) =>
-    await observe(await FileStore.open(disk.with(name, changed), newProcess())).then(show, (error: Error) => error.name)
+    await observe(await FileStore.open(disk.with(name, changed))).then(show, (error: Error) => error.name)
 
   test('cut off anywhere: the last frame that is whole counts, and without a head none does', async () => {
     for (let length = 0; length <= journal.length; length++) {
@@ -322,9 +318,9 @@ describe('a journal that is not as it was written', () => {
     'values of a %s hint that are missing, cut off, changed, or of another kind: unreadable',
     async (_, steps, kinds) => {
       disk = new SimulatedDisk()
-      const store = await FileStore.open(disk, newProcess())
+      const store = await FileStore.open(disk)
       for (const step of steps) await step(store)
-      const names = (await disk.list()).filter(name => !/^(journal|lock)/.test(name))
+      const names = (await disk.list()).filter(name => name !== 'journal')
       expect(names.map(name => name.replace(/^[0-9a-f]{32}\./, '')).sort()).toEqual([...kinds].sort())
       for (const name of names) {
         const value = disk.peek(name)!
@@ -365,7 +361,7 @@ describe('a journal that is not as it was written', () => {
 
   test('an unreadable state is refused whatever is asked of it, until it is discarded or replaced', async () => {
     const rotten = disk.with('journal', journal.subarray(5))
-    const store = await FileStore.open(rotten, newProcess())
+    const store = await FileStore.open(rotten)
     for (const call of [
       () => store.read(),
       () => store.readHint(A.hintId),
@@ -378,9 +374,9 @@ describe('a journal that is not as it was written', () => {
     }
     await store.discard(undefined)
     expect(await store.read()).toBeUndefined()
-    expect((await rotten.list()).filter(name => !name.startsWith('lock'))).toEqual([])
+    expect(await rotten.list()).toEqual([])
 
-    const again = await FileStore.open(disk.with('journal', journal.subarray(5)), newProcess())
+    const again = await FileStore.open(disk.with('journal', journal.subarray(5)))
     await again.begin(B, bytes('partial', 4), bytes('', 0), undefined)
     expect((await again.read())?.record.hintId).toEqual(B.hintId)
   })
@@ -388,10 +384,10 @@ describe('a journal that is not as it was written', () => {
 
 test('nothing of a condemned or replaced hint is left on the disk', async () => {
   const disk = new SimulatedDisk()
-  const store = await FileStore.open(disk, newProcess())
+  const store = await FileStore.open(disk)
   for (const step of justWhole) await step(store)
   await store.condemn(A.hintId, undefined)
-  expect((await disk.list()).filter(name => !name.startsWith('lock'))).toEqual(['journal'])
+  expect(await disk.list()).toEqual(['journal'])
   await store.begin(B, bytes('partial', 4), bytes('', 0), A.hintId)
   for (const name of await disk.list()) expect(name).not.toContain(Buffer.from(A.hintId).toString('hex'))
 })
@@ -407,7 +403,7 @@ describe('a full disk', () => {
     ],
   ])('refuses %s, and the state stays in use as it was', async (_, steps, step) => {
     const disk = new SimulatedDisk()
-    const store = await FileStore.open(disk, newProcess())
+    const store = await FileStore.open(disk)
     for (const step of steps) await step(store)
     const before = show(await observe(store))
     disk.fill()
@@ -420,7 +416,7 @@ describe('a full disk', () => {
 
   test('refuses a frame; the store does no more, and opens anew as it was', async () => {
     const disk = new SimulatedDisk()
-    const store = await FileStore.open(disk, newProcess())
+    const store = await FileStore.open(disk)
     for (const step of inUse.slice(0, -1)) await step(store)
     const before = show(await observe(store))
     disk.fill()
@@ -428,52 +424,16 @@ describe('a full disk', () => {
     disk.fill(false)
     await expect(inUse.at(-1)!(store)).rejects.toThrow(StoreUnavailableError)
     await store.close()
-    expect(show(await observe(await FileStore.open(disk, newProcess())))).toBe(before)
+    expect(show(await observe(await FileStore.open(disk)))).toBe(before)
   })
 })
 
-describe('one process at a time', () => {
-  test('a second one is refused, and told which process holds the folder', async () => {
-    const disk = new SimulatedDisk()
-    const first = newProcess()
-    const store = await FileStore.open(disk, first)
-    const second = newProcess([first.self])
-    await expect(FileStore.open(disk, second)).rejects.toThrow(`process ${first.self.split('.')[0]}`)
-    await expect(FileStore.open(disk, first)).rejects.toThrow('this very process')
-    await store.close()
-    await (await FileStore.open(disk, second)).close()
-    expect(await disk.list()).toEqual([])
-  })
-
-  test('a dead one is no obstacle', async () => {
-    const disk = new SimulatedDisk()
-    await FileStore.open(disk, newProcess())
-    await (await FileStore.open(disk, newProcess())).close()
-    expect(await disk.list()).toEqual([])
-  })
-
-  test('of two at the same moment at most one gets in', async () => {
-    for (let seed = 0; seed < 200; seed++) {
-      const disk = interleaved(new SimulatedDisk(), seeded(seed))
-      const names = ['1.start.host', '2.start.host']
-      const openings = names.map(self => FileStore.open(disk, { self, isAlive: async name => names.includes(name) }))
-      const outcomes = await Promise.allSettled(openings)
-      expect(outcomes.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1)
-    }
-  })
-
-  /** Calls take turns of random length. */
-  function interleaved(disk: Disk, random: (below: number) => number): Disk {
-    const pause = async () => {
-      for (let i = random(8); i > 0; i--) await Promise.resolve()
-    }
-    return new Proxy(disk, {
-      get: (target, method: keyof Disk) => async (name: string, to: string) => {
-        await pause()
-        return await target[method](name, to)
-      },
-    })
-  }
+test('a folder has one store at a time', async () => {
+  const disk = new SimulatedDisk()
+  const store = await FileStore.open(disk)
+  await expect(FileStore.open(disk)).rejects.toThrow(StoreUnavailableError)
+  await store.close()
+  await (await FileStore.open(disk)).close()
 })
 
 describe('in a real folder', () => {
@@ -541,25 +501,94 @@ describe('in a real folder', () => {
     await store.close()
   })
 
-  test('a lock of another machine is respected; it says which file to remove', async () => {
-    const { store } = await openFileStore(parent, servers)
-    await store.close()
-    const [name] = await readdir(parent)
-    await mkdir(join(parent, name!), { recursive: true })
-    const lock = join(parent, name!, `lock.1.x.not-${encodeURIComponent(hostname())}`)
-    await writeFile(lock, '')
-    await expect(openFileStore(parent, servers)).rejects.toThrow(`remove the file lock.1.x.not-`)
-    await rm(lock)
+  test('of many that open it at the same moment one gets in; the others are told what to do', async () => {
+    for (let round = 0; round < 20; round++) {
+      const openings = Array.from({ length: 5 }, () => openFileStore(parent, servers))
+      const outcomes = await Promise.allSettled(openings)
+      const opened = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value.store] : []))
+      expect(opened).toHaveLength(1)
+      for (const outcome of outcomes) {
+        if (outcome.status === 'fulfilled') continue
+        expect(outcome.reason).toBeInstanceOf(StoreUnavailableError)
+        expect(outcome.reason.message).toContain(
+          'open already, here or in another process or container; close it there',
+        )
+      }
+      await opened[0]!.close()
+    }
+  })
+
+  test('without locks of the operating system it is refused, and says what to do', async () => {
+    const cause = Object.assign(new Error('not supported'), { code: 'ENOTSUP' })
+    vi.doMock('fs-native-extensions', () => ({
+      tryLock() {
+        throw cause
+      },
+    }))
+    try {
+      const opening = openFileStore(parent, servers)
+      await expect(opening).rejects.toThrow(StoreUnavailableError)
+      await expect(opening).rejects.toMatchObject({ cause, message: expect.stringContaining("storage: 'memory'") })
+    } finally {
+      vi.doUnmock('fs-native-extensions')
+    }
     await (await openFileStore(parent, servers)).store.close()
   })
+
+  const unshare = ['--pid', '--fork', '--mount-proc'] // a container's own process numbers, under the same host name
+  const refusal = spawnSync('unshare', [...unshare, 'true'], { encoding: 'utf8' })
+  const why = refusal.error?.message ?? refusal.stderr.trim()
+  if (refusal.status !== 0) console.log(`file.test.ts: no processes in namespaces of their own here, skipped (${why})`)
+
+  test.skipIf(refusal.status !== 0)('a process in another process namespace has it until it is killed', async () => {
+    const holder = run(['unshare', ...unshare], `await store.putPartial(hintId, 0, hintId)`)
+    expect(await said(holder)).toBe('has it')
+    await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
+    const third = run(['unshare', ...unshare], '')
+    expect(await said(third)).toContain('open already')
+    await once(third, 'exit')
+    // Its number out here; unshare ends when it is gone.
+    const children = await readFile(`/proc/${holder.pid}/task/${holder.pid}/children`, 'latin1')
+    process.kill(Number(children), 'SIGKILL')
+    await once(holder, 'exit')
+    const { store } = await openFileStore(parent, servers)
+    expect((await store.read())?.stage).toBe('partial')
+    await store.close()
+  })
+
+  /** A process that opens the store, begins a hint in it, says `has it`, and stays; or says why it could not. */
+  function run(command: readonly string[], then: string): ChildProcess {
+    const program = `
+      try {
+        const { openFileStore } = await import('@pirouette/client/node')
+        const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
+        const hintId = new Uint8Array(16)
+        const parties = ${JSON.stringify(servers)}
+        const record = { hintId, scheme: 'full', parties, fenced: false, manifest: hintId }
+        await store.begin(record, hintId, hintId, undefined)
+        ${then}
+        console.log('has it')
+        setInterval(() => {}, 1_000_000)
+      } catch (error) {
+        console.log(error.message)
+      }`
+    const [name, ...args] = [...command, process.execPath, '--input-type=module', '--eval', program]
+    // Not its stderr: unshare complains of a child that was killed.
+    return spawn(name!, args, { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'ignore'] })
+  }
+
+  async function said(child: ChildProcess): Promise<string> {
+    for await (const line of createInterface(child.stdout!)) return line
+    return ''
+  }
 
   test('a process that is killed: what it was told is stored is there, and its lock is no obstacle', async () => {
     const program = `
       import { openFileStore } from '@pirouette/client/node'
       const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
       const hintId = new Uint8Array(16)
-      const [retrieveServer, refreshServer] = ${JSON.stringify(servers)}
-      const record = { hintId, retrieveServer, refreshServer, fenced: false, manifest: hintId }
+      const parties = ${JSON.stringify(servers)}
+      const record = { hintId, scheme: 'full', parties, fenced: false, manifest: hintId }
       await store.begin(record, hintId, hintId, undefined)
       await store.complete(hintId, 0, hintId)
       for (let version = 0; ; version++) {
@@ -575,7 +604,7 @@ describe('in a real folder', () => {
     let told = -1
     for await (const line of createInterface(child.stdout)) {
       told = Number(line)
-      if (told === 3) await expect(openFileStore(parent, servers)).rejects.toThrow(`process ${child.pid},`)
+      if (told === 3) await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
       if (told === 20) child.kill('SIGKILL')
     }
     await ended
@@ -585,7 +614,6 @@ describe('in a real folder', () => {
     expect((await store.readHint(head.record.hintId)).entries.length).toBe(head.version)
     await store.close()
     const [name] = await readdir(parent)
-    expect((await readdir(join(parent, name!))).filter(file => file.startsWith('lock'))).toEqual([])
     expect((await readFile(join(parent, name!, 'journal'))).length).toBeGreaterThan(1000)
   })
 })

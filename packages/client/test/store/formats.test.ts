@@ -6,10 +6,10 @@ import { FileStore } from '../../src/store/file.js'
 import { MemoryStore } from '../../src/store/memory.js'
 import { SealedStore } from '../../src/store/sealed.js'
 import { type StateHead, StateUnreadableError, type StoredHint } from '../../src/store/store.js'
-import { show } from './expect.js'
-import { bytes, epochOf, observe, recordOf } from './fixtures.js'
+import { show } from '../../src/testing/expect.js'
+import { bytes, epochOf, observe, recordOf } from '../../src/testing/fixtures.js'
 import { format1 } from './format-1.js'
-import { format2 } from './format-2.js'
+import { format3 } from './format-3.js'
 import { SimulatedDisk } from './power.js'
 
 const { hintId } = recordOf(1)
@@ -19,10 +19,10 @@ const unhex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'))
 async function opened(files: Readonly<Record<string, string>>): Promise<FileStore> {
   let disk = new SimulatedDisk()
   for (const [name, text] of Object.entries(files)) disk = disk.with(name, unhex(text))
-  return await FileStore.open(disk, { self: '1.start.host', isAlive: async () => false })
+  return await FileStore.open(disk)
 }
 
-/** The state that the files of format 2 hold, made anew. */
+/** The state that the files of format 3 hold, made anew. */
 async function made(): Promise<string> {
   const store = new MemoryStore({ durable: true })
   await store.begin(recordOf(1), bytes('partial', 40), epochOf(1).directory, undefined)
@@ -37,12 +37,12 @@ async function made(): Promise<string> {
   return show(await observe(store))
 }
 
-test('files of format 2', async () => {
-  expect(show(await observe(await opened(format2.files)))).toBe(await made())
+test('files of format 3', async () => {
+  expect(show(await observe(await opened(format3.files)))).toBe(await made())
 })
 
-test('sealed values of format 2', async () => {
-  const { pending, checkpoint, entries } = format2.sealed
+test('sealed values of format 3', async () => {
+  const { pending, checkpoint, entries } = format3.sealed
   /** A store that holds those values. */
   class Old extends MemoryStore {
     override async read(): Promise<StateHead> {
@@ -53,7 +53,7 @@ test('sealed values of format 2', async () => {
       return { version: 1, checkpoint: unhex(checkpoint), ...epochOf(1), entries: entries.map(unhex) }
     }
   }
-  const key = await crypto.subtle.importKey('raw', unhex(format2.sealed.key), 'AES-GCM', false, ['encrypt', 'decrypt'])
+  const key = await crypto.subtle.importKey('raw', unhex(format3.sealed.key), 'AES-GCM', false, ['encrypt', 'decrypt'])
   expect(show(await observe(new SealedStore(new Old(), async () => key)))).toBe(await made())
 })
 

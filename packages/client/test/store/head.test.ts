@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { fromRow, toRow } from '../../src/store/head.js'
 import type { StoredHead } from '../../src/store/rules.js'
 import { StateUnreadableError } from '../../src/store/store.js'
-import { bytes, recordOf } from './fixtures.js'
+import { bytes, recordOf } from '../../src/testing/fixtures.js'
 
 const record = recordOf(1)
 const whole: StoredHead = {
@@ -39,13 +39,16 @@ test.each<[string, StoredHead]>([
 test.each<[string, object]>([
   ['nothing', {}],
   ['format 1', { ...toRow(whole), format: 1 }],
-  ['format 3', { ...toRow(whole), format: 3 }],
+  ['format 2', { ...toRow(whole), format: 2 }],
+  ['format 4', { ...toRow(whole), format: 4 }],
   ['a hint id of 15 bytes', toRow({ ...whole, record: { ...record, hintId: bytes('hint', 15) } })],
   ['no word of the fence', { ...toRow(whole), record: { ...record, fenced: undefined } }],
   ['the fence in other words', { ...toRow(whole), record: { ...record, fenced: 1 } }],
   ['no manifest', { ...toRow(whole), record: { ...record, manifest: undefined } }],
   ['a manifest that is no bytes', { ...toRow(whole), record: { ...record, manifest: 'bytes' } }],
-  ['no server', { ...toRow(whole), record: { ...record, refreshServer: undefined } }],
+  ['no parties', { ...toRow(whole), record: { ...record, parties: undefined } }],
+  ['a party without a name', { ...toRow(whole), record: { ...record, parties: ['https://a.example', 2] } }],
+  ['no scheme', { ...toRow(whole), record: { ...record, scheme: undefined } }],
   ['another stage', { ...toRow(whole), stage: 'ready' }],
   ['half a version', toRow({ ...whole, version: 4.5 })],
   ['a checkpoint of a version to come', toRow({ ...whole, checkpointVersion: 6 })],

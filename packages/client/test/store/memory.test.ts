@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { MemoryStore } from '../../src/store/memory.js'
 import { newSealingKey, SealedStore } from '../../src/store/sealed.js'
 import type { StateStore } from '../../src/store/store.js'
+import { bytes, recordOf } from '../../src/testing/fixtures.js'
 import { testConformance } from './conform.js'
-import { bytes, recordOf } from './fixtures.js'
 
 /** What two stores share stays, whatever happens to the handles. */
 function benchOf(handle: () => StateStore) {

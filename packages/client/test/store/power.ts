@@ -41,6 +41,7 @@ export class SimulatedDisk implements Disk {
   #renaming: ((names: Names) => void)[] = []
   #callsLeft: number
   #full = false
+  #locked = false
 
   constructor(names: Names = new Map(), callsUntilCut = Number.POSITIVE_INFINITY) {
     this.#names = new Map(names)
@@ -137,6 +138,16 @@ export class SimulatedDisk implements Disk {
     this.#call()
     for (const rename of this.#renaming) rename(this.#syncedNames)
     this.#renaming = []
+  }
+
+  async lock(): Promise<(() => Promise<void>) | undefined> {
+    this.#call()
+    if (this.#locked) return undefined
+    this.#locked = true
+    return async () => {
+      this.#call()
+      this.#locked = false
+    }
   }
 
   #open(file: File): OpenFile {

@@ -3,9 +3,9 @@
 
 import fc from 'fast-check'
 import type { StateStore, StoredCheckpoint } from '../../src/store/store.js'
-import type { Setup } from './conformance.js'
-import { expectEqual, outcome, show } from './expect.js'
-import { bytes, epochOf, hintId, observe, recordOf } from './fixtures.js'
+import { expectEqual, outcome, show } from '../../src/testing/expect.js'
+import { bytes, epochOf, hintId, observe, recordOf } from '../../src/testing/fixtures.js'
+import type { Setup } from '../../src/testing/store.js'
 
 /** the number of a hint that is never made */
 const ANOTHER = 999
@@ -68,6 +68,10 @@ export class Model {
     const hint = this.#hint
     const { number, version, value, next, nextHint, checkpoint, pending } = this.resolve(step)
     if (step.call === 'crash') return true
+    if (step.call === 'erase') {
+      this.#hint = undefined
+      return true
+    }
     if (step.call === 'begin') {
       if (number !== hint?.number) return false
       this.#hints++
@@ -147,11 +151,11 @@ export class Model {
     const hint = this.#hint
     if (hint === undefined) return undefined
     const checkpoint = hint.checkpoints.at(-1)
-    const { hintId, retrieveServer, refreshServer, fenced } = recordOf(hint.number)
+    const { hintId, scheme, parties, fenced } = recordOf(hint.number)
     const head = {
       hintId,
-      retrieveServer,
-      refreshServer,
+      scheme,
+      parties,
       fenced,
       manifest: hint.manifests.at(-1),
       stage: checkpoint === undefined ? 'partial' : 'whole',
@@ -197,6 +201,8 @@ export function perform(store: StateStore, model: Model, step: Step): Promise<un
       return store.condemn(id, undefined)
     case 'discard':
       return store.discard(number === undefined ? undefined : id)
+    case 'erase':
+      return store.erase()
     case 'crash':
       return Promise.resolve()
   }
@@ -215,6 +221,7 @@ const step: fc.Arbitrary<Step> = fc.record({
       putCheckpoint: 4,
       condemn: 1,
       discard: 1,
+      erase: 1,
       crash: 4,
     } satisfies Record<Step['call'], number>).map(([call, weight]) => ({
       arbitrary: fc.constant(call as Step['call']),

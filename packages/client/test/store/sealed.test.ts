@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { MemoryStore } from '../../src/store/memory.js'
 import { newSealingKey, SealedStore } from '../../src/store/sealed.js'
 import { type StateHead, type StateStore, StateUnreadableError, type StoredHint } from '../../src/store/store.js'
-import { bytes, epochOf, recordOf } from './fixtures.js'
+import { bytes, epochOf, recordOf } from '../../src/testing/fixtures.js'
 
 /** A store on a disk that someone else writes to: what is read passes through their hands. */
 class Meddled extends MemoryStore {
@@ -104,10 +104,10 @@ describe('a value moved or exchanged', () => {
     await unreadable(reopened().readHint(hintId))
   })
 
-  test('the roles of the servers exchanged', async () => {
+  test('the parties exchanged', async () => {
     disk.head = head => ({
       ...head,
-      record: { ...record, retrieveServer: record.refreshServer, refreshServer: record.retrieveServer },
+      record: { ...record, parties: [...record.parties].reverse() },
     })
     await unreadable(reopened().read())
     await unreadable(reopened().readHint(hintId))

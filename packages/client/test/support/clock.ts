@@ -1,6 +1,6 @@
 // A clock that stands still until a test moves it, and a way to let everything run that does not wait for it.
 
-import type { Clock } from '../../src/injection.js'
+import type { Clock } from '../../src/testing.js'
 
 interface Timer {
   readonly due: number

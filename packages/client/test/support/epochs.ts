@@ -1,8 +1,8 @@
 // The next epoch of a database, as a server makes it, on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type Manifest } from '@pirouette/protocol'
+import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, EpochHandle } from '@pirouette/wasm'
-import type { Database } from './database.js'
+import { type Database, instantAnswers } from './database.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
 export interface Operation {
@@ -64,7 +64,8 @@ export function nextEpoch(
     blobs,
     byIndex: Array.from({ length: records }, (_, i) => valueAt(manifest, flat, i)),
     directory,
-    answer: (vectors, proofs) => handle.answer(vectors, proofs),
+    answer: (vectors, proofs) => handle.answer(vectors, proofs && suiteOf(proofs)),
+    answerInstantly: queries => instantAnswers(core, handle, queries),
   }
 }
 

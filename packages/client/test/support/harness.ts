@@ -2,7 +2,7 @@
 
 import { type Core, loadCore } from '@pirouette/wasm'
 import type { PirouetteMap } from '../../src/index.js'
-import { type Environment, MemoryStore, noTabs, type OpenWithOptions, openWith } from '../../src/injection.js'
+import { type Environment, MemoryStore, noTabs, type OpenWithOptions, openWith } from '../../src/testing.js'
 import { drive, ManualClock } from './clock.js'
 import { buildDatabase, type Contents, type Database, someValues } from './database.js'
 import { A, B, Network } from './network.js'
@@ -73,7 +73,10 @@ export class Harness {
   }
 
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
-    return drive(this.clock, openWith(this.environment, { servers: [A, B], proofs: 'merkle', ...options }))
+    return drive(
+      this.clock,
+      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: 'merkle', ...options }),
+    )
   }
 
   drive<T>(work: Promise<T>): Promise<T> {

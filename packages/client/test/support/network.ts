@@ -4,20 +4,23 @@
 import {
   decodeClaimedQuery,
   decodeFenceRequest,
+  decodeInstantQuery,
   decodeManifest,
   encodeAnswer,
   encodeEvent,
   encodeFenceReply,
+  encodeInstantAnswer,
   FENCE_REQUEST_BYTES,
   type FenceRequest,
   type FenceVerdict,
+  INSTANT_PATH,
   type Info,
   proofsIn,
   type SignatureInfo,
   toHex,
   withVerdict,
 } from '@pirouette/protocol'
-import type { Fetch } from '../../src/injection.js'
+import type { Fetch } from '../../src/testing.js'
 import type { Database } from './database.js'
 
 export const A = 'https://a.example/pir'
@@ -146,6 +149,7 @@ export class Network {
     }
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)
     if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
+    if (path === INSTANT_PATH) return this.#instant(databases, body)
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const { query, claim } = decodeClaimedQuery(body)
     if (claim !== undefined && !this.fence) return problem(404, 'not_found')
@@ -159,6 +163,15 @@ export class Network {
     if (proofs === undefined) return problem(400, 'bad_request')
     const answer = encodeAnswer(manifest, query.count, database.answer(query.vectors, proofs), proofs)
     return ok(claim ? withVerdict(answer, this.#judge(server, { kind: 'confirm', ...claim })) : answer)
+  }
+
+  #instant(databases: readonly Database[], body: Uint8Array): Response {
+    const { generation, epoch, count, queries } = decodeInstantQuery(body)
+    const database = databases
+      .slice(-2)
+      .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+    if (database === undefined) return epochUnknown(databases.at(-1)!)
+    return ok(encodeInstantAnswer(database.manifest, count, database.answerInstantly(queries)))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */
@@ -189,6 +202,7 @@ export class Network {
       updates: ['delta', 'record'],
       push: false,
       fence: this.fence,
+      instant: true,
       history: 64,
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }

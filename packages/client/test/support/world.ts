@@ -13,7 +13,7 @@ import {
   openWith,
   type StateHead,
   type StateStore,
-} from '../../src/injection.js'
+} from '../../src/testing.js'
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { core, type Failure, hex, sameOnBoth } from './harness.js'
@@ -189,7 +189,7 @@ export class Life {
 
   openIdle(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     const onEvent = (event: MapEvent) => void this.events.push(event)
-    return openWith(this.environment, { servers: [A, B], proofs: 'merkle', onEvent, ...options })
+    return openWith(this.environment, { servers: [A, B], mode: 'full', proofs: 'merkle', onEvent, ...options })
   }
 
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
@@ -343,8 +343,8 @@ function isExtension(later: Uint8Array, earlier: Uint8Array): boolean {
 /** The vectors that a head's pending batch has for a server: they stand last in it, refresh after retrieve. */
 function intended({ pending, record }: StateHead, server: string, bytes: number): Uint8Array {
   if (pending === undefined) return new Uint8Array()
-  const checksum = pending.length - 16
-  const end = server === record.retrieveServer ? checksum - bytes : checksum
+  const vectorsEnd = pending.length - 32 - 16 // the batch's name and the checksum
+  const end = server === record.parties[0] ? vectorsEnd - bytes : vectorsEnd
   return pending.slice(end - bytes, end)
 }
 

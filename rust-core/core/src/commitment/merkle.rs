@@ -1,4 +1,4 @@
-//! Merkle trees over BLAKE3 (suite 1; docs/protocol.md, Commitments and proofs).
+//! Merkle trees over BLAKE3 (suite 1; docs/protocol.md, Suite 1).
 //!
 //! Leaf and node hashes have keys of their own, so that neither passes as the other; a node is one BLAKE3 block.
 //! Levels are stored one after the other, leaves first, level k having ⌈M/2^k⌉ nodes; a sibling beyond its level
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use blake3::IncrementCounter;
 use blake3::platform::{MAX_SIMD_DEGREE, Platform, words_from_le_bytes_32};
 
-use super::{CELL_BYTES, COMMITMENT_BYTES, VectorCommitment};
+use super::{CELL_BYTES, COMMITMENT_BYTES, Commit, OpenEntry};
 use crate::layout::Layout;
 
 const DIGEST_BYTES: usize = CELL_BYTES;
@@ -78,12 +78,50 @@ fn widths(layout: &Layout) -> impl Iterator<Item = usize> + use<> {
 /// Merkle over BLAKE3.
 pub struct Merkle;
 
-impl VectorCommitment for Merkle {
-    const NAME: &'static str = "merkle";
-
-    fn proof_bytes(layout: &Layout) -> usize {
-        layout.depth() as usize * DIGEST_BYTES
+impl Merkle {
+    /// Whether `commitment` has these 2^g records at offsets t·2^g and on: g ≤ d levels are hashed up from the records,
+    /// the rest with `siblings`, 32 bytes for each level from g on. Records beyond the partition's end must be zeros.
+    /// Every byte is looked at, and the same steps are taken whatever the answer.
+    pub(crate) fn verify_group(
+        layout: &Layout,
+        commitment: &[u8; COMMITMENT_BYTES],
+        group_log: u32,
+        t: usize,
+        records: &[u8],
+        siblings: &[u8],
+    ) -> bool {
+        let size = (1 << group_log).min(layout.partition_records() - (t << group_log));
+        let (inside, beyond) = records.split_at(size * layout.record_bytes());
+        let mut level: Vec<Digest> = inside.chunks_exact(layout.record_bytes()).map(leaf).collect();
+        for _ in 0..group_log {
+            let pairs = level.chunks(2);
+            level = pairs.map(|pair| node(&join(&pair[0], pair.get(1).unwrap_or(&[0; DIGEST_BYTES])))).collect();
+        }
+        let mut digest = level[0];
+        for (above, sibling) in siblings.chunks_exact(DIGEST_BYTES).enumerate() {
+            digest = if t >> above & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
+        }
+        let zeros = beyond.iter().fold(0, |bits, byte| bits | byte) == 0;
+        let lengths = records.len() == layout.record_bytes() << group_log
+            && siblings.len() == (layout.depth() - group_log) as usize * DIGEST_BYTES;
+        (blake3::Hash::from(digest) == blake3::Hash::from(*commitment)) & zeros & lengths
     }
+
+    /// (level, place in it) of a cell.
+    pub(crate) fn place(layout: &Layout, cell: usize) -> (u32, usize) {
+        let mut t = cell;
+        for (level, width) in widths(layout).enumerate() {
+            if t < width {
+                return (level as u32, t);
+            }
+            t -= width;
+        }
+        (layout.depth() + 1, t)
+    }
+}
+
+impl Commit for Merkle {
+    const NAME: &'static str = "merkle";
 
     fn auxiliary_bytes(layout: &Layout) -> usize {
         widths(layout).sum::<usize>() * DIGEST_BYTES
@@ -108,33 +146,6 @@ impl VectorCommitment for Merkle {
 
     fn commitment(auxiliary: &[u8]) -> [u8; COMMITMENT_BYTES] {
         auxiliary.last_chunk().copied().unwrap_or_default()
-    }
-
-    fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>> {
-        let mut start = 0;
-        widths(layout).take(layout.depth() as usize).enumerate().map(move |(level, width)| {
-            let sibling = (offset >> level) ^ 1;
-            let cell = (sibling < width).then_some(start + sibling);
-            start += width;
-            cell
-        })
-    }
-
-    fn verify(
-        layout: &Layout,
-        commitment: &[u8; COMMITMENT_BYTES],
-        offset: usize,
-        record: &[u8],
-        proof: &[u8],
-    ) -> bool {
-        let mut digest = leaf(record);
-        for (level, sibling) in proof.chunks_exact(DIGEST_BYTES).enumerate() {
-            digest =
-                if offset >> level & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
-        }
-        // Lengths are the layout's: a server decides neither the depth nor the index.
-        let lengths = record.len() == layout.record_bytes() && proof.len() == Self::proof_bytes(layout);
-        blake3::Hash::from(digest) == blake3::Hash::from(*commitment) && lengths
     }
 
     fn update<'a>(
@@ -166,6 +177,39 @@ impl VectorCommitment for Merkle {
             }
             (below, start) = (start, start + width);
         }
+    }
+}
+
+impl OpenEntry for Merkle {
+    fn proof_bytes(layout: &Layout) -> usize {
+        layout.depth() as usize * DIGEST_BYTES
+    }
+
+    fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>> {
+        let mut start = 0;
+        widths(layout).take(layout.depth() as usize).enumerate().map(move |(level, width)| {
+            let sibling = (offset >> level) ^ 1;
+            let cell = (sibling < width).then_some(start + sibling);
+            start += width;
+            cell
+        })
+    }
+
+    fn verify(
+        layout: &Layout,
+        commitment: &[u8; COMMITMENT_BYTES],
+        offset: usize,
+        record: &[u8],
+        proof: &[u8],
+    ) -> bool {
+        let mut digest = leaf(record);
+        for (level, sibling) in proof.chunks_exact(DIGEST_BYTES).enumerate() {
+            digest =
+                if offset >> level & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
+        }
+        // Lengths are the layout's: a server decides neither the depth nor the index.
+        let lengths = record.len() == layout.record_bytes() && proof.len() == Self::proof_bytes(layout);
+        blake3::Hash::from(digest) == blake3::Hash::from(*commitment) && lengths
     }
 }
 
@@ -211,7 +255,7 @@ mod tests {
             let commitment = Merkle::commitment(&tree);
             let mut proof = vec![0; Merkle::proof_bytes(&layout)];
             for (offset, record) in partition.chunks_exact(3).enumerate() {
-                Merkle::open(&layout, &tree, offset, &mut proof);
+                open(&layout, &tree, offset, &mut proof);
                 assert!(Merkle::verify(&layout, &commitment, offset, record, &proof));
                 for bit in 0..(record.len() + proof.len()) * 8 {
                     let (mut record, mut proof) = (record.to_vec(), proof.clone());
@@ -227,20 +271,26 @@ mod tests {
         }
     }
 
-    // Pitfall 13: a verifier whose loop never runs accepts everything.
+    fn open(layout: &Layout, tree: &[u8], offset: usize, proof: &mut [u8]) {
+        for (cell, into) in Merkle::proof_cells(layout, offset).zip(proof.chunks_exact_mut(CELL_BYTES)) {
+            into.copy_from_slice(cell.map_or(&[0; CELL_BYTES], |cell| &tree[cell * CELL_BYTES..][..CELL_BYTES]));
+        }
+    }
+
+    // A verifier whose loop never runs accepts everything.
     #[test]
     fn an_all_flipped_answer_is_refused() {
         let layout = layout(5, 3);
         let partition = bytes(15);
         let tree = tree(&layout, &partition);
         let mut proof = vec![0; Merkle::proof_bytes(&layout)];
-        Merkle::open(&layout, &tree, 2, &mut proof);
+        open(&layout, &tree, 2, &mut proof);
         let flipped = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<_>>();
         let commitment = Merkle::commitment(&tree);
         assert!(!Merkle::verify(&layout, &commitment, 2, &flipped(&partition[6..9]), &flipped(&proof)));
     }
 
-    // Pitfall 14: leaves of 64 bytes that look like two digests must not pass as an inner node, nor a longer or
+    // Leaves of 64 bytes that look like two digests must not pass as an inner node, nor a longer or
     // shorter path for the layout's.
     #[test]
     fn neither_a_node_as_leaf_nor_another_depth_is_accepted() {
@@ -255,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        // Pitfall 15: batched updates that left stale nodes.
+        // Batched updates of other implementations left stale nodes.
         #[test]
         fn updates_equal_rebuilding(records in 1usize..40, batches in prop::collection::vec(prop::collection::btree_map(0usize..40, any::<[u8; 4]>(), 0..20), 0..3)) {
             let layout = layout(records, 4);

@@ -1,5 +1,5 @@
-//! What proves that an entry of an answer is genuine: vector commitments, which commit to the M records of a partition,
-//! prove one, and verify the proof (papers: TAPIR, §2.1); or tags that the client keeps of every record.
+//! What proves that an answer is genuine: vector commitments, which commit to the M records of a partition, prove those of
+//! an answer, and verify the proof (papers: TAPIR, §2.1); or tags that the client keeps of every record.
 //!
 //! Outside this module nothing knows more of the scheme in use than its name and sizes.
 
@@ -18,17 +18,14 @@ pub const COMMITMENT_BYTES: usize = 32;
 /// Bytes of one cell of what a server keeps to open offsets, and of a proof.
 pub const CELL_BYTES: usize = 32;
 
-/// A deterministic, binding vector commitment over one partition. What a server keeps to open offsets is flat bytes
-/// (`auxiliary`), so that a whole database needs one buffer; proofs are copied out of it cell by cell, so that a server
-/// can patch single cells to answer at an epoch it has left.
-pub trait VectorCommitment {
+/// A deterministic, binding commitment to one partition. What a server keeps to open offsets is flat bytes (`auxiliary`),
+/// so that a whole database needs one buffer; proofs are made of its cells, so that a server can patch single cells to
+/// answer at an epoch it has left.
+pub trait Commit: 'static {
     /// The suite's name in `/v1/info`.
     const NAME: &'static str;
 
-    /// Bytes of every opening proof under this layout.
-    fn proof_bytes(layout: &Layout) -> usize;
-
-    /// Bytes a server keeps for one partition.
+    /// Bytes a server keeps for one partition, whole cells.
     fn auxiliary_bytes(layout: &Layout) -> usize;
 
     /// Fills `auxiliary` for a partition's M·ℓ bytes.
@@ -36,14 +33,6 @@ pub trait VectorCommitment {
 
     /// The commitment to what `auxiliary` was built for.
     fn commitment(auxiliary: &[u8]) -> [u8; COMMITMENT_BYTES];
-
-    /// The numbers of the cells that prove `offset`, in order; `None` stands for zeros.
-    fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>>;
-
-    /// Whether `commitment` has `record` at `offset`. The offset is the verifier's own, the proof's length the
-    /// layout's. Takes the same steps whatever the answer.
-    fn verify(layout: &Layout, commitment: &[u8; COMMITMENT_BYTES], offset: usize, record: &[u8], proof: &[u8])
-    -> bool;
 
     /// Brings `auxiliary` up to date after records changed: (offset, new record), strictly ascending by offset.
     /// `overwriting` is told each cell's number and old content before it changes, once a cell, in ascending order.
@@ -53,34 +42,107 @@ pub trait VectorCommitment {
         changes: impl Iterator<Item = (usize, &'a [u8])>,
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     );
+}
 
-    /// Writes the proof of `offset` into `proof`.
-    fn open(layout: &Layout, auxiliary: &[u8], offset: usize, proof: &mut [u8]) {
-        for (cell, into) in Self::proof_cells(layout, offset).zip(proof.chunks_exact_mut(CELL_BYTES)) {
-            match cell {
-                Some(cell) => into.copy_from_slice(&auxiliary[cell * CELL_BYTES..][..CELL_BYTES]),
-                None => into.fill(0),
+/// Commitments whose proofs are for whole answers. Entry k of an answer is for `offsets[k]` of partition k mod Q; behind
+/// its record stands what proves it alone, and behind all entries what proves them together.
+pub trait VectorCommitment: Commit {
+    /// Bytes behind each record.
+    fn entry_proof_bytes(layout: &Layout) -> usize;
+
+    /// Bytes behind all entries.
+    fn answer_proof_bytes(layout: &Layout) -> usize;
+
+    /// Writes the proofs into an answer whose records are there already. `cell(q, n)` is the n-th cell of what is kept
+    /// for partition q, at the epoch that is answered.
+    fn open_all<'a>(
+        layout: &Layout,
+        offsets: impl Iterator<Item = usize>,
+        cell: impl Fn(usize, usize) -> &'a [u8; CELL_BYTES],
+        answer: &mut [u8],
+    );
+
+    /// Whether all entries of an answer, whose length has been checked, are what the Q commitments have. The offsets are
+    /// the verifier's own. Takes the same steps whatever the answer.
+    fn verify_all(layout: &Layout, commitments: &[[u8; COMMITMENT_BYTES]], offsets: &[u16], answer: &[u8]) -> bool;
+}
+
+/// Commitments that prove each entry by itself: so they prove a whole answer, with nothing behind all entries.
+pub trait OpenEntry: Commit {
+    /// Bytes of every opening proof under this layout, whole cells.
+    fn proof_bytes(layout: &Layout) -> usize;
+
+    /// The numbers of the cells that prove `offset`, in order; `None` stands for zeros.
+    fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>>;
+
+    /// Whether `commitment` has `record` at `offset`. The offset is the verifier's own, the proof's length the
+    /// layout's. Takes the same steps whatever the answer.
+    fn verify(layout: &Layout, commitment: &[u8; COMMITMENT_BYTES], offset: usize, record: &[u8], proof: &[u8])
+    -> bool;
+}
+
+impl<C: OpenEntry> VectorCommitment for C {
+    fn entry_proof_bytes(layout: &Layout) -> usize {
+        C::proof_bytes(layout)
+    }
+
+    fn answer_proof_bytes(_: &Layout) -> usize {
+        0
+    }
+
+    fn open_all<'a>(
+        layout: &Layout,
+        offsets: impl Iterator<Item = usize>,
+        cell: impl Fn(usize, usize) -> &'a [u8; CELL_BYTES],
+        answer: &mut [u8],
+    ) {
+        let entry_bytes = layout.record_bytes() + C::proof_bytes(layout);
+        for (number, (entry, offset)) in answer.chunks_exact_mut(entry_bytes).zip(offsets).enumerate() {
+            let (_, proof) = entry.split_at_mut(layout.record_bytes());
+            for (number_of_cell, into) in C::proof_cells(layout, offset).zip(proof.chunks_exact_mut(CELL_BYTES)) {
+                match number_of_cell {
+                    Some(n) => into.copy_from_slice(cell(number % layout.partitions(), n)),
+                    None => into.fill(0),
+                }
             }
         }
     }
+
+    fn verify_all(layout: &Layout, commitments: &[[u8; COMMITMENT_BYTES]], offsets: &[u16], answer: &[u8]) -> bool {
+        let entries = answer.chunks_exact(layout.record_bytes() + C::proof_bytes(layout));
+        entries.zip(offsets).zip(commitments.iter().cycle()).fold(true, |genuine, ((entry, &offset), commitment)| {
+            let (record, proof) = entry.split_at(layout.record_bytes());
+            genuine & C::verify(layout, commitment, usize::from(offset), record, proof)
+        })
+    }
 }
 
-/// What proves the entries of an answer. Servers may offer both; the client chooses for the life of a hint.
+/// What proves an answer. Servers may offer both; the client chooses for the life of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proofs {
-    /// an opening proof of the partition's commitment beside each record
+    /// openings of the partitions' commitments, beside each record or of all together
     Openings,
     /// nothing: the client has a tag of every record, and entries are records alone
     Tags,
 }
 
 impl Proofs {
-    /// Bytes of an entry: ℓ, and the opening proof if there is one.
+    /// Bytes of an entry: ℓ, and what proves it alone.
     #[must_use]
     pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
         layout.record_bytes()
             + match self {
-                Proofs::Openings => C::proof_bytes(layout),
+                Proofs::Openings => C::entry_proof_bytes(layout),
+                Proofs::Tags => 0,
+            }
+    }
+
+    /// Bytes of an answer to so many queries of Q offsets each: its entries, and what proves them together.
+    #[must_use]
+    pub fn answer_bytes<C: VectorCommitment>(self, layout: &Layout, queries: usize) -> usize {
+        queries * layout.partitions() * self.entry_bytes::<C>(layout)
+            + match self {
+                Proofs::Openings => C::answer_proof_bytes(layout),
                 Proofs::Tags => 0,
             }
     }
@@ -140,32 +202,28 @@ impl Checks {
         }
     }
 
-    /// Whether all entries of an answer are genuine: entry k is for `offsets[k]` of partition k mod Q. Every entry is
-    /// looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have not been taken yet.
+    /// Whether all of an answer, whose length has been checked, is genuine: entry k is for `offsets[k]` of partition
+    /// k mod Q. Every entry is looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have
+    /// not been taken yet.
     pub(crate) fn verify<C: VectorCommitment>(
         &self,
         layout: &Layout,
         offsets: &[u16],
-        entries: &[u8],
+        answer: &[u8],
     ) -> Result<bool, Error> {
-        let entries = entries.chunks_exact(self.proofs().entry_bytes::<C>(layout));
-        let placed = entries.zip(offsets).enumerate().map(|(number, (entry, &offset))| {
-            let (record, proof) = entry.split_at(layout.record_bytes());
-            (number % layout.partitions(), usize::from(offset), record, proof)
-        });
         match self {
             Checks::Commitments(commitments) => {
                 let commitments: &[[u8; COMMITMENT_BYTES]] = commitments.as_chunks().0;
                 if commitments.len() != layout.partitions() {
                     return Err(Error::Phase("take the new epoch's commitments first"));
                 }
-                Ok(placed.fold(true, |genuine, (q, offset, record, proof)| {
-                    genuine & C::verify(layout, &commitments[q], offset, record, proof)
-                }))
+                Ok(C::verify_all(layout, commitments, offsets, answer))
             }
             Checks::Tags(tags) => {
-                let differences = placed.fold(0, |differences, (q, offset, record, _)| {
-                    differences | tags.difference(q * layout.partition_records() + offset, record)
+                let records = answer.chunks_exact(layout.record_bytes()).zip(offsets).enumerate();
+                let differences = records.fold(0, |differences, (number, (record, &offset))| {
+                    let q = number % layout.partitions();
+                    differences | tags.difference(q * layout.partition_records() + usize::from(offset), record)
                 });
                 Ok(differences == 0)
             }

@@ -1,4 +1,4 @@
-//! Client-held tags (docs/protocol.md, Tags): the client reads every record once anyway, in the offline phase, and keeps
+//! Client-held tags (docs/protocol.md, Suite 2): the client reads every record once anyway, in the offline phase, and keeps
 //! a short keyed tag of each. Answers are then records alone, and servers keep no trees.
 //!
 //! tag(i, record) = SipHash-2-4(key; i as u64 ‖ record), 8 bytes, under a key of the hint's own that never leaves the

@@ -2,13 +2,13 @@
 
 #![allow(dead_code)] // not every test crate needs every helper
 
-use pirouette_core::answer::Database;
 use pirouette_core::commitment::{Proofs, VectorCommitment};
-use pirouette_core::hint::{Hint, HintBuilder};
+use pirouette_core::database::flat::Database;
 use pirouette_core::layout::Layout;
-use pirouette_core::query::{Pending, Role};
 use pirouette_core::random::Uniform;
-use pirouette_core::recon::{recon, verify};
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::{Pending, Role};
+use pirouette_core::tapir::recon::{recon, verify};
 
 /// A committed database of `layout` whose records are `content` and then zeros.
 pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {

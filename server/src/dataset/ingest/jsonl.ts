@@ -1,6 +1,7 @@
 // jsonl: one object a line, `{"key": string, "value": string}` and no other members.
 
 import { isUtf8 } from 'node:buffer'
+import { parseMembers } from '../../base/json.js'
 import { BuildError } from '../errors.js'
 import { readLines } from './lines.js'
 import type { Table } from './table.js'
@@ -31,14 +32,9 @@ export async function readJsonLines(
 
 /** A line's members, or what is wrong with it. */
 function parseEntry(text: string): { key: string; value: string } | string {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    return 'the line is not JSON'
-  }
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) return 'the line is not a JSON object'
-  const { key, value, ...others } = json as Record<string, unknown>
+  const members = parseMembers(text)
+  if (typeof members === 'string') return `the line cannot be read: ${members}`
+  const { key, value, ...others } = members
   if (typeof key !== 'string') return 'the member "key" is not there or not a string'
   if (typeof value !== 'string') return 'the member "value" is not there or not a string'
   const [unknown] = Object.keys(others)

@@ -1,0 +1,69 @@
+// The numbers that decide how long the client waits and how often it asks. All are constants, or follow from the
+// manifest alone: a deadline that depended on what was asked would tell it (P5).
+
+/** How often one request is sent, the first time included, before its server counts as failed. */
+export const ATTEMPTS = 3
+
+/** Pause between two attempts. Constant, so that it tells nothing but that an attempt failed. */
+export const BACKOFF_MS = 1_000
+
+/** How long a server may keep silent. A healthy one answers in tens of milliseconds; mobile radios wake in seconds. */
+export const SILENCE_MS = 10_000
+
+/** The slowest connection served, 256 kbit/s. A server that drips bytes more slowly counts as hanging. */
+export const SLOWEST_BYTES_PER_MS = 32
+
+/** Longest time for a request of `bytes` in both directions together. */
+export function deadlineMs(bytes: number): number {
+  return SILENCE_MS + Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
+}
+
+/** Bytes hashed and folded before the page gets its thread back. 256 KiB are a few milliseconds on a slow phone. */
+export const WORK_BYTES = 256 * 1024
+
+/** Most bytes read of an error reply. */
+export const ERROR_REPLY_BYTES = 4096
+
+/** Incidents kept for `stats`; older ones are forgotten. */
+export const INCIDENTS_KEPT = 100
+
+/**
+ * How long a tab waits for another that holds the lock before it goes ahead without. Longer than a lookup of 64 KiB
+ * takes at its worst (three attempts, 38 s): whoever holds on for longer is most likely frozen. If it is not, both send
+ * the same bytes, and one of them finds that the other has finished.
+ */
+export const LOCK_PATIENCE_MS = 45_000
+
+/** How often one operation starts over although nothing has moved, before it is given up: the store must be at fault. */
+export const ROUNDS = 32
+
+/**
+ * Failures of the store in a row after which a map that only prefers durable storage goes on without. One may be a
+ * connection that the browser has closed and that opens again.
+ */
+export const STORE_FAILURES = 2
+
+/** How long a busy tab may keep the lock over several operations. Others wait no longer than for a slow lookup. */
+export const LOCK_LEASE_MS = 500
+
+/**
+ * How long the rollback fence need not have been heard for a hint to count as wide awake: a machine that was suspended, or
+ * whose snapshot was woken elsewhere, has been away for longer, and has its version confirmed before anything leaves.
+ */
+export const FENCE_REST_MS = 60_000
+
+/** How long a stream of events may be silent; servers send a line every 15 s. */
+export const EVENTS_SILENCE_MS = 45_000
+
+/** Pause before a stream of events that has ended is opened again. */
+export const EVENTS_PAUSE_MS = 5_000
+
+/** The same for a stream that has told of epochs which its own server does not have. */
+export const EVENTS_DROPPED_MS = 3_600_000
+
+/**
+ * What one server's events make a map ask of the servers, it asks at most so often; and when nothing new was there, less
+ * and less often, down to the second number. Else one server could have every map flood the other.
+ */
+export const FOLLOW_INTERVAL_MS = 1_000
+export const FOLLOW_LONGEST_INTERVAL_MS = 120_000

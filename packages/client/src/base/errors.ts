@@ -1,0 +1,159 @@
+// Every way in which a map can fail, one class each, with a `code` that never changes. Messages say what was expected,
+// what came and what to do. They name servers and sizes; never a key, an index, an offset or a byte of a record.
+
+import type { EpochEvent, ErrorCode } from '@pirouette/protocol'
+
+/** What all errors of this package have in common. Catch by class or by `code`. */
+export abstract class PirouetteError extends Error {
+  abstract readonly code: string
+}
+
+interface ServerErrorOptions extends ErrorOptions {
+  readonly refusal?: ErrorCode | undefined
+}
+
+/** An error that a server caused. */
+export abstract class ServerError extends PirouetteError {
+  /** its origin and path, as in `servers`; undefined: one of them, and nobody can say which */
+  readonly server: string | undefined
+  /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
+  readonly refusal: ErrorCode | undefined
+
+  constructor(server: string | undefined, message: string, { refusal, ...options }: ServerErrorOptions = {}) {
+    super(server === undefined ? message : `${server}: ${message}`, options)
+    this.server = server
+    this.refusal = refusal
+  }
+}
+
+/**
+ * A server sent bytes that contradict the manifest both servers had agreed on. It lied, or its data has rotted. `server`
+ * is undefined where replies contradict each other only together: one of them lied, and nobody can say which.
+ */
+export class TamperedError extends ServerError {
+  override readonly name = 'TamperedError'
+  readonly code = 'tampered'
+}
+
+/** The servers do not publish the same database. One of them is wrong, and a client cannot tell which. */
+export class ServersDisagreeError extends PirouetteError {
+  override readonly name = 'ServersDisagreeError'
+  readonly code = 'servers_disagree'
+}
+
+/** The map's hint must never be used again. Only `reset()` begins anew. */
+export class CondemnedError extends PirouetteError {
+  override readonly name = 'CondemnedError'
+  readonly code = 'condemned'
+  /** the server whose answer failed verification; undefined if the local state was at fault */
+  readonly server: string | undefined
+
+  constructor(server: string | undefined) {
+    const reason =
+      server === undefined
+        ? 'the local state is corrupt, or a copy of it was restored'
+        : `${server} answered with forged records`
+    super(`this map's state is condemned: ${reason}. Call reset() to begin anew with a new hint`)
+    this.server = server
+  }
+}
+
+/** A server could not be reached, broke off, gave no answer in time, or is out of service. */
+export class NetworkError extends ServerError {
+  override readonly name = 'NetworkError'
+  readonly code = 'network'
+  declare readonly server: string
+  /** it kept silent past a deadline, rather than failing at once */
+  readonly timedOut: boolean
+
+  constructor(server: string, message: string, options: ServerErrorOptions & { readonly timedOut?: boolean } = {}) {
+    super(server, message, options)
+    this.timedOut = options.timedOut === true
+  }
+}
+
+/** A server refuses to be asked so often. */
+export class RateLimitedError extends ServerError {
+  override readonly name = 'RateLimitedError'
+  readonly code = 'rate_limited'
+  declare readonly server: string
+  /** undefined if the server did not say */
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(server: string, retryAfterSeconds: number | undefined) {
+    const wait = retryAfterSeconds === undefined ? 'a while' : `${retryAfterSeconds} s`
+    super(server, `too many requests; try again in ${wait}`)
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+/** A reply that does not follow docs/protocol.md: wrong length, header, status or encoding. */
+export class ProtocolError extends ServerError {
+  override readonly name = 'ProtocolError'
+  readonly code = 'protocol'
+  declare readonly server: string
+}
+
+/** A format this software does not know, or an epoch the server no longer answers, or does not yet. */
+export class VersionError extends ServerError {
+  override readonly name = 'VersionError'
+  readonly code = 'version'
+  declare readonly server: string
+  /** the newest epoch the server says it has; undefined if the error is not about epochs */
+  readonly newest: EpochEvent | undefined
+
+  constructor(server: string, message: string, newest?: EpochEvent) {
+    super(server, message)
+    this.newest = newest
+  }
+}
+
+/**
+ * The publisher's signature over what both servers show is missing, or does not hold: `open({ publisherKey })` was given
+ * a key. Servers that agree with each other may still show a database that the publisher never made.
+ */
+export class SignatureError extends PirouetteError {
+  override readonly name = 'SignatureError'
+  readonly code = 'signature'
+}
+
+/** The client's own state cannot be stored, or contradicts itself. */
+export class StorageError extends PirouetteError {
+  override readonly name = 'StorageError'
+  readonly code = 'storage'
+}
+
+/** This platform cannot run a map: no WebAssembly with SIMD, no memory, no randomness, or the module has crashed. */
+export class UnsupportedError extends PirouetteError {
+  override readonly name = 'UnsupportedError'
+  readonly code = 'unsupported'
+}
+
+/**
+ * Something went wrong for which this package has no error of its own: a bug in it, or in the platform. `cause` has what
+ * was thrown; please report it.
+ */
+export class InternalError extends PirouetteError {
+  override readonly name = 'InternalError'
+  readonly code = 'internal'
+
+  constructor(cause: unknown) {
+    super('something failed that should not; see `cause`, and please report it', { cause })
+  }
+}
+
+/** The map was closed. */
+export class ClosedError extends PirouetteError {
+  override readonly name = 'ClosedError'
+  readonly code = 'closed'
+
+  constructor() {
+    super('this map is closed; open() another')
+  }
+}
+
+/** The caller passed something that cannot be: a malformed key or URL, an index beyond `size`, too large a batch. */
+export class UsageError extends PirouetteError {
+  override readonly name = 'UsageError'
+  readonly code = 'usage'
+}

@@ -1,0 +1,39 @@
+// What happens to a map's state without being the outcome of a call. Never a secret.
+
+/** How safe stored state is: from eviction, only from restarts, or not even from those. */
+export type StorageKind = 'persistent' | 'best-effort' | 'memory'
+
+export type MapEvent =
+  /**
+   * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this
+   * software; `servers`: it belongs to other servers; `missing`: it was deleted while the map was open; `history`: it is
+   * older than the updates that the servers keep; `generation`: the database has a new layout; `manifest`: it is another
+   * database; `mode`: it was made for another mode, or another kind of proof, than the app now insists on.
+   */
+  | {
+      readonly type: 'discarded'
+      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest' | 'mode'
+    }
+  /** The map answers from a newer version of the database. */
+  | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
+  /**
+   * No update leads to what the servers have now (for the reasons, see `discarded`). A new hint is downloaded while the
+   * old one answers for as long as the servers still take its queries; then `updated` follows.
+   */
+  | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' }
+  /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
+  | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
+  /**
+   * The rollback fence does not know the new hint, and never will: copies of its state are not found out. `none`: the
+   * refresh server has no fence; `full`: it has no room. Until `reset()`, `map.stats.fenced` says so.
+   */
+  | { readonly type: 'unfenced'; readonly server: string; readonly reason: 'none' | 'full' }
+  /** A server lied, now or in an earlier life of this page or in another tab; undefined: the state itself is at fault. */
+  | { readonly type: 'condemned'; readonly server: string | undefined }
+  /**
+   * Where state is kept is not, or no longer, what it was. `unavailable`: there is no durable storage here; `failed`:
+   * it stopped working; `granted`: the browser has promised not to evict it.
+   */
+  | { readonly type: 'storage'; readonly storage: StorageKind; readonly reason: 'unavailable' | 'failed' | 'granted' }
+
+export type OnEvent = (event: MapEvent) => void

@@ -1,0 +1,107 @@
+// S8: what has to be confirmed by a hint's fence before anything of a lookup leaves that another copy of this state could
+// contradict; and what a refusal means.
+
+import { equalBytes, type FenceClaim, type FenceVerdict } from '@pirouette/protocol'
+import { CondemnedError, UnsupportedError } from '../base/errors.js'
+import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
+import { readManifest } from '../servers/manifests.js'
+import { condemnForItself } from '../state/condemnation.js'
+import { isOf, readHead } from '../state/head.js'
+import { fenceLink, type Hint } from '../state/hint.js'
+import type { Machine } from '../state/machine.js'
+import { isMoved } from '../store/storage.js'
+import { StateMovedError } from '../store/store.js'
+
+export class Admission {
+  readonly #machine: Machine
+  #fence: { readonly hintId: Uint8Array; readonly fence: Fence } | undefined
+
+  constructor(machine: Machine) {
+    this.#machine = machine
+  }
+
+  /**
+   * Resolves when the fence lets the pending batch leave, to the claim that leaves with it; undefined: there is no fence.
+   * While it is wide awake, and unless strictness is asked for, a hint has it hear in the same request; it is not taken
+   * further before it has been heard. If it throws, nothing is to be sent.
+   */
+  async admit(hint: Hint): Promise<{ readonly party: number; readonly claim: FenceClaim } | undefined> {
+    const fence = this.#fenceOf(hint)
+    const party = hint.scheme.fencedBy
+    if (fence === undefined || party === undefined) return undefined
+    const claim = claimOf(hint)
+    const ahead = !fence.awake || this.#machine.parts.rollback === 'strict'
+    if (ahead && !fence.has(claim)) await this.#ask(hint, fence, claim)
+    return { party, claim }
+  }
+
+  /** What the fence has said to the claim behind a batch. Throws if the hint must not move on. */
+  async heard(hint: Hint, claim: FenceClaim, verdict: FenceVerdict): Promise<void> {
+    if (verdict === 'granted') {
+      this.#fenceOf(hint)?.granted(claim)
+      return
+    }
+    await this.#refused(hint).catch(error => {
+      // Another tab has begun anew, and the batch has left: its answers are right, and the store will refuse its effect.
+      if (!isMoved(error)) throw error
+    })
+  }
+
+  /** Has the fence confirm how far this hint has come, before it is first used in this life of the page. */
+  async confirm(hint: Hint): Promise<void> {
+    const fence = this.#fenceOf(hint)
+    if (fence !== undefined && !fence.awake) await this.#ask(hint, fence, claimOf(hint))
+  }
+
+  async #ask(hint: Hint, fence: Fence, claim: FenceClaim): Promise<void> {
+    if ((await fence.confirm(claim)) !== 'granted') await this.#refused(hint)
+  }
+
+  /** The fence has refused this hint's claim. Condemns it, unless this tab is merely late. */
+  async #refused(hint: Hint): Promise<void> {
+    const machine = this.#machine
+    const place = placeOf(hint.version, hint.manifest)
+    const pending = hint.isPending
+    if (machine.durable) {
+      // Another tab may have gone further on this store, or have begun anew: then this one is merely late.
+      const head = await readHead(machine, false)
+      const manifest = head && readManifest(head.record.manifest)
+      const here = isOf(head, hint.record.hintId) && head?.condemned === undefined
+      // In lookups, as the fence counts: an update raises the version, too, and lets nobody off.
+      const other = here && head && manifest ? placeOf(head.version, manifest) : undefined
+      if (other !== place || (head?.pending !== undefined) !== pending) {
+        machine.doubt()
+        // It has finished this very batch, and had it granted: the same bytes again show nothing new, and this call need
+        // not make another query (P4).
+        if (pending && other !== undefined && other > place) return
+        throw new StateMovedError('another tab has gone further')
+      }
+    }
+    await condemnForItself(machine, hint)
+    throw new CondemnedError(undefined)
+  }
+
+  /** undefined: this hint's server had none when it was made, or it needs none. Throws UnsupportedError if it has to. */
+  #fenceOf({ record, scheme }: Hint): Fence | undefined {
+    const link = fenceLink(scheme, record, this.#machine.fences)
+    if (link === undefined) return undefined
+    if (!record.fenced) {
+      if (this.#machine.parts.rollback !== 'strict') return undefined
+      const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
+      throw new UnsupportedError(`this map's hint was made without a rollback fence; ${instead}`)
+    }
+    if (this.#fence === undefined || !equalBytes(this.#fence.hintId, record.hintId)) {
+      this.#fence = { hintId: record.hintId, fence: new Fence(link) }
+    }
+    return this.#fence.fence
+  }
+}
+
+/**
+ * What a fence is to confirm. Its version counts lookups alone: an update raises the hint's version and its epoch alike.
+ * If it counted updates, a copy that is behind would catch up with the fence just by following the database.
+ */
+function claimOf({ record, manifest, state, version }: Hint): FenceClaim {
+  const requestHash = state.kind === 'asked' ? state.batchName() : NO_REQUEST
+  return { databaseId: manifest.databaseId, hintId: record.hintId, version: placeOf(version, manifest), requestHash }
+}

@@ -1,0 +1,123 @@
+// The traffic of one batch: all requests leave in one tick, each reply is judged as it comes, and no error is raised before
+// all are in, or their time is over (P2, P6). The bytes are the scheme's, and the same each time; what may be sent, and
+// what becomes of the answers, is up to the callers.
+
+import {
+  FENCE_REPLY_BYTES,
+  FENCE_REQUEST_BYTES,
+  type FenceClaim,
+  type FenceVerdict,
+  type Manifest,
+  splitVerdict,
+  withClaim,
+} from '@pirouette/protocol'
+import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
+import { CondemnedError, ServerError, TamperedError, VersionError } from '../base/errors.js'
+import type { Ask, Batch, Verdict } from '../scheme/scheme.js'
+import { fromWire } from '../servers/manifests.js'
+import { sleep } from '../servers/retry.js'
+import type { StatsKeeper } from '../servers/stats.js'
+import { type Link, postQuery } from '../servers/transport.js'
+
+export interface Exchange {
+  readonly manifest: Manifest
+  readonly batch: Batch
+  /** the ways to the batch's parties, in their order */
+  readonly links: readonly Link[]
+  readonly stats: StatsKeeper
+  /** what goes out behind one party's request, for its fence to judge in the same round trip (S8) */
+  readonly fence?: { readonly party: number; readonly claim: FenceClaim } | undefined
+  /** A party's answer was forged. Whatever the others do, its author is known from here on. */
+  readonly onForged: (party: number) => Promise<void>
+  /** The fence has heard the claim. Throws if the hint must not move on. */
+  readonly onVerdict?: ((verdict: FenceVerdict) => Promise<void>) | undefined
+}
+
+/** Sends, and has every reply judged. Resolves once no reply is forged. */
+export async function exchange(exchange: Exchange): Promise<void> {
+  const state: Progress = { over: false }
+  const order = exchange.batch.asks.map((_, party) => party)
+  // One tick (P2), in the order of the servers' names: which party comes first must not follow from its role.
+  order.sort((a, b) => (exchange.links[a]!.server.name < exchange.links[b]!.server.name ? -1 : 1))
+  const outcomes = await Promise.allSettled(order.map(party => ask(exchange, state, party)))
+  const errors: unknown[] = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  if (errors.length === 0) return
+  // A lie before a refusal of the fence, and that before a silence. Only if nothing else stands in the way do the
+  // queries go out again at the next epoch.
+  const first = (kind: typeof TamperedError | typeof CondemnedError) => errors.find(error => error instanceof kind)
+  const isOther = (error: unknown) => !hasTurned(error, exchange.manifest)
+  throw first(TamperedError) ?? first(CondemnedError) ?? errors.find(isOther) ?? errors[0]
+}
+
+/** Whether a server has refused queries at this manifest's epoch because it is further on. */
+export function hasTurned(error: unknown, manifest: Manifest): boolean {
+  return error instanceof VersionError && error.newest !== undefined && error.newest.epoch > manifest.epoch
+}
+
+/** What the requests of a batch know of each other. */
+interface Progress {
+  /** one answer was forged, or the core has crashed: nobody is asked again */
+  over: boolean
+}
+
+/** Asks one party until an answer of the right shape has come, has it judged, and hears the fence. */
+async function ask(exchange: Exchange, state: Progress, party: number): Promise<void> {
+  const verdict = await askWithRetry(exchange, state, party)
+  if (verdict !== undefined) await exchange.onVerdict?.(verdict)
+}
+
+async function askWithRetry(exchange: Exchange, state: Progress, party: number): Promise<FenceVerdict | undefined> {
+  const { links, manifest, stats } = exchange
+  const link = links[party]!
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { answer, verdict } = await answerOf(exchange, party)
+      if (!state.over) await judge(exchange, state, party, answer)
+      return verdict
+    } catch (error) {
+      if (error instanceof ServerError) stats.incident(link.server.name, error.code)
+      // Only what happened on the way is repeated: the same bytes, to the same server.
+      if (state.over || attempt === ATTEMPTS || hasTurned(error, manifest)) throw error
+    }
+    await sleep(link.environment.clock, BACKOFF_MS)
+    if (state.over) return undefined
+  }
+}
+
+interface Answer {
+  readonly answer: Uint8Array
+  /** behind it, if there was a claim */
+  readonly verdict: FenceVerdict | undefined
+}
+
+async function answerOf({ batch, links, stats, fence }: Exchange, party: number): Promise<Answer> {
+  const link = links[party]!
+  const { path, body, replyBytes }: Ask = batch.asks[party]!
+  if (fence?.party !== party) {
+    return { answer: await postQuery(link, path, body, replyBytes), verdict: undefined }
+  }
+  stats.fenced(link.server.name, { bytesUp: FENCE_REQUEST_BYTES, bytesDown: 0 })
+  const reply = await postQuery(link, path, withClaim(body, fence.claim), replyBytes + FENCE_REPLY_BYTES)
+  stats.fenced(link.server.name, { bytesUp: 0, bytesDown: FENCE_REPLY_BYTES })
+  return fromWire(link, () => splitVerdict(reply))
+}
+
+/** A forged reply is known to be its author's at once: else one could lie again and again while another is kept silent. */
+async function judge(exchange: Exchange, state: Progress, party: number, answer: Uint8Array): Promise<void> {
+  const { batch, links, onForged } = exchange
+  const link = links[party]!
+  let verdict: Verdict | undefined
+  let malformed = false
+  try {
+    verdict = fromWire(link, () => batch.accept(party, answer))
+  } catch (error) {
+    malformed = error instanceof ServerError // as if it had not come: it is asked for again
+    throw error
+  } finally {
+    state.over ||= !malformed && (verdict === undefined || verdict === 'forged')
+  }
+  if (verdict !== 'forged') return
+  await onForged(party)
+  const message = 'its answer is not from the database both servers agreed on; call reset()'
+  throw new TamperedError(link.server.name, message)
+}

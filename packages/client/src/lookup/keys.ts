@@ -1,0 +1,36 @@
+// Keys as bytes. What the app passes is what is looked up: nothing is trimmed, folded or normalised here.
+
+import { MAX_KEY_BYTES } from '@pirouette/protocol'
+import { UsageError } from '../base/errors.js'
+
+/** Text (its exact UTF-8) or bytes, 1 to 4096 of them. */
+export type Key = string | Uint8Array
+
+/** An app's own normalisation, applied to text keys only. */
+export type Normalize = (key: string) => string
+
+const LONE_SURROGATE = /\p{Surrogate}/u
+
+/** A key's bytes, in memory of their own: the caller may go on to change its array. Throws UsageError. */
+export function keyBytes(key: Key, normalize?: Normalize): Uint8Array {
+  const bytes = typeof key === 'string' ? encodeText(normalize ? normalize(key) : key) : copyBytes(key)
+  if (bytes.length < 1 || bytes.length > MAX_KEY_BYTES) {
+    throw new UsageError(`key: expected 1 to ${MAX_KEY_BYTES} bytes, got ${bytes.length}`)
+  }
+  return bytes
+}
+
+function encodeText(text: string): Uint8Array {
+  if (typeof text !== 'string') throw new UsageError('normalize: expected it to return a string')
+  // UTF-8 has no form for one; encoders write U+FFFD, and different keys would become one.
+  if (LONE_SURROGATE.test(text)) throw new UsageError('key: expected well-formed text, got a lone surrogate')
+  return new TextEncoder().encode(text)
+}
+
+function copyBytes(key: Uint8Array): Uint8Array {
+  // By tag, not instanceof: a Uint8Array of another realm (an iframe, a vm) is as good.
+  if (Object.prototype.toString.call(key) !== '[object Uint8Array]') {
+    throw new UsageError('key: expected a string or a Uint8Array')
+  }
+  return Uint8Array.from(key)
+}

@@ -1,0 +1,103 @@
+// One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
+//
+//   the batch is stored  ─►  the fence lets it leave  ─►  all requests leave in one tick, one of them with a claim  ─►
+//     each answer is verified as it comes, and the fence's verdict heard  ─►  all verified, and no objection: records
+//       recovered, effect stored, batch gone
+//
+// Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until all answers have
+// been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
+// which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
+// operation, in this tab or another, in this life of the page or the next, finishes it first.
+
+import { StorageError, TamperedError } from '../base/errors.js'
+import type { AskedState } from '../scheme/scheme.js'
+import { advance } from '../state/advancing.js'
+import { condemn } from '../state/condemnation.js'
+import { type Hint, partiesOf } from '../state/hint.js'
+import { intend, note } from '../state/journal.js'
+import type { Machine } from '../state/machine.js'
+import { stepsAfter } from '../state/newest.js'
+import type { Admission } from './admission.js'
+import { exchange, hasTurned } from './exchange.js'
+
+/** What the answers to a batch said. */
+export interface Finished {
+  /** count·ℓ bytes in query order */
+  readonly records: Uint8Array
+  /** the lists of updates that came between the query and its answers */
+  readonly lists: readonly Uint8Array[]
+}
+
+/**
+ * Sends, verifies and applies the hint's pending batch, at the next epoch if the servers have turned meanwhile. `own`:
+ * it was made just now, and has never been stored. Throws StateMovedError if another tab was faster: nothing was sent,
+ * and the state is to be read anew. Throws OutdatedError if the servers no longer answer this hint.
+ */
+export async function finishPending(
+  machine: Machine,
+  admission: Admission,
+  hint: Hint,
+  own = false,
+): Promise<Finished> {
+  const { announce } = machine.parts
+  const lists: Uint8Array[] = []
+  for (;;) {
+    try {
+      return { records: await attempt(machine, admission, hint, own && lists.length === 0), lists }
+    } catch (error) {
+      // Only now that all answers are in, or their time is over (P6).
+      if (error instanceof TamperedError) announce({ type: 'condemned', server: error.server })
+      if (!hasTurned(error, hint.manifest)) throw error
+      // Never called off: when a server turns has nothing to do with what is asked, and neither has this.
+      const steps = await stepsAfter(machine, hint.base, new AbortController().signal)
+      if (steps.length === 0) throw error
+      for (const step of steps) {
+        await advance(machine, hint, step)
+        lists.push(step.list)
+      }
+    }
+  }
+}
+
+async function attempt(machine: Machine, admission: Admission, hint: Hint, own: boolean): Promise<Uint8Array> {
+  const { record, version, manifest } = hint
+  const { hintId } = record
+  const state = askedOf(hint)
+  // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
+  // finished it meanwhile.
+  await intend(machine, hint, own)
+  const fence = await admission.admit(hint)
+  const links = partiesOf(record, machine.lookups)
+  await exchange({
+    manifest,
+    batch: state.batch(manifest),
+    links,
+    stats: machine.parts.stats,
+    fence,
+    onForged: party => condemn(machine, hintId, links[party]!.server.name),
+    onVerdict: fence && (verdict => admission.heard(hint, fence.claim, verdict)),
+  })
+  // Parities and permutations go to the next state together, in the core's memory and then in the store.
+  const finished = applied(machine, hint, state)
+  if (finished === undefined) {
+    await condemn(machine, hintId, undefined)
+    throw new TamperedError(undefined, 'the servers’ answers contradict the database both agreed on; call reset()')
+  }
+  await note(machine, hint, version, finished.effect)
+  return finished.records
+}
+
+function applied(machine: Machine, hint: Hint, state: AskedState): ReturnType<AskedState['finish']> {
+  try {
+    return state.finish()
+  } catch (error) {
+    machine.lose(hint)
+    throw error
+  }
+}
+
+/** The state of a hint that asks its parties. */
+export function askedOf({ state }: Hint): AskedState {
+  if (state.kind === 'asked') return state
+  throw new StorageError('the stored state cannot be asked; call reset()')
+}

@@ -1,0 +1,137 @@
+// What a call asks, and what the recovered records say about it (docs/protocol.md, What a client must do, 7).
+//
+// A question becomes record indices, the indices become traffic that looks the same for all of them, and only then are
+// the records looked at. An absent key leads to somebody else's record like any other, and that proves its absence.
+
+import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@pirouette/protocol'
+import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import { ProtocolError, StorageError, UsageError } from '../base/errors.js'
+import { inCore } from '../platform/core.js'
+import type { Environment } from '../platform/environment.js'
+import { recordAfter } from './moved.js'
+
+/** Where records are looked for: the database at one epoch. */
+export interface Place {
+  readonly core: Core
+  readonly manifest: Manifest
+  /** undefined in a keyless database */
+  readonly directory: DirectoryHandle | undefined
+}
+
+export interface Question<T> {
+  /** record indices, one query each. Throws UsageError. */
+  indices(place: Place): Uint32Array
+  /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
+  read(place: Place, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
+}
+
+/** A value, or undefined: proved absent. */
+export type Found = Uint8Array | undefined
+
+/** The values of keys, in order. Up to `padTo` queries are made, the rest at random indices. */
+export function valuesOf(
+  keys: readonly Uint8Array[],
+  padTo: number,
+  random: Environment['random'],
+): Question<readonly Found[]> {
+  return {
+    indices({ core, manifest, directory }) {
+      if (directory === undefined) throw new UsageError('this database has no keys; look records up with at(index)')
+      const most = manifest.maxBatch
+      if (padTo > most)
+        throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
+      const indices = new Uint32Array(padTo)
+      inCore(core, () => {
+        keys.forEach((key, i) => {
+          indices[i] = directory.index(core.fingerprint(key), manifest.records)
+        })
+      })
+      for (let i = keys.length; i < padTo; i++) indices[i] = randomBelow(manifest.records, random)
+      return indices
+    },
+    read(place, records, lists) {
+      const { core, manifest } = place
+      return keys.map((key, i) => {
+        const wanted = inCore(core, () => core.fingerprint(key))
+        const moved = recordAfter(lists, manifest.recordBytes, wanted)
+        const found = moved === undefined ? records[i] : openRecord(place, moved)
+        if (found === undefined) {
+          const message = 'the update list both publish holds a malformed record; ask their operators'
+          throw new ProtocolError('both servers', message)
+        }
+        return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined
+      })
+    },
+  }
+}
+
+/** The value at an index; undefined if the slot is empty. */
+export function valueAt(index: number): Question<Found> {
+  let begun = false
+  const isOf = ({ records }: Manifest) => Number.isInteger(index) && index >= 0 && index < records
+  // The message does not repeat the index: it may be a secret, and messages end up in logs.
+  const refuse = ({ records }: Manifest) => {
+    throw new UsageError(`at: expected an index from 0 to ${records - 1}`)
+  }
+  return {
+    indices({ manifest }) {
+      if (!begun && !isOf(manifest)) refuse(manifest)
+      // Asked again after the database was compacted: whether the index has gone must not show (P5).
+      begun = true
+      return Uint32Array.of(index % manifest.records)
+    },
+    read({ manifest }, [record]) {
+      if (!isOf(manifest)) refuse(manifest)
+      return record!.empty ? undefined : record!.value.slice()
+    },
+  }
+}
+
+/**
+ * Cuts recovered bytes into records. Each checks itself: in a keyed database its own fingerprint must lead back to the
+ * index that was asked for. Verified answers cannot make it fail, so a failure is the local state's: StorageError.
+ */
+export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] {
+  const { recordBytes } = place.manifest
+  const records: StoredRecord[] = []
+  let genuine = true
+  indices.forEach((index, i) => {
+    const record = openRecord(place, bytes.subarray(i * recordBytes, (i + 1) * recordBytes))
+    genuine &&= record !== undefined && leadsTo(place, record, index)
+    if (record !== undefined) records.push(record)
+  })
+  if (!genuine)
+    throw new StorageError('a recovered record is not the one asked for: the local state is corrupt; call reset()')
+  return records
+}
+
+function openRecord({ manifest }: Place, bytes: Uint8Array): StoredRecord | undefined {
+  try {
+    return decodeRecord(manifest, bytes)
+  } catch (error) {
+    if (error instanceof WireError) return undefined // not passed on: it speaks of a record's contents
+    throw error
+  }
+}
+
+function leadsTo({ core, manifest, directory }: Place, { fingerprint, empty }: StoredRecord, index: number): boolean {
+  if (directory === undefined || fingerprint === undefined || empty) return true
+  return inCore(core, () => directory.index(fingerprint, manifest.records)) === index
+}
+
+/** Whether two fingerprints are equal, in time that does not depend on where they differ. */
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  let difference = a.length ^ b.length
+  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
+  return difference === 0
+}
+
+/** Uniform below `bound`, at most 2³²: draws that would favour small numbers are drawn again. */
+export function randomBelow(bound: number, random: Environment['random']): number {
+  const fair = 2 ** 32 - (2 ** 32 % bound)
+  for (;;) {
+    const bytes = random(4)
+    const draw = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true)
+    if (draw < fair) return draw % bound
+  }
+}

@@ -1,0 +1,81 @@
+// Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so it is
+// the end of that instance and of every map on it; `loadCore()` has a fresh one for later maps.
+
+import { type Core, discardCore } from '@pirouette/wasm'
+import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
+import { StateUnreadableError } from '../store/store.js'
+
+const dead = new WeakSet<Core>()
+
+/** Whether an instance has trapped. */
+export function isDead(core: Core): boolean {
+  return dead.has(core)
+}
+
+/** Throws UnsupportedError if the instance has trapped. */
+export function assertAlive(core: Core): void {
+  if (dead.has(core)) throw trapped()
+}
+
+/** Runs `work`, which calls into `core`, and turns what the core refuses into this package's errors. */
+export function inCore<T>(core: Core, work: () => T): T {
+  try {
+    return guarded(core, work)
+  } catch (error) {
+    throw translated(error)
+  }
+}
+
+/** Runs `work`, which has the core read stored bytes. Whatever it refuses of them is a StateUnreadableError (S3). */
+export function readBack<T>(core: Core, work: () => T): T {
+  try {
+    return guarded(core, work)
+  } catch (error) {
+    const code = coreCode(error)
+    // `layout` says that memory does not suffice, which is not the bytes' fault.
+    if (!UNREADABLE.has(code)) throw translated(error)
+    throw new StateUnreadableError(`the core refuses what is stored (${code})`, { cause: error })
+  }
+}
+
+const UNREADABLE = new Set<string | undefined>(['state', 'length', 'index', 'directory', 'phase'])
+
+function guarded<T>(core: Core, work: () => T): T {
+  assertAlive(core)
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof WebAssembly.RuntimeError)) throw error
+    dead.add(core)
+    discardCore(core)
+    throw trapped(error)
+  }
+}
+
+/** Frees a handle, unless its instance is gone. Handles overwrite their secrets when they are freed. */
+export function release(core: Core, handle: { free(): void } | undefined): void {
+  if (handle !== undefined && !dead.has(core)) inCore(core, () => handle.free())
+}
+
+/** The stable code of an error of the core. */
+export function coreCode(error: unknown): string | undefined {
+  return error instanceof Error ? (error as { code?: string }).code : undefined
+}
+
+function trapped(cause?: unknown): UnsupportedError {
+  const message = 'the WebAssembly module has crashed, most likely for want of memory; open() the map again'
+  return new UnsupportedError(message, { cause })
+}
+
+function translated(error: unknown): unknown {
+  switch (coreCode(error)) {
+    case 'layout':
+      return new UnsupportedError('this database is too large for the memory of this device', { cause: error })
+    case 'condemned':
+      return new CondemnedError(undefined)
+    case 'state':
+      return new StorageError('the local state contradicts itself; call reset()', { cause: error })
+    default:
+      return error
+  }
+}

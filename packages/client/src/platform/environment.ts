@@ -1,0 +1,113 @@
+// Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
+// so that tests can control every await; nothing else in this package reaches for a global that does any of it.
+
+import { type Core, loadCore } from '@pirouette/wasm'
+import { UnsupportedError } from '../base/errors.js'
+import { openIndexedDbStore } from '../store/indexeddb.js'
+import { MemoryStore } from '../store/memory.js'
+import { confirmed, type OpenDurableStore, type OpenedStore, type OpenStore } from '../store/storage.js'
+import { type Locks, platformLocks } from './locks.js'
+import { platformTabs, type Tabs } from './tabs.js'
+
+export interface Clock {
+  /** milliseconds; only differences are used */
+  now(): number
+  /** milliseconds since 1970 */
+  date(): number
+  setTimeout(callback: () => void, ms: number): unknown
+  clearTimeout(timer: unknown): void
+}
+
+/** The one transport seam. The platform's `fetch` fits. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export interface Environment {
+  readonly clock: Clock
+  readonly fetch: Fetch
+  /** that many bytes nobody can predict */
+  readonly random: (bytes: number) => Uint8Array
+  /** the state of one identity */
+  readonly openStore: OpenStore
+  /** one tab at a time */
+  readonly locks: Locks
+  /** one tab for all */
+  readonly tabs: Tabs
+  readonly loadCore: () => Promise<Core>
+  /** gives the thread back, so that the page can paint and react, and resolves soon after */
+  readonly pause: () => Promise<void>
+}
+
+/** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
+export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
+  const openStore = store === undefined ? platformStore : appStore(store)
+  return { clock: platformClock, fetch, random, openStore, locks: platformLocks, tabs: platformTabs(), loadCore, pause }
+}
+
+const platformClock: Clock = {
+  now: () => performance.now(),
+  date: () => Date.now(),
+  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
+}
+
+// Looked up at each call: whoever replaces the global later is heard, and `this` stays the global.
+function platformFetch(url: string, init: RequestInit): Promise<Response> {
+  if (typeof globalThis.fetch !== 'function') throw new UnsupportedError('this platform has no fetch()')
+  return globalThis.fetch(url, init)
+}
+
+function random(bytes: number): Uint8Array {
+  if (typeof globalThis.crypto?.getRandomValues !== 'function') {
+    throw new UnsupportedError('this platform has no crypto.getRandomValues(), and nothing else is unpredictable')
+  }
+  return crypto.getRandomValues(new Uint8Array(bytes))
+}
+
+async function openInMemory(): Promise<OpenedStore> {
+  return { store: new MemoryStore(), storage: 'memory' }
+}
+
+/** IndexedDB, which there is none of in Node. */
+const platformStore: OpenStore = async (identity, preference) => {
+  if (preference === 'memory') return await openInMemory()
+  const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity))
+  const manager = globalThis.navigator?.storage as Partial<StorageManager> | undefined
+  const persistent = await manager?.persisted?.().catch(() => false)
+  const persist = async () => (await manager?.persist?.()) === true
+  return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
+}
+
+const appStores = new WeakMap<OpenDurableStore, OpenStore>()
+
+/** An app's own storage. The same for the same function, so that two maps of one identity can share a session. */
+function appStore(open: OpenDurableStore): OpenStore {
+  const known = appStores.get(open)
+  if (known !== undefined) return known
+  const openStore: OpenStore = async (identity, preference) => {
+    if (preference === 'memory') return await openInMemory()
+    const { store, discardOthers } = await confirmed(await open(identity))
+    return { store, storage: 'persistent', discardOthers }
+  }
+  appStores.set(open, openStore)
+  return openStore
+}
+
+/** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */
+interface Pauses {
+  readonly scheduler?: { readonly yield?: () => Promise<void> }
+  readonly setImmediate?: (callback: () => void) => unknown
+}
+
+function pause(): Promise<void> {
+  const { scheduler, setImmediate } = globalThis as Pauses
+  if (typeof scheduler?.yield === 'function') return scheduler.yield()
+  if (typeof setImmediate === 'function') return new Promise(resolve => setImmediate(resolve))
+  return new Promise(resolve => {
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = () => {
+      port1.close()
+      resolve()
+    }
+    port2.postMessage(undefined)
+  })
+}

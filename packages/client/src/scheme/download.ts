@@ -1,0 +1,208 @@
+// What schemes fetch from any server: the directory, and all partitions, shared out among the servers. All have agreed on
+// a manifest with a hash of every blob, so a blob may come from any of them and is checked before it is used. Nothing
+// secret is sent, so everything here may be called off at any time.
+
+import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
+import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import { together } from '../base/abort.js'
+import { WORK_BYTES } from '../base/constants.js'
+import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
+import { Turns } from '../base/mutex.js'
+import { coreCode, inCore } from '../platform/core.js'
+import type { Environment } from '../platform/environment.js'
+import { withRetry, worseOf } from '../servers/retry.js'
+import type { StatsKeeper } from '../servers/stats.js'
+import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
+import type { Failures, SchemeContext, Sources } from './scheme.js'
+
+/** Bytes of all partitions. */
+export function databaseBytes(manifest: Manifest): number {
+  return manifest.partitions * partitionBytes(manifest)
+}
+
+/** What the servers have failed with in one run of the offline phase. */
+export class FailedServers implements Failures {
+  readonly #errors: (ServerError | undefined)[]
+  readonly #links: readonly Link[]
+  readonly #stats: StatsKeeper
+
+  constructor(links: readonly Link[], stats: StatsKeeper) {
+    this.#errors = links.map(() => undefined)
+    this.#links = links
+    this.#stats = stats
+  }
+
+  get failed(): readonly boolean[] {
+    return this.#errors.map(error => error !== undefined)
+  }
+
+  note(server: number, error: unknown, signal: AbortSignal): void {
+    if (signal.aborted || !(error instanceof ServerError)) throw error
+    this.#errors[server] = error
+    this.#stats.incident(this.#links[server]!.server.name, error.code)
+  }
+
+  get error(): ServerError {
+    const errors = this.#errors.filter(error => error !== undefined)
+    const worst = errors.reduce(worseOf)
+    const others = errors.filter(error => error !== worst).map(({ message }) => message)
+    if (others.length > 0) worst.message += ` (and the other server failed as well: ${others.join('; ')})`
+    return worst
+  }
+}
+
+/** The directory and its bytes, from the first server whose bytes have the right hash. Empty in a keyless database. */
+export async function downloadDirectory(
+  { core, environment }: { readonly core: Core; readonly environment: Pick<Environment, 'pause'> },
+  manifest: Manifest,
+  { servers, failures, received }: Pick<Sources, 'servers' | 'failures' | 'received'>,
+  signal: AbortSignal,
+): Promise<{ bytes: Uint8Array; handle: DirectoryHandle | undefined }> {
+  if (!manifest.keyed) return { bytes: new Uint8Array(), handle: undefined }
+  const fromOne = async (link: Link) => {
+    const bytes = await withRetry(link, signal, () => getDirectory(link, manifest, received, signal))
+    await environment.pause()
+    if (isDirectoryOf(core, manifest, bytes)) return bytes
+    received(-bytes.length)
+    throw new TamperedError(link.server.name, 'its directory does not have the hash both servers agreed on')
+  }
+  for (const [s, link] of servers.entries()) {
+    const bytes = await fromOne(link).catch((error: unknown) => failures.note(s, error, signal))
+    if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest.records, servers) }
+  }
+  throw failures.error
+}
+
+/** Whether bytes are the directory that a manifest speaks of. */
+export function isDirectoryOf(core: Core, manifest: Manifest, bytes: Uint8Array): boolean {
+  const hash = inCore(core, () => core.blake3(bytes))
+  return equalBytes(hash, manifest.directoryHash)
+}
+
+async function getDirectory(
+  link: Link,
+  { directoryHash, directoryBytes }: Manifest,
+  told: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  let received = 0
+  const count = (bytes: number) => {
+    received += bytes
+    told(bytes)
+  }
+  try {
+    return await getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, count)
+  } catch (error) {
+    told(-received)
+    throw error
+  }
+}
+
+function decodeDirectory(core: Core, bytes: Uint8Array, records: number, servers: readonly Link[]): DirectoryHandle {
+  try {
+    return inCore(core, () => core.decodeDirectory(bytes, records))
+  } catch (error) {
+    if (coreCode(error) !== 'directory') throw error
+    // The hash was right: the servers agree on bytes that are no directory.
+    const all = servers.map(({ server }) => server.name).join(' and ')
+    throw new ProtocolError(all, 'the directory both publish is malformed; ask their operators')
+  }
+}
+
+/** Lanes of the core into which partitions are received, one a server. */
+export interface Folding {
+  lanePointer(lane: number): number
+  begin(lane: number, partition: number): void
+  absorb(lane: number, bytes: number): void
+  /** false: the content hash differs, and nothing has changed */
+  fold(lane: number): boolean
+  abandon(lane: number): void
+  isFolded(partition: number): boolean
+}
+
+/** All partitions that `folding` does not have yet: hashed as they arrive, folded only if their hash is right. */
+export async function downloadPartitions(
+  context: SchemeContext,
+  manifest: Manifest,
+  folding: Folding,
+  { servers, failures, gently, received, save }: Sources,
+  signal: AbortSignal,
+): Promise<void> {
+  const { core } = context
+  // The partitions in turn from each server. It tells nothing: everybody downloads everything.
+  const shares: number[][] = servers.map(() => [])
+  for (let q = 0; q < manifest.partitions; q++) {
+    if (inCore(core, () => folding.isFolded(q))) received(partitionBytes(manifest))
+    else shares[q % servers.length]!.push(q)
+  }
+  const turns = new Turns()
+  const serve = async (s: number, signal: AbortSignal) => {
+    const [link, share] = [servers[s]!, shares[s]!]
+    const next = async () => {
+      const q = share.shift()!
+      try {
+        await withRetry(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
+      } catch (error) {
+        failures.note(s, error, signal)
+        share.push(q)
+        return
+      }
+      await save()
+    }
+    while (!failures.failed[s] && share.length > 0) await (gently ? turns.take(next) : next())
+    // The rest of a failed server's share is the next one's, who may have finished already.
+    if (failures.failed[s]) shares[(s + 1) % servers.length]!.push(...share.splice(0))
+  }
+  do {
+    await together(
+      signal,
+      servers.map((_, s) => signal => serve(s, signal)),
+    )
+  } while (shares.some((share, s) => share.length > 0 && !failures.failed[s]))
+  if (shares.some(share => share.length > 0)) throw failures.error
+}
+
+/** One partition through the lane of one server. */
+async function receive(
+  { core, environment }: SchemeContext,
+  manifest: Manifest,
+  folding: Folding,
+  link: Link,
+  lane: number,
+  partition: number,
+  told: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let received = 0
+  let work = 0
+  const take = async (chunk: Uint8Array) => {
+    for (let at = 0; at < chunk.length; ) {
+      const piece = chunk.subarray(at, at + WORK_BYTES - work)
+      inCore(core, () => {
+        // A fresh view each time: the memory moves when it grows.
+        new Uint8Array(core.memory.buffer, folding.lanePointer(lane) + received, piece.length).set(piece)
+        folding.absorb(lane, piece.length)
+      })
+      at += piece.length
+      received += piece.length
+      told(piece.length)
+      work += piece.length
+      if (work < WORK_BYTES) continue
+      work = 0
+      await environment.pause()
+    }
+  }
+  inCore(core, () => folding.begin(lane, partition))
+  try {
+    await getBlob(link, toHex(contentHash(manifest, partition)), partitionBytes(manifest), take, signal)
+    await environment.pause()
+    if (!inCore(core, () => folding.fold(lane))) {
+      throw new TamperedError(link.server.name, 'a partition does not have the hash both servers agreed on')
+    }
+    await environment.pause()
+  } catch (error) {
+    told(-received)
+    inCore(core, () => folding.abandon(lane))
+    throw error
+  }
+}

@@ -1,0 +1,113 @@
+// Instant lookups (docs/protocol.md): nothing is downloaded and nothing kept. Each server is sent one key of a distributed
+// point function, which tells nothing alone, and sums the groups of records that it selects; both sums together are one
+// group and the way from it to its commitment. Every byte of them is part of the verdict (I2), so that whether a lie is
+// noticed does not depend on what was asked; whose lie it was cannot be told.
+
+import {
+  decodeInstantAnswer,
+  encodeInstantQuery,
+  HEADER_BYTES,
+  hasInstant,
+  INSTANT_PATH,
+  type Manifest,
+} from '@pirouette/protocol'
+import type { Core, InstantQueryHandle } from '@pirouette/wasm'
+import { UnsupportedError } from '../../base/errors.js'
+import { inCore, release } from '../../platform/core.js'
+import { withLayout } from '../../platform/layout.js'
+import type { Ask, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
+
+const ENTROPY_BYTES = 32
+
+export const instant: StatelessScheme = {
+  name: 'instant',
+  kind: 'stateless',
+  parties: ['one', 'other'],
+
+  costs(core, manifest) {
+    const { requestBytes, answerBytes } = sizesOf(core, manifest)
+    return {
+      prepareBytes: 0,
+      lookupBytesUp: 2 * (HEADER_BYTES + requestBytes),
+      lookupBytesDown: 2 * (HEADER_BYTES + answerBytes),
+      held: {},
+      maxBatch: manifest.maxBatch,
+    }
+  },
+
+  begin(context, manifest, indices) {
+    return new InstantBatch(context, manifest, indices)
+  },
+}
+
+/** Of one query. Throws UnsupportedError for a database without commitments. */
+function sizesOf(core: Core, manifest: Manifest): { readonly requestBytes: number; readonly answerBytes: number } {
+  if (!hasInstant(manifest)) {
+    throw new UnsupportedError("mode: 'instant' needs commitments, and this database was built for tags alone")
+  }
+  return withLayout(core, manifest, layout =>
+    inCore(core, () => ({ requestBytes: layout.instantRequestBytes, answerBytes: layout.instantAnswerBytes })),
+  )
+}
+
+const HEDGE = new TextEncoder().encode('pirouette 2026-11 instant entropy v1')
+
+/**
+ * Entropy that depends on what is asked: a clone whose generator is in the same state (a virtual machine started twice)
+ * would otherwise send two keys under the same seeds, whose corrections differ by what was asked.
+ */
+function hedged(core: Core, random: Uint8Array, indices: Uint32Array): Uint8Array {
+  const bytes = new Uint8Array(HEDGE.length + ENTROPY_BYTES + 4 * indices.length)
+  bytes.set(HEDGE)
+  bytes.set(random, HEDGE.length)
+  const view = new DataView(bytes.buffer)
+  indices.forEach((index, i) => {
+    view.setUint32(HEDGE.length + ENTROPY_BYTES + 4 * i, index, true)
+  })
+  const entropy = inCore(core, () => core.blake3(bytes))
+  random.fill(0)
+  bytes.fill(0)
+  return entropy
+}
+
+/** Made of fresh randomness (I1), used once: a lookup that is made again is another batch. */
+class InstantBatch implements StatelessBatch {
+  readonly #core: Core
+  readonly #manifest: Manifest
+  readonly #query: InstantQueryHandle
+  readonly #count: number
+  readonly #answerBytes: number
+  readonly #answers: Uint8Array[] = []
+  readonly asks: readonly Ask[]
+
+  constructor({ core, environment }: SchemeContext, manifest: Manifest, indices: Uint32Array) {
+    this.#core = core
+    this.#manifest = manifest
+    this.#count = indices.length
+    this.#answerBytes = sizesOf(core, manifest).answerBytes
+    const entropy = hedged(core, environment.random(ENTROPY_BYTES), indices)
+    this.#query = withLayout(core, manifest, layout =>
+      inCore(core, () => core.newInstantQuery(layout, indices, entropy)),
+    )
+    entropy.fill(0)
+    const replyBytes = HEADER_BYTES + this.#count * this.#answerBytes
+    this.asks = ([0, 1] as const).map(party => {
+      const queries = inCore(core, () => this.#query.request(party))
+      return { path: INSTANT_PATH, body: encodeInstantQuery(manifest, this.#count, queries), replyBytes }
+    })
+  }
+
+  accept(party: number, reply: Uint8Array): Verdict {
+    this.#answers[party] = decodeInstantAnswer(this.#manifest, this.#count, this.#answerBytes, reply)
+    return 'open'
+  }
+
+  finish(): Uint8Array | undefined {
+    const [one, other] = this.#answers as [Uint8Array, Uint8Array]
+    return inCore(this.#core, () => this.#query.recon(this.#manifest.commitments, one, other))
+  }
+
+  free(): void {
+    release(this.#core, this.#query)
+  }
+}

@@ -1,0 +1,178 @@
+// The whole database, kept: fetched once, every partition verified against its content hash as it arrives, followed by
+// updates, and never asked about again. Nothing leaves for a lookup, so that nothing has to be assumed of anybody. The
+// honest answer to "why not keep it?", and for small databases simply the best.
+
+import type { Manifest } from '@pirouette/protocol'
+import type { LayoutHandle, LocalHandle } from '@pirouette/wasm'
+import { inCore, readBack, release } from '../../platform/core.js'
+import { withLayout } from '../../platform/layout.js'
+import { StateUnreadableError } from '../../store/store.js'
+import { databaseBytes, downloadPartitions } from '../download.js'
+import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme } from '../scheme.js'
+
+const ID_BYTES = 16
+
+export const local: StatefulScheme = {
+  name: 'local',
+  kind: 'stateful',
+  parties: [],
+  fencedBy: undefined,
+
+  costs(_core, manifest) {
+    const records = databaseBytes(manifest)
+    return {
+      prepareBytes: records,
+      lookupBytesUp: 0,
+      lookupBytesDown: 0,
+      held: { records },
+      maxBatch: manifest.maxBatch,
+    }
+  },
+
+  prepare(context, manifest) {
+    const { core, environment } = context
+    const id = environment.random(ID_BYTES)
+    const handle = withLayout(core, manifest, layout =>
+      inCore(core, () => core.newLocal(layout, manifest.contentHashes, id)),
+    )
+    return new LocalPreparation(context, manifest, handle)
+  },
+
+  resume(context, manifest, partial, binding) {
+    return new LocalPreparation(context, manifest, resumed(context, manifest, partial, binding))
+  },
+
+  reopen(context, manifest, checkpoint, binding) {
+    const handle = resumed(context, manifest, checkpoint, binding)
+    return new LocalState(context, handle)
+  },
+}
+
+function resumed({ core }: SchemeContext, manifest: Manifest, stored: Uint8Array, binding: Uint8Array): LocalHandle {
+  return withLayout(core, manifest, layout =>
+    readBack(core, () => core.resumeLocal(stored, layout, manifest.contentHashes, binding)),
+  )
+}
+
+class LocalPreparation implements Preparation {
+  readonly #context: SchemeContext
+  readonly #handle: LocalHandle
+  readonly id: Uint8Array
+  readonly form = 'delta'
+  readonly resumable = true
+  #manifest: Manifest
+  #finished = false
+
+  constructor(context: SchemeContext, manifest: Manifest, handle: LocalHandle) {
+    this.#context = context
+    this.#manifest = manifest
+    this.#handle = handle
+    this.id = inCore(context.core, () => handle.id)
+  }
+
+  suits(): boolean {
+    return true
+  }
+
+  async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
+    await downloadPartitions(this.#context, this.#manifest, this.#handle, sources, signal)
+  }
+
+  update(list: Uint8Array, _before: LayoutHandle, after: LayoutHandle, next: Manifest): void {
+    inCore(this.#context.core, () => this.#handle.update(list, after, next.contentHashes))
+    this.#manifest = next
+  }
+
+  partial(binding: Uint8Array): Uint8Array {
+    return inCore(this.#context.core, () => this.#handle.encode(binding))
+  }
+
+  finish(version: number): HeldState {
+    this.#finished = true
+    try {
+      inCore(this.#context.core, () => this.#handle.finish(version))
+      return new LocalState(this.#context, this.#handle)
+    } catch (error) {
+      release(this.#context.core, this.#handle)
+      throw error
+    }
+  }
+
+  free(): void {
+    if (!this.#finished) release(this.#context.core, this.#handle)
+    this.#finished = true
+  }
+}
+
+class LocalState implements HeldState {
+  readonly kind = 'held'
+  readonly form = 'delta'
+  readonly #context: SchemeContext
+  readonly #handle: LocalHandle
+
+  constructor(context: SchemeContext, handle: LocalHandle) {
+    this.#context = context
+    this.#handle = handle
+  }
+
+  get id(): Uint8Array {
+    return this.#inCore(handle => handle.id)
+  }
+
+  get version(): number {
+    return this.#inCore(handle => handle.version)
+  }
+
+  get sizes(): Sizes {
+    const { partitions, partitionBytes } = this.#layout()
+    return { records: partitions * partitionBytes }
+  }
+
+  get reach(): { readonly records: number; readonly partitions: number } {
+    const { records, partitions } = this.#layout()
+    return { records, partitions }
+  }
+
+  suits(): boolean {
+    return true
+  }
+
+  records(indices: Uint32Array): Uint8Array {
+    return this.#inCore(handle => handle.records(indices))
+  }
+
+  update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array {
+    const entry = this.#inCore(handle => handle.update(list, after, next.contentHashes))
+    if (entry === undefined) throw new StateUnreadableError('partitions are missing')
+    return entry
+  }
+
+  replay(entry: Uint8Array): void {
+    readBack(this.#context.core, () => this.#handle.replay(entry))
+  }
+
+  arrive({ contentHashes }: Manifest): void {
+    readBack(this.#context.core, () => this.#handle.arrive(contentHashes))
+  }
+
+  checkpoint(binding: Uint8Array): Uint8Array {
+    return this.#inCore(handle => handle.encode(binding))
+  }
+
+  free(): void {
+    release(this.#context.core, this.#handle)
+  }
+
+  #layout(): Pick<LayoutHandle, 'records' | 'partitions' | 'partitionBytes'> {
+    return this.#inCore(handle => {
+      const layout = handle.layout
+      const { records, partitions, partitionBytes } = layout
+      layout.free()
+      return { records, partitions, partitionBytes }
+    })
+  }
+
+  #inCore<T>(work: (handle: LocalHandle) => T): T {
+    return inCore(this.#context.core, () => work(this.#handle))
+  }
+}

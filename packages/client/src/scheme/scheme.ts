@@ -1,0 +1,223 @@
+// What answers lookups. A scheme is a folder here and a line in table.ts: how it prepares, which parties it has, what a
+// lookup sends to whom and how long the reply is, what an accepted reply does to the client's state, how updates change
+// that, how it runs out, and what it costs. Nothing above this room knows more of the one in use.
+//
+//   stateless   begin ─► a batch: requests, verdicts, records                           nothing is kept, nothing is stored
+//   stateful    prepare ─► (fetch, update …) ─► finish ─► a state ─► replay, update, checkpoint … ─► reopen
+//                 held    the state has all records: a lookup reads them, and nothing leaves
+//                 asked   a lookup is stored, sent, verified and applied: state/ and lookup/ see to the order (S1–S8)
+//
+// A scheme computes and fetches; it stores nothing, locks nothing, and knows no other scheme. What it is handed comes from
+// manifests that both servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
+
+import type { Manifest, Proofs } from '@pirouette/protocol'
+import type { Core, LayoutHandle, UpdateForm } from '@pirouette/wasm'
+import type { Environment } from '../platform/environment.js'
+import type { Link } from '../servers/transport.js'
+
+export type Scheme = StatelessScheme | StatefulScheme
+
+/** What every scheme is made with. */
+export interface SchemeContext {
+  readonly core: Core
+  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random'>
+  readonly options: SchemeOptions
+}
+
+/** What an app may choose. A scheme looks at what is its own. */
+export interface SchemeOptions {
+  readonly proofs: ProofsPreference
+}
+
+export type ProofsPreference = 'auto' | Proofs
+
+interface AnyScheme {
+  /** `map.mode`, and how stored state says whose it is. Never changes. */
+  readonly name: string
+  /**
+   * What its parties are called, in the order of a lookup's requests. Which server is which is drawn once for a state's
+   * life and kept by the server's name (S5); stateless schemes draw anew for each lookup. []: nothing leaves for a lookup.
+   */
+  readonly parties: readonly string[]
+  /** What a map will cost, from the manifest alone. Throws UnsupportedError if these servers do not offer it. */
+  costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
+}
+
+/** Bytes of bodies; all parties together. */
+export interface SchemeCosts {
+  /** once, before the first lookup, without manifests and directory */
+  readonly prepareBytes: number
+  readonly lookupBytesUp: number
+  readonly lookupBytesDown: number
+  /** between lookups, by what they are, without the directory */
+  readonly held: Sizes
+  /** queries that one lookup may make */
+  readonly maxBatch: number
+  /** lookups that one preparation is good for; undefined: any number */
+  readonly lookups?: number | undefined
+}
+
+/** Bytes in memory, by what they are. */
+export type Sizes = Readonly<Record<string, number>>
+
+/** Needs no state, no lock, no journal and no fence: each lookup is independent of every other. */
+export interface StatelessScheme extends AnyScheme {
+  readonly kind: 'stateless'
+  /** A batch for `indices`, out of fresh randomness. To be freed. */
+  begin(context: SchemeContext, manifest: Manifest, indices: Uint32Array): StatelessBatch
+}
+
+/** Keeps a state, which must never go backwards (docs/threat-model.md, S1–S8). */
+export interface StatefulScheme extends AnyScheme {
+  readonly kind: 'stateful'
+  /** the party that keeps the rollback fence, by its place in `parties`; undefined: copies of a state do no harm */
+  readonly fencedBy: number | undefined
+  /** Begins a state. Nothing is asked yet. */
+  prepare(context: SchemeContext, manifest: Manifest): Preparation
+  /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */
+  resume(context: SchemeContext, manifest: Manifest, partial: Uint8Array, binding: Uint8Array): Preparation
+  /** Takes up what `checkpoint` has given. Throws StateUnreadableError. */
+  reopen(context: SchemeContext, manifest: Manifest, checkpoint: Uint8Array, binding: Uint8Array): SchemeState
+}
+
+// ---- preparing ------------------------------------------------------------------------------------
+
+/** A state in the making, at one epoch at a time. */
+export interface Preparation {
+  /** 16 random bytes: the state's id, known to its fence alone */
+  readonly id: Uint8Array
+  /** the form of update lists that it, and its state, takes */
+  readonly form: UpdateForm
+  /** whether it is what these options ask for */
+  suits(options: SchemeOptions): boolean
+  /**
+   * Fetches what is still missing at its manifest: public blobs, checked before they are used, or replies to secret
+   * requests. May be called off at any time, and called again. Throws once it cannot go on; the error names a server that
+   * lied first.
+   */
+  fetch(sources: Sources, signal: AbortSignal): Promise<void>
+  /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
+  update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void
+  /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
+  readonly resumable: boolean
+  /** What is to be stored of one that is resumable, bound to its manifest's hash. */
+  partial(binding: Uint8Array): Uint8Array
+  /** The state, all being there, `version` updates after it was first stored. Consumes this, even when it throws. */
+  finish(version: number): SchemeState
+  /** Overwrites and frees what `finish` has not taken. */
+  free(): void
+}
+
+/** Where a preparation fetches from, and how. */
+export interface Sources {
+  /** of the party names of the state in the making, in their order; of a scheme without parties, none */
+  readonly parties: readonly Link[]
+  /** all servers: a public blob may come from any of them */
+  readonly servers: readonly Link[]
+  /** failures of servers so far: whoever has one is not asked again in this phase. Shared with the directory's download. */
+  readonly failures: Failures
+  /** one piece under way at a time, so that an interruption costs at most one: for what was interrupted before */
+  readonly gently: boolean
+  /** bytes of use more, or fewer if negative */
+  received(bytes: number): void
+  /** something more is worth storing */
+  save(): Promise<void>
+}
+
+/** What servers have failed with, in the order of `Sources.servers`. */
+export interface Failures {
+  readonly failed: readonly boolean[]
+  /** Notes that a server is not to be asked again. What is not a server's fault is thrown on. */
+  note(server: number, error: unknown, signal: AbortSignal): void
+  /** what all of them have failed with, as one error */
+  readonly error: Error
+}
+
+// ---- looking up -----------------------------------------------------------------------------------
+
+/** One lookup's traffic: what is sent, what comes back, what it says. */
+export interface Batch {
+  /** one request a party, in the order of `parties`. Asked again they are the same, byte for byte. */
+  readonly asks: readonly Ask[]
+  /**
+   * Judges a party's reply, of the length asked for, without early exit. Throws WireError if it is none. Called once a
+   * party, unless it throws.
+   */
+  accept(party: number, reply: Uint8Array): Verdict
+}
+
+/** A request. Everything about it but its bytes follows from manifest and count (P1). */
+export interface Ask {
+  readonly path: string
+  readonly body: Uint8Array
+  readonly replyBytes: number
+}
+
+/**
+ * `genuine` and `forged` where a reply proves itself, by proofs an entry or over the whole answer; `open` where only all
+ * replies together do, and who has lied cannot be told.
+ */
+export type Verdict = 'genuine' | 'forged' | 'open'
+
+/** A batch of a stateless scheme. */
+export interface StatelessBatch extends Batch {
+  /** All replies are in and none is forged: count·ℓ bytes in the batch's order. Undefined: together they are not genuine. */
+  finish(): Uint8Array | undefined
+  free(): void
+}
+
+/** What the client holds between lookups. Secret, unless it is the whole database. */
+export type SchemeState = HeldState | AskedState
+
+interface AnyState {
+  readonly id: Uint8Array
+  /** batches and updates applied */
+  readonly version: number
+  readonly form: UpdateForm
+  readonly sizes: Sizes
+  /** lookups left; undefined: any number */
+  readonly remaining?: number | undefined
+  /** N and Q, as its own bytes have them */
+  readonly reach: { readonly records: number; readonly partitions: number }
+  suits(options: SchemeOptions): boolean
+  /** Brings it to the next epoch, a pending batch included. Gives the journal's entry. Throws as `Preparation.update`. */
+  update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array
+  /** Does what the next entry of a journal says. Throws StateUnreadableError. */
+  replay(entry: Uint8Array): void
+  /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
+  arrive(manifest: Manifest): void
+  /** Its stored form, bound to its manifest's hash. */
+  checkpoint(binding: Uint8Array): Uint8Array
+  /** Overwrites and frees it. */
+  free(): void
+}
+
+/** Has every record: nothing leaves for a lookup, and a lookup changes nothing. */
+export interface HeldState extends AnyState {
+  readonly kind: 'held'
+  /** count·ℓ bytes, in the order of `indices` */
+  records(indices: Uint32Array): Uint8Array
+}
+
+/** Asks its parties, one batch at a time. */
+export interface AskedState extends AnyState {
+  readonly kind: 'asked'
+  /** queries of the pending batch; 0: none */
+  readonly pending: number
+  /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
+  query(indices: Uint32Array): void
+  pendingBytes(): Uint8Array
+  /** Takes up a stored pending batch. Throws StateUnreadableError. */
+  resume(pending: Uint8Array): void
+  /** Forgets a pending batch that was provably neither stored nor sent. */
+  withdraw(): void
+  /** what the fence knows the pending batch by: the same at every epoch, and 32 zero bytes if there is none */
+  batchName(): Uint8Array
+  /** The pending batch's traffic at this manifest. The same each time. */
+  batch(manifest: Manifest): Batch
+  /**
+   * All replies are in and none is forged: the batch's records, count·ℓ bytes in its order, and the journal's entry.
+   * Undefined: together they are not genuine.
+   */
+  finish(): { readonly records: Uint8Array; readonly effect: Uint8Array } | undefined
+}

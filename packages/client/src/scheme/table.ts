@@ -1,0 +1,21 @@
+// All schemes there are. A further one is a folder beside this file, and a line here.
+
+import type { Manifest } from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+import { inCore } from '../platform/core.js'
+import { withLayout } from '../platform/layout.js'
+import { instant } from './instant/instant.js'
+import { local } from './local/local.js'
+import type { Scheme, StatefulScheme } from './scheme.js'
+import { tapir } from './tapir/tapir.js'
+
+/** By name, which is the mode that an app asks for. */
+export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
+  [tapir, local, instant].map(scheme => [scheme.name, scheme]),
+)
+
+/** The scheme that a new map is made for where the app leaves it open: the planner's rule, from the manifest alone. */
+export function chooseScheme(core: Core, manifest: Manifest): StatefulScheme {
+  const mode = withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout)))
+  return mode === 'local' ? local : tapir
+}

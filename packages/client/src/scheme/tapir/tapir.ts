@@ -1,0 +1,62 @@
+// TAPIR (Falzon, Hetz, O'Toole) with a streamed hint: the database is streamed once and folded into parities under secret
+// permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
+// Answers carry opening proofs, or are checked with tags that the client keeps.
+
+import { answerBytes, type Manifest, partitionBytes, queryBytes } from '@pirouette/protocol'
+import { inCore, readBack } from '../../platform/core.js'
+import { withLayout } from '../../platform/layout.js'
+import { databaseBytes } from '../download.js'
+import type { StatefulScheme } from '../scheme.js'
+import { HintState } from './hint-state.js'
+import { HintPreparation } from './preparation.js'
+import { chooseProofs, PERMUTATION_ENTRY_BYTES, TAG_BYTES } from './proofs.js'
+
+export const tapir: StatefulScheme = {
+  name: 'full',
+  kind: 'stateful',
+  parties: ['retrieve', 'refresh'],
+  fencedBy: 1,
+
+  costs(core, manifest, { proofs: wish }) {
+    const proofs = chooseProofs(core, manifest, wish)
+    const slots = manifest.partitions * manifest.partitionRecords
+    return {
+      prepareBytes: databaseBytes(manifest),
+      lookupBytesUp: 2 * queryBytes(manifest, 1),
+      lookupBytesDown: 2 * answerBytes(manifest, 1, proofs),
+      held: {
+        parities: partitionBytes(manifest),
+        permutations: PERMUTATION_ENTRY_BYTES * slots,
+        tags: proofs === 'tags' ? TAG_BYTES * slots : 0,
+      },
+      maxBatch: manifest.maxBatch,
+    }
+  },
+
+  prepare(context, manifest) {
+    const { core, environment, options } = context
+    const proofs = chooseProofs(core, manifest, options.proofs)
+    const { commitments, contentHashes } = manifest
+    const builder = withLayout(core, manifest, layout =>
+      inCore(core, () => core.newHintBuilder(layout, commitments, contentHashes, environment.random(32), proofs)),
+    )
+    return new HintPreparation(context, manifest, builder)
+  },
+
+  resume(context, manifest: Manifest, partial, binding) {
+    const { core } = context
+    const { commitments, contentHashes } = manifest
+    const builder = withLayout(core, manifest, layout =>
+      readBack(core, () => core.resumeHintBuilder(partial, layout, commitments, contentHashes, binding)),
+    )
+    return new HintPreparation(context, manifest, builder)
+  },
+
+  reopen(context, manifest, checkpoint, binding) {
+    const { core } = context
+    const client = withLayout(core, manifest, layout =>
+      readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, binding)),
+    )
+    return new HintState(context, client)
+  },
+}

@@ -1,0 +1,101 @@
+// What both servers agree on: the manifest of the highest epoch both have, compared byte for byte. One server is
+// honest, so equal means right; everything downloaded later is checked against it.
+
+import {
+  decodeManifest,
+  equalBytes,
+  MANIFEST_HEADER_BYTES,
+  MAX_PARTITIONS,
+  type Manifest,
+  WireError,
+} from '@pirouette/protocol'
+import { ATTEMPTS } from '../base/constants.js'
+import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
+import { withRetry } from './retry.js'
+import { getBounded, type Link } from './transport.js'
+
+const LONGEST = MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS
+
+export interface Agreed {
+  readonly manifest: Manifest
+  /** its canonical bytes */
+  readonly bytes: Uint8Array
+}
+
+/** Fetches the manifest from both servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
+export async function agree(links: readonly [Link, Link], signal: AbortSignal): Promise<Agreed> {
+  let [a, b] = await Promise.all([newest(links[0], signal), newest(links[1], signal)])
+  for (let attempt = 1; ; attempt++) {
+    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId))
+      throw disagree(links, 'they hold different databases')
+    const order = compareEpochs(a.manifest, b.manifest)
+    const behind = order <= 0 ? a : b
+    // The one ahead is asked for the epoch of the other; servers keep the previous one for this.
+    const other = order === 0 ? b : await manifestOf(links[order < 0 ? 1 : 0], behind.manifest, signal)
+    if (other !== undefined) {
+      if (equalBytes(behind.bytes, other.bytes)) return behind
+      throw disagree(links, 'their manifests of one epoch differ')
+    }
+    // Perhaps its reply has come so late that the other has forgotten that epoch: then it is further itself by now.
+    const again = await newest(links[order < 0 ? 0 : 1], signal)
+    if (attempt === ATTEMPTS || compareEpochs(again.manifest, behind.manifest) <= 0) {
+      throw disagree(links, 'there is no epoch that both answer')
+    }
+    if (order < 0) a = again
+    else b = again
+  }
+}
+
+/** The servers contradict each other, or themselves. */
+export function disagree(links: readonly [Link, Link], reason: string): ServersDisagreeError {
+  const names = `${links[0].server.name} and ${links[1].server.name}`
+  return new ServersDisagreeError(`${names} disagree: ${reason}. One of them is wrong; ask their operators`)
+}
+
+async function newest(link: Link, signal: AbortSignal): Promise<Agreed> {
+  return decode(link, await withRetry(link, signal, () => getBounded(link, '/v1/manifest', LONGEST, signal)))
+}
+
+/** The manifest of one epoch; undefined if the server does not have it. */
+async function manifestOf(
+  link: Link,
+  { generation, epoch }: Pick<Manifest, 'generation' | 'epoch'>,
+  signal: AbortSignal,
+): Promise<Agreed | undefined> {
+  const path = `/v1/manifest?generation=${generation}&epoch=${epoch}`
+  const bytes = await withRetry(link, signal, () => getBounded(link, path, LONGEST, signal)).catch(error => {
+    if (error instanceof VersionError) return undefined // epoch_unknown
+    throw error
+  })
+  return bytes && decode(link, bytes)
+}
+
+function decode(link: Link, bytes: Uint8Array): Agreed {
+  return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
+}
+
+/** A manifest out of the store, for what it says of the database; undefined if it says nothing we understand. */
+export function readManifest(bytes: Uint8Array): Manifest | undefined {
+  try {
+    return decodeManifest(bytes)
+  } catch (error) {
+    if (error instanceof WireError) return undefined
+    throw error
+  }
+}
+
+/** Runs a codec and gives what it refuses the server's name. */
+export function fromWire<T>(link: Link, decode: () => T): T {
+  try {
+    return decode()
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error
+    if (error.code === 'version') throw new VersionError(link.server.name, `${error.message}; update one or the other`)
+    throw new ProtocolError(link.server.name, error.message)
+  }
+}
+
+/** Negative if `a` is the older. */
+function compareEpochs(a: Manifest, b: Manifest): number {
+  return a.epoch - b.epoch || a.generation - b.generation
+}

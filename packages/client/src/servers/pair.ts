@@ -1,0 +1,104 @@
+// The two servers of a map, as URLs: checked, normalised and put into an order that does not depend on the caller's; and
+// whether they can be two parties at all. Names are compared, not what they resolve to: two names of one machine pass.
+
+import { UsageError } from '../base/errors.js'
+import type { Identity } from '../store/storage.js'
+
+export interface Server {
+  /** origin and path without a final slash: names the server in errors and in stored state */
+  readonly name: string
+}
+
+/** In ascending order of their names, so that nothing can depend on positions in the caller's array (S5). */
+export type ServerPair = readonly [Server, Server]
+
+/** Whose state it is: the same whatever the order in `servers`. */
+export function identityOf([a, b]: ServerPair): Identity {
+  return [a.name, b.name]
+}
+
+/** What `open()` is to let pass although it takes away what two servers are for. */
+export interface Allowances {
+  readonly allowSameHost?: boolean | undefined
+  readonly allowPlainHttp?: boolean | undefined
+}
+
+/**
+ * Reads `open({ servers })`. Refuses anything but two http(s) URLs, of different hosts or ports, without credentials,
+ * query or fragment.
+ */
+export function parseServers(servers: readonly (string | URL)[]): ServerPair {
+  if (!Array.isArray(servers) || servers.length !== 2) {
+    throw new UsageError('servers: expected exactly two URLs, of two operators who do not collude')
+  }
+  const [a, b] = servers.map(parseUrl) as [URL, URL]
+  // One host and port is one process, whatever the paths: it would see both vectors.
+  if (hostOf(a) === hostOf(b) && portOf(a) === portOf(b)) {
+    throw new UsageError(`servers: both are at ${a.host}; whoever answers there would see both queries`)
+  }
+  const [first, second] = [nameOf(a), nameOf(b)].sort() as [string, string]
+  return [{ name: first }, { name: second }]
+}
+
+function parseUrl(text: string | URL): URL {
+  let url: URL
+  try {
+    url = new URL(text)
+  } catch {
+    throw new UsageError('servers: expected absolute URLs such as https://a.example')
+  }
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new UsageError(`servers: expected https or http, got ${url.protocol}`)
+  }
+  // Never quoted: a password may stand in it.
+  if (url.username !== '' || url.password !== '') throw new UsageError('servers: credentials in a URL are refused')
+  if (url.search !== '' || url.hash !== '') throw new UsageError('servers: a query or fragment in a URL is refused')
+  return url
+}
+
+/**
+ * Refuses servers that one party can read, unless the app says that it knows. Two ports of the loopback device need no
+ * word: that is how one develops, and whoever is there sees the keys themselves.
+ */
+export function assertTwoParties(pair: ServerPair, { allowSameHost, allowPlainHttp }: Allowances): void {
+  const urls = pair.map(({ name }) => new URL(name))
+  for (const url of urls) {
+    if (url.protocol === 'https:' || hostOf(url) === LOOPBACK || allowPlainHttp === true) continue
+    const why = 'everybody on the way there can read its queries, and with both, the key'
+    throw new UsageError(`servers: ${url.origin} is plain http; ${why}. Use https, or pass allowPlainHttp: true`)
+  }
+  const host = commonHost(pair)
+  if (host === undefined || host === LOOPBACK || allowSameHost === true) return
+  const why = 'whoever runs it would see both queries, and so the key'
+  throw new UsageError(`servers: both are on ${host}; ${why}. Use two operators' hosts, or pass allowSameHost: true`)
+}
+
+/** The host both servers are on, `localhost` for all names of this machine's own; undefined: there is none. */
+export function commonHost(pair: ServerPair): string | undefined {
+  const [a, b] = pair.map(({ name }) => hostOf(new URL(name)))
+  return a === b ? a : undefined
+}
+
+const LOOPBACK = 'localhost'
+
+/**
+ * `a.example.` and `a.example` are one host, an IPv4 address is one in IPv6 as well, and so are all names and addresses of
+ * the loopback device.
+ */
+function hostOf({ hostname }: URL): string {
+  const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(hostname) ?? []
+  const bytes = [high, low].flatMap(half => [
+    Number.parseInt(half ?? '', 16) >> 8,
+    Number.parseInt(half ?? '', 16) & 255,
+  ])
+  const host = high === undefined ? hostname.replace(/\.$/, '') : bytes.join('.')
+  return /^(.*\.)?localhost$|^127\.\d+\.\d+\.\d+$|^\[::1\]$/.test(host) ? LOOPBACK : host
+}
+
+function portOf({ port, protocol }: URL): string {
+  return port || (protocol === 'https:' ? '443' : '80')
+}
+
+function nameOf(url: URL): string {
+  return url.origin + url.pathname.replace(/\/+$/, '')
+}

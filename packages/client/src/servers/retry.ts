@@ -1,0 +1,58 @@
+// Repeating what failed on the way, where nothing secret is sent: in the offline phase, and to the fence. Lookups have
+// stricter rules of their own (lookup/exchange.ts).
+
+import { onAbort } from '../base/abort.js'
+import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
+import { NetworkError, type PirouetteError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
+import type { Environment } from '../platform/environment.js'
+import type { Link } from './transport.js'
+
+/** Resolves after `ms`, or as soon as `signal` aborts. */
+export function sleep(clock: Environment['clock'], ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const wake = () => {
+      clock.clearTimeout(timer)
+      withdraw?.()
+      resolve()
+    }
+    const timer = clock.setTimeout(wake, ms)
+    const withdraw = signal && onAbort(signal, wake)
+    if (signal?.aborted) wake()
+  })
+}
+
+/**
+ * Runs `work` again if its connection broke or was refused. A server that kept silent past its deadline has had its
+ * time, unless `evenSilence`, and one that broke the protocol would do so again.
+ */
+export async function withRetry<T>(
+  link: Link,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+  evenSilence = false,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      const lost = error instanceof NetworkError && (evenSilence || !error.timedOut)
+      const passing = lost || error instanceof RateLimitedError
+      if (!passing || attempt === ATTEMPTS) throw error
+    }
+    await sleep(link.environment.clock, BACKOFF_MS, signal)
+    signal.throwIfAborted()
+  }
+}
+
+/**
+ * Of the failures of the two servers, the one to show: a lie before a silence, and either before what a server has not
+ * (any more), which a client that asked in time would have had from it.
+ */
+export function worseOf<T extends PirouetteError>(one: T, other: T): T {
+  return gravity(other) > gravity(one) ? other : one
+}
+
+function gravity(error: PirouetteError): number {
+  if (error instanceof TamperedError) return 2
+  return error instanceof ServerError && error.refusal === 'not_found' ? 0 : 1
+}

@@ -1,0 +1,276 @@
+// The one seam to the network. A request carries nothing that two servers could match or that tells who asks: no
+// cookies, no referrer, no identifiers, no content type (so that browsers need no preflight either). A reply is read
+// with a hard cap known beforehand, under deadlines that depend on lengths alone.
+
+import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
+import { abortable, onAbort } from '../base/abort.js'
+import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from '../base/constants.js'
+import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
+import type { Environment } from '../platform/environment.js'
+import type { Server, ServerPair } from './pair.js'
+import type { Meter } from './stats.js'
+
+/** One server, and the way to it. */
+export interface Link {
+  readonly server: Server
+  readonly environment: Pick<Environment, 'clock' | 'fetch'>
+  readonly meter: Meter
+}
+
+export function linksOf(
+  servers: ServerPair,
+  environment: Link['environment'],
+  meters: readonly [Meter, Meter],
+): readonly [Link, Link] {
+  return [
+    { server: servers[0], environment, meter: meters[0] },
+    { server: servers[1], environment, meter: meters[1] },
+  ]
+}
+
+/** Receives a body piece by piece; the next piece is read when it is done. */
+export type Sink = (chunk: Uint8Array) => void | Promise<void>
+
+/** A GET whose body may be of any length up to `atMost` bytes. */
+export async function getBounded(link: Link, path: string, atMost: number, signal?: AbortSignal): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  const received = await exchange(link, { path, atMost }, chunk => void chunks.push(chunk), signal)
+  const body = new Uint8Array(received)
+  let at = 0
+  for (const chunk of chunks) {
+    body.set(chunk, at)
+    at += chunk.length
+  }
+  return body
+}
+
+/** A GET of a blob of exactly `bytes` bytes, into `sink`. */
+export async function getBlob(
+  link: Link,
+  hash: string,
+  bytes: number,
+  sink: Sink,
+  signal?: AbortSignal,
+): Promise<void> {
+  await exchange(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
+}
+
+/** The same, in one piece. `told` hears of the bytes as they come. */
+export async function getWholeBlob(
+  link: Link,
+  hash: string,
+  bytes: number,
+  signal: AbortSignal,
+  told?: (bytes: number) => void,
+): Promise<Uint8Array> {
+  return await inOnePiece(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, signal, told)
+}
+
+/** Sends a lookup's request; the reply has exactly `bytes` bytes. Cannot be called off: it runs to its deadline (P5). */
+export async function postQuery(link: Link, path: string, query: Uint8Array, bytes: number): Promise<Uint8Array> {
+  return await post(link, path, query, bytes)
+}
+
+/** Asks the rollback fence; its reply has exactly `bytes` bytes. */
+export async function postFence(
+  link: Link,
+  request: Uint8Array,
+  bytes: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  return await post(link, '/v1/fence', request, bytes, signal)
+}
+
+async function post(
+  link: Link,
+  path: string,
+  body: Uint8Array,
+  bytes: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  return await inOnePiece(link, { path, body, atMost: bytes, exactly: true }, signal)
+}
+
+/** A reply whose length is known, into memory of that length. */
+async function inOnePiece(
+  link: Link,
+  request: Request,
+  signal?: AbortSignal,
+  told?: (bytes: number) => void,
+): Promise<Uint8Array> {
+  const reply = new Uint8Array(request.atMost)
+  let at = 0
+  const take = (chunk: Uint8Array) => {
+    reply.set(chunk, at)
+    at += chunk.length
+    told?.(chunk.length)
+  }
+  await exchange(link, request, take, signal)
+  return reply
+}
+
+/**
+ * Reads a stream for as long as it lasts, in pieces of `bytes` bytes. Ends when the server ends it; throws when it has
+ * been silent for `silenceMs`, breaks off, or is refused. Not counted: nobody waits for it.
+ */
+export async function readStream(
+  link: Link,
+  path: string,
+  bytes: number,
+  silenceMs: number,
+  take: (piece: Uint8Array) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const piece = new Uint8Array(bytes)
+  let filled = 0
+  const sink = (chunk: Uint8Array) => {
+    for (let at = 0; at < chunk.length; ) {
+      const part = chunk.subarray(at, at + bytes - filled)
+      piece.set(part, filled)
+      filled += part.length
+      at += part.length
+      if (filled < bytes) continue
+      filled = 0
+      take(piece)
+    }
+  }
+  await exchange(link, { path, atMost: Number.POSITIVE_INFINITY, silenceMs }, sink, signal)
+}
+
+interface Request {
+  readonly path: string
+  /** present: a POST, and its reply an answer, which is never encoded */
+  readonly body?: Uint8Array
+  /** infinite: a stream, which takes as long as it likes */
+  readonly atMost: number
+  readonly exactly?: boolean
+  /** how long the server may keep silent; SILENCE_MS if not given */
+  readonly silenceMs?: number
+}
+
+/** One request and its reply. Resolves with the body's length. `fetch` is called before the first await (P2). */
+async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortSignal): Promise<number> {
+  outer?.throwIfAborted()
+  const { clock, fetch } = link.environment
+  const { name } = link.server
+  const controller = new AbortController()
+  const callOff = () => controller.abort(outer?.reason)
+  const withdraw = outer && onAbort(outer, callOff)
+  const giveUpAfter = (ms: number) =>
+    clock.setTimeout(() => {
+      const message = `no answer in time (allowed: ${ms} ms); it is unreachable, overloaded or holding back`
+      controller.abort(new NetworkError(name, message, { timedOut: true }))
+    }, ms)
+
+  const { atMost, silenceMs = SILENCE_MS } = request
+  const lasting = atMost === Number.POSITIVE_INFINITY
+  const deadline = lasting ? undefined : giveUpAfter(deadlineMs(atMost + (request.body?.length ?? 0)))
+  let silence = giveUpAfter(silenceMs)
+  const onWire = <T>(work: Promise<T>): Promise<T> =>
+    abortable(work, controller.signal).catch(cause => {
+      if (controller.signal.aborted) throw controller.signal.reason
+      throw cause instanceof PirouetteError ? cause : unreachable(name, cause)
+    })
+
+  try {
+    link.meter.bytesUp += request.body?.length ?? 0
+    const arriving = (async () => fetch(name + request.path, init(request, controller.signal)))()
+    const response = await onWire(arriving).catch(error => {
+      // Should it arrive after all, it is thrown away unread.
+      arriving.then(late => late.body?.cancel()).catch(() => {})
+      throw error
+    })
+    const limit = response.status === 200 ? atMost : ERROR_REPLY_BYTES
+    if (response.status === 200) checkHead(name, request, response)
+
+    let received = 0
+    const refused: Uint8Array[] = []
+    const reader = response.body?.getReader()
+    for (;;) {
+      clock.clearTimeout(silence)
+      silence = giveUpAfter(silenceMs)
+      const chunk = reader && (await onWire(reader.read()))
+      clock.clearTimeout(silence)
+      if (chunk === undefined || chunk.done) break
+      received += chunk.value.length
+      link.meter.bytesDown += chunk.value.length
+      if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
+      if (response.status === 200) await sink(chunk.value)
+      else refused.push(chunk.value)
+    }
+    if (response.status !== 200) throw refusal(name, response, refused)
+    if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
+    return received
+  } finally {
+    clock.clearTimeout(deadline)
+    clock.clearTimeout(silence)
+    withdraw?.()
+    controller.abort() // nobody will read what may be left
+  }
+}
+
+function init(request: Request, signal: AbortSignal): RequestInit {
+  return {
+    method: request.body === undefined ? 'GET' : 'POST',
+    // Bytes without a Blob's type or a string's charset: fetch then sends no Content-Type.
+    ...(request.body && { body: request.body as Uint8Array<ArrayBuffer> }),
+    credentials: 'omit',
+    referrerPolicy: 'no-referrer',
+    cache: 'no-store', // validators are supercookies
+    redirect: 'error', // a redirect would hand one server's query to another
+    signal,
+  }
+}
+
+/** What is wrong with a reply before its body is read. */
+function checkHead(server: string, request: Request, response: Response): void {
+  if (response.redirected) throw new ProtocolError(server, 'expected an answer of its own, got a redirect')
+  if (request.body === undefined) return
+  // A compressed answer's length would depend on its contents (P1).
+  const encoding = response.headers.get('content-encoding')
+  if (encoding !== null) throw new ProtocolError(server, 'expected an answer without Content-Encoding, got one')
+  // Across origins browsers hide Content-Encoding, but not that the length on the wire was another.
+  const length = response.headers.get('content-length')
+  if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
+}
+
+function wrongLength(server: string, request: Request, came: string): ProtocolError {
+  const expected = `${request.exactly ? '' : 'at most '}${request.atMost}`
+  return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}`)
+}
+
+function unreachable(server: string, cause: unknown): NetworkError {
+  const message = 'no answer: it is unreachable, broke off, redirects elsewhere, or refuses this origin (CORS)'
+  return new NetworkError(server, message, { cause })
+}
+
+/** The error that a reply other than 200 stands for. The server's own words are not repeated. */
+function refusal(server: string, response: Response, body: readonly Uint8Array[]): PirouetteError {
+  const { status } = response
+  if (status === 429) return new RateLimitedError(server, retryAfter(response.headers.get('retry-after')))
+  const reply = errorReply(body)
+  const came = reply === undefined ? `status ${status}` : `status ${status} (${reply.code})`
+  if (reply?.code === 'epoch_unknown') {
+    const { generation, epoch } = reply
+    const newest = generation === undefined || epoch === undefined ? undefined : { generation, epoch }
+    return new VersionError(server, 'it does not answer this epoch (any more, or yet)', newest)
+  }
+  const options = { refusal: reply?.code }
+  if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`, options)
+  return new ProtocolError(server, `expected status 200, got ${came}; is this the URL of a Pirouette server?`, options)
+}
+
+function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {
+  const decoder = new TextDecoder()
+  const text = body.map(chunk => decoder.decode(chunk, { stream: true })).join('')
+  try {
+    return parseErrorReply(text)
+  } catch (error) {
+    if (error instanceof WireError) return undefined // a proxy's page, say
+    throw error
+  }
+}
+
+function retryAfter(header: string | null): number | undefined {
+  return header !== null && /^\d{1,6}$/.test(header) ? Number(header) : undefined
+}

@@ -1,0 +1,215 @@
+// Following the database (docs/protocol.md, Updates): which epochs come after one, as both servers tell, and what
+// changed in each. Nothing secret is sent, and nothing of the client's state is touched: what comes out of here has been
+// checked as far as two servers, hashes and the publisher's signature can tell, and is applied by others, whole.
+
+import {
+  checkFollows,
+  decodeManifests,
+  equalBytes,
+  MANIFEST_HEADER_BYTES,
+  MAX_PARTITIONS,
+  type Manifest,
+  toHex,
+  updateRecordsBytes,
+} from '@pirouette/protocol'
+import type { Core, UpdateForm } from '@pirouette/wasm'
+import { ATTEMPTS } from '../base/constants.js'
+import { ServerError, TamperedError, VersionError } from '../base/errors.js'
+import { inCore } from '../platform/core.js'
+import { type Agreed, agree, disagree, fromWire } from './manifests.js'
+import { withRetry, worseOf } from './retry.js'
+import type { Publisher } from './signatures.js'
+import type { StatsKeeper } from './stats.js'
+import { getBounded, getWholeBlob, type Link } from './transport.js'
+
+/** One epoch further: its manifest, and what changed. */
+export interface Step extends Agreed {
+  /** the update list's bytes in the form that the base takes, of the hash that the manifest holds */
+  readonly list: Uint8Array
+}
+
+/** The epoch something is at that follows, and which form of update lists it takes. */
+export interface Base extends Agreed {
+  readonly form: UpdateForm
+}
+
+/** Who asks, and whom. */
+export interface Following {
+  readonly core: Core
+  readonly links: readonly [Link, Link]
+  /** undefined: the servers' agreement suffices */
+  readonly publisher: Publisher | undefined
+  readonly stats: StatsKeeper
+}
+
+/**
+ * No update leads from where a hint is to what both servers have now. `history`: they no longer keep what lies between;
+ * `generation`: the database has another layout or directory; `manifest`: it is another database.
+ */
+export class OutdatedError extends Error {
+  override readonly name = 'OutdatedError'
+  readonly reason: 'history' | 'generation' | 'manifest'
+
+  constructor(reason: OutdatedError['reason']) {
+    super(`no update leads to the newest epoch (${reason})`)
+    this.reason = reason
+  }
+}
+
+/** `/v1/manifests` gives as many at most, in as many bytes unless a single one is longer. */
+const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS)
+
+/**
+ * The epochs after `base` that both servers have, in order; none if there are none, or none that is signed. They may be
+ * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
+ * errors of single servers.
+ */
+export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
+  const { links, publisher } = following
+  const [a, b] = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
+  const agreed =
+    a === 'forgotten' || b === 'forgotten'
+      ? await upToAgreed(following, base, [a, b], signal)
+      : commonOf(following, base, a, b)
+  const common = withinGeneration(base, agreed)
+  const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
+  const steps: Step[] = []
+  try {
+    for (const { manifest, bytes } of wanted) {
+      steps.push({ manifest, bytes, list: await updateList(following, manifest, base.form, signal) })
+    }
+  } catch (error) {
+    // What they told of a moment ago they may have forgotten by now: asked again, they say so.
+    const forgotten = error instanceof ServerError && error.refusal === 'not_found'
+    if (!forgotten || attempt === ATTEMPTS) throw error
+    return await stepsAfter(base, following, signal, attempt + 1)
+  }
+  return steps
+}
+
+/** The epochs after `base` that both servers have told of. */
+function commonOf({ core, links }: Following, base: Agreed, a: readonly Agreed[], b: readonly Agreed[]): Agreed[] {
+  const common: Agreed[] = []
+  for (let i = 0; i < Math.min(a.length, b.length); i++) {
+    const next = a[i]!
+    // One server is honest, so equal means right, for each epoch on the way: each has a list of its own.
+    if (!equalBytes(next.bytes, b[i]!.bytes)) throw disagree(links, 'their manifests of one epoch differ')
+    const expected = i === 0 ? equalBytes(next.bytes, base.bytes) : continues(core, common.at(-1) ?? base, next)
+    if (!expected) throw new OutdatedError('manifest')
+    if (i > 0) common.push(next)
+  }
+  return common
+}
+
+/**
+ * The epochs after `base` up to the newest that both servers have, where one of them does not tell what lies between: it
+ * has forgotten, or says so, to have everybody download everything. Every manifest names the one before it by its hash,
+ * so a chain of the other's that ends in what both show is as good as two. Throws OutdatedError if there is none.
+ */
+async function upToAgreed(
+  { core, links }: Following,
+  base: Agreed,
+  chains: readonly (readonly Agreed[] | 'forgotten')[],
+  signal: AbortSignal,
+): Promise<Agreed[]> {
+  const newest = await agree(links, signal)
+  if (equalBytes(newest.bytes, base.bytes)) return []
+  const same = equalBytes(newest.manifest.databaseId, base.manifest.databaseId)
+  if (same && newest.manifest.epoch < base.manifest.epoch) return [] // one is behind; what the client has is newer
+  if (!same || newest.manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
+  for (const [s, chain] of chains.entries()) {
+    if (chain === 'forgotten') continue
+    const known: Agreed[] = []
+    // A long chain comes in pieces.
+    for (let piece: readonly Agreed[] | 'forgotten' = chain; piece !== 'forgotten'; ) {
+      const last = known.at(-1) ?? base
+      const linked = linkedTo(core, last, piece)
+      known.push(...linked)
+      const end = known.findIndex(({ bytes }) => equalBytes(bytes, newest.bytes))
+      if (end >= 0) return known.slice(0, end + 1)
+      if (linked.length === 0 || known.at(-1)!.manifest.epoch >= newest.manifest.epoch) break
+      piece = await chainFrom(links[s]!, known.at(-1)!, signal)
+    }
+  }
+  throw new OutdatedError('history')
+}
+
+/** What of a chain that begins with `base` leads on from it. */
+function linkedTo(core: Core, base: Agreed, [first, ...rest]: readonly Agreed[]): Agreed[] {
+  const linked: Agreed[] = []
+  if (first === undefined || !equalBytes(first.bytes, base.bytes)) return linked
+  for (const next of rest) {
+    if (!continues(core, linked.at(-1) ?? base, next)) break
+    linked.push(next)
+  }
+  return linked
+}
+
+/** Those that updates lead to. Throws OutdatedError if there are none, and yet something new. */
+function withinGeneration({ manifest: { generation } }: Agreed, chain: readonly Agreed[]): readonly Agreed[] {
+  const end = chain.findIndex(({ manifest }) => manifest.generation !== generation)
+  if (end === 0) throw new OutdatedError('generation')
+  return end < 0 ? chain : chain.slice(0, end)
+}
+
+/** Whether a server's own word bears out that there is something after `base`. Asks that server alone. */
+export async function hasMore(link: Link, core: Core, base: Agreed, signal: AbortSignal): Promise<boolean> {
+  const chain = await chainFrom(link, base, signal)
+  return chain === 'forgotten' || linkedTo(core, base, chain).length > 0
+}
+
+/**
+ * The manifests one server has from `base` on, itself first: whoever has none of them is behind. `forgotten`: the server
+ * has gone too far to tell.
+ */
+async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise<Agreed[] | 'forgotten'> {
+  const { epoch } = base.manifest
+  const path = `/v1/manifests?since=${epoch - 1}`
+  try {
+    const chain = await withRetry(link, signal, () => getBounded(link, path, LONGEST_CHAIN, signal))
+    return fromWire(link, () => decodeManifests(chain))
+  } catch (error) {
+    if (!(error instanceof VersionError) || error.newest === undefined) throw error
+    return error.newest.epoch < epoch ? [] : 'forgotten'
+  }
+}
+
+/** Whether `next` names `base` as the one before it and keeps the rules of a generation. */
+function continues(core: Core, base: Agreed, next: Agreed): boolean {
+  try {
+    checkFollows(base.manifest, next.manifest)
+  } catch {
+    return false
+  }
+  const hash = inCore(core, () => core.blake3(base.bytes))
+  return equalBytes(next.manifest.previousManifest, hash)
+}
+
+/** The list that a manifest speaks of, from the first server whose bytes have its hash. */
+async function updateList(
+  { core, links, stats }: Following,
+  manifest: Manifest,
+  form: UpdateForm,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const [expected, length] =
+    form === 'record'
+      ? [manifest.updateRecordsHash, updateRecordsBytes(manifest)]
+      : [manifest.updateListHash, manifest.updateListBytes]
+  // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
+  const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
+  let failure: ServerError | undefined
+  for (const link of order) {
+    try {
+      const bytes = await withRetry(link, signal, () => getWholeBlob(link, toHex(expected), length, signal))
+      const hash = inCore(core, () => core.blake3(bytes))
+      if (equalBytes(hash, expected)) return bytes
+      throw new TamperedError(link.server.name, 'its update list does not have the hash both servers agreed on')
+    } catch (error) {
+      if (signal.aborted || !(error instanceof ServerError)) throw error
+      stats.incident(link.server.name, error.code)
+      failure = failure === undefined ? error : worseOf(failure, error)
+    }
+  }
+  throw failure
+}

@@ -1,0 +1,110 @@
+// Turns and the lock: at most one operation on a state is under way at any time, in this session by a queue, in other tabs
+// by a lock; and where a lock was missing or taken away, by the store's refusal (state/). Short operations share a lease
+// of the lock, and the lock is kept until the last effect is stored: whoever asks again at once waits for neither.
+
+import { abortable, scoped } from '../base/abort.js'
+import { LOCK_LEASE_MS, LOCK_PATIENCE_MS } from '../base/constants.js'
+import type { Environment } from '../platform/environment.js'
+
+/** What operations work on. */
+export interface Guarded {
+  /** whether other tabs may share it: then there is a lock */
+  readonly durable: boolean
+  /** an operation is over */
+  tidy(): void
+  /** all operations of a lease are: resolves when what they have left to do is done */
+  rest(): Promise<void>
+}
+
+interface Operation {
+  /** settles when it is over; never rejects */
+  run(): Promise<void>
+  refuse(error: unknown): void
+}
+
+export class Queue {
+  readonly #environment: Pick<Environment, 'clock' | 'pause' | 'locks'>
+  readonly #lockName: string
+  readonly #guarded: Guarded
+  readonly #closing: AbortSignal
+  /** in the order they were asked for */
+  readonly #waiting: Operation[] = []
+  #working: Promise<void> | undefined
+
+  /** `closing`: from then on nobody waits for a lock that somebody else holds. */
+  constructor(
+    environment: Pick<Environment, 'clock' | 'pause' | 'locks'>,
+    lockName: string,
+    guarded: Guarded,
+    closing: AbortSignal,
+  ) {
+    this.#environment = environment
+    this.#lockName = lockName
+    this.#guarded = guarded
+    this.#closing = closing
+  }
+
+  /** Resolves when nothing is under way. */
+  get idle(): Promise<void> {
+    return this.#working ?? Promise.resolve()
+  }
+
+  /** Runs `work` in its turn and under the lock. */
+  take<T>(work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const run = async () => {
+        try {
+          resolve(await work())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      this.#waiting.push({ run, refuse: reject })
+      this.#working ??= this.#work()
+    })
+  }
+
+  async #work(): Promise<void> {
+    await undefined // what is called off in the same breath has not begun
+    while (this.#waiting.length > 0) {
+      try {
+        await this.#locked(() => this.#workWhileLocked())
+      } catch (error) {
+        this.#waiting.shift()?.refuse(error) // the lock was not to be had
+      }
+    }
+    this.#working = undefined // in one step with finding the queue empty
+  }
+
+  /** Works the queue off, for as long as other tabs may be kept waiting; then does what has become due. */
+  async #workWhileLocked(): Promise<void> {
+    const { clock, pause } = this.#environment
+    const until = clock.now() + LOCK_LEASE_MS
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      await next.run()
+      this.#guarded.tidy()
+      if (!this.#guarded.durable) continue
+      if (this.#waiting.length === 0) await pause() // the caller may ask again
+      if (clock.now() >= until) break
+    }
+    await this.#guarded.rest()
+  }
+
+  async #locked(work: () => Promise<void>): Promise<void> {
+    if (!this.#guarded.durable) return await work()
+    await scoped([this.#closing], async closing => {
+      let begin = () => {}
+      const begun = new Promise<void>(resolve => {
+        begin = resolve
+      })
+      const held = this.#environment.locks.hold(this.#lockName, LOCK_PATIENCE_MS, async () => {
+        closing.throwIfAborted()
+        begin()
+        return await work()
+      })
+      // close() need not wait for a lock that somebody else holds. For work that has begun, it does.
+      await abortable(Promise.race([held, begun]), closing)
+      await held
+    })
+  }
+}

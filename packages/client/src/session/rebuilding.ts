@@ -1,0 +1,58 @@
+// A new hint made beside the old one, which answers meanwhile, and then put in its place: where no update leads on. One at
+// a time.
+
+import { ProgressMeter } from '../base/progress.js'
+import type { OutdatedError } from '../servers/updates.js'
+import type { Draft } from '../state/draft.js'
+import type { Machine, Watch } from '../state/machine.js'
+import { install, prepare } from '../state/replacing.js'
+
+/** A new hint in the making, beside the one in use. */
+export interface Rebuild {
+  readonly draft: Promise<Draft>
+  readonly watch: Watch
+  installing: Promise<void> | undefined
+}
+
+export class Rebuilding {
+  readonly #machine: Machine
+  readonly #ending: AbortSignal
+  #current: Rebuild | undefined
+
+  /** `ending`: aborts once nobody needs it any more. Not before: a lookup that has begun ends as ever (P5). */
+  constructor(machine: Machine, ending: AbortSignal) {
+    this.#machine = machine
+    this.#ending = ending
+  }
+
+  /** Begins one, unless one is under way. `turn`: runs what it is handed when nothing else is under way. */
+  begin(reason: OutdatedError['reason'], turn: (work: () => Promise<void>) => Promise<void>): Rebuild {
+    if (this.#current !== undefined) return this.#current
+    this.#machine.parts.announce({ type: 'outdated', reason })
+    const watch = { progress: new ProgressMeter(), signal: this.#ending }
+    const draft = prepare(this.#machine, watch)
+    const rebuild: Rebuild = { draft, watch, installing: undefined }
+    this.#current = rebuild
+    draft
+      .then(() => turn(() => this.install(rebuild)))
+      .catch(() => {
+        // The next lookup that needs it, or the next word of the servers, begins again.
+        if (this.#current === rebuild) this.#current = undefined
+      })
+    return rebuild
+  }
+
+  /** Whoever waits for it hears how it went. To be called in turn. */
+  async install(rebuild: Rebuild): Promise<void> {
+    const draft = await rebuild.draft
+    if (this.#current === rebuild) this.#current = undefined
+    rebuild.installing ??= install(this.#machine, draft, rebuild.watch, true)
+    await rebuild.installing
+  }
+
+  /** Frees what has not been installed. */
+  async free(): Promise<void> {
+    const draft = await this.#current?.draft.catch(() => undefined)
+    draft?.free()
+  }
+}

@@ -1,0 +1,292 @@
+// A session whose scheme keeps a state. A caller has its answer as soon as it is verified. Its effect is stored meanwhile,
+// and the lock is kept until it is: whoever asks again at once waits for neither.
+
+import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { abortable, scoped } from '../base/abort.js'
+import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
+import type { StorageKind } from '../base/events.js'
+import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { Admission } from '../lookup/admission.js'
+import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
+import { finishPending } from '../lookup/pending.js'
+import type { Question } from '../lookup/question.js'
+import { assertAlive, isDead } from '../platform/core.js'
+import { identityOf } from '../servers/pair.js'
+import type { Stats } from '../servers/stats.js'
+import { OutdatedError } from '../servers/updates.js'
+import { apply } from '../state/advancing.js'
+import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
+import { stepsAfter } from '../state/newest.js'
+import { replace, startOver } from '../state/replacing.js'
+import { current, follow } from '../state/restoring.js'
+import { isMoved, openStorage } from '../store/storage.js'
+import { followEvents } from './events.js'
+import { Queue } from './queue.js'
+import { Rebuilding } from './rebuilding.js'
+import type { Session } from './session.js'
+
+export class StatefulSession implements Session {
+  readonly #machine: Machine
+  readonly #admission: Admission
+  readonly #queue: Queue
+  readonly #rebuilding: Rebuilding
+  readonly #closing = new AbortController()
+  /** aborts after `#closing`, once no lookup is under way any more */
+  readonly #ending = new AbortController()
+  #closed: Promise<void> | undefined
+  #listening: Promise<void> = Promise.resolve()
+  #askedToPersist = false
+
+  private constructor(machine: Machine) {
+    const { environment, servers } = machine.parts
+    this.#machine = machine
+    this.#admission = new Admission(machine)
+    this.#rebuilding = new Rebuilding(machine, this.#ending.signal)
+    const guarded = {
+      get durable() {
+        return machine.durable
+      },
+      tidy: () => machine.freeRetired(),
+      rest: () => this.#rest(),
+    }
+    const lockName = `pirouette ${identityOf(servers).join(' ')}`
+    this.#queue = new Queue(environment, lockName, guarded, this.#closing.signal)
+  }
+
+  static async withStore(parts: Parts): Promise<StatefulSession> {
+    const { environment, servers, preference, announce } = parts
+    const opened = await openStorage(environment, identityOf(servers), preference, announce)
+    return new StatefulSession(new Machine(parts, opened))
+  }
+
+  get dead(): boolean {
+    return isDead(this.#machine.parts.core)
+  }
+
+  get manifest(): Manifest | undefined {
+    return this.#machine.manifest
+  }
+
+  get mode(): string | undefined {
+    return this.#machine.known?.scheme.name
+  }
+
+  get storage(): StorageKind {
+    return this.#machine.storage
+  }
+
+  get stats(): Stats {
+    const { known, parts } = this.#machine
+    const { sizes = {}, remaining } = known?.state ?? {}
+    const fenced = known?.scheme.fencedBy === undefined ? undefined : known.record.fenced
+    return parts.stats.snapshot({ fenced, held: sizes, remaining })
+  }
+
+  ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
+    return abortable(this.#ask(question, signal), signal)
+  }
+
+  async #ask<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
+    if (this.#machine.phase.is === 'live') {
+      this.#assertOpen()
+      signal?.throwIfAborted()
+      const held = answerHeld(this.#machine, question)
+      if (held !== undefined) return held.answer
+    }
+    const value = await this.#queue.take(() => this.#lookUp(question, signal))
+    return value
+  }
+
+  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
+    const lookup = new Lookup(this.#machine, this.#admission, question)
+    for (;;) {
+      const ending = this.#ending.signal
+      const wanted = lookup.begun ? [] : [signal, this.#closing.signal]
+      try {
+        const value = await scoped(wanted, wanted => lookup.run(wanted, ending))
+        this.#persist()
+        return value
+      } catch (error) {
+        // The servers no longer answer this hint, whatever is asked: its successor is asked, under fresh permutations.
+        if (!(error instanceof OutdatedError)) throw error
+        await this.#rebuilding.install(this.#rebuild(error.reason))
+      }
+    }
+  }
+
+  async sync(signal?: AbortSignal): Promise<void> {
+    const done = scoped([signal, this.#closing.signal], async signal => {
+      try {
+        await this.#followServers(signal)
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error
+        const rebuild = this.#rebuild(error.reason)
+        await rebuild.draft
+        await this.#queue.take(() => this.#rebuilding.install(rebuild))
+      }
+    })
+    return await abortable(done, signal)
+  }
+
+  reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    const done = this.#queue.take(() => {
+      this.#assertOpen()
+      const progress = new ProgressMeter(onProgress)
+      return scoped([signal, this.#closing.signal], signal => replace(this.#machine, { progress, signal }))
+    })
+    return abortable(done, signal)
+  }
+
+  close(): Promise<void> {
+    this.#closing.abort(new ClosedError())
+    this.#closed ??= this.#end()
+    return this.#closed
+  }
+
+  async #end(): Promise<void> {
+    await this.#queue.idle
+    this.#ending.abort(new ClosedError())
+    await Promise.allSettled([this.#queue.idle, this.#listening])
+    await this.#queue.idle
+    await this.#machine.close()
+    await this.#rebuilding.free()
+  }
+
+  // ---- opening -------------------------------------------------------------------------------------
+
+  /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */
+  async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    const machine = this.#machine
+    const watch = { progress, signal }
+    try {
+      await this.#queue.take(() => current(machine, watch))
+      if (!this.#isFresh()) await this.#catchUp(watch)
+      await this.#queue.take(() => this.#takeUp(watch))
+    } catch (error) {
+      if (!(error instanceof CondemnedError)) throw error
+    }
+  }
+
+  /** Whether the hint in memory is at what the servers have shown last, in this life of the page. */
+  #isFresh(): boolean {
+    const { known } = this.#machine
+    return known !== undefined && this.#machine.isShown(known.base)
+  }
+
+  /** What the servers have done since the state was stored. */
+  async #catchUp(watch: Watch): Promise<void> {
+    try {
+      await this.#followServers(watch.signal)
+    } catch (error) {
+      // What has all records answers without them: they may be away.
+      const away = error instanceof ServerError && !(error instanceof TamperedError)
+      if (away && this.#machine.known?.state.kind === 'held') return
+      if (!(error instanceof OutdatedError)) throw error
+      const { reason } = error
+      // An old generation answers on while the new one is fetched; anything else is not answered any more.
+      if (reason === 'generation') {
+        this.#rebuild(reason)
+        return
+      }
+      await this.#queue.take(() => startOver(this.#machine, reason, watch))
+      if (!this.#isFresh()) await this.#catchUp(watch)
+    }
+  }
+
+  /**
+   * Finishes what is pending, and has the fence confirm the state (S8). If that fails meanwhile, the map opens all the
+   * same: the first lookup tries again, and sends nothing else before; and reset() is in reach.
+   */
+  async #takeUp(watch: Watch): Promise<void> {
+    const machine = this.#machine
+    const rounds = new Rounds()
+    for (;;) {
+      try {
+        const hint = machine.live ?? (await current(machine, watch))
+        rounds.count(hint)
+        if (!hint.isPending) return await this.#admission.confirm(hint)
+        await finishPending(machine, this.#admission, hint)
+      } catch (error) {
+        if (isMoved(error)) continue
+        const final = [TamperedError, CondemnedError, UnsupportedError].some(kind => error instanceof kind)
+        if (final || watch.signal.aborted) throw error
+        return
+      }
+    }
+  }
+
+  // ---- following -----------------------------------------------------------------------------------
+
+  /** Brings the state to the newest epoch that both servers have. What they are asked, they are asked out of turn. */
+  async #followServers(signal: AbortSignal): Promise<void> {
+    const machine = this.#machine
+    const watch = { progress: new ProgressMeter(), signal }
+    for (;;) {
+      const { base } = await this.#queue.take(async () => {
+        this.#assertOpen()
+        signal.throwIfAborted()
+        assertAlive(machine.parts.core)
+        return machine.live ?? (await current(machine, watch))
+      })
+      try {
+        const steps = await stepsAfter(machine, base, signal)
+        if (steps.length === 0) return
+        await this.#queue.take(() => apply(machine, steps, watch))
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error
+        // Another tab may have gone on while that was still possible.
+        const hint = await this.#queue.take(() => follow(machine, watch))
+        if (equalBytes(hint.base.bytes, base.bytes)) throw error
+      }
+    }
+  }
+
+  /** Hears of new epochs from the servers, or from the tab that does, and follows. Until the map is closed. */
+  listen(): void {
+    const { environment, servers, core } = this.#machine.parts
+    const { signal } = this.#closing
+    const task = () => followEvents(servers, environment, core, this, signal)
+    if (!this.#machine.durable) {
+      this.#listening = task()
+      return
+    }
+    const name = tabsName(servers)
+    const followTab = () =>
+      this.#queue
+        .take(() => scoped([signal], signal => follow(this.#machine, { progress: new ProgressMeter(), signal })))
+        .catch(() => {})
+    const unsubscribe = environment.tabs.subscribe(name, followTab)
+    this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
+  }
+
+  /** Where the map is, for whoever follows events. */
+  get base() {
+    return this.#machine.known?.base
+  }
+
+  #rebuild(reason: OutdatedError['reason']) {
+    return this.#rebuilding.begin(reason, work => this.#queue.take(work))
+  }
+
+  // ---- the rest ------------------------------------------------------------------------------------
+
+  /** What becomes due when operations are over, while the lock is still held. */
+  async #rest(): Promise<void> {
+    await this.#machine.settling
+    if (this.#closed === undefined && !this.dead && this.#machine.checkpointDue) await this.#machine.writeCheckpoint()
+  }
+
+  /**
+   * Asked once, after the first lookup that went well: a browser that prompts then interrupts somebody who has seen
+   * what it is for, and one that decides by itself has seen the page used.
+   */
+  #persist(): void {
+    if (this.#askedToPersist) return
+    this.#askedToPersist = true
+    this.#machine.persist().catch(() => {})
+  }
+
+  #assertOpen(): void {
+    if (this.#closed !== undefined) throw new ClosedError()
+  }
+}

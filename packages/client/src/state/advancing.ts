@@ -1,0 +1,52 @@
+// Bringing a hint to the next epoch (Fig. 6, UpdateHint), in memory and in the store: the scheme's state, directory,
+// manifest and the pending batch go together, in one transaction with the journal entry that does the same elsewhere.
+
+import { ROUNDS } from '../base/constants.js'
+import { ProtocolError } from '../base/errors.js'
+import type { Step } from '../servers/updates.js'
+import { isMoved } from '../store/storage.js'
+import { applied } from './applying.js'
+import type { Hint } from './hint.js'
+import { type Machine, tooManyRestarts, type Watch } from './machine.js'
+import { current } from './restoring.js'
+
+/** Brings the hint through those of `steps` that are still ahead of it. */
+export async function apply(machine: Machine, steps: readonly Step[], watch: Watch): Promise<void> {
+  for (let round = 1; round <= ROUNDS; round++) {
+    const hint = machine.live ?? (await current(machine, watch))
+    const next = steps.find(({ manifest }) => manifest.epoch > hint.manifest.epoch)
+    if (next === undefined) return
+    try {
+      for (const step of steps.slice(steps.indexOf(next))) {
+        if (step.manifest.epoch !== hint.manifest.epoch + 1) return
+        await advance(machine, hint, step)
+      }
+    } catch (error) {
+      if (!isMoved(error)) throw error
+    }
+  }
+  throw tooManyRestarts()
+}
+
+/** Brings a hint in memory and in the store one epoch further. After a ProtocolError nothing has changed. */
+export async function advance(machine: Machine, hint: Hint, step: Step): Promise<void> {
+  await machine.settling
+  try {
+    const { core, record, state, version } = hint
+    const { manifest, bytes, list } = step
+    const [entry, directory] = applied(core, hint, step, after => state.update(list, after, manifest))
+    hint.moveTo(step, directory)
+    const pending = state.kind === 'asked' && state.pending > 0 ? state.pendingBytes() : undefined
+    const kept = machine.durable ? entry : new Uint8Array()
+    const update = { entry: kept, manifest: bytes, pending }
+    const { journalBytes } = await machine.store.advance(record.hintId, version, update)
+    machine.checkpoints.note(journalBytes)
+  } catch (error) {
+    if (error instanceof ProtocolError) throw error
+    machine.noteFailure(error)
+    machine.lose(hint)
+    throw error
+  }
+  machine.movedTo(hint.manifest)
+  machine.tellTabs()
+}

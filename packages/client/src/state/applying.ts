@@ -1,0 +1,93 @@
+// What an update, or an entry of a journal, does to a hint in memory. Nothing is stored here.
+
+import { equalBytes, type Manifest } from '@pirouette/protocol'
+import type { Core, DirectoryHandle, LayoutHandle } from '@pirouette/wasm'
+import { ProtocolError } from '../base/errors.js'
+import { coreCode, inCore, readBack, release } from '../platform/core.js'
+import { withLayout } from '../platform/layout.js'
+import { isDirectoryOf } from '../scheme/download.js'
+import type { Agreed } from '../servers/manifests.js'
+import type { Step } from '../servers/updates.js'
+import { StateUnreadableError } from '../store/store.js'
+import type { Hint } from './hint.js'
+
+/** What is brought to the next epoch: a hint, or a half-made one. */
+export interface Followed {
+  readonly manifest: Manifest
+  /** undefined in a keyless database */
+  readonly directory: DirectoryHandle | undefined
+}
+
+/**
+ * Has a step's list applied, and gives the directory of the next epoch. Throws ProtocolError, with nothing changed, if
+ * what both servers publish cannot be.
+ */
+export function applied<T>(
+  core: Core,
+  { manifest: before, directory }: Followed,
+  { manifest, list }: Step,
+  apply: (after: LayoutHandle) => T,
+): [T, DirectoryHandle | undefined] {
+  let next: DirectoryHandle | undefined
+  try {
+    return withLayout(core, manifest, after => {
+      next = withLayout(core, before, before => inCore(core, () => directory?.updated(list, before, after)))
+      if (next !== undefined && !leadsTo(core, next, manifest)) {
+        throw contradictory('its directory does not follow from its update list')
+      }
+      return [apply(after), next]
+    })
+  } catch (error) {
+    release(core, next)
+    throw coreCode(error) === 'update' ? contradictory('its update list cannot be applied') : error
+  }
+}
+
+/** Both servers agree, hashes hold, and yet it cannot be: whoever publishes is at fault. */
+function contradictory(what: string): ProtocolError {
+  return new ProtocolError('both servers', `the newest epoch contradicts itself: ${what}; ask their operators`)
+}
+
+function leadsTo(core: Core, directory: DirectoryHandle, manifest: Manifest): boolean {
+  const bytes = inCore(core, () => directory.encode())
+  return isDirectoryOf(core, manifest, bytes)
+}
+
+/**
+ * Replays journal entries on a hint that is behind `at`, which they lead to. Throws StateUnreadableError if they do not;
+ * the hint is of no use then.
+ */
+export function replay(hint: Hint, entries: readonly Uint8Array[], at: Agreed): void {
+  const { core, state } = hint
+  let directory: DirectoryHandle | undefined
+  try {
+    for (const entry of entries) {
+      const known = directory ?? hint.directory
+      const next =
+        known &&
+        withLayout(core, { ...hint.manifest, ...state.reach }, before =>
+          readBack(core, () => known.replayed(entry, before)),
+        )
+      state.replay(entry)
+      if (next === undefined) continue
+      release(core, directory)
+      directory = next
+    }
+    if (!equalBytes(hint.record.manifest, at.bytes)) {
+      if (!hasArrived(hint, directory, at.manifest)) {
+        throw new StateUnreadableError('the journal does not lead to the manifest on record')
+      }
+      hint.moveTo(at, directory)
+      directory = undefined
+    }
+    state.arrive(at.manifest)
+  } finally {
+    release(core, directory)
+  }
+}
+
+function hasArrived({ core, state }: Hint, directory: DirectoryHandle | undefined, manifest: Manifest): boolean {
+  const { records, partitions } = state.reach
+  if (records !== manifest.records || partitions !== manifest.partitions) return false
+  return !manifest.keyed || (directory !== undefined && leadsTo(core, directory, manifest))
+}

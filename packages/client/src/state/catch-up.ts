@@ -1,0 +1,43 @@
+// Following the state when another tab has moved it on (S4): the effects and updates it has stored are replayed, and what
+// it has pending is taken up. Nothing that this tab has shown is undone by it: a write that the store refused was never
+// sent.
+
+import { equalBytes } from '@pirouette/protocol'
+import { readManifest } from '../servers/manifests.js'
+import { type StateHead, StateMovedError, type StateStore } from '../store/store.js'
+import { replay } from './applying.js'
+import type { Hint } from './hint.js'
+
+/** The store is behind a hint that it has itself acknowledged: it was rolled back, from a backup or a snapshot (S8). */
+export class RolledBackError extends Error {
+  override readonly name = 'RolledBackError'
+}
+
+/**
+ * Brings `hint` to where `head` is. false: it cannot follow, and has to be read anew. Throws StateMovedError if the
+ * head is not the newest any more, StateUnreadableError, RolledBackError.
+ */
+export async function catchUp(store: StateStore, hint: Hint, head: StateHead): Promise<boolean> {
+  const { state, version } = hint
+  const { hintId, manifest: bytes } = head.record
+  if (!equalBytes(hintId, hint.record.hintId) || head.stage !== 'whole') return false
+  // Its batch may be finished by now, or not: the store knows, and this tab's memory does not.
+  if (hint.isPending) return false
+  if (head.version < version) {
+    if (state.kind === 'held') return false // it has shown nothing that an older one could contradict
+    throw new RolledBackError('the store has forgotten what it had acknowledged')
+  }
+  if (head.version > version) {
+    const entries = await store.readEntries(hintId, version)
+    if (entries === undefined) return false // a checkpoint has replaced them
+    if (version + entries.length > head.version) throw new StateMovedError('the journal is newer than its head')
+    const manifest = readManifest(bytes)
+    if (manifest === undefined || version + entries.length < head.version) return false
+    replay(hint, entries, { manifest, bytes })
+  }
+  if (hint.version !== head.version || !equalBytes(hint.record.manifest, bytes)) return false
+  if (head.pending === undefined) return true
+  if (state.kind !== 'asked') return false
+  state.resume(head.pending)
+  return true
+}

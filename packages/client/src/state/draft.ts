@@ -1,0 +1,316 @@
+// A hint in the making, with what is stored of it: a new one (Fig. 4), or the rest of a half-made one (S6).
+
+import { equalBytes, type Manifest, partitionBytes } from '@pirouette/protocol'
+import type { DirectoryHandle } from '@pirouette/wasm'
+import { ServerError, UnsupportedError } from '../base/errors.js'
+import { Turns } from '../base/mutex.js'
+import { inCore, release } from '../platform/core.js'
+import { withLayout } from '../platform/layout.js'
+import { downloadDirectory, FailedServers } from '../scheme/download.js'
+import type { Preparation, StatefulScheme } from '../scheme/scheme.js'
+import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
+import type { Agreed } from '../servers/manifests.js'
+import { OutdatedError } from '../servers/updates.js'
+import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
+import { applied } from './applying.js'
+import { bindingOf, drawRecord, fenceLink, Hint, partiesOf } from './hint.js'
+import type { Machine, Watch } from './machine.js'
+import { newest, stepsAfter } from './newest.js'
+
+const NOTHING = new Uint8Array()
+
+export interface Directory {
+  readonly bytes: Uint8Array
+  /** undefined in a keyless database */
+  readonly handle: DirectoryHandle | undefined
+}
+
+export class Draft {
+  readonly #machine: Machine
+  /** its own: the machine may fall back to another meanwhile */
+  readonly #store: StateStore
+  readonly #scheme: StatefulScheme
+  readonly #preparation: Preparation
+  /** its preparation has become a hint, or nothing */
+  finished = false
+  #agreed: Agreed
+  #record: HintRecord
+  #directory: Directory
+  /** which servers have failed, at this epoch; undefined: no download has begun there */
+  #failures: FailedServers | undefined
+  /** of what is stored: updates applied; undefined: nothing is */
+  #version: number | undefined
+  /** whether its fence has been asked */
+  #registered: boolean
+  #handedOver = false
+
+  constructor(
+    machine: Machine,
+    scheme: StatefulScheme,
+    preparation: Preparation,
+    { agreed, record, directory }: { agreed: Agreed; record: HintRecord; directory: Directory },
+    { version, failures }: { readonly version?: number; readonly failures?: FailedServers },
+  ) {
+    this.#machine = machine
+    this.#store = machine.store
+    this.#scheme = scheme
+    this.#preparation = preparation
+    this.#agreed = agreed
+    this.#record = record
+    this.#directory = directory
+    this.#failures = failures
+    this.#version = version
+    this.#registered = version !== undefined
+  }
+
+  /** of the epoch it has come to */
+  get manifest(): Manifest {
+    return this.#agreed.manifest
+  }
+
+  /** Stores it for the first time, as far as it may be; its fence is told before (S8). */
+  async begin(replaces: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
+    await this.#register(signal)
+    const directory = this.#store.durable ? this.#directory.bytes : NOTHING
+    const record = { ...this.#record, manifest: this.#agreed.bytes }
+    await this.#store.begin(record, this.#partial(), directory, replaces)
+    this.#record = record
+    this.#version = 0
+    await this.#confirm()
+  }
+
+  /**
+   * A fence soon forgets what nothing has confirmed, and refuses it then: a download may rest for a night, and a hint that
+   * was just put in place for days. Whatever fails here, what is confirmed before the first lookup suffices.
+   */
+  async #confirm(): Promise<void> {
+    const { hintId, fenced } = this.#record
+    const link = fenceLink(this.#scheme, this.#record, this.#machine.fences)
+    if (link === undefined || !fenced || !this.#store.durable) return
+    const { databaseId } = this.#agreed.manifest
+    const claim = { databaseId, hintId, version: placeOf(0, this.#agreed.manifest), requestHash: NO_REQUEST }
+    await new Fence(link).confirm(claim).catch(() => {})
+  }
+
+  /** Whether it may be stored before it is whole. */
+  get resumable(): boolean {
+    return this.#preparation.resumable
+  }
+
+  /**
+   * Takes what is stored of it away. Throws StateMovedError if another tab has taken it up and further, or has begun anew.
+   */
+  async discard(): Promise<void> {
+    const head = await this.#store.read()
+    const { hintId, manifest } = this.#record
+    const same = head?.stage === 'partial' && equalBytes(head.record.hintId, hintId)
+    if (!same || !equalBytes(head.record.manifest, manifest)) {
+      throw new StateMovedError('another tab has moved the state on')
+    }
+    await this.#store.discard(hintId)
+  }
+
+  async #register(signal: AbortSignal): Promise<void> {
+    if (this.#registered) return
+    const link = fenceLink(this.#scheme, this.#record, this.#machine.fences)
+    if (link !== undefined) {
+      const { databaseId } = this.#agreed.manifest
+      const { name } = link.server
+      const { announce, rollback } = this.#machine.parts
+      const outcome = await register(link, { databaseId, hintId: this.#record.hintId }, signal)
+      if (outcome !== 'registered' && rollback === 'strict') {
+        const instead = "choose servers that keep one, or open without rollback: 'strict'"
+        throw new UnsupportedError(`${name} keeps no rollback fence, or it is full; ${instead}`)
+      }
+      this.#record = { ...this.#record, fenced: outcome === 'registered' }
+      if (outcome !== 'registered') announce({ type: 'unfenced', server: name, reason: outcome })
+    }
+    this.#registered = true
+  }
+
+  /** Fetches all that is missing, at whatever epochs the servers move on to meanwhile. */
+  async fetch(watch: Watch, gently: boolean): Promise<void> {
+    const { downloads } = this.#machine
+    for (;;) {
+      const failures = this.#failures ?? this.#startDownload(watch)
+      this.#failures = failures
+      const { progress, signal } = watch
+      progress.phase('partitions')
+      try {
+        const parties = partiesOf(this.#record, downloads)
+        const received = (bytes: number) => progress.add(bytes)
+        const sources = { parties, servers: downloads, failures, gently, received, save: this.#saver() }
+        await this.#preparation.fetch(sources, signal)
+        signal.throwIfAborted()
+        return
+      } catch (error) {
+        // All have failed to give something: perhaps because it is another by now.
+        if (!(error instanceof ServerError) || signal.aborted) throw error
+        if (!(await this.follow(signal))) throw error
+        this.#failures = undefined
+      }
+    }
+  }
+
+  #startDownload(watch: Watch): FailedServers {
+    expectDownload(this.#machine, this.#scheme, this.#agreed.manifest, watch)
+    watch.progress.add(this.#directory.bytes.length)
+    return new FailedServers(this.#machine.downloads, this.#machine.parts.stats)
+  }
+
+  /** Brings what there is to the newest epoch. Whether there was one. Throws OutdatedError. */
+  async follow(signal: AbortSignal): Promise<boolean> {
+    const { core } = this.#machine.parts
+    const steps = await stepsAfter(this.#machine, { ...this.#agreed, form: this.#preparation.form }, signal)
+    for (const step of steps) {
+      const { manifest, list } = step
+      const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
+      const [, handle] = applied(core, followed, step, after =>
+        withLayout(core, followed.manifest, before => this.#preparation.update(list, before, after, manifest)),
+      )
+      this.#agreed = step
+      if (handle !== undefined) {
+        release(core, this.#directory.handle)
+        this.#directory = { bytes: inCore(core, () => handle.encode()), handle }
+      }
+      if (this.#version === undefined) continue
+      const directory = this.#store.durable ? this.#directory.bytes : NOTHING
+      const next = { manifest: step.bytes, partial: this.#partial(), directory }
+      await this.#store.updatePartial(this.#record.hintId, this.#version, next)
+      this.#record = { ...this.#record, manifest: step.bytes }
+      this.#version++
+    }
+    return steps.length > 0
+  }
+
+  /**
+   * Stores what there is, whenever there is more. One write at a time; those that wait for theirs share the next. What is
+   * stored may grow with every partition: then not after each, so that two bytes are written for each one downloaded.
+   */
+  #saver(): () => Promise<void> {
+    const version = this.#version
+    if (!this.#store.durable || !this.resumable || version === undefined) return async () => {}
+    const bytes = partitionBytes(this.#agreed.manifest)
+    const turns = new Turns()
+    let next: Promise<void> | undefined
+    let stored = 0
+    let since = 0
+    return async () => {
+      since += bytes
+      if (2 * since < stored) return
+      next ??= turns.take(async () => {
+        next = undefined
+        since = 0
+        const partial = this.#partial()
+        stored = partial.length
+        await this.#store.putPartial(this.#record.hintId, version, partial)
+      })
+      await next
+    }
+  }
+
+  /** The hint, all being there, stored as whole. */
+  async complete(): Promise<Hint> {
+    const { core } = this.#machine.parts
+    this.finished = true // consumed, even if it fails
+    const version = this.#version ?? 0
+    const state = this.#preparation.finish(version)
+    try {
+      const { manifest, bytes } = this.#agreed
+      const record = this.#record
+      const checkpoint = this.#store.durable ? state.checkpoint(bindingOf(core, bytes)) : NOTHING
+      await this.#store.complete(record.hintId, version, checkpoint)
+      const { handle: directory } = this.#directory
+      const hint = new Hint({ core, scheme: this.#scheme, state, record, manifest, directory })
+      this.#handedOver = true
+      return hint
+    } catch (error) {
+      state.free()
+      throw error
+    }
+  }
+
+  /** Frees what has not become part of a hint. */
+  free(): void {
+    if (!this.finished) this.#preparation.free()
+    if (!this.#handedOver) release(this.#machine.parts.core, this.#directory.handle)
+    this.finished = true
+    this.#handedOver = true
+  }
+
+  #partial(): Uint8Array {
+    const { core } = this.#machine.parts
+    if (!this.#store.durable || !this.resumable) return NOTHING
+    return this.#preparation.partial(bindingOf(core, this.#agreed.bytes))
+  }
+}
+
+/**
+ * A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored, if its
+ * scheme allows. Throws OutdatedError, and nothing is stored then, if no update leads on from where its download began.
+ */
+export async function begin(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
+  const draft = await newDraft(machine, watch)
+  try {
+    if (!draft.resumable) {
+      await draft.fetch(watch, false)
+      await draft.begin(replaces, watch.signal)
+      return await draft.complete()
+    }
+    await draft.begin(replaces, watch.signal)
+    try {
+      await draft.fetch(watch, false)
+    } catch (error) {
+      if (!(error instanceof OutdatedError)) throw error
+      // With a publisher's key it stays, for how far it has come, until the next is begun in its place.
+      if (machine.parts.publisher !== undefined) throw new StateMovedError('the half-made hint is outdated')
+      await draft.discard()
+      throw error
+    }
+    return await draft.complete()
+  } finally {
+    draft.free()
+  }
+}
+
+/** The directory and an empty preparation, of the newest epoch of which the directory could be had. */
+export async function newDraft(machine: Machine, watch: Watch): Promise<Draft> {
+  const { core, environment, servers, stats } = machine.parts
+  const { progress, signal } = watch
+  let agreed = await newest(machine, watch)
+  let failures: FailedServers
+  let directory: Directory
+  for (;;) {
+    const { manifest } = agreed
+    failures = new FailedServers(machine.downloads, stats)
+    expectDownload(machine, machine.schemeFor(manifest), manifest, watch)
+    if (manifest.keyed) progress.phase('directory')
+    try {
+      const sources = { servers: machine.downloads, failures, received: (bytes: number) => progress.add(bytes) }
+      directory = await downloadDirectory({ core, environment }, manifest, sources, signal)
+      break
+    } catch (error) {
+      if (!(error instanceof ServerError) || signal.aborted) throw error
+      const now = await newest(machine, watch)
+      if (equalBytes(now.bytes, agreed.bytes)) throw error
+      agreed = now
+    }
+  }
+  let preparation: Preparation | undefined
+  try {
+    const { manifest, bytes } = agreed
+    const scheme = machine.schemeFor(manifest)
+    preparation = scheme.prepare(machine.context, manifest)
+    const record = drawRecord(scheme, preparation.id, bytes, servers, environment.random)
+    return new Draft(machine, scheme, preparation, { agreed, record, directory }, { failures })
+  } catch (error) {
+    preparation?.free()
+    release(core, directory.handle)
+    throw error
+  }
+}
+
+function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Watch): void {
+  const { prepareBytes } = scheme.costs(machine.parts.core, manifest, machine.parts.options)
+  progress.expect(manifest.directoryBytes + prepareBytes)
+}

@@ -1,0 +1,55 @@
+// The head of what is stored, and making room for another state.
+
+import { equalBytes } from '@pirouette/protocol'
+import { type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
+import type { Machine, Watch } from './machine.js'
+import { newest } from './newest.js'
+
+/** Whether a hint is the one that a head speaks of. */
+export function isOf(head: StateHead | undefined, hintId: Uint8Array): boolean {
+  return head !== undefined && equalBytes(head.record.hintId, hintId)
+}
+
+/** Why stored state is not used. */
+export type Discarding = 'unreadable' | 'servers' | 'mode' | 'history' | 'generation' | 'manifest'
+
+/** The head. An unreadable state is discarded, if that is wanted, and there is none then. */
+export async function readHead(machine: Machine, discarding: boolean): Promise<StateHead | undefined> {
+  try {
+    return await machine.store.read()
+  } catch (error) {
+    if (!(error instanceof StateUnreadableError)) throw error
+    if (discarding) {
+      await machine.store.discard(undefined)
+      machine.parts.announce({ type: 'discarded', reason: 'unreadable' })
+      machine.retire()
+    }
+    return undefined
+  }
+}
+
+/** What was read in two steps, and does not fit together, may only have been moved on in between. */
+export async function assertUnmoved(machine: Machine, { record, version, stage }: StateHead): Promise<void> {
+  const head = await readHead(machine, false)
+  const same = isOf(head, record.hintId) && head?.version === version && head.stage === stage
+  if (!same) throw new StateMovedError('another tab has moved the state on')
+}
+
+/** Makes room for a new hint, which is to replace the result. */
+export async function discard(
+  machine: Machine,
+  head: StateHead,
+  reason: Discarding,
+  watch: Watch,
+): Promise<Uint8Array | undefined> {
+  const { hintId } = head.record
+  // What this map has seen must not be forgotten because servers show something older, or another's: first there has
+  // to be something that its publisher vouches for, to take its place.
+  if (machine.parts.publisher !== undefined && machine.manifest !== undefined) await newest(machine, watch)
+  // Such a state, and a condemned one, stay until another is begun in their place: how far it has come, and that it was
+  // condemned, must not be forgotten if the servers break off.
+  const stays = head.condemned !== undefined || machine.parts.publisher !== undefined
+  if (!stays) await machine.store.discard(hintId)
+  machine.parts.announce({ type: 'discarded', reason })
+  return stays ? hintId : undefined
+}

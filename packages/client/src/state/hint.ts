@@ -1,0 +1,115 @@
+// A hint: a scheme's state and what belongs to it. For life its id and which server is which party; and the epoch it is
+// at, manifest and directory. Nothing of one hint is ever carried over to the next.
+
+import type { Manifest } from '@pirouette/protocol'
+import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import { inCore, release } from '../platform/core.js'
+import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
+import type { Agreed } from '../servers/manifests.js'
+import type { ServerPair } from '../servers/pair.js'
+import type { Link } from '../servers/transport.js'
+import type { Base } from '../servers/updates.js'
+import type { HintRecord } from '../store/store.js'
+
+export class Hint {
+  readonly core: Core
+  readonly scheme: StatefulScheme
+  readonly state: SchemeState
+  #record: HintRecord
+  #manifest: Manifest
+  #directory: DirectoryHandle | undefined
+
+  constructor(parts: Pick<Hint, 'core' | 'scheme' | 'state' | 'record' | 'manifest' | 'directory'>) {
+    this.core = parts.core
+    this.scheme = parts.scheme
+    this.state = parts.state
+    this.#record = parts.record
+    this.#manifest = parts.manifest
+    this.#directory = parts.directory
+  }
+
+  get record(): HintRecord {
+    return this.#record
+  }
+
+  /** of the epoch it is at */
+  get manifest(): Manifest {
+    return this.#manifest
+  }
+
+  /** Where it is, to find out what comes after that. */
+  get base(): Base {
+    return { manifest: this.#manifest, bytes: this.#record.manifest, form: this.state.form }
+  }
+
+  /** undefined in a keyless database */
+  get directory(): DirectoryHandle | undefined {
+    return this.#directory
+  }
+
+  /** effects and updates applied */
+  get version(): number {
+    return this.state.version
+  }
+
+  /** Whether a batch awaits its answers, because whoever began it could not finish it. */
+  get isPending(): boolean {
+    return this.state.kind === 'asked' && this.state.pending > 0
+  }
+
+  /** The epoch it has been brought to. The directory becomes this hint's to free; undefined: it has not changed. */
+  moveTo({ manifest, bytes }: Agreed, directory: DirectoryHandle | undefined): void {
+    this.#record = { ...this.#record, manifest: bytes }
+    this.#manifest = manifest
+    if (directory === undefined) return
+    release(this.core, this.#directory)
+    this.#directory = directory
+  }
+
+  /** Overwrites and frees the secrets. */
+  free(): void {
+    this.state.free()
+    release(this.core, this.#directory)
+  }
+}
+
+/** What every stored form of a hint is bound to: the hash of its manifest. */
+export function bindingOf(core: Core, manifestBytes: Uint8Array): Uint8Array {
+  return inCore(core, () => core.blake3(manifestBytes))
+}
+
+/**
+ * A new hint's record. Which server is which party is drawn once for its life, at random, and bound to servers by name (S5).
+ */
+export function drawRecord(
+  scheme: StatefulScheme,
+  hintId: Uint8Array,
+  manifest: Uint8Array,
+  servers: ServerPair,
+  random: (bytes: number) => Uint8Array,
+): HintRecord {
+  const names = servers.map(({ name }) => name)
+  // A role that followed from a server's name or position would be as good, until one of them changes.
+  if (scheme.parties.length > 0 && (random(1)[0]! & 1) === 1) names.reverse()
+  return { hintId, scheme: scheme.name, parties: names.slice(0, scheme.parties.length), fenced: false, manifest }
+}
+
+/** Whether a state's parties are among these servers, in whatever roles. */
+export function belongsTo({ parties }: HintRecord, servers: ServerPair): boolean {
+  const known = parties.filter(party => servers.some(({ name }) => name === party))
+  return known.length === parties.length && new Set(parties).size === parties.length
+}
+
+/** The ways to a hint's parties, in their order. */
+export function partiesOf({ parties }: HintRecord, links: readonly Link[]): readonly Link[] {
+  return parties.map(party => links.find(({ server }) => server.name === party)!)
+}
+
+/** The way to the party that keeps the rollback fence; undefined: the scheme needs none. */
+export function fenceLink(
+  { fencedBy }: Pick<StatefulScheme, 'fencedBy'>,
+  record: HintRecord,
+  links: readonly Link[],
+): Link | undefined {
+  return fencedBy === undefined ? undefined : partiesOf(record, links)[fencedBy]
+}

@@ -1,0 +1,93 @@
+// A new hint in place of whatever there is: asked for by reset(), or needed because no update leads on.
+
+import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { ROUNDS } from '../base/constants.js'
+import { readManifest } from '../servers/manifests.js'
+import { OutdatedError } from '../servers/updates.js'
+import { isMoved } from '../store/storage.js'
+import { type StateHead, StateMovedError } from '../store/store.js'
+import { type Draft, newDraft } from './draft.js'
+import { readHead } from './head.js'
+import type { Hint } from './hint.js'
+import type { Machine, Watch } from './machine.js'
+import { current } from './restoring.js'
+
+/** A new hint in place of whatever there is; if it fails, everything is as it was. */
+export async function replace(machine: Machine, watch: Watch): Promise<void> {
+  await machine.settling
+  await machine.fallBackIfFailing()
+  await install(machine, await prepare(machine, watch), watch)
+}
+
+/** Fetches a new hint, and leaves everything as it is. It is to be installed, or freed. */
+export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
+  for (;;) {
+    const draft = await newDraft(machine, watch)
+    try {
+      await draft.fetch(watch, false)
+      return draft
+    } catch (error) {
+      draft.free()
+      if (!(error instanceof OutdatedError)) throw error
+    }
+  }
+}
+
+/**
+ * Puts a hint that was prepared in place of whatever there is, a condemned one, too. `unlessOvertaken`: but not of one as
+ * new, which another tab has put there meanwhile; then that one is used.
+ */
+export async function install(machine: Machine, draft: Draft, watch: Watch, unlessOvertaken = false): Promise<void> {
+  try {
+    await machine.settling
+    watch.progress.phase('ready') // all that can be called off is done
+    watch.signal.throwIfAborted()
+    const hint = await installed(machine, draft, watch.signal, unlessOvertaken)
+    machine.retire()
+    machine.pardon()
+    machine.movedTo(hint.manifest)
+    machine.adopt(hint, 0)
+    machine.tellTabs()
+  } catch (error) {
+    draft.free()
+    machine.noteFailure(error)
+    // Another tab has begun anew even later: its hint is as new as ours would have been.
+    if (!isMoved(error)) throw error
+    await current(machine, watch)
+  }
+}
+
+async function installed(machine: Machine, draft: Draft, signal: AbortSignal, unlessOvertaken: boolean): Promise<Hint> {
+  try {
+    for (let round = 1; ; round++) {
+      // Whatever happens from here on, the store is asked before the old hint is used again; in memory it has nothing to say.
+      if (machine.durable) machine.doubt()
+      const head = await readHead(machine, false)
+      if (unlessOvertaken && isAsNew(head, draft.manifest)) throw new StateMovedError('another tab has begun anew')
+      try {
+        await draft.begin(head?.record.hintId, signal)
+        return await draft.complete()
+      } catch (error) {
+        if (draft.finished || !isMoved(error) || round === ROUNDS) throw error
+      }
+    }
+  } finally {
+    draft.free()
+  }
+}
+
+/** Discards the hint in memory, which no update leads on from, and begins anew, unless another tab has already. */
+export async function startOver(machine: Machine, reason: OutdatedError['reason'], watch: Watch): Promise<void> {
+  await machine.settling
+  const record = machine.known?.record
+  machine.retire()
+  machine.outdated = record && { record, reason }
+  await current(machine, watch)
+}
+
+/** Whether what is stored is a hint that can be used, of this very database, and no older than that. */
+function isAsNew(head: StateHead | undefined, { databaseId, epoch }: Manifest): boolean {
+  if (head?.stage !== 'whole' || head.condemned !== undefined) return false
+  const stored = readManifest(head.record.manifest)
+  return stored !== undefined && equalBytes(stored.databaseId, databaseId) && stored.epoch >= epoch
+}

@@ -1,0 +1,214 @@
+// From the store to memory: the hint in step with the store, followed, read anew, or made anew where there is none. What
+// is read is used whole or not at all: whatever does not fit together is a StateUnreadableError (S3).
+
+import { equalBytes, type Manifest } from '@pirouette/protocol'
+import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import { ROUNDS } from '../base/constants.js'
+import { CondemnedError } from '../base/errors.js'
+import { readBack, release } from '../platform/core.js'
+import { isDirectoryOf } from '../scheme/download.js'
+import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
+import { readManifest } from '../servers/manifests.js'
+import { OutdatedError } from '../servers/updates.js'
+import { isMoved } from '../store/storage.js'
+import { type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
+import { replay } from './applying.js'
+import { catchUp, RolledBackError } from './catch-up.js'
+import { assertNotCondemned, condemnForItself } from './condemnation.js'
+import { begin, Draft } from './draft.js'
+import { assertUnmoved, type Discarding, discard, isOf, readHead } from './head.js'
+import { belongsTo, bindingOf, Hint } from './hint.js'
+import { type Machine, tooManyRestarts, type Watch } from './machine.js'
+
+/**
+ * The hint, in step with the store. A batch that was left pending is pending in it. Throws CondemnedError, StorageError,
+ * and whatever a preparation throws.
+ */
+export async function current(machine: Machine, watch: Watch): Promise<Hint> {
+  for (let round = 1; round <= ROUNDS; round++) {
+    watch.signal.throwIfAborted()
+    try {
+      await machine.fallBackIfFailing()
+      await assertNotCondemned(machine)
+      return machine.live ?? (await inStep(machine, watch))
+    } catch (error) {
+      if (isMoved(error)) continue
+      if (!machine.noteFailure(error)) throw error
+      machine.retire()
+      if (machine.failsForGood) throw error
+    }
+  }
+  throw tooManyRestarts()
+}
+
+/** Follows what another tab has done. */
+export async function follow(machine: Machine, watch: Watch): Promise<Hint> {
+  if (machine.durable) machine.doubt()
+  return await current(machine, watch)
+}
+
+async function inStep(machine: Machine, watch: Watch): Promise<Hint> {
+  await machine.settling
+  const head = await readHead(machine, true)
+  const hint = machine.known
+  if (hint !== undefined) {
+    if (head !== undefined && (await hasCaughtUp(machine, hint, head))) {
+      machine.movedTo(hint.manifest)
+      machine.adopt(hint, head.journalBytes)
+      return hint
+    }
+    machine.retire()
+    if (head === undefined) machine.parts.announce({ type: 'discarded', reason: 'missing' })
+  }
+  const recovered = await (head === undefined ? beginAnew(machine, undefined, watch) : recover(machine, head, watch))
+  machine.adopt(recovered, isOf(head, recovered.record.hintId) ? head!.journalBytes : 0)
+  return recovered
+}
+
+async function hasCaughtUp(machine: Machine, hint: Hint, head: StateHead): Promise<boolean> {
+  if (head.condemned !== undefined) return false
+  try {
+    return await catchUp(machine.store, hint, head)
+  } catch (error) {
+    if (error instanceof RolledBackError) {
+      await condemnForItself(machine, hint)
+      throw new CondemnedError(undefined)
+    }
+    // Perhaps only this tab's memory does not fit: the store is read as a whole.
+    if (error instanceof StateUnreadableError) return false
+    throw error
+  }
+}
+
+/** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
+async function beginAnew(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
+  for (let replaced = replaces; ; replaced = undefined) {
+    try {
+      return await begin(machine, replaced, watch)
+    } catch (error) {
+      if (!(error instanceof OutdatedError)) throw error
+      machine.parts.announce({ type: 'discarded', reason: error.reason })
+    }
+  }
+}
+
+async function recover(machine: Machine, head: StateHead, watch: Watch): Promise<Hint> {
+  const { servers, announce } = machine.parts
+  const { record, condemned, pending } = head
+  const beginInstead = async (reason: Discarding) =>
+    await beginAnew(machine, await discard(machine, head, reason, watch), watch)
+  if (!belongsTo(record, servers)) return await beginInstead('servers')
+  machine.remembers(readManifest(record.manifest))
+  if (condemned !== undefined) {
+    const { culprit } = condemned
+    machine.condemn(record.hintId, culprit, true)
+    announce({ type: 'condemned', server: culprit })
+    throw new CondemnedError(culprit)
+  }
+  const { outdated } = machine
+  const isOutdated = outdated !== undefined && isOf(head, outdated.record.hintId)
+  if (isOutdated && equalBytes(record.manifest, outdated.record.manifest)) return await beginInstead(outdated.reason)
+  const scheme = machine.schemeOf(record.scheme)
+  // What is not durable was never meant to be read back.
+  if (!machine.durable || scheme === undefined) return await beginInstead('unreadable')
+
+  try {
+    const readable = (what: 'download' | 'hint') => announce({ type: 'resumed', what, pending: pending !== undefined })
+    if (head.stage === 'partial') return await resume(machine, scheme, head, watch, () => readable('download'))
+    const hint = await reopen(machine, scheme, head)
+    readable('hint')
+    return hint
+  } catch (error) {
+    if (error instanceof UnsuitedError) return await beginInstead('mode')
+    const outdated = error instanceof OutdatedError
+    if (!outdated && !(error instanceof StateUnreadableError)) throw error
+    await assertUnmoved(machine, head)
+    return await beginInstead(outdated ? error.reason : 'unreadable')
+  }
+}
+
+/** What is stored can be read, and is not what the app insists on. */
+class UnsuitedError extends Error {}
+
+/** Goes on with a stored half-made hint. `readable` is called once it has turned out to be one. */
+async function resume(
+  machine: Machine,
+  scheme: StatefulScheme,
+  { record, version }: StateHead,
+  watch: Watch,
+  readable: () => void,
+): Promise<Hint> {
+  const { core } = machine.parts
+  const agreed = { manifest: storedManifest(record.manifest), bytes: record.manifest }
+  const { partial, directory, version: read } = await machine.store.readPartial(record.hintId)
+  if (read !== version) throw new StateMovedError('the half-made hint is not the one of its head')
+  const handle = readDirectory(core, agreed.manifest, directory)
+  let draft: Draft | undefined
+  try {
+    const preparation = scheme.resume(machine.context, agreed.manifest, partial, bindingOf(core, agreed.bytes))
+    const parts = { agreed, record, directory: { bytes: directory, handle } }
+    draft = new Draft(machine, scheme, preparation, parts, { version })
+    if (!equalBytes(preparation.id, record.hintId)) throw unreadable('the half-made hint is not the one on record')
+    if (!machine.suits(scheme, preparation)) throw new UnsuitedError()
+    readable()
+    await draft.follow(watch.signal)
+    await draft.fetch(watch, true)
+    return await draft.complete()
+  } finally {
+    if (draft) draft.free()
+    else release(core, handle)
+  }
+}
+
+/** Brings a whole hint back, journal and pending batch included. Throws StateMovedError if `head` is not the newest. */
+async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead): Promise<Hint> {
+  const { core } = machine.parts
+  const { record, version, pending } = head
+  const stored = await machine.store.readHint(record.hintId)
+  const arrived = stored.version + stored.entries.length
+  if (arrived > version) throw new StateMovedError('the hint is newer than its head')
+  if (arrived < version) throw unreadable('entries are missing')
+  const manifest = storedManifest(stored.manifest)
+  let directory: DirectoryHandle | undefined
+  let state: SchemeState | undefined
+  let hint: Hint | undefined
+  try {
+    directory = readDirectory(core, manifest, stored.directory)
+    state = scheme.reopen(machine.context, manifest, stored.checkpoint, bindingOf(core, stored.manifest))
+    const then = { ...record, manifest: stored.manifest }
+    hint = new Hint({ core, scheme, state, record: then, manifest, directory })
+    if (!equalBytes(state.id, record.hintId)) throw unreadable('the stored hint is not the one on record')
+    replay(hint, stored.entries, { manifest: storedManifest(record.manifest), bytes: record.manifest })
+    if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
+    if (pending !== undefined) {
+      if (state.kind !== 'asked') throw unreadable('a batch is pending where none can be')
+      state.resume(pending)
+    }
+    if (!machine.suits(scheme, state)) throw new UnsuitedError()
+    return hint
+  } catch (error) {
+    if (hint !== undefined) hint.free()
+    else {
+      state?.free()
+      release(core, directory)
+    }
+    throw error
+  }
+}
+
+/** The stored directory; undefined in a keyless database. */
+function readDirectory(core: Core, manifest: Manifest, bytes: Uint8Array): DirectoryHandle | undefined {
+  if (!manifest.keyed) return undefined
+  if (!isDirectoryOf(core, manifest, bytes)) throw unreadable('the stored directory is not the one of its manifest')
+  return readBack(core, () => core.decodeDirectory(bytes, manifest.records))
+}
+
+function storedManifest(bytes: Uint8Array): Manifest {
+  const manifest = readManifest(bytes)
+  if (manifest === undefined) throw unreadable('a stored manifest says nothing we understand')
+  return manifest
+}
+
+function unreadable(message: string): StateUnreadableError {
+  return new StateUnreadableError(message)
+}

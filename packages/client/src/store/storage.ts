@@ -1,0 +1,109 @@
+// Where a map keeps its state: what the app asks for, what the platform has, and what is done about the difference.
+
+import { StorageError } from '../base/errors.js'
+import type { OnEvent, StorageKind } from '../base/events.js'
+import {
+  type DurableStore,
+  StateMovedError,
+  type StateStore,
+  StateUnreadableError,
+  StoreUnavailableError,
+} from './store.js'
+
+/**
+ * `required`: durable, or `open()` fails. `preferred`: durable where that works, else in memory, with an event.
+ * `memory`: nothing is written anywhere.
+ */
+export type StoragePreference = 'required' | 'preferred' | 'memory'
+
+/** The two servers' names, ascending: whose state it is, whatever the order in `servers` (S5). */
+export type Identity = readonly [string, string]
+
+export interface OpenedStore {
+  readonly store: StateStore
+  readonly storage: StorageKind
+  /** discards what is stored for other pairs with one server of this one (S5); whether there was any */
+  readonly discardOthers?: () => Promise<boolean>
+  /** asks the platform not to evict the state; the answer is its */
+  readonly persist?: () => Promise<boolean>
+}
+
+/** Opens the state of an identity: a durable store, or a rejection; in memory if `preference` is `memory`. */
+export type OpenStore = (identity: Identity, preference: StoragePreference) => Promise<OpenedStore>
+
+/** An app's own durable storage, such as `openFileStore` of `@pirouette/client/node` in a folder of its choice. */
+export type OpenDurableStore = (servers: Identity) => Promise<DurableStore>
+
+/** Refuses a platform that does not say when a write has reached the disk: what was sent might be forgotten (S1). */
+export async function confirmed(opened: DurableStore): Promise<DurableStore> {
+  if (opened.durability === 'strict') return opened
+  await opened.store.close()
+  throw new StoreUnavailableError('this platform does not say when a write has reached the disk')
+}
+
+/** A store as good as `preference` asks for. Throws StorageError. */
+export async function openStorage(
+  environment: { readonly openStore: OpenStore },
+  identity: Identity,
+  preference: StoragePreference,
+  announce: OnEvent,
+): Promise<OpenedStore> {
+  if (preference === 'memory') return await openInMemory(environment, identity)
+  let opened: OpenedStore | undefined
+  let discarded = false
+  try {
+    opened = await environment.openStore(identity, preference)
+    discarded = (await opened.discardOthers?.()) === true
+  } catch (cause) {
+    await opened?.store.close().catch(() => {})
+    if (preference === 'required') {
+      const why = cause instanceof Error ? `: ${cause.message}` : ''
+      throw new StorageError(`durable storage is required and cannot be had${why}`, { cause })
+    }
+    opened = await openInMemory(environment, identity)
+  }
+  if (opened.storage === 'memory') {
+    if (preference === 'required') {
+      await opened.store.close()
+      throw new StorageError('durable storage is required, and this platform has none')
+    }
+    announce({ type: 'storage', storage: 'memory', reason: 'unavailable' })
+  }
+  if (discarded) announce({ type: 'discarded', reason: 'servers' })
+  return opened
+}
+
+export async function openInMemory(
+  { openStore }: { readonly openStore: OpenStore },
+  identity: Identity,
+): Promise<OpenedStore> {
+  return await openStore(identity, 'memory').catch((cause: unknown) => {
+    throw new StorageError('no store can be had, not even in memory', { cause })
+  })
+}
+
+/** The store itself did not work: no space, a lost connection, a failing disk. What it wrote, if anything, is unknown. */
+export class StoreFailure extends StorageError {}
+
+/** The store holds something else than was thought, and nothing has been written: it has to be read anew. */
+export function isMoved(error: unknown): boolean {
+  return error instanceof StateMovedError || error instanceof StateUnreadableError
+}
+
+/** A store whose failures are StoreFailures. What it says about the state is passed on as it is. */
+export function watched(store: StateStore): StateStore {
+  return new Proxy(store, {
+    get(store, name) {
+      const member: unknown = Reflect.get(store, name, store)
+      if (typeof member !== 'function') return member
+      return async (...parameters: unknown[]) => {
+        try {
+          return await member.apply(store, parameters)
+        } catch (cause) {
+          if (isMoved(cause)) throw cause
+          throw new StoreFailure('the state could not be read or written; see `cause`', { cause })
+        }
+      }
+    },
+  })
+}

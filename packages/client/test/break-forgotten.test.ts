@@ -1,0 +1,60 @@
+// Two servers that lie together, against a map with the publisher's key: what it has been at must outlive a failed download.
+
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { signedBytes, toHex } from '@pirouette/protocol'
+import { expect, test } from 'vitest'
+import '../src/servers/ed25519.js'
+import { buildDatabase, type Database, someValues } from './support/database.js'
+import { nextEpoch } from './support/epochs.js'
+import { core, sameOnBoth } from './support/harness.js'
+import { A, B, on, problem } from './support/network.js'
+import { World } from './support/world.js'
+
+const SECRET = new Uint8Array(32).fill(7)
+const publisherKey = toHex(ed25519.getPublicKey(SECRET))
+
+/** Servers that have these epochs and all signatures. */
+function showing(...databases: Database[]) {
+  const network = sameOnBoth(...databases)
+  for (const { manifest, manifestBytes } of databases) {
+    const { generation, epoch } = manifest
+    const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
+    network.signatures.push({ publicKey: publisherKey, generation, epoch, signature })
+  }
+  return network
+}
+
+test.each(['full', 'local'] as const)(
+  'mode %s: a map is not made to forget by a download that the servers break off',
+  async (mode: 'full' | 'local') => {
+    const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
+    const epochs = [first]
+    for (let i = 1; i <= 4; i++) {
+      epochs.push(
+        nextEpoch(core, epochs.at(-1)!, [{ op: 'edit', index: i, value: new TextEncoder().encode(`ep. ${i}`) }]),
+      )
+    }
+    const before = new World({ network: showing(...epochs.slice(0, 3)), database: first })
+    const options = { publisherKey, mode }
+    const map = await before.life().open(options)
+    expect(map.epoch).toBe(3)
+    await before.drive(map.close())
+
+    // Genuine and signed, but the way there is forgotten; and as soon as the map has let go of what it has, nothing more.
+    const stalling = showing(epochs[4]!)
+    let manifests = 0
+    for (const server of [A, B]) {
+      stalling.misbehave[server] = on('/v1/manifest', (genuine, { path }) =>
+        path !== '/v1/manifest' || ++manifests <= 4 ? genuine : problem(503, 'not_ready'),
+      )
+    }
+    const meanwhile = new World({ network: stalling, database: first, before })
+    const life = meanwhile.life()
+    expect((await life.failure(life.openIdle(options))).code).toBe('network')
+
+    // The map has been at epoch 3; epoch 1 is two behind.
+    const back = new World({ network: showing(first), database: first, before: meanwhile })
+    const later = back.life()
+    expect((await later.failure(later.openIdle(options))).code).toBe('signature')
+  },
+)

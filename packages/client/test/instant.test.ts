@@ -1,0 +1,321 @@
+// Mode `instant`: lookups that need nothing but manifests and the directory. What servers see is the same whatever is asked,
+// every change of an answer is refused alike, and nobody can be named for it.
+
+import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, SUITE_TAGS } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import { estimate, type MapEvent } from '../src/index.js'
+import { instant } from '../src/scheme/instant/instant.js'
+import { openWith } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { add, append, change, edit, Living, livingKeyless, remove, utf8 } from './support/living.js'
+import { A, B, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
+
+const asked = (network: Network, skip = 0): Seen[] =>
+  network.seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
+const bodies = (seen: readonly Seen[]) => seen.map(({ body }) => Buffer.from(body).toString('hex'))
+/** All that could differ between lookups, but for what is drawn anew each time. */
+const shapes = (seen: readonly Seen[]) =>
+  seen.map(
+    ({ server, method, url, body }) =>
+      `${server} ${method} ${url} ${body.length} ${Buffer.from(body.subarray(0, HEADER_BYTES)).toString('hex')}`,
+  )
+
+async function opened(network: Network, change: { readonly seed?: number; readonly push?: boolean } = {}) {
+  const openStore = async () => {
+    throw new Error('nothing is stored')
+  }
+  const harness = new Harness(network, change.seed ?? 1, { openStore })
+  const events: MapEvent[] = []
+  const options = { servers: [A, B], mode: 'instant', push: change.push ?? false } as const
+  const map = await harness.drive(
+    openWith(harness.environment, { ...options, onEvent: (event: MapEvent) => void events.push(event) }),
+  )
+  return { harness, map, network, events }
+}
+
+/** Changes answers of one server to lookups. */
+function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
+  network.misbehave[server] = on(INSTANT_PATH, async genuine => {
+    const answer = await bytesOf(genuine)
+    lie(answer)
+    return ok(answer)
+  })
+}
+
+describe('a lookup', () => {
+  test('finds keys and indices, alone and in batches, after nothing but manifests and the directory', async () => {
+    const { network, database } = keyed()
+    const { harness, map } = await opened(network)
+    expect([map.mode, map.storage, map.stats.held, map.stats.remaining]).toEqual(['instant', 'memory', {}, undefined])
+    const paths = network.seen.map(({ path }) => path.replace(/[0-9a-f]{64}/, '<hash>'))
+    expect(new Set(paths)).toEqual(new Set(['/v1/manifest', '/v1/blobs/<hash>']))
+    expect(paths.filter(path => path === '/v1/blobs/<hash>')).toHaveLength(1)
+    const { values } = database.contents
+    for (const [i, name] of NAMES.entries()) {
+      expect(await harness.drive(map.get(name))).toEqual(values[i])
+      expect(await harness.drive(map.has(name))).toBe(true)
+    }
+    expect(await harness.drive(map.get('absent.example'))).toBeUndefined()
+    expect(await harness.drive(map.has('absent.example'))).toBe(false)
+    expect(await harness.drive(map.getMany([NAMES[7]!, 'absent.example', NAMES[7]!], { padTo: 5 }))).toEqual([
+      values[7],
+      undefined,
+      values[7],
+    ])
+    for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+  })
+
+  test('of clones whose generators are in one state shares nothing, unless they ask for the same', async () => {
+    const seedsFor = async (index: number) => {
+      const { harness, map, network } = await opened(keyed().network, { seed: 7 })
+      await harness.drive(map.at(index))
+      return asked(network).map(({ body }) =>
+        Buffer.from(body.subarray(HEADER_BYTES, HEADER_BYTES + 16)).toString('hex'),
+      )
+    }
+    const seeds = await Promise.all([3, 4, 5].map(seedsFor))
+    expect(new Set(seeds.flat()).size).toBe(6)
+    expect(await seedsFor(3)).toEqual(seeds[0])
+  })
+
+  test('costs what is said beforehand', async () => {
+    const { network, database } = keyed()
+    const { harness, map } = await opened(network)
+    await harness.drive(map.get(NAMES[3]!))
+    const { lookupBytesUp, lookupBytesDown, prepareBytes } = instant.costs(core, database.manifest, {
+      proofs: 'auto',
+    })
+    expect(map.stats.lastLookup).toMatchObject({ bytesUp: lookupBytesUp, bytesDown: lookupBytesDown })
+    expect(prepareBytes).toBe(0)
+    const told = await estimate([A, B], { fetch: network.fetch })
+    expect(told.modes['instant']).toMatchObject({ lookupBytesUp, lookupBytesDown, prepareBytes, held: {} })
+  })
+
+  test('shows the same for present, absent and repeated keys: one request to each server, in one tick', async () => {
+    const { network } = keyed()
+    const { harness, map } = await opened(network)
+    const views: string[][] = []
+    for (const key of [NAMES[0]!, 'absent.example', NAMES[0]!, NAMES[0]!, NAMES[19]!, 'another.example']) {
+      const before = asked(network).length
+      await harness.drive(map.get(key))
+      const seen = asked(network, before)
+      expect(seen).toHaveLength(2)
+      expect(seen[0]!.tick).toBe(seen[1]!.tick)
+      views.push(shapes(seen))
+    }
+    for (const view of views) expect(view).toEqual(views[0])
+    expect(new Set(bodies(asked(network))).size).toBe(2 * views.length)
+  })
+
+  test('is drawn anew each time: no seed comes twice, and a coin says for each query which server is party 0', async () => {
+    const { network } = keyless()
+    const { harness, map } = await opened(network)
+    for (let i = 0; i < 40; i++) await harness.drive(map.at(3))
+    const seeds = new Set<string>()
+    const coins: number[] = []
+    const seen = asked(network)
+    for (let i = 0; i < seen.length; i += 2) {
+      const parties = [seen[i]!, seen[i + 1]!].map(({ body }) => {
+        const { count, queries } = decodeInstantQuery(body)
+        const each = queries.length / count
+        return Array.from({ length: count }, (_, k) => {
+          const query = queries.subarray(k * each, (k + 1) * each)
+          seeds.add(Buffer.from(query.subarray(0, 16)).toString('hex'))
+          return query.at(-1)!
+        })
+      })
+      for (const [k, party] of parties[0]!.entries()) expect(party ^ parties[1]![k]!).toBe(1)
+      coins.push(...parties[0]!)
+    }
+    expect(seeds.size).toBe(2 * coins.length)
+    const heads = coins.filter(coin => coin === 1).length
+    expect(heads).toBeGreaterThan(coins.length / 5)
+    expect(heads).toBeLessThan((4 * coins.length) / 5)
+  })
+
+  test('waits for no other', async () => {
+    const { network, database } = keyless()
+    const { harness, map } = await opened(network)
+    const found = Promise.all([map.at(1), map.at(1), map.at(3)])
+    await settle()
+    expect(asked(network)).toHaveLength(6)
+    expect(await harness.drive(found)).toEqual([1, 1, 3].map(index => database.byIndex[index]))
+  })
+})
+
+describe('a lie', () => {
+  /** The last partition's last group has records that there are not. */
+  const small = () => keyless(7, { partitions: 2, partitionRecords: 5 })
+  /** Groups of 8 of 20 records, and siblings: two levels of them, of which some are beyond the tree's width. */
+  const taller = () =>
+    keyless(37, {
+      values: Array.from({ length: 37 }, (_, i) => new Uint8Array(40).fill(i + 1)),
+      partitions: 2,
+      partitionRecords: 20,
+    })
+
+  test.each([
+    ['every bit', small, 8, [0, 6]],
+    ['a bit of every byte', taller, 1, [0, 36]],
+  ] as const)(
+    'of %s, of either server, whatever is asked, is refused with one error and one view',
+    async (_, database, bits, indices) => {
+      const { network } = database()
+      const { harness, map, events } = await opened(network)
+      await harness.drive(map.at(0))
+      const length = map.stats.lastLookup!.bytesDown / 2
+      const views = new Set<string>()
+      const errors = new Set<string>()
+      let lies = 0
+      for (const index of indices) {
+        for (const server of [A, B]) {
+          for (let at = HEADER_BYTES; at < length; at++) {
+            for (let bit = 0; bit < bits; bit++) {
+              lying(network, server, answer => {
+                answer[at]! ^= 1 << ((bit + at) & 7)
+              })
+              const before = asked(network).length
+              const { name, code, message, server: named } = await harness.failure(map.at(index))
+              errors.add(JSON.stringify([name, code, message, named ?? 'nobody']))
+              views.add(shapes(asked(network, before)).join('\n'))
+              lies += 1
+            }
+          }
+          network.misbehave[server] = undefined
+        }
+      }
+      expect(lies).toBe(indices.length * 2 * (length - HEADER_BYTES) * bits)
+      expect(errors.size).toBe(1)
+      expect([...errors][0]).toMatch(/^\["TamperedError","tampered",".*a\.example.*b\.example.*","nobody"\]$/)
+      expect(views.size).toBe(1)
+      expect(events).toEqual([])
+      expect(await harness.drive(map.at(0))).toBeDefined()
+    },
+  )
+
+  test('in an answer of a batch refuses all of it, and what is asked then is all new', async () => {
+    const { network, database } = keyed()
+    const { harness, map } = await opened(network)
+    lying(network, B, answer => {
+      answer[answer.length - 1]! ^= 1
+    })
+    expect(await harness.failure(map.getMany(NAMES.slice(0, 3)))).toMatchObject({ code: 'tampered', server: undefined })
+    network.misbehave[B] = undefined
+    expect(await harness.drive(map.getMany(NAMES.slice(0, 3)))).toEqual(database.contents.values.slice(0, 3))
+    expect(new Set(bodies(asked(network))).size).toBe(4)
+    await harness.drive(map.reset())
+    expect(await harness.drive(map.get(NAMES[0]!))).toEqual(database.contents.values[0])
+  })
+
+  test('in an answer’s header, or its length, is its sender’s, and the same bytes are asked for again', async () => {
+    const { network, database } = keyless()
+    const { harness, map } = await opened(network)
+    for (const at of [0, 4, 6, 8, 24, 28, 32, 36, 38]) {
+      lying(network, A, answer => {
+        answer[at]! ^= 1
+      })
+      const before = asked(network).length
+      expect(await harness.failure(map.at(3)), `byte ${at}`).toMatchObject({ server: A })
+      const seen = asked(network, before)
+      expect(new Set(bodies(seen.filter(({ server }) => server === A))).size).toBe(1)
+      expect(seen.map(({ server }) => server)).toEqual([A, B, A, A])
+    }
+    network.misbehave[A] = on(INSTANT_PATH, async genuine => ok((await bytesOf(genuine)).subarray(0, -1)))
+    expect(await harness.failure(map.at(3))).toMatchObject({ code: 'protocol', server: A })
+    network.misbehave[A] = undefined
+    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  })
+})
+
+describe('a database that changes', () => {
+  test('is followed by sync(), keys included', async () => {
+    const { network, database } = keyed()
+    const living = new Living(network, database)
+    const { harness, map, events } = await opened(network)
+    living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
+    await harness.drive(map.sync())
+    expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+    const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
+    expect(found).toEqual([undefined, utf8('edited'), utf8('added'), database.contents.values[19]])
+  })
+
+  test('is answered at the epoch before, and followed when that is not answered any more: all is asked anew', async () => {
+    const living = livingKeyless()
+    const { harness, map, network } = await opened(living.network)
+    living.publish([edit(3, 'later'), append('grown'), append('again')])
+    expect(await harness.drive(map.at(4))).toEqual(living.newest.byIndex[4])
+    expect([map.epoch, map.size, asked(network).length]).toEqual([1, 15, 2])
+    living.publish([edit(3, 'last!')])
+    expect(await harness.drive(map.at(3))).toEqual(utf8('last!'))
+    expect([map.epoch, map.size]).toEqual([3, 17])
+    expect(await harness.drive(map.at(16))).toEqual(utf8('again'))
+    expect(new Set(bodies(asked(network))).size).toBe(asked(network).length)
+  })
+})
+
+describe('servers', () => {
+  test('that are both away, or have no room, are named after as many attempts as ever', async () => {
+    const { network, database } = keyless()
+    const { harness, map } = await opened(network)
+    for (const [name, misbehave, expected] of [
+      ['silent', hang(INSTANT_PATH), { code: 'network', timedOut: true }],
+      [
+        'full',
+        on(INSTANT_PATH, () => problem(503, 'instant_full', { 'retry-after': '1' })),
+        { code: 'network', refusal: 'instant_full' },
+      ],
+      [
+        'limited',
+        on(INSTANT_PATH, () => problem(429, 'rate_limited', { 'retry-after': '9' })),
+        { code: 'rate_limited' },
+      ],
+    ] as const) {
+      for (const server of [A, B]) network.misbehave[server] = misbehave
+      const before = asked(network).length
+      expect(await harness.failure(map.at(3)), name).toMatchObject(expected)
+      expect(asked(network, before).length, name).toBe(6)
+      for (const server of [A, B]) network.misbehave[server] = undefined
+    }
+    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  })
+
+  test('whose database has no commitments are refused before anything is asked', async () => {
+    const values = Array.from({ length: 6 }, (_, i) => Uint8Array.of(i + 1))
+    const { network } = keyless(6, {
+      values,
+      partitions: 2,
+      manifest: { suite: SUITE_TAGS, commitments: new Uint8Array(64) },
+    })
+    const openStore = async () => {
+      throw new Error('nothing is stored')
+    }
+    const harness = new Harness(network, 1, { openStore })
+    const failure = await harness.failure(
+      openWith(harness.environment, { servers: [A, B], mode: 'instant', push: false }),
+    )
+    expect(failure).toMatchObject({ name: 'UnsupportedError' })
+    expect(asked(network)).toEqual([])
+    expect(Object.keys((await estimate([A, B], { fetch: network.fetch })).modes).sort()).toEqual(['full', 'local'])
+  })
+})
+
+test('given up at any await after its beginning, the servers see the same', async () => {
+  const views: string[][] = []
+  for (let turns = -1; turns < 60; turns += 3) {
+    const living = livingKeyless()
+    const { harness, map, network } = await opened(living.network)
+    for (let round = 0; round < 3; round++) living.publish([edit(3, `no. ${round}`)])
+    const controller = new AbortController()
+    const call = map.at(3, { signal: controller.signal }).catch(() => {})
+    if (turns >= 0) {
+      for (let i = 0; i < turns; i++) await Promise.resolve()
+      controller.abort()
+    }
+    await call
+    await harness.drive(map.close())
+    views.push(network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`))
+  }
+  expect(views[0]!.filter(view => view.includes(INSTANT_PATH))).toHaveLength(4)
+  for (const view of views) expect(view).toEqual(views[0])
+})

@@ -1,0 +1,401 @@
+// Mode `local`: the whole database is kept, verified, followed by updates, and never asked about again.
+
+import { describe, expect, test } from 'vitest'
+import type { MapEvent, PirouetteMap } from '../src/index.js'
+import { discardStateWith } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { buildDatabase, type Database, someValues } from './support/database.js'
+import { nextEpoch, type Operation } from './support/epochs.js'
+import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import {
+  add,
+  append,
+  change,
+  edit,
+  Living,
+  livingKeyed,
+  livingKeyless,
+  newestAlone,
+  remove,
+  utf8,
+} from './support/living.js'
+import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
+import { type Life, records, World } from './support/world.js'
+
+const mode = 'local'
+const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+const secret = (network: Network) => network.seen.filter(({ path }) => path === '/v1/answer' || path === '/v1/fence')
+
+async function checkAll(drive: Harness['drive'], map: PirouetteMap, { manifest, byIndex }: Database) {
+  expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
+  for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(byIndex[i])
+}
+
+async function opened(living: Living, options = {}) {
+  const harness = new Harness(living.network)
+  const events: MapEvent[] = []
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const map = await harness.open({ mode, storage: 'memory', onEvent, ...options })
+  return { harness, map, events, network: living.network, drive: <T>(work: Promise<T>) => harness.drive(work) }
+}
+
+describe('lookups', () => {
+  test('by index: every record is right, and no request leaves', async () => {
+    const { network, database } = keyless()
+    const { map, drive } = await opened(new Living(network, database))
+    const before = network.seen.length
+    await checkAll(drive, map, database)
+    expect(network.seen).toHaveLength(before)
+    expect(secret(network)).toEqual([])
+    expect([map.mode, map.stats.held, map.stats.fenced]).toEqual(['local', { records: 16 * 5 }, undefined])
+    expect(map.stats).toMatchObject({ lookups: 15, lastLookup: { bytesUp: 0, bytesDown: 0 } })
+  })
+
+  test('by key: present keys have their values, absent ones are absent; no request leaves', async () => {
+    const { network, database } = keyed()
+    const { map, harness, drive } = await opened(new Living(network, database))
+    const before = network.seen.length
+    for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+    expect(await drive(map.getMany(['absent', NAMES[3]!], { padTo: 5 }))).toEqual([
+      undefined,
+      database.contents.values[3],
+    ])
+    expect(await drive(map.has('absent'))).toBe(false)
+    expect((await harness.failure(map.at(20))).code).toBe('usage')
+    expect(network.seen).toHaveLength(before)
+  })
+
+  test('go on while the queue is busy, and whatever the servers do', async () => {
+    const living = livingKeyless()
+    const { network } = living
+    const { map, harness } = await opened(living)
+    for (const server of [A, B]) network.misbehave[server] = hang('/v1/')
+    const reset = map.reset().catch(() => {})
+    await settle()
+    expect(await map.at(3)).toEqual(living.newest.byIndex[3])
+    await expect(map.at(3, { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' })
+    await harness.drive(map.close())
+    await reset
+    await expect(map.at(3)).rejects.toMatchObject({ code: 'closed' })
+  })
+})
+
+describe('the download', () => {
+  const wrong = on('/v1/blobs/', async genuine => {
+    const bytes = await bytesOf(genuine)
+    bytes[3]! ^= 1
+    return ok(bytes)
+  })
+
+  test.each([A, B])(
+    '%s sends partitions that are not the database: noticed as they arrive, and the other serves',
+    async liar => {
+      const { network, database } = keyless()
+      network.misbehave[liar] = wrong
+      const { map, drive } = await opened(new Living(network, database))
+      expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
+      await checkAll(drive, map, database)
+    },
+  )
+
+  test('both do: open() fails, and names one that lied', async () => {
+    const { network } = keyless()
+    for (const server of [A, B]) network.misbehave[server] = wrong
+    const harness = new Harness(network)
+    expect(await harness.failure(harness.open({ mode }))).toMatchObject({
+      code: 'tampered',
+      server: expect.any(String),
+    })
+  })
+
+  test('interrupted at any moment, it goes on where it was', async () => {
+    let resumed = 0
+    for (let turns = 10, over = false; !over; turns += 25) {
+      const world = new World()
+      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle({ mode }))
+      const there = (await world.head())?.stage
+      const asked = blobs(world.network).length
+      const life = world.life()
+      const map = await life.open({ mode })
+      if (there === 'partial' && life.events[0]?.type === 'resumed') resumed++
+      expect(blobs(world.network).length - asked).toBeLessThanOrEqual(16)
+      await world.checkValues(map)
+      life.kill()
+    }
+    expect(resumed).toBeGreaterThan(3)
+  })
+})
+
+describe('a database that changes', () => {
+  const operations = (round: number): Operation[] => [
+    edit(round, `e${round}...`),
+    ...Array.from({ length: [1, 13, 0, 2, 4, 9][round]! }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`)),
+  ]
+
+  test('by index: lookups equal the database over all epochs; nothing else is downloaded than what changed', async () => {
+    const living = livingKeyless()
+    const { map, network, drive } = await opened(living)
+    const before = blobs(network).length
+    for (let round = 0; round < 6; round++) {
+      living.publish(operations(round))
+      await drive(map.sync())
+      await checkAll(drive, map, living.newest)
+    }
+    expect(blobs(network)).toHaveLength(before + 6)
+    expect(secret(network)).toEqual([])
+  })
+
+  test('by key: adds, edits, deletes, and a slot that is used again', async () => {
+    const living = livingKeyed()
+    const { values } = living.newest.contents
+    const { map, drive } = await opened(living)
+    living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
+    living.publish([add('newer.example', 'slot')])
+    await drive(map.sync())
+    const wanted = [NAMES[4]!, NAMES[5]!, 'new.example', 'newer.example', 'absent.example', NAMES[19]!]
+    const found = [undefined, utf8('edited'), utf8('added'), utf8('slot'), undefined, values[19]]
+    expect(await drive(map.getMany(wanted))).toEqual(found)
+  })
+
+  test('a list that has another hash: the other server is asked, and the culprit is named', async () => {
+    const living = livingKeyless()
+    const { map, network, drive } = await opened(living)
+    network.misbehave[A] = on('/v1/blobs/', async genuine =>
+      ok((await bytesOf(genuine)).map((b, i) => (i === 45 ? b ^ 1 : b))),
+    )
+    for (let i = 0; i < 2; i++) living.publish([edit(i, `new ${i}`)])
+    await drive(map.sync())
+    expect(map.stats.incidents).toEqual([{ server: A, code: 'tampered' }])
+    await checkAll(drive, map, living.newest)
+  })
+
+  test('a list that both publish, and that does not lead to the contents they publish: nothing changes', async () => {
+    const living = livingKeyless()
+    const { map, harness, network, drive } = await opened(living)
+    const old = living.newest
+    const next = nextEpoch(core, old, [edit(3, 'three')])
+    const other = nextEpoch(core, old, [edit(3, 'other')])
+    const { updateListHash, updateListBytes, updateRecordsHash } = other.manifest
+    const contradictory = nextEpoch(core, old, [edit(3, 'three')], {
+      updateListHash,
+      updateListBytes,
+      updateRecordsHash,
+    })
+    const blobsOfBoth = new Map([...next.blobs, ...other.blobs])
+    for (const server of [A, B]) network.publish(server, { ...contradictory, blobs: blobsOfBoth })
+    expect(await harness.failure(map.sync())).toMatchObject({ code: 'protocol' })
+    await checkAll(drive, map, old)
+  })
+
+  test('a new generation, with another layout: the old one answers until the new one is whole', async () => {
+    const living = livingKeyless()
+    const { map, harness, events, network, drive } = await opened(living)
+    const old = living.newest
+    const manifest = {
+      databaseId: old.manifest.databaseId,
+      generation: 2,
+      epoch: 2,
+      previousManifest: core.blake3(old.manifestBytes),
+    }
+    const next = buildDatabase(core, { values: old.byIndex.map(value => value!), partitions: 3, manifest })
+    for (const server of [A, B]) {
+      network.publish(server, next)
+      network.misbehave[server] = on('/v1/blobs/', () => problem(503, 'not_ready'))
+    }
+    expect((await harness.failure(map.sync())).code).toBe('network')
+    expect(await map.at(3)).toEqual(old.byIndex[3])
+    for (const server of [A, B]) network.misbehave[server] = undefined
+    await drive(map.sync())
+    await checkAll(drive, map, next)
+    expect(events.map(({ type }) => type)).toEqual(['outdated', 'outdated', 'updated'])
+  })
+
+  test('while it is downloaded: what is there is brought along', async () => {
+    const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+    const living = new Living(sameOnBoth(first), first)
+    const world = new World({ network: living.network, database: first })
+    const life = world.life()
+    let partitions = 0
+    life.interfere = (method, when) => {
+      if (method === 'putPartial' && when === 'after' && ++partitions === 4) life.kill()
+    }
+    life.openIdle({ mode }).catch(() => {})
+    for (let i = 0; i < 2000 && !life.killed; i++) await new Promise<void>(resolve => void setImmediate(resolve))
+    living.publish([
+      { op: 'edit', index: 1, value: utf8('edited..') },
+      { op: 'add', value: utf8('added...') },
+    ])
+    for (const server of [A, B]) {
+      world.network.misbehave[server] = (seen, genuine) => newestAlone(living, genuine, seen)
+    }
+    for (const server of [A, B]) {
+      world.network.misbehave[server] = (seen, genuine) =>
+        seen.path.startsWith('/v1/blobs/') ? newestAlone(living, genuine, seen) : undefined
+    }
+    const map = await world.life().open({ mode })
+    expect(map.epoch).toBe(2)
+    for (let i = 0; i < map.size; i += 7) expect(await world.drive(map.at(i))).toEqual(living.newest.byIndex[i])
+    expect(await world.drive(map.at(1000))).toEqual(utf8('added...'))
+  })
+})
+
+describe('stored', () => {
+  function world() {
+    const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+    const living = new Living(sameOnBoth(first), first)
+    return { living, world: new World({ network: living.network, database: first }) }
+  }
+  const someEdits = (round: number): Operation[] => [
+    { op: 'edit', index: round, value: utf8(`round ${round}.`.slice(0, 8)) },
+    ...Array.from({ length: round * 40 }, (_, i) => ({ op: 'add' as const, value: utf8(`${round}.${i}`.padEnd(8)) })),
+  ]
+  const isDown = () => Promise.reject(new TypeError('offline'))
+
+  async function checkSome(w: World, map: PirouetteMap, { byIndex, manifest }: Database) {
+    expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
+    for (let i = 0; i < map.size; i += 13) expect(await w.drive(map.at(i))).toEqual(byIndex[i])
+  }
+
+  test('opens and answers while the servers are away, at the epoch it was at', async () => {
+    const { living, world: w } = world()
+    const life = w.life()
+    const map = await life.open({ mode })
+    living.publish(someEdits(1))
+    await w.drive(map.sync())
+    await w.drive(map.close())
+    for (const server of [A, B]) w.network.misbehave[server] = isDown
+    const next = w.life()
+    const offline = await next.open({ mode: 'auto' })
+    expect(offline.mode).toBe('local')
+    expect(next.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+    await checkSome(w, offline, living.newest)
+    living.publish(someEdits(2))
+    expect((await next.failure(offline.sync())).code).toBe('network')
+    for (const server of [A, B]) w.network.misbehave[server] = undefined
+    await w.drive(offline.sync())
+    await checkSome(w, offline, living.newest)
+    expect(blobs(w.network)).toHaveLength(16 + 2)
+  })
+
+  test('a later life follows what it has missed, after a checkpoint as well', async () => {
+    const { living, world: w } = world()
+    const map = await w.life().open({ mode })
+    let bytes = 0
+    for (let round = 1; bytes < 256 * 1024; round++) {
+      const all = Array.from(
+        { length: 1000 },
+        (_, i): Operation => ({ op: 'edit', index: i, value: utf8(`${round} ${i}`.padEnd(8)) }),
+      )
+      living.publish(all)
+      await w.drive(map.sync())
+      bytes += living.newest.manifest.updateListBytes
+    }
+    await w.drive(map.close())
+    expect(w.lives[0]!.writes).toContain('putCheckpoint')
+    living.publish(someEdits(1))
+    const again = await w.life().open({ mode })
+    await checkSome(w, again, living.newest)
+    expect(blobs(w.network).length).toBeLessThan(16 + 30)
+  })
+
+  test('killed at every step of following: the next life is right', { timeout: 60_000 }, async () => {
+    for (let turns = 1, over = false; !over; turns += 7) {
+      const { living, world: w } = world()
+      const life = w.life()
+      const map = await life.open({ mode })
+      for (let round = 1; round < 4; round++) living.publish(someEdits(round))
+      over = await life.killAfter(turns, map.sync())
+      const again = await w.life().open({ mode })
+      await checkSome(w, again, living.newest)
+      expect(blobs(w.network).length).toBeLessThanOrEqual(16 + 6)
+    }
+  })
+
+  test('two tabs follow each other, and both are right', async () => {
+    const { living, world: w } = world()
+    const [one, two] = [await w.life().open({ mode }), await w.life().open({ mode })]
+    for (let round = 1; round < 4; round++) {
+      living.publish(someEdits(round))
+      await w.drive((round % 2 === 0 ? one : two).sync())
+      await w.drive((round % 2 === 0 ? two : one).sync())
+      for (const map of [one, two]) await checkSome(w, map, living.newest)
+    }
+    expect(blobs(w.network).length).toBeLessThanOrEqual(16 + 6)
+  })
+
+  test.each<[string, (bytes: Uint8Array) => Uint8Array]>([
+    ['a bit flipped', bytes => bytes.map((byte, i) => (i === 300 ? byte ^ 1 : byte))],
+    ['cut short', bytes => bytes.subarray(0, -9)],
+    ['nothing left', () => new Uint8Array()],
+  ])('%s: unreadable, and downloaded again', async (_what, spoil) => {
+    const { living, world: w } = world()
+    await w.drive((await w.life().open({ mode })).close())
+    const readHint = w.disk.readHint.bind(w.disk)
+    w.disk.readHint = async hintId => {
+      const hint = await readHint(hintId)
+      return { ...hint, checkpoint: spoil(hint.checkpoint) }
+    }
+    const life = w.life()
+    const map = await life.open({ mode })
+    expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
+    await checkSome(w, map, living.newest)
+  })
+
+  test('an app that insists on the other mode gets it; one that does not, takes what there is', async () => {
+    const w = new World()
+    const lives: [string, string | undefined][] = [
+      ['local', undefined],
+      ['full', 'discarded'],
+      ['auto', 'resumed'],
+      ['local', 'discarded'],
+      ['auto', 'resumed'],
+    ]
+    for (const [wish, event] of lives) {
+      const life: Life = w.life()
+      const map = await life.open({ mode: wish as 'auto' })
+      expect(life.events[0]?.type).toBe(event)
+      await w.checkValues(map, [1, 999])
+      await w.drive(map.close())
+    }
+    await w.auditor.assertSound()
+  })
+
+  test('strict about rollbacks, it needs no fence', async () => {
+    const { living, world: w } = world()
+    w.network.fence = false
+    const map = await w.life().open({ mode, rollback: 'strict' })
+    await checkSome(w, map, living.newest)
+    const copy = w.copy()
+    const twin = await copy.life().open({ mode, rollback: 'strict' })
+    await checkSome(copy, twin, living.newest)
+    expect(secret(w.network)).toEqual([])
+  })
+
+  test('discardState() makes room', async () => {
+    const w = new World()
+    const life = w.life()
+    await w.drive((await life.open({ mode })).close())
+    await w.drive(discardStateWith(life.environment, { servers: [A, B] }))
+    expect(await w.head()).toBeUndefined()
+  })
+})
+
+describe("mode: 'auto'", () => {
+  test.each<[number, string]>([
+    [1 << 20, 'local'],
+    [(1 << 20) + 32, 'full'],
+  ])('%i records of 16 bytes: %s', (slots, expected) => {
+    const layout = core.layout(slots, 16, 32, slots / 32)
+    expect(core.chooseMode(layout)).toBe(expected)
+    layout.free()
+  })
+
+  test('is local for a small database, and other modes are refused with words', async () => {
+    const harness = new Harness(sameOnBoth(records))
+    const map = await harness.open({ mode: 'auto' })
+    expect(map.mode).toBe('local')
+    expect(await harness.drive(map.at(6))).toEqual(records.byIndex[6])
+    const failure = await harness.failure(harness.open({ mode: 'somehow' as 'auto' }))
+    expect(failure).toMatchObject({ code: 'usage', message: expect.stringContaining("'local'") })
+  })
+})

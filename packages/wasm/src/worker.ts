@@ -1,0 +1,41 @@
+// For a server's worker threads: the core's kernels on the memory of the core's instance, which runs in another thread.
+//
+// A worker gets the compiled module, the memory and the end of its own stack (`Core.workerModule`, `Core.memory`,
+// `Core.newWorkerStack`) in its `workerData`, and a pass's descriptor by message. Messages order memory: what the sender
+// wrote before is seen, and the pass's memory and database must be left alone until the worker has answered.
+
+/** What a worker thread is started with. Can be sent as it is. */
+export interface KernelsOptions {
+  readonly module: WebAssembly.Module
+  readonly memory: WebAssembly.Memory
+  /** `WorkerStackHandle.end`, of a stack that is nobody else's */
+  readonly stackEnd: number
+}
+
+/** The kernels on one worker thread's stack. */
+export interface Kernels {
+  /** Goes all steps of an instant pass. Throws if the descriptor makes no sense: then the core is broken. */
+  runInstantPass(descriptor: number): void
+  /** The same for a server's reply for a light hint. */
+  makeLightReply(descriptor: number): void
+}
+
+interface Exports {
+  readonly __stack_pointer: WebAssembly.Global<'i32'>
+  run(descriptor: number): number
+  make(descriptor: number): number
+}
+
+export function startKernels({ module, memory, stackEnd }: KernelsOptions): Kernels {
+  const { __stack_pointer, run, make } = new WebAssembly.Instance(module, { env: { memory } })
+    .exports as unknown as Exports
+  __stack_pointer.value = stackEnd
+  return {
+    runInstantPass(descriptor) {
+      if (run(descriptor) !== 1) throw new Error('expected the descriptor of an instant pass; the core wrote another')
+    },
+    makeLightReply(descriptor) {
+      if (make(descriptor) !== 1) throw new Error('expected the descriptor of a light reply; the core wrote another')
+    },
+  }
+}

@@ -1,0 +1,402 @@
+//! The database as a server has it (Fig. 4, `Setup`): flat records, and what opens their commitments; for clients that
+//! keep tags, records are enough. Both can be had at the newest epoch and at the one before it, so that clients may move
+//! on in their own time: what the last update overwrote is kept, cell by cell.
+
+use std::marker::PhantomData;
+
+use crate::bytes::reserved;
+use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};
+use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
+use crate::error::{Error, expect_below};
+use crate::layout::Layout;
+
+/// An epoch that a server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// the last one made
+    Newest,
+    /// the one before it
+    Previous,
+}
+
+/// A database as a server holds it. Records are zero at first; write them, then commit every partition.
+pub struct Database<C> {
+    layout: Layout,
+    /// queries a request may carry, for the life of the generation
+    max_batch: usize,
+    /// what opens commitments is kept, and both kinds of proof can be had; or only tags
+    openings: bool,
+    records: Vec<u8>,
+    auxiliary: Vec<u8>,
+    content: Vec<Option<ContentTree>>,
+    previous: Option<Overwritten>,
+    /// updates so far
+    edition: u64,
+    scheme: PhantomData<C>,
+}
+
+/// The epoch before the newest, as what the update overwrote.
+pub(crate) struct Overwritten {
+    layout: Layout,
+    /// indices of records, ascending
+    indices: Vec<usize>,
+    /// those records, ℓ bytes each
+    records: Vec<u8>,
+    /// (partition, cell) and content, ascending
+    cells: Vec<((usize, usize), [u8; CELL_BYTES])>,
+}
+
+impl Overwritten {
+    /// Of the epoch before.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Indices and ℓ bytes.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.indices.iter().copied().zip(self.records.chunks_exact(self.layout.record_bytes()))
+    }
+
+    /// (partition, cell) and content.
+    pub(crate) fn cells(&self) -> &[((usize, usize), [u8; CELL_BYTES])] {
+        &self.cells
+    }
+
+    fn record(&self, index: usize) -> Option<&[u8]> {
+        let at = self.indices.binary_search(&index).ok()?;
+        let bytes = self.layout.record_bytes();
+        Some(&self.records[at * bytes..][..bytes])
+    }
+
+    fn cell(&self, partition: usize, cell: usize) -> Option<&[u8; CELL_BYTES]> {
+        let at = self.cells.binary_search_by_key(&(partition, cell), |(place, _)| *place).ok()?;
+        Some(&self.cells[at].1)
+    }
+}
+
+impl<C: VectorCommitment> Database<C> {
+    /// An all-zero database.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice.
+    pub fn new(layout: Layout) -> Result<Self, Error> {
+        Self::empty(layout, true)
+    }
+
+    /// An all-zero database for clients that keep tags: nothing is kept beside the records, and its commitments are zero.
+    ///
+    /// # Errors
+    /// As [`Database::new`].
+    pub fn without_openings(layout: Layout) -> Result<Self, Error> {
+        Self::empty(layout, false)
+    }
+
+    /// The same in a generation that began with another batch limit, because it had fewer partitions then.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if no generation with that limit has this layout.
+    pub fn with_max_batch(mut self, max_batch: usize) -> Result<Self, Error> {
+        self.max_batch = max_batch;
+        self.check_carried(&self.layout)?;
+        Ok(self)
+    }
+
+    /// Most queries a request may carry: decided when the generation began, whatever was added since.
+    #[must_use]
+    pub fn max_batch(&self) -> usize {
+        self.max_batch
+    }
+
+    /// [`Error::Layout`] unless the generation may come to have this layout.
+    pub(crate) fn check_carried(&self, layout: &Layout) -> Result<(), Error> {
+        let proofs = if self.openings { Proofs::Openings } else { Proofs::Tags };
+        if layout.carries(self.max_batch, proofs.entry_bytes::<C>(layout)) {
+            return Ok(());
+        }
+        let (q, most) = (layout.partitions(), self.max_batch);
+        Err(Error::Layout(format!(
+            "answers to {most} queries over {q} partitions are too long; begin a new generation"
+        )))
+    }
+
+    /// All zero, of another layout, and like this one with or without openings.
+    pub(crate) fn empty_like(&self, layout: Layout) -> Result<Self, Error> {
+        Self::empty(layout, self.openings)
+    }
+
+    fn empty(layout: Layout, openings: bool) -> Result<Self, Error> {
+        let (record_bytes, auxiliary_bytes) = (layout.database_bytes(), auxiliary_bytes::<C>(&layout, openings)?);
+        let (mut records, mut auxiliary) = (reserved(record_bytes)?, reserved(auxiliary_bytes)?);
+        records.resize(record_bytes, 0);
+        auxiliary.resize(auxiliary_bytes, 0);
+        let proofs = if openings { Proofs::Openings } else { Proofs::Tags };
+        Ok(Database {
+            layout,
+            max_batch: layout.max_batch(proofs.entry_bytes::<C>(&layout)),
+            openings,
+            records,
+            auxiliary,
+            content: vec![None; layout.partitions()],
+            previous: None,
+            edition: 0,
+            scheme: PhantomData,
+        })
+    }
+
+    /// Its layout, at the newest epoch.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// All Q·M·ℓ bytes of records, to be written before [`Database::commit`].
+    pub fn records_mut(&mut self) -> &mut [u8] {
+        &mut self.records
+    }
+
+    /// The stored record at an index, padding included.
+    ///
+    /// # Errors
+    /// [`Error::Index`] beyond the last slot.
+    pub fn record(&self, index: usize) -> Result<&[u8], Error> {
+        expect_below("record index", index, self.layout.slots())?;
+        Ok(&self.records[index * self.layout.record_bytes()..][..self.layout.record_bytes()])
+    }
+
+    /// The M·ℓ bytes of a partition, at the newest epoch.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition.
+    pub fn partition(&self, q: usize) -> Result<&[u8], Error> {
+        expect_below("partition", q, self.layout.partitions())?;
+        Ok(&self.records[q * self.layout.partition_bytes()..][..self.layout.partition_bytes()])
+    }
+
+    /// Hashes a partition as it stands and makes it answerable (Fig. 4, Setup 4–8).
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition.
+    pub fn commit(&mut self, q: usize) -> Result<(), Error> {
+        expect_below("partition", q, self.layout.partitions())?;
+        let partition = &self.records[q * self.layout.partition_bytes()..][..self.layout.partition_bytes()];
+        if self.openings {
+            let bytes = C::auxiliary_bytes(&self.layout);
+            C::build(&self.layout, partition, &mut self.auxiliary[q * bytes..][..bytes]);
+        }
+        self.content[q] = Some(ContentTree::new(partition));
+        Ok(())
+    }
+
+    /// All Q·M·ℓ bytes of records.
+    pub(crate) fn records(&self) -> &[u8] {
+        &self.records
+    }
+
+    /// What opens all partitions' commitments, one after the other.
+    pub(crate) fn trees(&self) -> &[u8] {
+        &self.auxiliary
+    }
+
+    /// Another number after every update.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition
+    }
+
+    /// What the last update overwrote; [`Error::Phase`] if there was none.
+    pub(crate) fn overwritten(&self) -> Result<&Overwritten, Error> {
+        self.previous.as_ref().ok_or(Error::Phase("there is no previous epoch"))
+    }
+
+    /// [`Error::Phase`] unless every partition was committed, and with openings.
+    pub(crate) fn expect_openings(&self) -> Result<(), Error> {
+        if !self.openings {
+            return Err(Error::Phase("this database keeps no opening proofs"));
+        }
+        if !self.is_committed() {
+            return Err(Error::Phase("commit every partition first"));
+        }
+        Ok(())
+    }
+
+    fn auxiliary(&self, q: usize) -> &[u8] {
+        let bytes = C::auxiliary_bytes(&self.layout);
+        &self.auxiliary[q * bytes..][..bytes]
+    }
+
+    /// The plain BLAKE3 of a committed partition.
+    ///
+    /// # Errors
+    /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`].
+    pub fn content_hash(&self, q: usize) -> Result<[u8; CONTENT_HASH_BYTES], Error> {
+        expect_below("partition", q, self.layout.partitions())?;
+        self.content[q].as_ref().map(ContentTree::hash).ok_or(Error::Phase("commit the partition first"))
+    }
+
+    /// The vector commitment to a committed partition; zero without openings.
+    ///
+    /// # Errors
+    /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`].
+    pub fn commitment(&self, q: usize) -> Result<[u8; COMMITMENT_BYTES], Error> {
+        self.content_hash(q)?;
+        Ok(if self.openings { C::commitment(self.auxiliary(q)) } else { [0; COMMITMENT_BYTES] })
+    }
+
+    /// The commitments of all partitions, Q times 32 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] before every partition was committed.
+    pub fn commitments(&self) -> Result<Vec<u8>, Error> {
+        self.of_all(Self::commitment)
+    }
+
+    /// The content hashes of all partitions, Q times 32 bytes.
+    ///
+    /// # Errors
+    /// As [`Database::commitments`].
+    pub fn content_hashes(&self) -> Result<Vec<u8>, Error> {
+        self.of_all(Self::content_hash)
+    }
+
+    fn of_all(&self, digest: impl Fn(&Self, usize) -> Result<[u8; 32], Error>) -> Result<Vec<u8>, Error> {
+        let mut digests = Vec::with_capacity(32 * self.layout.partitions());
+        for q in 0..self.layout.partitions() {
+            digests.extend_from_slice(&digest(self, q)?);
+        }
+        Ok(digests)
+    }
+
+    /// Whether every partition was committed.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.content.iter().all(Option::is_some)
+    }
+
+    /// Writes records (ascending by index) and grows to `after`, touching only what changed: tree paths, content
+    /// groups. What is overwritten becomes the previous epoch. (Fig. 6, UpdateDB 9–24.)
+    ///
+    /// # Errors
+    /// [`Error::Phase`] before every partition was committed; [`Error::Layout`] if memory does not suffice. Nothing
+    /// has changed then.
+    pub(crate) fn write(&mut self, after: Layout, writes: &[(u32, Vec<u8>)]) -> Result<(), Error> {
+        if !self.is_committed() {
+            return Err(Error::Phase("commit every partition first"));
+        }
+        let before = self.layout;
+        grow(&mut self.records, after.database_bytes())?;
+        grow(&mut self.auxiliary, auxiliary_bytes::<C>(&after, self.openings)?)?;
+        let mut overwritten =
+            Overwritten { layout: before, indices: Vec::new(), records: Vec::new(), cells: Vec::new() };
+
+        let (m, record_bytes, bytes) = (after.partition_records(), after.record_bytes(), C::auxiliary_bytes(&after));
+        for group in writes.chunk_by(|(a, _), (b, _)| *a as usize / m == *b as usize / m) {
+            let q = group[0].0 as usize / m;
+            if self.openings && q < before.partitions() {
+                let changes = group.iter().map(|(index, record)| (*index as usize % m, record.as_slice()));
+                C::update(&after, &mut self.auxiliary[q * bytes..][..bytes], changes, &mut |cell, old| {
+                    overwritten.cells.push(((q, cell), *old));
+                });
+            }
+            for (index, record) in group {
+                let stored = &mut self.records[*index as usize * record_bytes..][..record_bytes];
+                if q < before.partitions() {
+                    overwritten.indices.push(*index as usize);
+                    overwritten.records.extend_from_slice(stored);
+                }
+                stored.copy_from_slice(record);
+            }
+            if let Some(Some(content)) = self.content.get_mut(q) {
+                let partition = &self.records[q * after.partition_bytes()..][..after.partition_bytes()];
+                let offsets = group.iter().map(|(index, _)| *index as usize % m * record_bytes);
+                content.update(partition, offsets.map(|start| start..start + record_bytes));
+            }
+        }
+        self.layout = after;
+        self.content.resize(after.partitions(), None);
+        for q in before.partitions()..after.partitions() {
+            self.commit(q)?;
+        }
+        self.previous = Some(overwritten);
+        self.edition += 1;
+        Ok(())
+    }
+
+    /// The layout at an epoch that is answered.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] before every partition was committed, or if there is no such epoch.
+    pub fn layout_at(&self, at: At) -> Result<&Layout, Error> {
+        match (at, &self.previous) {
+            _ if !self.is_committed() => Err(Error::Phase("commit every partition first")),
+            (At::Newest, _) => Ok(&self.layout),
+            (At::Previous, Some(previous)) => Ok(&previous.layout),
+            (At::Previous, None) => Err(Error::Phase("there is no previous epoch")),
+        }
+    }
+
+    /// Whether opening proofs are kept.
+    #[must_use]
+    pub fn has_openings(&self) -> bool {
+        self.openings
+    }
+
+    /// The record at `offset` of partition `q`, as it is at an epoch that is answered.
+    ///
+    /// # Errors
+    /// As [`Database::layout_at`]; [`Error::Index`] beyond that epoch's layout.
+    pub fn record_at(&self, at: At, q: usize, offset: usize) -> Result<Vec<u8>, Error> {
+        let layout = self.layout_at(at)?;
+        expect_below("partition", q, layout.partitions())?;
+        expect_below("offset", offset, layout.partition_records())?;
+        let mut record = vec![0; layout.record_bytes()];
+        self.copy_record(at, q, offset, &mut record);
+        Ok(record)
+    }
+
+    /// Copies the record at `offset` of partition `q`, as it is at an epoch that is answered.
+    pub(crate) fn copy_record(&self, at: At, q: usize, offset: usize, into: &mut [u8]) {
+        let index = q * self.layout.partition_records() + offset;
+        let overwritten = self.at(at).and_then(|previous| previous.record(index));
+        into.copy_from_slice(overwritten.unwrap_or(&self.records[index * self.layout.record_bytes()..][..into.len()]));
+    }
+
+    /// Writes what proves an answer to offsets, one of each partition in turn, whose records are there already.
+    pub(crate) fn open_all(
+        &self,
+        at: At,
+        offsets: impl Iterator<Item = usize>,
+        answer: &mut [u8],
+    ) -> Result<(), Error> {
+        let (layout, previous) = (self.layout_at(at)?, self.at(at));
+        let (cells, _) = self.auxiliary.as_chunks();
+        let cells_a_partition = C::auxiliary_bytes(layout) / CELL_BYTES;
+        let cell = |q, number| {
+            let overwritten = previous.and_then(|previous| previous.cell(q, number));
+            overwritten.unwrap_or_else(|| &cells[q * cells_a_partition + number])
+        };
+        C::open_all(layout, offsets, cell, answer);
+        Ok(())
+    }
+
+    fn at(&self, at: At) -> Option<&Overwritten> {
+        self.previous.as_ref().filter(|_| at == At::Previous)
+    }
+}
+
+fn auxiliary_bytes<C: VectorCommitment>(layout: &Layout, openings: bool) -> Result<usize, Error> {
+    if !openings {
+        return Ok(0);
+    }
+    (layout.partitions() as u64 * C::auxiliary_bytes(layout) as u64)
+        .try_into()
+        .map_err(|_| Error::Layout("the proofs cannot be addressed on this machine".into()))
+}
+
+/// Appends zeros up to `bytes`, or a typed error where they cannot be had.
+fn grow(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), Error> {
+    let more = bytes.saturating_sub(buffer.len());
+    buffer
+        .try_reserve_exact(more)
+        .map_err(|_| Error::Layout(format!("{more} more bytes of memory could not be had; plan a smaller database")))?;
+    buffer.resize(bytes.max(buffer.len()), 0);
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Instant lookups: without a hint, without state (docs/protocol.md, Instant lookups; the baseline APIR-DPF of papers:
+//! TAPIR, over the commitments of suite 1).
+//!
+//! A lookup asks each of two servers for the sum of the groups of records that its share of a unit vector selects; both
+//! sums together are one group and the way from it to its partition's commitment. The shares are keys of a distributed
+//! point function ([`dpf`]), one of which tells nothing. Every byte of the sums is verified, so that a wrong answer is
+//! refused whatever was asked; which server was wrong cannot be told.
+//!
+//! Client: [`query`] makes the requests and [`recon`] verifies the answers. Server: [`pass`] answers up to eight queries
+//! by reading the database once.
+
+pub mod dpf;
+pub mod pass;
+pub mod query;
+pub mod recon;
+
+use pirouette_kernels::scan::Shape;
+
+use crate::error::Error;
+use crate::layout::Layout;
+
+/// A group is as long as this, if not longer because one record is, or shorter because a partition is.
+const GROUP_BYTES: usize = 256;
+const MAX_BATCH: usize = 64;
+const BATCH_BYTES_TARGET: usize = 8 << 20;
+
+/// The layout seen in groups. One rule decides g, from the layout alone: the least g with 2^g·ℓ ≥ 256, and at most d.
+/// Longer groups make answers longer; shorter ones make servers read more of the trees than of the records.
+#[must_use]
+pub fn shape(layout: &Layout) -> Shape {
+    Shape {
+        partitions: layout.partitions(),
+        partition_records: layout.partition_records(),
+        record_bytes: layout.record_bytes(),
+        depth: layout.depth(),
+        group_log: GROUP_BYTES.div_ceil(layout.record_bytes()).next_power_of_two().trailing_zeros().min(layout.depth()),
+    }
+}
+
+/// Bytes of a query, to either server.
+#[must_use]
+pub fn request_bytes(layout: &Layout) -> usize {
+    shape(layout).request_bytes()
+}
+
+/// Bytes of the answer to a query, from either server.
+#[must_use]
+pub fn answer_bytes(layout: &Layout) -> usize {
+    shape(layout).answer_bytes()
+}
+
+/// Most queries one request may carry.
+#[must_use]
+pub fn max_batch(layout: &Layout) -> usize {
+    (BATCH_BYTES_TARGET / answer_bytes(layout)).clamp(1, MAX_BATCH)
+}
+
+/// The queries of a request's body.
+///
+/// # Errors
+/// [`Error::Length`] if these are not 1 to [`max_batch`] queries.
+pub fn queries<'b>(layout: &Layout, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
+    let (bytes, most) = (request_bytes(layout), max_batch(layout));
+    if body.is_empty() || !body.len().is_multiple_of(bytes) || body.len() > most * bytes {
+        let expected = (body.len().div_ceil(bytes).clamp(1, most) * bytes) as u64;
+        return Err(Error::Length { what: "instant queries", expected, actual: body.len() as u64 });
+    }
+    Ok(body.chunks_exact(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_sizes_at_the_edges_of_the_rule() {
+        for ((record_bytes, partitions, partition_records), (group_log, request, answer)) in [
+            ((1, 1, 1), (0, 33, 1)),
+            ((1, 1, 300), (8, 33, 256 + 32)),
+            ((1, 1, 256), (8, 33, 256)),
+            ((1, 1, 5), (3, 33, 8)), // a group is longer than the partition
+            ((32, 16, 65_536), (3, 33 + 160 + 3, 256 + 13 * 32)),
+            ((33, 16, 65_536), (3, 196, 264 + 13 * 32)),
+            ((48, 16, 65_536), (3, 196, 384 + 13 * 32)),
+            ((255, 16, 65_536), (1, 33 + 192 + 3, 510 + 15 * 32)),
+            ((256, 16, 65_536), (0, 33 + 208 + 4, 256 + 16 * 32)),
+            ((65_536, 16, 128), (0, 33 + 64 + 1, 65_536 + 7 * 32)),
+        ] {
+            let layout = Layout::new(1, record_bytes, partitions, partition_records).unwrap();
+            assert_eq!(shape(&layout).group_log, group_log, "{layout:?}");
+            assert_eq!((request_bytes(&layout), answer_bytes(&layout)), (request, answer), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_ends_where_its_answers_would_be_too_long() {
+        let of =
+            |record_bytes, partition_records| max_batch(&Layout::new(1, record_bytes, 16, partition_records).unwrap());
+        assert_eq!((of(32, 65_536), of(65_536, 128)), (64, 64));
+        let layout = Layout::new(1, 32, 16, 65_536).unwrap();
+        let bytes = request_bytes(&layout);
+        for (length, expected) in [(0, bytes), (bytes - 1, bytes), (bytes + 1, 2 * bytes), (65 * bytes, 64 * bytes)] {
+            let refused = queries(&layout, &vec![0; length]).unwrap_err();
+            assert_eq!(
+                refused,
+                Error::Length { what: "instant queries", expected: expected as u64, actual: length as u64 }
+            );
+        }
+        assert_eq!(queries(&layout, &vec![0; 64 * bytes]).unwrap().len(), 64);
+    }
+}

@@ -1,0 +1,372 @@
+//! The whole database, kept: every partition is checked against the content hash both servers agreed on as it arrives,
+//! updates are checked the same way, and lookups read what is there. Nothing of it is secret.
+//!
+//! | stored form | kind | what it is |
+//! |---|---|---|
+//! | [`Local::encode`] while partitions are missing | `PIRl` | which are there, and their records |
+//! | [`Local::encode`] | `PIRL` | all records |
+//!
+//! A journal of it has the entries of [`crate::tapir::state::update`], with nothing to draw from.
+
+use zeroize::Zeroizing;
+
+use crate::bytes::zeroed;
+use crate::database::content::CONTENT_HASH_BYTES;
+use crate::database::list::UpdateList;
+use crate::error::{Error, expect_below, expect_length};
+use crate::key::content_hash;
+use crate::layout::Layout;
+use crate::random::ENTROPY_BYTES;
+use crate::tapir::hint::{HINT_ID_BYTES, LANES, Stamp};
+use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::update::HintUpdate;
+
+const PARTIAL: [u8; 4] = *b"PIRl";
+const WHOLE: [u8; 4] = *b"PIRL";
+
+/// One download under way.
+struct Lane {
+    partition: Option<usize>,
+    received: usize,
+    hasher: blake3::Hasher,
+}
+
+/// The records of a database, some or all of its partitions.
+pub struct Local {
+    layout: Layout,
+    stamp: Stamp,
+    content_hashes: Vec<u8>,
+    /// Q·M·ℓ bytes; of partitions that are not held, anything
+    records: Vec<u8>,
+    held: Vec<bool>,
+    lanes: [Lane; LANES],
+}
+
+impl Local {
+    /// Begins with nothing. `content_hashes` are Q times 32 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the hashes are not Q; [`Error::Layout`] if memory does not suffice.
+    pub fn new(layout: Layout, content_hashes: &[u8], id: [u8; HINT_ID_BYTES]) -> Result<Self, Error> {
+        expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
+        let lane = || Lane { partition: None, received: 0, hasher: blake3::Hasher::new() };
+        Ok(Local {
+            layout,
+            stamp: Stamp { hint_id: id, version: 0 },
+            content_hashes: content_hashes.to_vec(),
+            records: zeroed(layout.partitions() * layout.partition_bytes())?,
+            held: vec![false; layout.partitions()],
+            lanes: [lane(), lane()],
+        })
+    }
+
+    /// The layout of its epoch.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its id, and updates applied.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Whether all partitions are there.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.held.iter().all(|&held| held)
+    }
+
+    /// Whether a partition is there.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition.
+    pub fn is_held(&self, partition: usize) -> Result<bool, Error> {
+        expect_below("partition", partition, self.held.len())?;
+        Ok(self.held[partition])
+    }
+
+    /// Where a lane receives its partition: M·ℓ bytes.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such lane; [`Error::Phase`] if it was not begun.
+    pub fn lane_bytes(&mut self, lane: usize) -> Result<&mut [u8], Error> {
+        let q = self.under_way(lane)?;
+        let bytes = self.layout.partition_bytes();
+        Ok(&mut self.records[q * bytes..][..bytes])
+    }
+
+    fn under_way(&self, lane: usize) -> Result<usize, Error> {
+        expect_below("lane", lane, LANES)?;
+        self.lanes[lane].partition.ok_or(Error::Phase("begin a partition in this lane first"))
+    }
+
+    /// Starts receiving a partition, from its first byte.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is there already or under
+    /// way in the other lane.
+    pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
+        expect_below("lane", lane, LANES)?;
+        if self.is_held(partition)? {
+            return Err(Error::Phase("this partition is there already"));
+        }
+        if self.lanes.iter().enumerate().any(|(other, l)| other != lane && l.partition == Some(partition)) {
+            return Err(Error::Phase("this partition is under way in the other lane"));
+        }
+        let lane = &mut self.lanes[lane];
+        lane.partition = Some(partition);
+        lane.received = 0;
+        lane.hasher.reset();
+        Ok(())
+    }
+
+    /// Takes note that the lane's next `count` bytes have been written, and hashes them.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
+    pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
+        let q = self.under_way(lane)?;
+        let bytes = self.layout.partition_bytes();
+        let lane = &mut self.lanes[lane];
+        let rest = &self.records[q * bytes..][..bytes][lane.received..];
+        let part = rest.get(..count).ok_or(Error::Length {
+            what: "rest of a partition",
+            expected: rest.len() as u64,
+            actual: count as u64,
+        })?;
+        lane.hasher.update(part);
+        lane.received += count;
+        Ok(())
+    }
+
+    /// Keeps the lane's partition if it has its content hash. `false`: it has not, and the lane is free again.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
+    pub fn keep(&mut self, lane: usize) -> Result<bool, Error> {
+        let q = self.under_way(lane)?;
+        let bytes = self.layout.partition_bytes();
+        let Lane { partition, received, hasher } = &mut self.lanes[lane];
+        expect_length("partition", &self.records[q * bytes..][..*received], bytes)?;
+        *partition = None;
+        self.held[q] = hasher.finalize().as_slice() == hash_of(&self.content_hashes, q);
+        Ok(self.held[q])
+    }
+
+    /// Gives a lane up.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such lane.
+    pub fn abandon(&mut self, lane: usize) -> Result<(), Error> {
+        expect_below("lane", lane, LANES)?;
+        self.lanes[lane].partition = None;
+        Ok(())
+    }
+
+    /// The same at a version that `version` updates have led to.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if partitions are missing.
+    pub fn finish_at(&mut self, version: u64) -> Result<(), Error> {
+        if !self.is_whole() {
+            return Err(Error::Phase("partitions are missing"));
+        }
+        self.stamp.version = version;
+        Ok(())
+    }
+
+    /// The records at these indices, one after the other. Reads each, and nothing else depends on them.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is none; [`Error::Phase`] if partitions are missing.
+    pub fn records(&self, indices: &[u32]) -> Result<Vec<u8>, Error> {
+        if !self.is_whole() {
+            return Err(Error::Phase("partitions are missing"));
+        }
+        let record_bytes = self.layout.record_bytes();
+        let mut out = Vec::with_capacity(indices.len() * record_bytes);
+        for &index in indices {
+            expect_below("record", index as usize, self.layout.records())?;
+            out.extend_from_slice(&self.records[index as usize * record_bytes..][..record_bytes]);
+        }
+        Ok(out)
+    }
+
+    /// Brings what is there to the next epoch, and checks every partition it changed against the hashes of that epoch.
+    /// Downloads under way of partitions that changed are given up. Whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for a list of another layout, or one that does not lead to these hashes; [`Error::Length`] if the
+    /// hashes are not those of its layout; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+    pub fn update(&mut self, list: &UpdateList, content_hashes: &[u8]) -> Result<(), Error> {
+        let after = *list.after();
+        expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
+        self.change(list)?;
+        let bytes = after.partition_bytes();
+        let mut right = true;
+        for q in 0..after.partitions() {
+            let changed = hash_of(content_hashes, q) != hash_of(&self.content_hashes, q) || touches(list, q);
+            if self.held[q] && changed {
+                right &= content_hash(&self.records[q * bytes..][..bytes]) == *hash_of(content_hashes, q);
+            }
+        }
+        if !right {
+            self.revert(list);
+            return Err(Error::Update("it does not lead to the contents of the next epoch"));
+        }
+        self.content_hashes = content_hashes.to_vec();
+        Ok(())
+    }
+
+    /// The same as an entry of a journal.
+    ///
+    /// # Errors
+    /// As [`Local::update`].
+    pub fn update_entry(&mut self, list: UpdateList, content_hashes: &[u8]) -> Result<Vec<u8>, Error> {
+        let stamp = self.stamp;
+        self.update(&list, content_hashes)?;
+        self.stamp.version += 1;
+        Ok(HintUpdate { stamp, list, entropy: Zeroizing::new([0; ENTROPY_BYTES]) }.encode())
+    }
+
+    /// Applies the next entry of a journal. What it leads to is checked by [`Local::arrive`].
+    ///
+    /// # Errors
+    /// [`Error::State`] if it is not the next one; [`Error::Update`].
+    pub fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {
+        let update = HintUpdate::decode(entry, &self.layout)?;
+        if update.stamp != self.stamp {
+            return Err(Error::State("foreign: not the next entry of this journal"));
+        }
+        self.change(&update.list)?;
+        self.stamp.version += 1;
+        Ok(())
+    }
+
+    /// Checks every partition against the hashes of the manifest that it has come to.
+    ///
+    /// # Errors
+    /// [`Error::State`] if one differs; [`Error::Length`] if the hashes are not Q.
+    pub fn arrive(&mut self, content_hashes: &[u8]) -> Result<(), Error> {
+        expect_length("content hashes", content_hashes, self.layout.partitions() * CONTENT_HASH_BYTES)?;
+        let mut right = true;
+        for (q, partition) in self.records.chunks_exact(self.layout.partition_bytes()).enumerate() {
+            right &= content_hash(partition) == *hash_of(content_hashes, q);
+        }
+        if !right {
+            return Err(Error::State("the records are not those of its manifest"));
+        }
+        self.content_hashes = content_hashes.to_vec();
+        Ok(())
+    }
+
+    fn change(&mut self, list: &UpdateList) -> Result<(), Error> {
+        if *list.before() != self.layout {
+            return Err(Error::Update("it leads on from another layout"));
+        }
+        let after = *list.after();
+        let bytes = after.partitions() * after.partition_bytes();
+        self.records.try_reserve_exact(bytes - self.records.len()).map_err(|_| {
+            Error::Layout(format!("{bytes} bytes of memory could not be had; close other pages, or use another mode"))
+        })?;
+        self.records.resize(bytes, 0);
+        // What a new partition holds stands in the list. While others are still missing it is downloaded as they are.
+        let new_are_held = self.is_whole();
+        self.held.resize(after.partitions(), new_are_held);
+        for lane in &mut self.lanes {
+            if lane.partition.is_some_and(|q| touches(list, q)) {
+                lane.partition = None;
+            }
+        }
+        self.layout = after;
+        self.xor(list);
+        Ok(())
+    }
+
+    fn revert(&mut self, list: &UpdateList) {
+        self.xor(list);
+        self.layout = *list.before();
+        self.records.truncate(self.layout.partitions() * self.layout.partition_bytes());
+        self.held.truncate(self.layout.partitions());
+    }
+
+    /// Adds old ⊕ new to every record that the list names, of partitions that are there.
+    fn xor(&mut self, list: &UpdateList) {
+        let record_bytes = self.layout.record_bytes();
+        for entry in list.entries() {
+            let index = entry.index as usize;
+            if self.held[index / self.layout.partition_records()] {
+                entry.change.apply(&mut self.records[index * record_bytes..][..record_bytes]);
+            }
+        }
+    }
+
+    /// Bytes that bring this back under the manifest of its epoch, whose hash is `binding`.
+    #[must_use]
+    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
+        let bytes = self.layout.partition_bytes();
+        let there = self.held.iter().filter(|&&held| held).count();
+        let kind = if self.is_whole() { WHOLE } else { PARTIAL };
+        let mut out = Writer::new(kind, self.stamp, BINDING_BYTES + self.held.len() + there * bytes);
+        out.layout(&self.layout);
+        out.bytes(binding);
+        if !self.is_whole() {
+            out.bytes(&self.held.iter().map(|&held| u8::from(held)).collect::<Vec<_>>());
+        }
+        for (partition, _) in self.records.chunks_exact(bytes).zip(&self.held).filter(|(_, held)| **held) {
+            out.bytes(partition);
+        }
+        out.seal()
+    }
+
+    /// Brings it back, whole or in part.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are none of that manifest; [`Error::Length`] for hashes that are not Q;
+    /// [`Error::Layout`] if memory does not suffice.
+    pub fn decode(
+        bytes: &[u8],
+        layout: Layout,
+        content_hashes: &[u8],
+        binding: &[u8; BINDING_BYTES],
+    ) -> Result<Self, Error> {
+        let whole = bytes.starts_with(&WHOLE);
+        let (stamp, mut reader) = Reader::open(bytes, if whole { WHOLE } else { PARTIAL })?;
+        reader.expect_layout(&layout)?;
+        if reader.array::<BINDING_BYTES>()? != binding {
+            return Err(Error::State("of another manifest"));
+        }
+        let mut local = Local::new(layout, content_hashes, stamp.hint_id)?;
+        local.stamp = stamp;
+        local.held.fill(true);
+        if !whole {
+            for (held, &byte) in local.held.iter_mut().zip(reader.bytes(layout.partitions())?) {
+                *held = match byte {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Error::State("a partition is neither there nor missing")),
+                };
+            }
+        }
+        for (partition, _) in
+            local.records.chunks_exact_mut(layout.partition_bytes()).zip(&local.held).filter(|(_, held)| **held)
+        {
+            partition.copy_from_slice(reader.bytes(layout.partition_bytes())?);
+        }
+        reader.end()?;
+        Ok(local)
+    }
+}
+
+/// The hash of a partition; of one that there is not yet, zeros.
+fn hash_of(content_hashes: &[u8], q: usize) -> &[u8; CONTENT_HASH_BYTES] {
+    content_hashes.get(q * CONTENT_HASH_BYTES..).and_then(<[u8]>::first_chunk).unwrap_or(&[0; CONTENT_HASH_BYTES])
+}
+
+/// Whether a list changes this partition.
+fn touches(list: &UpdateList, q: usize) -> bool {
+    list.entries().any(|entry| entry.index as usize / list.after().partition_records() == q)
+}

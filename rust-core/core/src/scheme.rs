@@ -1,0 +1,354 @@
+//! The seam between ways to look up and those who use them. At a server, a scheme has an [`Answerer`] for each of its
+//! suites, in a folder of its own, and a line in [`answerers`]; whoever serves asks by the number that a query names. At a
+//! client, a scheme that keeps a state has a [`State`]; whoever looks up has it in an [`Asked`]. Neither knows the scheme.
+
+use zeroize::Zeroizing;
+
+use crate::commitment::VectorCommitment;
+use crate::database::flat::{At, Database};
+use crate::database::list::UpdateList;
+use crate::error::{Error, expect_below};
+use crate::layout::{Layout, MAX_BATCH};
+use crate::random::ENTROPY_BYTES;
+use crate::tapir::answer::{BARE, PROVED};
+use crate::tapir::query::NAME_BYTES;
+use crate::tapir::state::BINDING_BYTES;
+
+/// How a server answers one suite: without state, one call a request. All lengths follow from the layout and the number of
+/// queries.
+pub trait Answerer<C> {
+    /// The number that queries and answers name it by.
+    fn suite(&self) -> u16;
+
+    /// Bytes of one query in a request's body.
+    fn query_bytes(&self, layout: &Layout) -> usize;
+
+    /// Bytes of an answer to so many queries, what proves it as a whole included.
+    fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize;
+
+    /// Whether this database keeps what it takes.
+    fn serves(&self, database: &Database<C>) -> bool;
+
+    /// Answers the queries of a body, whose length has been checked, at an epoch that there is. Checks the rest of it whole
+    /// before a byte is copied.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for what points beyond the database.
+    fn answer(&self, database: &Database<C>, queries: &[u8], at: At) -> Result<Vec<u8>, Error>;
+}
+
+/// All suites there are.
+#[must_use]
+pub fn answerers<C: VectorCommitment>() -> [&'static dyn Answerer<C>; 2] {
+    [&PROVED, &BARE]
+}
+
+/// The suites that a database can be asked for.
+pub fn suites<C>(answerers: &[&dyn Answerer<C>], database: &Database<C>) -> Vec<u16> {
+    answerers.iter().filter(|answerer| answerer.serves(database)).map(|answerer| answerer.suite()).collect()
+}
+
+fn answerer_of<'a, C: VectorCommitment>(
+    answerers: &[&'a dyn Answerer<C>],
+    suite: u16,
+    database: &Database<C>,
+) -> Result<&'a dyn Answerer<C>, Error> {
+    let found = answerers.iter().find(|answerer| answerer.suite() == suite && answerer.serves(database));
+    found.copied().ok_or(Error::Phase("this database has no such suite; ask for one that the manifest has"))
+}
+
+/// Bytes of what [`answer`] gives for so many queries of a suite.
+///
+/// # Errors
+/// [`Error::Phase`] as there; [`Error::Index`] if a request cannot carry so many.
+pub fn answer_bytes<C: VectorCommitment>(
+    answerers: &[&dyn Answerer<C>],
+    suite: u16,
+    database: &Database<C>,
+    queries: usize,
+    at: At,
+) -> Result<usize, Error> {
+    let answerer = answerer_of(answerers, suite, database)?;
+    expect_below("queries", queries, database.max_batch() + 1)?;
+    Ok(answerer.answer_bytes(database.layout_at(at)?, queries))
+}
+
+/// Answers the body of a request of a suite: one query after the other, and the answers in the same order.
+///
+/// # Errors
+/// [`Error::Phase`] for a suite that this database has not, before every partition was committed, or for an epoch there is not;
+/// [`Error::Length`] if these are not 1 to [`Database::max_batch`] queries; as [`Answerer::answer`].
+pub fn answer<C: VectorCommitment>(
+    answerers: &[&dyn Answerer<C>],
+    suite: u16,
+    database: &Database<C>,
+    queries: &[u8],
+    at: At,
+) -> Result<Vec<u8>, Error> {
+    let answerer = answerer_of(answerers, suite, database)?;
+    let each = answerer.query_bytes(database.layout_at(at)?);
+    let most = database.max_batch() * each;
+    if queries.is_empty() || !queries.len().is_multiple_of(each) || queries.len() > most {
+        let expected = (queries.len().div_ceil(each) * each).clamp(each, most) as u64;
+        return Err(Error::Length { what: "queries", expected, actual: queries.len() as u64 });
+    }
+    answerer.answer(database, queries, at)
+}
+
+// ---- the client's half ----------------------------------------------------------------------------
+
+/// What a reply proves by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is genuine.
+    Genuine,
+    /// It is not, and the state is condemned.
+    Forged,
+    /// Only all replies together tell: [`State::recon`] does.
+    Open,
+}
+
+/// What a batch brought, and has changed already.
+pub struct Recovered {
+    /// count·ℓ bytes, in query order
+    pub records: Vec<u8>,
+    /// the journal's entry for it. Secret.
+    pub effect: Zeroizing<Vec<u8>>,
+}
+
+/// What a client holds between lookups of a scheme that asks its parties, a batch at a time (packages/client,
+/// scheme/scheme.ts, `AskedState`). Secret and unique. All lengths follow from the layout and the number of queries.
+///
+/// Whoever keeps one does so in an [`Asked`], and knows no scheme.
+pub trait State<C>: Sized {
+    /// A batch whose requests may have been sent and whose replies have not been applied. Used once; secret.
+    type Pending;
+
+    /// The layout of its epoch.
+    fn layout(&self) -> &Layout;
+
+    /// Queries it is good for still; `None`: any number.
+    fn remaining(&self) -> Option<usize>;
+
+    /// Whether a batch may have so many queries.
+    fn carries(&self, queries: usize) -> bool;
+
+    /// Makes a batch under fresh entropy. The state stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`]; [`Error::Phase`] for an empty batch; [`Error::Index`] if a record does not exist.
+    fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Self::Pending, Error>;
+
+    /// Queries in a batch.
+    fn count(pending: &Self::Pending) -> usize;
+
+    /// What the rollback fence knows a batch by, the same at every epoch.
+    fn batch_name(pending: &Self::Pending) -> [u8; NAME_BYTES];
+
+    /// Bytes to make durable before the first request leaves. Secret.
+    fn pending_bytes(&self, pending: &Self::Pending) -> Vec<u8>;
+
+    /// Takes up a stored batch of this state at this version.
+    ///
+    /// # Errors
+    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    fn resume(&self, pending: &[u8]) -> Result<Self::Pending, Error>;
+
+    /// What a party is sent. The same each time.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such party.
+    fn request(pending: &Self::Pending, party: usize) -> Result<Vec<u8>, Error>;
+
+    /// Judges a party's reply whole, without early exit, and keeps what `recon` needs of it.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`]; [`Error::Index`] if there is no such party; [`Error::Length`] for what is no reply to the batch.
+    fn verify(&mut self, pending: &mut Self::Pending, party: usize, reply: &[u8]) -> Result<Verdict, Error>;
+
+    /// Recovers the batch's records and applies the batch.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if a reply is missing; [`Error::Condemned`] also where the replies are not genuine together;
+    /// [`Error::State`] if the state is corrupt. Nothing has been applied then, and the batch is given back.
+    fn recon(&mut self, pending: Self::Pending) -> Result<Recovered, (Error, Self::Pending)>;
+
+    /// Applies the next entry of a journal, an effect or an update.
+    ///
+    /// # Errors
+    /// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
+    fn replay(&mut self, entry: &[u8]) -> Result<(), Error>;
+
+    /// Brings state and batch to the next epoch, which has these commitments, under fresh entropy. The journal's entry.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`], [`Error::Update`], [`Error::State`], [`Error::Layout`], [`Error::Length`]. Nothing has changed
+    /// then.
+    fn update(
+        &mut self,
+        pending: Option<&mut Self::Pending>,
+        list: UpdateList,
+        commitments: &[u8],
+        entropy: &[u8; ENTROPY_BYTES],
+    ) -> Result<Vec<u8>, Error>;
+
+    /// Its stored form, bound to its manifest. Secret.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`].
+    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error>;
+}
+
+/// A state and at most one batch pending on it: the order in which every scheme's calls come.
+pub struct Asked<C, S: State<C>> {
+    /// for what only its own scheme knows
+    pub state: S,
+    pending: Option<S::Pending>,
+    /// of the last batch applied, until it is taken
+    effect: Option<Zeroizing<Vec<u8>>>,
+}
+
+const NONE_PENDING: Error = Error::Phase("no batch is pending");
+
+impl<C, S: State<C>> Asked<C, S> {
+    /// With nothing pending.
+    #[must_use]
+    pub fn new(state: S) -> Self {
+        Asked { state, pending: None, effect: None }
+    }
+
+    fn none_pending(&self) -> Result<(), Error> {
+        if self.pending.is_some() { Err(Error::Phase("a batch is pending; finish it first")) } else { Ok(()) }
+    }
+
+    fn some_pending(&self) -> Result<&S::Pending, Error> {
+        self.pending.as_ref().ok_or(NONE_PENDING)
+    }
+
+    /// Queries pending; 0: no batch is.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.as_ref().map_or(0, S::count)
+    }
+
+    /// Makes a pending batch under fresh entropy.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while one is pending, or if the state is good for fewer; [`Error::Index`] if a batch cannot have so
+    /// many; as [`State::query`].
+    pub fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<(), Error> {
+        self.none_pending()?;
+        if !self.state.carries(indices.len().max(1)) {
+            return Err(Error::Index { what: "queries in a batch", bound: MAX_BATCH as u64 + 1 });
+        }
+        if self.state.remaining().is_some_and(|left| left < indices.len()) {
+            return Err(Error::Phase("the state is used up; prepare a new one"));
+        }
+        self.pending = Some(self.state.query(indices, entropy)?);
+        Ok(())
+    }
+
+    /// The stored form of what is pending. Secret.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if nothing is.
+    pub fn pending_bytes(&self) -> Result<Vec<u8>, Error> {
+        self.some_pending().map(|pending| self.state.pending_bytes(pending))
+    }
+
+    /// Takes up a stored batch.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while one is pending; as [`State::resume`].
+    pub fn resume(&mut self, pending: &[u8]) -> Result<(), Error> {
+        self.none_pending()?;
+        self.pending = Some(self.state.resume(pending)?);
+        Ok(())
+    }
+
+    /// Forgets a batch that was neither stored nor sent.
+    pub fn withdraw(&mut self) {
+        self.pending = None;
+    }
+
+    /// What a party is sent.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if nothing is pending; as [`State::request`].
+    pub fn request(&self, party: usize) -> Result<Vec<u8>, Error> {
+        S::request(self.some_pending()?, party)
+    }
+
+    /// What the rollback fence knows the pending batch by.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if nothing is.
+    pub fn batch_name(&self) -> Result<[u8; NAME_BYTES], Error> {
+        self.some_pending().map(S::batch_name)
+    }
+
+    /// Judges a party's reply.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if nothing is pending; as [`State::verify`].
+    pub fn verify(&mut self, party: usize, reply: &[u8]) -> Result<Verdict, Error> {
+        let pending = self.pending.as_mut().ok_or(NONE_PENDING)?;
+        self.state.verify(pending, party, reply)
+    }
+
+    /// Recovers the records and applies the batch. What that changed is to be taken.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if nothing is pending; as [`State::recon`]. The batch is pending as before then.
+    pub fn recon(&mut self) -> Result<Vec<u8>, Error> {
+        let pending = self.pending.take().ok_or(NONE_PENDING)?;
+        let recovered = self.state.recon(pending).map_err(|(error, pending)| {
+            self.pending = Some(pending);
+            error
+        })?;
+        self.effect = Some(recovered.effect);
+        Ok(recovered.records)
+    }
+
+    /// The journal's entry of what the last `recon` changed; once.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if there is none.
+    pub fn take_effect(&mut self) -> Result<Vec<u8>, Error> {
+        let mut effect = self.effect.take().ok_or(Error::Phase("no effect to take"))?;
+        Ok(std::mem::take(&mut *effect))
+    }
+
+    /// Applies the next entry of a journal.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while a batch is pending; as [`State::replay`].
+    pub fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {
+        self.none_pending()?;
+        self.state.replay(entry)
+    }
+
+    /// Brings it, and what is pending, to the next epoch. The journal's entry.
+    ///
+    /// # Errors
+    /// As [`State::update`]; [`Error::Update`] if the bytes are no list from this layout to that. Nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        after: Layout,
+        commitments: &[u8],
+        entropy: &[u8; ENTROPY_BYTES],
+    ) -> Result<Vec<u8>, Error> {
+        let list = UpdateList::decode(list, *self.state.layout(), after)?;
+        self.state.update(self.pending.as_mut(), list, commitments, entropy)
+    }
+
+    /// Its stored form.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while a batch is pending; as [`State::encode`].
+    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.none_pending()?;
+        self.state.encode(binding)
+    }
+}

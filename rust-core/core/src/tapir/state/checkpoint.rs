@@ -1,0 +1,72 @@
+//! The stored form of a whole hint, bound to one manifest by its hash.
+//!
+//! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
+//! tags, their key (16) and all tags (Q·M u64).
+
+use super::BINDING_BYTES;
+use super::frame::{Reader, Writer};
+use crate::commitment::tags::TAG_KEY_BYTES;
+use crate::commitment::{Checks, Tags};
+use crate::error::Error;
+use crate::key::{SECRET_BYTES, Secret};
+use crate::layout::Layout;
+use crate::tapir::hint::Hint;
+use crate::tapir::permutation::Permutations;
+
+const KIND: [u8; 4] = *b"PIRc";
+
+impl Hint {
+    /// Bytes that bring this hint back. Secret.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`]: a condemned hint is not kept.
+    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        if self.condemned {
+            return Err(Error::Condemned);
+        }
+        let tag_bytes = TAG_KEY_BYTES + self.tag_bytes();
+        let body_bytes = BINDING_BYTES + SECRET_BYTES + self.permutation_bytes() + self.parity_bytes() + tag_bytes + 16;
+        let mut out = Writer::new(KIND, self.stamp, body_bytes);
+        out.layout(&self.layout);
+        out.bytes(binding);
+        out.bytes(self.secret.bytes());
+        out.u16s(self.permutations.entries());
+        out.bytes(&self.parities);
+        if let Some(tags) = self.tags() {
+            out.bytes(tags.key());
+            out.u64s(tags.by_index());
+        }
+        Ok(out.seal())
+    }
+
+    /// Brings a hint back under the manifest it was made under: its layout, commitments (a hint that keeps tags looks at
+    /// none) and hash.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Length`] for commitments that are not Q.
+    pub fn decode(
+        bytes: &[u8],
+        layout: Layout,
+        commitments: &[u8],
+        binding: &[u8; BINDING_BYTES],
+    ) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        reader.expect_layout(&layout)?;
+        if reader.array::<BINDING_BYTES>()? != binding {
+            return Err(Error::State("of another manifest"));
+        }
+        let secret = Secret::new(*reader.array()?);
+        let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
+            .ok_or(Error::State("its permutations are none"))?;
+        let parities = reader.bytes(layout.partition_bytes())?.to_vec();
+        let checks = if reader.is_empty() {
+            Checks::commitments(&layout, commitments)?
+        } else {
+            let mut tags = Tags::new(&layout, *reader.array()?)?;
+            tags.restore(0, reader.bytes(tags.bytes())?);
+            Checks::Tags(tags)
+        };
+        reader.end()?;
+        Ok(Hint { layout, stamp, checks, secret, permutations, parities, condemned: false })
+    }
+}

@@ -1,0 +1,151 @@
+//! The frame around every stored form: kind (4 bytes), version of the form (u16), two zero bytes, the hint's id (16)
+//! and version (u64), the body, and the first 16 bytes of the BLAKE3 of all of that. Integers are little-endian.
+
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
+
+/// The one version of all forms so far. A reader refuses any other; fixtures of every version ever written are kept
+/// in core/tests/fixtures and read by the tests.
+pub(crate) const VERSION: u16 = 1;
+
+const CHECKSUM_BYTES: usize = 16;
+/// Most that a frame has besides its body: head, layout, a count and the checksum.
+const AROUND_BYTES: usize = 32 + 16 + 4 + CHECKSUM_BYTES;
+
+/// Writes a frame into a buffer of its final length, which is wiped when dropped.
+pub(crate) struct Writer(Zeroizing<Vec<u8>>);
+
+impl Writer {
+    pub(crate) fn new(kind: [u8; 4], stamp: Stamp, body_bytes: usize) -> Self {
+        let mut frame = Vec::with_capacity(body_bytes + AROUND_BYTES);
+        frame.extend_from_slice(&kind);
+        frame.extend_from_slice(&VERSION.to_le_bytes());
+        frame.extend_from_slice(&[0; 2]);
+        frame.extend_from_slice(&stamp.hint_id);
+        frame.extend_from_slice(&stamp.version.to_le_bytes());
+        Writer(Zeroizing::new(frame))
+    }
+
+    pub(crate) fn u32(&mut self, number: usize) {
+        self.0.extend_from_slice(&(number as u32).to_le_bytes()); // counts and indices: below 2^32 by their layout
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn u16s(&mut self, numbers: &[u16]) {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    pub(crate) fn u64s(&mut self, numbers: &[u64]) {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    /// (N, ℓ, Q, M), which every form begins with.
+    pub(crate) fn layout(&mut self, layout: &Layout) {
+        for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
+            self.u32(number);
+        }
+    }
+
+    /// What was written so far.
+    pub(crate) fn unsealed(self) -> Zeroizing<Vec<u8>> {
+        self.0
+    }
+
+    pub(crate) fn seal(mut self) -> Vec<u8> {
+        let checksum = blake3::hash(&self.0);
+        self.0.extend_from_slice(&checksum.as_bytes()[..CHECKSUM_BYTES]);
+        std::mem::take(&mut *self.0)
+    }
+}
+
+/// Reads a frame, field by field.
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The body's last field.
+    pub(crate) fn last<const COUNT: usize>(&mut self) -> Result<&'a [u8; COUNT], Error> {
+        let (rest, field) = self.0.split_last_chunk().ok_or(Error::State("torn: a field is missing"))?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    /// Opens a frame of this kind: checksum first, then who and what it says it is.
+    pub(crate) fn open(bytes: &'a [u8], kind: [u8; 4]) -> Result<(Stamp, Self), Error> {
+        let end = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or(Error::State("torn: too short"))?;
+        let (framed, checksum) = bytes.split_at(end);
+        if &blake3::hash(framed).as_bytes()[..CHECKSUM_BYTES] != checksum {
+            return Err(Error::State("torn: the checksum does not match"));
+        }
+        let mut reader = Reader(framed);
+        if *reader.array::<4>()? != kind {
+            return Err(Error::State("foreign: another kind of state"));
+        }
+        if u16::from_le_bytes(*reader.array()?) != VERSION || *reader.array::<2>()? != [0; 2] {
+            return Err(Error::State("of another version"));
+        }
+        let hint_id: [u8; HINT_ID_BYTES] = *reader.array()?;
+        Ok((Stamp { hint_id, version: u64::from_le_bytes(*reader.array()?) }, reader))
+    }
+
+    pub(crate) fn array<const COUNT: usize>(&mut self) -> Result<&'a [u8; COUNT], Error> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(Error::State("torn: a field is missing"))?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(*self.array()?))
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (field, rest) = self.0.split_at_checked(count).ok_or(Error::State("torn: a field is missing"))?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    pub(crate) fn u16s(&mut self, count: usize) -> Result<Vec<u16>, Error> {
+        Ok(self.bytes(count * 2)?.as_chunks().0.iter().map(|field| u16::from_le_bytes(*field)).collect())
+    }
+
+    /// Numbers that must be below M.
+    pub(crate) fn offsets(&mut self, count: usize, layout: &Layout) -> Result<Vec<u16>, Error> {
+        let offsets = self.u16s(count)?;
+        if offsets.iter().any(|&offset| usize::from(offset) >= layout.partition_records()) {
+            return Err(Error::State("an offset lies beyond its partition"));
+        }
+        Ok(offsets)
+    }
+
+    pub(crate) fn expect_layout(&mut self, layout: &Layout) -> Result<(), Error> {
+        for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
+            if self.u32()? as usize != number {
+                return Err(Error::State("of another layout"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A count of things of `each` bytes that make up the rest of the body, at least one. Checked before anything is
+    /// allocated for them.
+    pub(crate) fn count(&mut self, each: usize) -> Result<usize, Error> {
+        let count = self.u32()? as usize;
+        if count == 0 || count.checked_mul(each) != Some(self.0.len()) {
+            return Err(Error::State("torn: not as long as it says"));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn end(self) -> Result<(), Error> {
+        if self.is_empty() { Ok(()) } else { Err(Error::State("torn: longer than it says")) }
+    }
+}

@@ -1,0 +1,84 @@
+//! The stored form of a hint in the making, so that an interrupted offline phase resumes. Parities, the set of folded
+//! partitions and the manifest they belong to change together: they are one form. Permutations are not in it, they
+//! follow from the entropy.
+//!
+//! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes); if the hint keeps tags,
+//! their key (16) and the tags of the folded partitions (M u64 each, in order).
+
+use super::BINDING_BYTES;
+use super::frame::{Reader, Writer};
+use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
+use crate::commitment::{Checks, Tags};
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::random::{ChaCha, ENTROPY_BYTES};
+use crate::tapir::hint::{Hint, HintBuilder};
+
+const KIND: [u8; 4] = *b"PIRb";
+
+impl HintBuilder {
+    /// Bytes that bring this builder back, lanes apart. Secret.
+    #[must_use]
+    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
+        let tag_bytes = TAG_KEY_BYTES + self.hint.tag_bytes();
+        let mut out = Writer::new(KIND, self.hint.stamp, self.hint.parities.len() + self.folded.len() + tag_bytes + 96);
+        out.layout(&self.hint.layout);
+        out.bytes(binding);
+        out.bytes(self.entropy.as_slice());
+        out.bytes(&self.folded.iter().map(|&folded| u8::from(folded)).collect::<Vec<_>>());
+        out.bytes(&self.hint.parities);
+        if let Some(tags) = self.hint.tags() {
+            out.bytes(tags.key());
+            let partitions = tags.by_index().chunks_exact(self.hint.layout.partition_records());
+            for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
+                out.u64s(partition);
+            }
+        }
+        out.seal()
+    }
+
+    /// Brings a builder back under the manifest it was begun under; one that keeps tags looks at no commitments.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are no builder of that manifest; otherwise as [`HintBuilder::new`].
+    pub fn decode(
+        bytes: &[u8],
+        layout: Layout,
+        commitments: &[u8],
+        content_hashes: &[u8],
+        binding: &[u8; BINDING_BYTES],
+    ) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        reader.expect_layout(&layout)?;
+        if reader.array::<BINDING_BYTES>()? != binding {
+            return Err(Error::State("of another manifest"));
+        }
+        let entropy: [u8; ENTROPY_BYTES] = *reader.array()?;
+        let folded = reader.bytes(layout.partitions())?;
+        if folded.iter().any(|&flag| flag > 1) {
+            return Err(Error::State("a flag is neither 0 nor 1"));
+        }
+        let parities = reader.bytes(layout.partition_bytes())?;
+        let tag_key: Option<&[u8; TAG_KEY_BYTES]> = if reader.is_empty() { None } else { Some(reader.array()?) };
+
+        let mut builder = match tag_key {
+            None => HintBuilder::new(layout, commitments, content_hashes, entropy)?,
+            Some(_) => HintBuilder::with_tags(layout, content_hashes, entropy)?,
+        };
+        if builder.hint.stamp != stamp || builder.hint.tags().map(Tags::key) != tag_key {
+            return Err(Error::State("its id or key does not follow from its entropy"));
+        }
+        let Hint { checks, permutations, parities: empty, .. } = &mut builder.hint;
+        empty.copy_from_slice(parities);
+        for q in (0..layout.partitions()).filter(|&q| folded[q] == 1) {
+            permutations.draw(q, &mut ChaCha::new(&entropy, q as u64));
+            builder.folded[q] = true;
+            if let Checks::Tags(tags) = checks {
+                let m = layout.partition_records();
+                tags.restore(q * m, reader.bytes(m * TAG_BYTES)?);
+            }
+        }
+        reader.end()?;
+        Ok(builder)
+    }
+}

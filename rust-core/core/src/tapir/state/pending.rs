@@ -1,0 +1,78 @@
+//! The stored form of a pending batch: all it takes to send the same bytes again and to apply their answers.
+//!
+//! Body: layout, queries (u32), then indices (u32 each), columns (u16 each), refresh columns, retrieve and refresh vectors
+//! (Q u16 a query each), and the batch's name (32), which is made of all before it as it was first.
+
+use zeroize::Zeroizing;
+
+use super::frame::{Reader, Writer};
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::tapir::hint::Hint;
+use crate::tapir::query::{NAME_BYTES, Pending};
+
+const KIND: [u8; 4] = *b"PIRp";
+
+impl Pending {
+    /// Bytes to make durable before the first vector leaves. Secret: they tell what is asked.
+    #[must_use]
+    pub fn encode(&self, layout: &Layout) -> Vec<u8> {
+        let mut out = self.write(layout);
+        out.bytes(&self.name);
+        out.seal()
+    }
+
+    /// The form without its name: what the name is made of.
+    pub(crate) fn unnamed(&self, layout: &Layout) -> Zeroizing<Vec<u8>> {
+        self.write(layout).unsealed()
+    }
+
+    fn write(&self, layout: &Layout) -> Writer {
+        let mut out = Writer::new(KIND, self.stamp, self.count() * bytes_a_query(layout) + NAME_BYTES);
+        out.layout(layout);
+        out.u32(self.count());
+        for &index in &self.indices {
+            out.u32(index as usize);
+        }
+        for field in [&self.columns, &self.refresh_columns, &self.retrieve, &self.refresh] {
+            out.u16s(field);
+        }
+        out
+    }
+
+    /// Takes up a stored batch of this hint at this version.
+    ///
+    /// # Errors
+    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    pub fn decode(bytes: &[u8], hint: &Hint) -> Result<Self, Error> {
+        let layout = hint.layout();
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        if stamp != hint.stamp() {
+            return Err(Error::State("a pending batch of another hint, or of another moment"));
+        }
+        reader.expect_layout(layout)?;
+        let name = *reader.last()?;
+        let count = reader.count(bytes_a_query(layout))?;
+        let entries = count * layout.partitions();
+        let indices = (0..count).map(|_| reader.u32()).collect::<Result<Vec<_>, _>>()?;
+        let pending = Pending {
+            stamp,
+            name,
+            indices,
+            columns: reader.offsets(count, layout)?,
+            refresh_columns: reader.offsets(entries, layout)?,
+            retrieve: reader.offsets(entries, layout)?,
+            refresh: reader.offsets(entries, layout)?,
+            verified: [None, None],
+        };
+        reader.end()?;
+        for &index in &pending.indices {
+            layout.locate(index)?;
+        }
+        Ok(pending)
+    }
+}
+
+fn bytes_a_query(layout: &Layout) -> usize {
+    4 + 2 + 3 * 2 * layout.partitions()
+}

@@ -1,0 +1,243 @@
+//! What a client does with an update list (papers: TAPIR §5.2, Fig. 6, `UpdateHint`): to a hint and the batch pending on
+//! it, or to a hint in the making.
+
+use zeroize::Zeroizing;
+
+use crate::commitment::Checks;
+use crate::database::content::CONTENT_HASH_BYTES;
+use crate::database::list::{Change, Entry, UpdateList};
+use crate::error::{Error, expect_length};
+use crate::layout::Layout;
+use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
+use crate::tapir::hint::{Hint, HintBuilder, Stamp};
+use crate::tapir::permutation::Permutations;
+use crate::tapir::query::Pending;
+
+/// Whether a hint that keeps tags can follow a list: it must have whole records, and the old ones be those that were
+/// tagged, in the partitions that are `wanted`. Both servers vouch for the list, so any other are this hint's fault.
+fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Result<(), Error> {
+    let Checks::Tags(tags) = checks else { return Ok(()) };
+    let mut differences = 0;
+    for entry in list.entries() {
+        let Change::Record { old, .. } = entry.change else {
+            return Err(Error::Update("a hint that keeps tags takes it in record form"));
+        };
+        let index = entry.index as usize;
+        if index < list.before().slots() && wanted(index / list.before().partition_records()) {
+            differences |= tags.difference(index, old);
+        }
+    }
+    if differences == 0 { Ok(()) } else { Err(Error::State("an updated record is not the one tagged")) }
+}
+
+/// Applies the changes in the partitions that are `wanted` to the tags, which have grown already.
+fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) {
+    let Checks::Tags(tags) = checks else { return };
+    for entry in list.entries() {
+        let index = entry.index as usize;
+        if let Change::Record { new, .. } = entry.change
+            && wanted(index / list.after().partition_records())
+        {
+            tags.set(index, new);
+        }
+    }
+}
+
+/// Applies changes to the parities under the permutations as they stand (Fig. 6, UpdateHint 9–13). Finding a column is
+/// a scan; for many changes to a partition its inverse is made once instead.
+fn apply_to_parities(
+    layout: &Layout,
+    permutations: &Permutations,
+    parities: &mut [u8],
+    groups: &[(usize, Vec<Entry<'_>>)],
+    mut wanted: impl FnMut(usize) -> bool,
+) {
+    const SCANS_AN_INVERSE_COSTS: usize = 4;
+    let (m, record_bytes) = (layout.partition_records(), layout.record_bytes());
+    let mut inverse = Zeroizing::new(Vec::<u16>::new());
+    for (q, entries) in groups {
+        if !wanted(*q) {
+            continue;
+        }
+        let invert = entries.len() > SCANS_AN_INVERSE_COSTS;
+        if invert {
+            inverse.resize(m, 0);
+            for (column, &offset) in permutations.of(*q).iter().enumerate() {
+                inverse[usize::from(offset)] = column as u16;
+            }
+        }
+        for entry in entries {
+            let offset = entry.index as usize % m;
+            let column = if invert { usize::from(inverse[offset]) } else { permutations.column(*q, offset) };
+            entry.change.apply(&mut parities[column * record_bytes..][..record_bytes]);
+        }
+    }
+}
+
+/// An update as a journal keeps it: replaying it needs the list and the entropy, and no server.
+pub struct HintUpdate {
+    /// the hint before
+    pub(crate) stamp: Stamp,
+    /// what changed
+    pub list: UpdateList,
+    /// what new permutations and a pending batch's new entries were drawn from
+    pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
+}
+
+impl HintUpdate {
+    /// An update of `hint`, under 32 bytes of fresh entropy, hedged with the hint's secret.
+    #[must_use]
+    pub fn new(hint: &Hint, list: UpdateList, entropy: &[u8; ENTROPY_BYTES]) -> Self {
+        let entropy = hint.secret.update_entropy(entropy, hint.stamp.version);
+        HintUpdate { stamp: hint.stamp, list, entropy }
+    }
+}
+
+/// Brings a hint, and the batch pending on it, to the next epoch (Fig. 6, UpdateHint 6–14). The batch asks for the same
+/// records as before: its old entries stay as they are, and each new partition adds one to each vector. Records already
+/// verified for it belong to the old epoch and are forgotten; the same vectors are to be answered at the new one.
+///
+/// The hint cannot verify answers again before [`Hint::rebind`] gave it the new epoch's commitments, unless it keeps
+/// tags.
+///
+/// # Errors
+/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one, or an old record in it is
+/// not the one tagged; [`Error::Update`] if it starts from another layout or is not in the form the hint needs;
+/// [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+pub fn update_hint(hint: &mut Hint, pending: Option<&mut Pending>, update: &HintUpdate) -> Result<(), Error> {
+    if update.stamp != hint.stamp {
+        return Err(Error::State("an update of another hint, or out of order"));
+    }
+    hazmat_update_hint_from(hint, pending, &update.list, &mut ChaCha::new(&update.entropy, 0))
+}
+
+/// [`update_hint`] with a source of the caller's: for tests that enumerate all draws. Anything but a secret uniform
+/// source gives the client's queries away.
+///
+/// # Errors
+/// As there.
+pub fn hazmat_update_hint_from(
+    hint: &mut Hint,
+    pending: Option<&mut Pending>,
+    list: &UpdateList,
+    source: &mut impl Uniform,
+) -> Result<(), Error> {
+    if hint.condemned {
+        return Err(Error::Condemned);
+    }
+    if pending.as_ref().is_some_and(|pending| pending.stamp != hint.stamp) {
+        return Err(Error::State("a pending batch of another hint, or of another moment"));
+    }
+    if *list.before() != hint.layout {
+        return Err(Error::Update("it starts from another layout"));
+    }
+    check_replaced(&hint.checks, list, |_| true)?;
+    hint.checks.reserve(list.after())?;
+    hint.permutations.extend_with_identities(list.after())?;
+    for q in list.before().partitions()..list.after().partitions() {
+        hint.permutations.draw(q, source);
+    }
+    apply_to_parities(list.after(), &hint.permutations, &mut hint.parities, &list.by_partition(), |_| true);
+    hint.checks.leave_epoch(list.after());
+    apply_to_tags(&mut hint.checks, list, |_| true);
+    hint.layout = *list.after();
+    hint.stamp.version += 1;
+    if let Some(pending) = pending {
+        pending.stamp = hint.stamp;
+        pending.verified = [None, None];
+        extend_pending(hint, pending, list.before().partitions(), source);
+    }
+    Ok(())
+}
+
+/// Adds one entry for each new partition to both vectors of each query. In a batch the new permutations evolve through
+/// the batch's swaps, as the old ones did when it was made.
+fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usize, source: &mut impl Uniform) {
+    let (partitions, bound) = (hint.layout.partitions(), hint.layout.partition_records() as u32);
+    let count = pending.count();
+    let widened = |rows: &[u16]| {
+        let mut wide = Vec::with_capacity(count * partitions);
+        for row in rows.chunks_exact(partitions_before) {
+            wide.extend_from_slice(row);
+            wide.resize(wide.len() + partitions - partitions_before, 0);
+        }
+        wide
+    };
+    pending.refresh_columns = widened(&pending.refresh_columns);
+    pending.retrieve = widened(&pending.retrieve);
+    pending.refresh = widened(&pending.refresh);
+    let new_entries = |number: usize| (partitions_before..partitions).map(move |q| (q, number * partitions + q));
+    for number in 0..count {
+        let column = usize::from(pending.columns[number]);
+        for (q, at) in new_entries(number) {
+            let refresh_column = source.below(bound) as u16;
+            pending.refresh_columns[at] = refresh_column;
+            pending.retrieve[at] = hint.permutations.of(q)[column];
+            pending.refresh[at] = hint.permutations.of(q)[usize::from(refresh_column)];
+            hint.permutations.swap(q, column, usize::from(refresh_column));
+        }
+    }
+    for number in (0..count).rev() {
+        let column = usize::from(pending.columns[number]);
+        for (q, at) in new_entries(number) {
+            // And back: each exchange undoes itself.
+            hint.permutations.swap(q, column, usize::from(pending.refresh_columns[at]));
+        }
+    }
+}
+
+/// Brings a half-made hint to the next epoch: partitions that are folded get their changes, the others will be
+/// downloaded as they are now. Downloads under way of partitions that changed are given up.
+///
+/// # Errors
+/// [`Error::Update`] if the list starts from another layout or is not in the form the hint needs; [`Error::State`] if an
+/// old record is not the one tagged; [`Error::Length`] if the digests are not Q; [`Error::Layout`] if memory does not
+/// suffice. Nothing has changed then.
+pub fn update_builder(
+    builder: &mut HintBuilder,
+    list: &UpdateList,
+    commitments: &[u8],
+    content_hashes: &[u8],
+) -> Result<(), Error> {
+    if *list.before() != builder.hint.layout {
+        return Err(Error::Update("it starts from another layout"));
+    }
+    let after = *list.after();
+    builder.hint.checks.check_commitments(&after, commitments)?;
+    expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
+    check_replaced(&builder.hint.checks, list, |q| builder.folded[q])?;
+    builder.hint.checks.reserve(&after)?;
+    builder.hint.permutations.extend_with_identities(&after)?;
+    builder.folded.resize(after.partitions(), false);
+    let groups = list.by_partition();
+    let Hint { checks, permutations, parities, .. } = &mut builder.hint;
+    let folded = &builder.folded;
+    apply_to_parities(&after, permutations, parities, &groups, |q| folded[q]);
+    checks.leave_epoch(&after);
+    apply_to_tags(checks, list, |q| folded[q]);
+    checks.take_commitments(commitments);
+    builder.abandon_partitions(|q| groups.iter().any(|(changed, _)| *changed == q));
+    builder.hint.layout = after;
+    builder.content_hashes = content_hashes.to_vec();
+    Ok(())
+}
+
+impl Hint {
+    /// Takes the commitments of the epoch the hint was brought to. Hints that keep tags need none.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if they are not Q.
+    pub fn rebind(&mut self, commitments: &[u8]) -> Result<(), Error> {
+        self.check_commitments(&self.layout, commitments)?;
+        self.checks.take_commitments(commitments);
+        Ok(())
+    }
+
+    /// Whether these are as many commitments as the hint would need under a layout.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if not.
+    pub fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
+        self.checks.check_commitments(layout, commitments)
+    }
+}

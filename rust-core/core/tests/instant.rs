@@ -1,0 +1,537 @@
+//! Instant lookups (docs/protocol.md, Instant lookups): every record of every shape is found; servers' answers are those
+//! of a plain second implementation; whatever is changed in an answer is refused, whatever was asked; and what a server
+//! sees does not depend on what was asked.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::database;
+use pirouette_core::Error;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::instant::dpf::{generate, hazmat_generate_with};
+use pirouette_core::instant::pass::{Pass, answer};
+use pirouette_core::instant::query::{Pending, query};
+use pirouette_core::instant::recon::recon;
+use pirouette_core::instant::{answer_bytes, queries, request_bytes, shape};
+use pirouette_core::layout::Layout;
+use pirouette_kernels::dpf::{LEAF_OUTPUTS, domain_log};
+use pirouette_kernels::prg::{Children, LANES, Seed, stretch};
+use pirouette_kernels::scan::Shape;
+use proptest::prelude::*;
+
+/// (Q, M, ℓ): odd M, one partition, one record, groups as long as a partition or longer, groups of one record, last
+/// groups that are short, and more than one leaf of the point function.
+const SHAPES: [(u64, u64, u64); 13] = [
+    (3, 21, 100),
+    (2, 21, 32),
+    (4, 16, 32),
+    (1, 1, 8),
+    (1, 5, 64),
+    (5, 37, 64),
+    (3, 13, 257),
+    (2, 5, 1),
+    (16, 3, 300),
+    (7, 200, 128),
+    (1, 1000, 33),
+    (2, 65, 48),
+    (130, 2, 256),
+];
+
+fn bytes(label: &str, count: usize) -> Vec<u8> {
+    let mut out = vec![0; count];
+    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+fn entropy(label: &str, number: usize) -> [u8; 32] {
+    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
+}
+
+/// A database whose last slots, at most two, are padding.
+fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
+    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
+    database(layout, &bytes("records", layout.records() * layout.record_bytes()))
+}
+
+fn commitments(database: &Database<Merkle>) -> Vec<u8> {
+    (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
+}
+
+/// The answers of one server to a whole request, up to eight queries a pass.
+fn answers(database: &Database<Merkle>, layout: &Layout, body: &[u8], at: At) -> Vec<u8> {
+    let keys: Vec<_> = queries(layout, body).unwrap().map(|key| (key, at)).collect();
+    keys.chunks(8).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect()
+}
+
+fn look_up(database: &Database<Merkle>, indices: &[u32], entropy: &[u8; 32]) -> Option<Vec<u8>> {
+    let layout = database.layout();
+    let pending = query(layout, indices, entropy).unwrap();
+    let [a, b] = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
+    recon(&pending, &commitments(database), [&a, &b]).unwrap()
+}
+
+#[test]
+fn every_record_of_every_shape_is_found() {
+    for dimensions in SHAPES {
+        let database = filled(dimensions);
+        let layout = database.layout();
+        let indices: Vec<u32> = (0..layout.records() as u32).collect();
+        for (number, batch) in indices.chunks(64).enumerate() {
+            let found = look_up(&database, batch, &entropy("lookup", number)).expect("both servers are honest");
+            let expected: Vec<u8> =
+                batch.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect();
+            assert_eq!(found, expected, "{dimensions:?}, from record {}", batch[0]);
+        }
+    }
+}
+
+// ---- a plain second implementation: the vector form -------------------------------------------------------------
+
+/// One output of a key, by walking from the root (Boyle, Gilboa, Ishai: CCS 2016, Fig. 1 `Eval`).
+fn evaluate_at(key: &[u8], domain_log: u32, point: usize) -> bool {
+    let levels = domain_log as usize - 7;
+    let block = |bytes: &[u8]| -> Seed { bytes.try_into().unwrap() };
+    let xor = |a: &mut Seed, b: &Seed| a.iter_mut().zip(b).for_each(|(a, b)| *a ^= b);
+    let (mut node, mut control) = (block(&key[..16]), key[key.len() - 1] == 1);
+    let one = |node| stretch(&[node; LANES])[0];
+    for level in 0..levels {
+        let side = point >> (domain_log as usize - 1 - level) & 1;
+        let children = one(node);
+        node = children.seeds[side];
+        let mut next = children.controls[side] == 1;
+        if control {
+            xor(&mut node, &block(&key[16 + 16 * level..][..16]));
+            let bit = 2 * level + side;
+            next ^= key[16 + 16 * levels + bit / 8] >> (bit % 8) & 1 == 1;
+        }
+        control = next;
+    }
+    let mut outputs = one(node).seeds[0];
+    if control {
+        xor(&mut outputs, &block(&key[key.len() - 17..][..16]));
+    }
+    outputs[point % LEAF_OUTPUTS / 8] >> (point % 8) & 1 == 1
+}
+
+fn share(key: &[u8], shape: &Shape) -> Vec<bool> {
+    (0..shape.groups()).map(|group| evaluate_at(key, domain_log(shape.groups()), group)).collect()
+}
+
+/// Levels of a partition's tree, bottom up, from the definition alone.
+fn tree(partition: &[u8], record_bytes: usize) -> Vec<Vec<[u8; 32]>> {
+    let key = |name: &str| blake3::derive_key(&format!("pirouette 2026-11 merkle {name} v1"), &[]);
+    let mut levels = vec![
+        partition
+            .chunks(record_bytes)
+            .map(|record| *blake3::keyed_hash(&key("leaf"), record).as_bytes())
+            .collect::<Vec<_>>(),
+    ];
+    while levels.last().unwrap().len() > 1 {
+        let pairs = levels.last().unwrap().chunks(2);
+        let parent = |pair: &[[u8; 32]]| {
+            let children = [pair[0], pair.get(1).copied().unwrap_or_default()];
+            *blake3::keyed_hash(&key("node"), children.as_flattened()).as_bytes()
+        };
+        levels.push(pairs.map(parent).collect());
+    }
+    levels
+}
+
+/// A server's answer to a share of a unit vector, bit by bit.
+fn answer_to_vector(database: &Database<Merkle>, shape: &Shape, bits: &[bool]) -> Vec<u8> {
+    let mut group = vec![0; shape.group_bytes()];
+    let mut siblings = vec![[0; 32]; shape.siblings()];
+    for q in 0..shape.partitions {
+        let partition = database.partition(q).unwrap();
+        let levels = tree(partition, shape.record_bytes);
+        let mut bits = bits[q * shape.partition_groups()..][..shape.partition_groups()].to_vec();
+        for (t, rows) in partition.chunks(shape.group_bytes()).enumerate() {
+            if bits[t] {
+                rows.iter().zip(&mut group).for_each(|(byte, sum)| *sum ^= byte);
+            }
+        }
+        for (level, sum) in siblings.iter_mut().enumerate() {
+            for (t, _) in bits.iter().enumerate().filter(|(_, bit)| **bit) {
+                let sibling = levels[shape.group_log as usize + level].get(t ^ 1).copied().unwrap_or_default();
+                sibling.iter().zip(sum.iter_mut()).for_each(|(byte, sum)| *sum ^= byte);
+            }
+            bits = bits.chunks(2).map(|pair| pair.iter().fold(false, |sum, bit| sum ^ bit)).collect();
+        }
+    }
+    [group, siblings.concat()].concat()
+}
+
+#[test]
+fn answers_are_those_of_the_vectors_that_the_keys_stand_for() {
+    for dimensions in SHAPES {
+        let database = filled(dimensions);
+        let (layout, shape) = (database.layout(), shape(database.layout()));
+        let last = layout.records() as u32 - 1;
+        // One query alone, five (a half and one more), eight: every combination of the sums that are kept.
+        for count in [1u32, 5, 8] {
+            let indices: Vec<u32> = (0..count).map(|i| (u64::from(last) * u64::from(i) / 7) as u32).collect();
+            let pending = query(layout, &indices, &entropy("vectors", count as usize)).unwrap();
+            for server in 0..2 {
+                let keys: Vec<_> = queries(layout, pending.request(server).unwrap()).unwrap().collect();
+                let asked: Vec<_> = keys.iter().map(|key| (*key, At::Newest)).collect();
+                let expected: Vec<_> =
+                    keys.iter().map(|key| answer_to_vector(&database, &shape, &share(key, &shape))).collect();
+                assert_eq!(answer(&database, &asked).unwrap(), expected, "{dimensions:?}, {count} queries");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_keys_differ_at_their_point_alone() {
+    for domain_log in [7, 8, 9, 11] {
+        let points = 1 << domain_log;
+        for point in (0..points).step_by(if points > 600 { 37 } else { 1 }).chain([points - 1]) {
+            let seeds: Vec<Seed> =
+                (0..2).map(|i| entropy("seed", 2 * point + i).first_chunk().copied().unwrap()).collect();
+            let keys = generate(domain_log, point, &[seeds[0], seeds[1]]);
+            let [zero, one] =
+                [0, 1].map(|party| (0..points).map(|at| evaluate_at(&keys[party], domain_log, at)).collect::<Vec<_>>());
+            let differing: Vec<_> = (0..points).filter(|&at| zero[at] != one[at]).collect();
+            assert_eq!(differing, [point], "domain 2^{domain_log}");
+        }
+    }
+}
+
+// ---- what a lying server learns --------------------------------------------------------------------------------
+
+/// Databases small enough to change every bit of every answer: (3, 13, 64) has short last groups of one record, (2, 5, 64)
+/// of one, and siblings that there are not; (2, 3, 300) has groups of one record.
+const LIED_IN: [(u64, u64, u64); 4] = [(3, 13, 64), (2, 5, 64), (2, 3, 300), (1, 6, 100)];
+
+#[test]
+fn every_changed_bit_of_either_answer_is_refused_for_every_index() {
+    for dimensions in LIED_IN {
+        let database = filled(dimensions);
+        let (layout, commitments) = (database.layout(), commitments(&database));
+        for index in 0..layout.records() as u32 {
+            let pending = query(layout, &[index], &entropy("lies", index as usize)).unwrap();
+            let mut answers =
+                [0, 1].map(|server| answers(&database, layout, pending.request(server).unwrap(), At::Newest));
+            for server in 0..2 {
+                for bit in 0..answers[server].len() * 8 {
+                    answers[server][bit / 8] ^= 1 << (bit % 8);
+                    let found = recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap();
+                    assert!(found.is_none(), "{dimensions:?}, record {index}, server {server}, bit {bit}");
+                    answers[server][bit / 8] ^= 1 << (bit % 8);
+                }
+            }
+            assert!(recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap().is_some());
+        }
+    }
+}
+
+/// A client: whether it accepts a sum that is off by `difference` when it asks for `index`.
+type Client = fn(&Database<Merkle>, u32, &[u8]) -> bool;
+
+/// Recon, given honest answers with the difference in one of them.
+fn careful(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
+    let layout = database.layout();
+    let pending = query(layout, &[index], &entropy("client", index as usize)).unwrap();
+    let [mut a, b] = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
+    a.iter_mut().zip(difference).for_each(|(byte, difference)| *byte ^= difference);
+    recon(&pending, &commitments(database), [&a, &b]).unwrap().is_some()
+}
+
+/// Does not look at what lies beyond the partition's end.
+fn ignores_padding(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
+    let (shape, m) = (shape(database.layout()), index as usize % database.layout().partition_records());
+    let size = (shape.partition_records - (m >> shape.group_log << shape.group_log)).min(1 << shape.group_log);
+    let mut looked_at = difference.to_vec();
+    looked_at[size * shape.record_bytes..shape.group_bytes()].fill(0);
+    careful(database, index, &looked_at)
+}
+
+/// Verifies the record asked for, and takes the rest of its group from elsewhere.
+fn verifies_the_leaf_alone(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
+    let (shape, m) = (shape(database.layout()), index as usize % database.layout().partition_records());
+    let slot = m % (1 << shape.group_log) * shape.record_bytes;
+    let mut looked_at = difference.to_vec();
+    looked_at[..slot].fill(0);
+    looked_at[slot + shape.record_bytes..shape.group_bytes()].fill(0);
+    careful(database, index, &looked_at)
+}
+
+/// Whether a lie exists that is accepted for some records and refused for others: that tells what was asked.
+fn verdicts_tell(client: Client, database: &Database<Merkle>) -> bool {
+    let bytes = answer_bytes(database.layout());
+    (0..bytes * 8).any(|bit| {
+        let mut difference = vec![0; bytes];
+        difference[bit / 8] ^= 1 << (bit % 8);
+        let mut verdicts = (0..database.layout().records() as u32).map(|index| client(database, index, &difference));
+        let first = verdicts.next();
+        verdicts.any(|verdict| Some(verdict) != first)
+    })
+}
+
+#[test]
+fn verdicts_tell_nothing_but_those_of_faulty_clients_do() {
+    let database = filled(LIED_IN[0]);
+    assert!(!verdicts_tell(careful, &database));
+    assert!(verdicts_tell(ignores_padding, &database), "the enumeration must see a client that ignores padding");
+    assert!(verdicts_tell(verifies_the_leaf_alone, &database), "and one that verifies no more than its record");
+}
+
+#[test]
+fn a_server_with_another_database_is_refused() {
+    let database = filled((3, 13, 64));
+    let layout = *database.layout();
+    let other = common::database::<Merkle>(layout, &bytes("other records", layout.records() * 64));
+    for index in 0..layout.records() as u32 {
+        let pending = query(&layout, &[index], &entropy("other", index as usize)).unwrap();
+        let a = answers(&database, &layout, pending.request(0).unwrap(), At::Newest);
+        let b = answers(&other, &layout, pending.request(1).unwrap(), At::Newest);
+        assert_eq!(recon(&pending, &commitments(&database), [&a, &b]).unwrap(), None);
+        let both = answers(&other, &layout, pending.request(0).unwrap(), At::Newest);
+        assert_eq!(recon(&pending, &commitments(&database), [&both, &b]).unwrap(), None);
+    }
+}
+
+// ---- what a server sees ----------------------------------------------------------------------------------------
+
+/// Digits of an odometer, for all outcomes of a few small draws.
+struct Odometer(Vec<(u8, u8)>, usize);
+
+impl Odometer {
+    fn draw(&mut self, bound: u8) -> u8 {
+        if self.1 == self.0.len() {
+            self.0.push((0, bound));
+        }
+        self.1 += 1;
+        self.0[self.1 - 1].0
+    }
+
+    fn step(&mut self) -> bool {
+        self.1 = 0;
+        for (value, bound) in self.0.iter_mut().rev() {
+            *value += 1;
+            if *value < *bound {
+                return true;
+            }
+            *value = 0;
+        }
+        false
+    }
+}
+
+/// How often each party sees what, over all outcomes: its key, and all that its own generator gives along its way.
+fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
+    let mut counts = [HashMap::new(), HashMap::new()];
+    let mut odometer = Odometer(Vec::new(), 0);
+    loop {
+        let draw_seed = |odometer: &mut Odometer, bound| -> Seed {
+            std::array::from_fn(|i| if i == 0 { odometer.draw(bound) } else { 0 })
+        };
+        let seeds = [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)];
+        let (mut outputs, mut levels) = ([Vec::new(), Vec::new()], 0);
+        let keys = hazmat_generate_with(8, point, &seeds, |_| {
+            levels += 1;
+            let mut draw_children = || match levels {
+                1 => Children {
+                    seeds: [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)],
+                    controls: [odometer.draw(2), odometer.draw(2)],
+                },
+                // Of a leaf only the left seed is used.
+                _ => Children { seeds: [draw_seed(&mut odometer, 4), Seed::default()], controls: [0, 0] },
+            };
+            let zero = draw_children();
+            let both = [zero, if ideal { draw_children() } else { zero }];
+            for (outputs, children) in outputs.iter_mut().zip(&both) {
+                outputs.extend_from_slice(children.seeds.as_flattened());
+                outputs.extend_from_slice(&children.controls);
+            }
+            both
+        });
+        for ((counts, key), outputs) in counts.iter_mut().zip(keys).zip(outputs) {
+            *counts.entry([key, outputs].concat()).or_insert(0) += 1;
+        }
+        if !odometer.step() {
+            return counts;
+        }
+    }
+}
+
+/// Exactly, with an ideal generator in the place of ChaCha20, one whose outputs are uniform and independent of those for
+/// any other seed. The domain has two leaves, inner seeds have one bit and leaves two outputs (bits that no outcome sets
+/// could hide nothing), so there are four points; all outcomes of both seeds and of all calls are enumerated.
+#[test]
+fn under_an_ideal_generator_neither_key_depends_on_the_point() {
+    let [first, others @ ..] = [0, 1, 128, 129].map(|point| views(point, true));
+    assert_eq!(first[0].values().sum::<u32>(), 2 * 2 * 16 * 16 * 4 * 4);
+    assert!(others.iter().all(|views| *views == first), "the view of party 0 or 1 differs");
+    for other in [1, 128] {
+        let [one, another] = [0, other].map(|point| views(point, false));
+        assert!(one[0] != another[0], "the enumeration must see a generator whose outputs repeat");
+    }
+}
+
+/// What only a statistic can say of the real generator: over 20 000 lookups of one record, each joined with the next of
+/// the same record, every bit of what a server gets is set half the time. A count beyond 7.5 standard deviations comes by
+/// chance with less than 10⁻¹³, and one of all that are looked at with less than 10⁻⁹. The entropy is fixed.
+#[test]
+fn requests_look_uniform_whatever_is_asked_and_however_often() {
+    const LOOKUPS: u32 = 20_000;
+    let layout = Layout::new(4096, 32, 4, 1024).unwrap(); // 512 groups: two levels
+    for index in [0, 4095] {
+        let mut set = vec![[0u32; 2]; 2 * request_bytes(&layout) * 8];
+        let mut parties = 0;
+        for number in 0..LOOKUPS as usize {
+            let requests = [0, 1].map(|i| query(&layout, &[index], &entropy("view", 2 * number + i)).unwrap());
+            for server in 0..2 {
+                let joined = requests.each_ref().map(|pending| pending.request(server).unwrap()).concat();
+                for (bit, counts) in set.iter_mut().enumerate() {
+                    counts[server] += u32::from(joined[bit / 8] >> (bit % 8) & 1);
+                }
+            }
+            parties += u32::from(*requests[0].request(0).unwrap().last().unwrap());
+        }
+        let bytes = request_bytes(&layout);
+        let half =
+            |count: u32| (f64::from(count) - f64::from(LOOKUPS) / 2.0).abs() < 7.5 * f64::from(LOOKUPS).sqrt() / 2.0;
+        for (bit, counts) in set.iter().enumerate() {
+            let (byte, low) = (bit / 8 % bytes, bit % 8);
+            // The byte of correction bits holds four here, the party's byte one.
+            let random = if byte == bytes - 1 { low < 1 } else { byte != bytes - 18 || low < 4 };
+            for &count in counts {
+                assert!(if random { half(count) } else { count == 0 }, "record {index}, bit {bit}: {count}");
+            }
+        }
+        assert!(half(parties));
+    }
+}
+
+#[test]
+fn a_repetition_shares_nothing_with_what_was_sent_before() {
+    let layout = Layout::new(4096, 32, 4, 1024).unwrap();
+    let windows = |pending: &Pending| -> Vec<Vec<u8>> {
+        (0..2).flat_map(|server| pending.request(server).unwrap()[..32].windows(8).map(<[u8]>::to_vec)).collect()
+    };
+    let [first, second] = [1, 2].map(|i| windows(&query(&layout, &[9], &entropy("again", i)).unwrap()));
+    assert!(first.iter().all(|bytes| !second.contains(bytes)));
+}
+
+// ---- epochs ----------------------------------------------------------------------------------------------------
+
+#[test]
+fn both_epochs_are_answered_in_one_pass() {
+    // 3 partitions of 13, two slots free; then edits, deletions, and as many additions as open two partitions more.
+    let mut database = filled((3, 13, 64));
+    for round in 0..3 {
+        let (before, old_commitments) = (*database.layout(), commitments(&database));
+        let old: Vec<u8> = (0..before.slots()).flat_map(|i| database.record(i).unwrap().to_vec()).collect();
+        let fresh = bytes(&format!("round {round}"), 40 * 64);
+        let mut records = fresh.chunks_exact(64);
+        let mut batch: Vec<Operation<'_>> = [0, 7, 12, 13, 25, 36]
+            .map(|index| Operation::EditIndex(index, records.next().unwrap()))
+            .into_iter()
+            .chain([3, 4].map(|i| Operation::DeleteIndex(i + round)))
+            .collect();
+        if round == 1 {
+            batch.extend(records.by_ref().take(25).map(Operation::Add));
+        }
+        apply(&mut database, None, &batch).map_err(|refused| refused.reason).unwrap();
+        let after = *database.layout();
+        assert_eq!(after.partitions() > before.partitions(), round == 1);
+
+        let commitments = commitments(&database);
+        for index in 0..before.records() as u32 {
+            let number = index as usize;
+            let [previous, newest] = [(&before, 0), (&after, 1)]
+                .map(|(layout, i)| query(layout, &[index], &entropy("epochs", 2 * number + i)).unwrap());
+            let [a, b] = [0, 1].map(|server| {
+                let asked =
+                    [(previous.request(server).unwrap(), At::Previous), (newest.request(server).unwrap(), At::Newest)];
+                answer(&database, &asked).unwrap()
+            });
+            let then = recon(&previous, &old_commitments, [&a[0], &b[0]]).unwrap().expect("genuine");
+            let now = recon(&newest, &commitments, [&a[1], &b[1]]).unwrap().expect("genuine");
+            assert_eq!(then, old[number * 64..][..64], "record {index} before round {round}");
+            assert_eq!(now, database.record(number).unwrap(), "record {index} after round {round}");
+            // The epochs' commitments differ, and neither passes for the other.
+            if index < 13 {
+                assert!(recon(&previous, &commitments[..old_commitments.len()], [&a[0], &b[0]]).unwrap().is_none());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pass_over_a_database_that_changes_is_refused() {
+    let mut database = filled((3, 13, 64));
+    let pending = query(database.layout(), &[5], &[1; 32]).unwrap();
+    let asked = [(pending.request(0).unwrap(), At::Newest)];
+    assert_eq!(
+        Pass::new(&database, &[(pending.request(0).unwrap(), At::Previous)]).err(),
+        Some(Error::Phase("there is no previous epoch"))
+    );
+    let mut pass = Pass::new(&database, &asked).unwrap();
+    assert!(pass.step(&database).unwrap());
+    assert!(matches!(Pass::new(&database, &asked).unwrap().finish(&database), Err(Error::Phase(_))));
+    apply(&mut database, None, &[Operation::DeleteIndex(0)]).map_err(|refused| refused.reason).unwrap();
+    assert!(matches!(pass.step(&database), Err(Error::Phase(_))));
+    assert!(matches!(pass.descriptor(&database), Err(Error::Phase(_))));
+    assert!(matches!(pass.finish(&database), Err(Error::Phase(_))));
+}
+
+// ---- bad input -------------------------------------------------------------------------------------------------
+
+#[test]
+fn what_is_no_query_is_refused_and_says_why() {
+    let database = filled((7, 200, 128)); // 700 groups: three levels, two bits of the correction byte unused
+    let layout = database.layout();
+    let pending = query(layout, &[1], &[1; 32]).unwrap();
+    let key = pending.request(0).unwrap().to_vec();
+    let refused = |key: &[u8]| Pass::new(&database, &[(key, At::Newest)]).err();
+    assert_eq!(refused(&key), None);
+    let bits = key.len() - 18;
+    for (at, flip) in [(key.len() - 1, 2), (key.len() - 1, 0x80), (bits, 0x40), (bits, 0x80)] {
+        let mut changed = key.clone();
+        changed[at] ^= flip;
+        assert!(matches!(refused(&changed), Some(Error::Query(_))), "byte {at} ^ {flip:#x}");
+    }
+    assert!(matches!(refused(&key[1..]), Some(Error::Length { .. })));
+    let nine = [(key.as_slice(), At::Newest); 9];
+    assert!(matches!(Pass::new(&database, &nine), Err(Error::Index { .. })));
+    assert!(matches!(Pass::new(&database, &[]), Err(Error::Index { .. })));
+    assert!(matches!(query(layout, &[1400], &[1; 32]), Err(Error::Index { .. })));
+    assert!(matches!(query(layout, &[], &[1; 32]), Err(Error::Length { .. })));
+    let tags = Database::<Merkle>::without_openings(*layout).unwrap();
+    assert!(matches!(Pass::new(&tags, &[(&key, At::Newest)]), Err(Error::Phase(_))));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered_or_refused(key in prop::collection::vec(any::<u8>(), 0..120), party in 0u8..3) {
+        let database = filled((7, 200, 128));
+        let length = request_bytes(database.layout());
+        let _ = Pass::new(&database, &[(&key, At::Newest)]);
+        let mut key: Vec<u8> = key.into_iter().chain(std::iter::repeat(0)).take(length).collect();
+        key[length - 1] = party;
+        match answer(&database, &[(&key, At::Newest)]) {
+            Ok(answers) => prop_assert_eq!(answers[0].len(), answer_bytes(database.layout())),
+            Err(error) => prop_assert!(matches!(error, Error::Query(_))),
+        }
+    }
+
+    #[test]
+    fn any_answers_are_refused_without_a_panic(a in prop::collection::vec(any::<u8>(), 0..900), b in prop::collection::vec(any::<u8>(), 0..900)) {
+        let database = filled((3, 13, 64));
+        let bytes = answer_bytes(database.layout());
+        let pending = query(database.layout(), &[20], &[1; 32]).unwrap();
+        let commitments = commitments(&database);
+        if a.len() != bytes || b.len() != bytes {
+            prop_assert!(recon(&pending, &commitments, [&a, &b]).is_err());
+        }
+        let whole = |bytes_of: &[u8]| -> Vec<u8> { bytes_of.iter().copied().chain(std::iter::repeat(7)).take(bytes).collect() };
+        prop_assert_eq!(recon(&pending, &commitments, [&whole(&a), &whole(&b)]).unwrap(), None);
+        prop_assert!(recon(&pending, &commitments[1..], [&whole(&a), &whole(&b)]).is_err());
+    }
+}

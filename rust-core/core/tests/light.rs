@@ -1,0 +1,352 @@
+//! Light hints (docs/protocol.md, Light hints): a hint that one server makes is the one that a full download makes; every
+//! lie of either server is refused before anything is done with it; and whether a lie of the retrieve server is refused
+//! tells nothing of the permutations.
+
+mod common;
+
+use common::{builder, database, finish, receive};
+use pirouette_core::Error;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::layout::Layout;
+use pirouette_core::light::attempt::{Attempt, Outcome, Verdict, hazmat_check};
+use pirouette_core::light::making::Making;
+use pirouette_core::light::{parities_reply_bytes, tags_reply_bytes};
+use pirouette_core::random::Uniform;
+use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::permutation::Permutations;
+use pirouette_core::tapir::query::query;
+use pirouette_kernels::linear::multiply;
+
+fn bytes(label: &str, count: usize) -> Vec<u8> {
+    let mut out = vec![0; count];
+    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// Two padding slots at the end, if there are as many.
+fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
+    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
+    database(layout, &bytes("records", layout.records() * layout.record_bytes()))
+}
+
+fn commitments(database: &Database<Merkle>) -> Vec<u8> {
+    (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
+}
+
+fn made(database: &Database<Merkle>, making: Result<Making, Error>) -> Vec<u8> {
+    let mut making = making.unwrap();
+    while making.step(database).unwrap() {}
+    making.finish().unwrap()
+}
+
+/// Both servers' replies.
+fn replies(database: &Database<Merkle>, attempt: &Attempt, at: At) -> [Vec<u8>; 2] {
+    [
+        made(database, Making::parities(database, &attempt.parities_request(), at)),
+        made(database, Making::tags(database, &attempt.tags_request(), at)),
+    ]
+}
+
+fn attempt(database: &Database<Merkle>, root: u8) -> Attempt {
+    Attempt::new(*database.layout(), &commitments(database), &[root; 32]).unwrap()
+}
+
+fn accepted(outcome: Outcome) -> Hint {
+    match outcome {
+        Outcome::Accepted(hint) => hint,
+        Outcome::Refused(verdict) => panic!("honest servers were refused: {verdict:?}"),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // an outcome is looked at once
+fn refused(outcome: Outcome) -> Verdict {
+    match outcome {
+        Outcome::Accepted(_) => panic!("a lie was accepted"),
+        Outcome::Refused(verdict) => verdict,
+    }
+}
+
+/// Permutations and parities, as they end a stored hint that checks openings.
+fn substance(hint: &Hint) -> Vec<u8> {
+    let stored = hint.encode(&[0; 32]).unwrap();
+    let end = stored.len() - 16; // checksum
+    stored[end - hint.permutation_bytes() - hint.parity_bytes()..end].to_vec()
+}
+
+/// The hint that a full download makes under the seed that the refresh server is shown.
+fn downloaded(database: &mut Database<Merkle>, attempt: &Attempt) -> Hint {
+    let mut builder = builder(database, *attempt.parities_request().first_chunk().unwrap());
+    for q in 0..database.layout().partitions() {
+        receive(&mut builder, 0, q, database.records_mut());
+        assert!(builder.fold(0).unwrap());
+    }
+    builder.finish().map_err(|(error, _)| error).unwrap()
+}
+
+#[test]
+fn a_light_hint_is_the_one_that_a_download_makes_and_looks_up() {
+    // Long records are added up in another way; 33 bytes are a stripe and a byte more.
+    for dimensions in [(3, 13, 64), (2, 5, 33), (4, 16, 1), (1, 1, 8), (5, 7, 300), (2, 3, 5000)] {
+        let mut database = filled(dimensions);
+        let attempt = attempt(&database, 1);
+        let expected = substance(&downloaded(&mut database, &attempt));
+        let [parities, tags] = replies(&database, &attempt, At::Newest);
+        assert_eq!(parities.len(), parities_reply_bytes(database.layout()));
+        assert_eq!(tags.len(), tags_reply_bytes(database.layout()));
+        let mut hint = accepted(attempt.finish(&parities, &tags).unwrap());
+        assert!(substance(&hint) == expected, "{dimensions:?}");
+        for index in 0..database.layout().records().min(20) {
+            let pending = query(&mut hint, &[index as u32], &[index as u8; 32]).unwrap();
+            assert_eq!(finish(&database, &mut hint, pending), database.record(index).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_changed_bit_of_parities_sums_and_tags_is_refused_and_the_right_check_sees_it() {
+    for dimensions in [(3, 5, 9), (1, 2, 8), (2, 3, 40)] {
+        let database = filled(dimensions);
+        let parity_bits = database.layout().partition_bytes() * 8;
+        let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
+        for bit in 0..parities.len() * 8 {
+            let mut lie = parities.clone();
+            lie[bit / 8] ^= 1 << (bit % 8);
+            let verdict = refused(attempt(&database, 1).finish(&lie, &tags).unwrap());
+            let expected = Verdict { sums: bit < parity_bits, columns: bit >= parity_bits };
+            assert_eq!(verdict, expected, "{dimensions:?}, bit {bit}");
+            assert_eq!(verdict.blames_refresh_server(), bit < parity_bits);
+        }
+        for bit in 0..tags.len() * 8 {
+            let mut lie = tags.clone();
+            lie[bit / 8] ^= 1 << (bit % 8);
+            let verdict = refused(attempt(&database, 1).finish(&parities, &lie).unwrap());
+            assert_eq!(verdict, Verdict { sums: false, columns: false }, "{dimensions:?}, bit {bit}");
+        }
+    }
+}
+
+/// The attack on tags that nobody checks: two of one column, changed alike, pass all columns. The sums catch it; on padding
+/// too, which is where no record would ever be missed.
+#[test]
+fn tags_changed_alike_in_one_column_are_caught_by_the_sums_alone() {
+    let database = filled((3, 13, 64));
+    let m = database.layout().partition_records();
+    let seed = *attempt(&database, 1).parities_request().first_chunk().unwrap();
+    let permutations = Permutations::from_entropy(database.layout(), &seed);
+    let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
+    let column_of = |slot: usize| permutations.of(slot / m).iter().position(|&m_| usize::from(m_) == slot % m).unwrap();
+    let mut pairs = [0; 2];
+    for one in 0..3 * m {
+        for other in one + 1..3 * m {
+            let mut lie = tags.clone();
+            for slot in [one, other] {
+                lie[8 * slot + 3] ^= 0x40;
+            }
+            let same_column = column_of(one) == column_of(other);
+            let verdict = refused(attempt(&database, 1).finish(&parities, &lie).unwrap());
+            assert_eq!(verdict, Verdict { sums: false, columns: same_column }, "slots {one} and {other}");
+            pairs[usize::from(same_column)] += 1;
+        }
+    }
+    assert_eq!(pairs, [3 * m * (3 * m - 1) / 2 - 3 * m, 3 * m]);
+}
+
+/// Which is why the point is shown to the retrieve server alone: a parity changed by a polynomial with that root passes.
+#[test]
+fn who_knows_the_point_can_forge_and_who_guesses_another_cannot() {
+    let database = filled((2, 5, 16));
+    let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
+    let point = u64::from_le_bytes(attempt(&database, 1).tags_request());
+    let forged_under = |point: u64| {
+        let mut lie = parities.clone();
+        // w_1·K² + w_2·K = 0 for w_2 = w_1·K
+        for (word, change) in [(0, 77), (8, multiply(77, point))] {
+            lie[word..word + 8].iter_mut().zip(change.to_le_bytes()).for_each(|(byte, change)| *byte ^= change);
+        }
+        lie
+    };
+    let honest = substance(&accepted(attempt(&database, 1).finish(&parities, &tags).unwrap()));
+    assert!(substance(&accepted(attempt(&database, 1).finish(&forged_under(point), &tags).unwrap())) != honest);
+    for wrong in [1, 2, point ^ 1, !point] {
+        let verdict = refused(attempt(&database, 1).finish(&forged_under(wrong), &tags).unwrap());
+        assert!(verdict.blames_refresh_server());
+    }
+}
+
+// ---- exactly, at tiny sizes -------------------------------------------------------------------------------------
+
+/// Draws that step through all permutations.
+struct Odometer(Vec<(u32, u32)>, usize);
+
+impl Uniform for Odometer {
+    fn below(&mut self, bound: u32) -> u32 {
+        if self.1 == self.0.len() {
+            self.0.push((0, bound));
+        }
+        self.1 += 1;
+        self.0[self.1 - 1].0
+    }
+}
+
+impl Odometer {
+    fn step(&mut self) -> bool {
+        self.1 = 0;
+        for (value, bound) in self.0.iter_mut().rev() {
+            *value += 1;
+            if value < bound {
+                return true;
+            }
+            *value = 0;
+        }
+        false
+    }
+}
+
+/// All Q-tuples of permutations.
+fn all_permutations(layout: &Layout) -> Vec<Permutations> {
+    let mut odometer = Odometer(Vec::new(), 0);
+    let mut all = Vec::new();
+    loop {
+        let mut permutations = Permutations::from_entropy(layout, &[0; 32]);
+        for q in 0..layout.partitions() {
+            permutations.hazmat_redraw(q, &mut odometer);
+        }
+        all.push(permutations);
+        if !odometer.step() {
+            return all;
+        }
+    }
+}
+
+/// For every lie of the retrieve server that adds one value to a set of slots' tags, all permutations and all challenge
+/// words of one bit: the sums pass for exactly half of the words (so 2^-64 with 64 bits), for each permutation alike; the
+/// columns alone, which is what a client without the sums has, pass for a share of the permutations that is neither none
+/// nor all: 1/M for two slots of different partitions.
+#[test]
+fn the_sums_pass_a_lie_independently_of_the_permutations_and_the_columns_alone_do_not() {
+    for (q, m) in [(2, 2), (3, 2), (2, 3)] {
+        let layout = Layout::new(q * m, 8, q, m).unwrap();
+        let slots = layout.slots();
+        let all = all_permutations(&layout);
+        let records = bytes("tiny", 8 * slots);
+        let point = 0x0123_4567_89ab_cdef;
+        let tag = |record: &[u8]| multiply(u64::from_le_bytes(record.try_into().unwrap()), point);
+        let xor = |a: u64, b: &[u8]| a ^ u64::from_le_bytes(b.try_into().unwrap());
+        for lie in 1..1usize << slots {
+            let tags: Vec<u8> = records
+                .chunks(8)
+                .enumerate()
+                .flat_map(|(slot, record)| (tag(record) ^ if lie >> slot & 1 == 1 { 0xbeef } else { 0 }).to_le_bytes())
+                .collect();
+            let mut columns_pass = 0;
+            for permutations in &all {
+                let parities: Vec<u8> = (0..layout.partition_records())
+                    .flat_map(|j| {
+                        let in_column = (0..layout.partitions()).map(|q| {
+                            let slot = q * layout.partition_records() + usize::from(permutations.of(q)[j]);
+                            &records[8 * slot..][..8]
+                        });
+                        in_column.fold(0, xor).to_le_bytes()
+                    })
+                    .collect();
+                let (mut sums_pass, mut columns) = (0, false);
+                for challenge in 0..1usize << slots {
+                    let mut sums = vec![0; 64 * 8];
+                    let in_sum = records.chunks(8).enumerate().filter(|(slot, _)| challenge >> slot & 1 == 1);
+                    let sum = in_sum.map(|(_, record)| record).fold(0, xor);
+                    sums[..8].copy_from_slice(&sum.to_le_bytes());
+                    let mut next = 0;
+                    let words = |words: &mut [[u8; 8]]| {
+                        for word in words {
+                            *word = (challenge as u64 >> next & 1).to_le_bytes();
+                            next += 1;
+                        }
+                    };
+                    let verdict = hazmat_check(&layout, point, permutations, words, &parities, &sums, &tags);
+                    sums_pass += usize::from(verdict.sums);
+                    columns = verdict.columns;
+                }
+                assert_eq!(2 * sums_pass, 1 << slots, "({q}, {m}), lie {lie:b}");
+                columns_pass += usize::from(columns);
+            }
+            let of_partition = |q: usize| lie >> (q * m as usize) & ((1 << m) - 1);
+            let constant = |part: usize| part == 0 || part == (1 << m) - 1;
+            let by_partition: Vec<usize> = (0..layout.partitions()).map(of_partition).collect();
+            if by_partition.iter().all(|&part| constant(part)) {
+                assert!(columns_pass == 0 || columns_pass == all.len());
+            } else {
+                assert!(columns_pass * m as usize <= all.len(), "({q}, {m}), lie {lie:b}");
+            }
+            let one_each = by_partition.iter().filter(|part| part.is_power_of_two()).count();
+            if lie.count_ones() == 2 && one_each == 2 {
+                assert_eq!(columns_pass * m as usize, all.len(), "({q}, {m}), lie {lie:b}");
+            }
+        }
+    }
+}
+
+// ---- wire, epochs, bad input --------------------------------------------------------------------------------------
+
+#[test]
+fn nothing_is_shown_to_both_servers_and_roots_share_nothing() {
+    let database = filled((2, 5, 16));
+    let requests = |root| {
+        let attempt = attempt(&database, root);
+        [attempt.parities_request().to_vec(), attempt.tags_request().to_vec()]
+    };
+    let all = [requests(1), requests(2)].concat();
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [64, 8, 64, 8]);
+    let windows: Vec<Vec<u8>> = all.iter().flat_map(|request| request.windows(8).map(<[u8]>::to_vec)).collect();
+    let distinct: std::collections::HashSet<_> = windows.iter().collect();
+    assert_eq!(distinct.len(), windows.len());
+}
+
+#[test]
+fn replies_are_of_one_epoch_the_newest_or_the_one_before() {
+    let mut database = filled((3, 13, 64));
+    let old = attempt(&database, 1);
+    let before = replies(&database, &old, At::Newest);
+    let mut under_way = Making::parities(&database, &old.parities_request(), At::Newest).unwrap();
+    assert!(under_way.step(&database).unwrap());
+    let record = bytes("edit", 64);
+    let mut batch =
+        vec![Operation::EditIndex(0, &record), Operation::EditIndex(14, &record), Operation::DeleteIndex(9)];
+    batch.extend((0..9).map(|_| Operation::Add(&record)));
+    apply(&mut database, None, &batch).map_err(|refused| refused.reason).unwrap();
+    assert!(database.layout().partitions() == 4);
+    assert!(matches!(under_way.step(&database), Err(Error::Phase(_))));
+    assert!(matches!(under_way.finish(), Err(Error::Phase(_))));
+    assert_eq!(replies(&database, &old, At::Previous), before);
+    let [parities, tags] = before;
+    accepted(old.finish(&parities, &tags).unwrap());
+
+    // One server at each epoch: no hint comes of it, whichever is which.
+    let new = attempt(&database, 2);
+    let [parities, tags] = replies(&database, &new, At::Newest);
+    accepted(new.finish(&parities, &tags).unwrap());
+    let mixed = attempt(&database, 3);
+    let tags = made(&database, Making::tags(&database, &mixed.tags_request(), At::Previous));
+    let parities = made(&database, Making::parities(&database, &mixed.parities_request(), At::Newest));
+    assert!(matches!(mixed.finish(&parities, &tags), Err(Error::Length { .. })));
+}
+
+#[test]
+fn what_has_another_length_is_refused() {
+    let database = filled((2, 5, 16));
+    let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
+    for (parities, tags) in [(&parities[1..], &tags[..]), (&parities[..], &tags[8..]), (&[], &tags[..])] {
+        assert!(matches!(attempt(&database, 1).finish(parities, tags), Err(Error::Length { .. })));
+    }
+    for request in [0, 8, 63, 65] {
+        assert!(matches!(Making::parities(&database, &vec![0; request], At::Newest), Err(Error::Length { .. })));
+    }
+    for request in [0, 7, 9, 64] {
+        assert!(matches!(Making::tags(&database, &vec![0; request], At::Newest), Err(Error::Length { .. })));
+    }
+    assert!(matches!(Making::tags(&database, &[0; 8], At::Previous), Err(Error::Phase(_))));
+    assert!(matches!(Attempt::new(*database.layout(), &[0; 33], &[0; 32]), Err(Error::Length { .. })));
+    let empty = Database::<Merkle>::new(*database.layout()).unwrap();
+    assert!(matches!(Making::tags(&empty, &[0; 8], At::Newest), Err(Error::Phase(_))));
+}

@@ -1,0 +1,205 @@
+//! The database kept whole: what arrives, what updates make of it, and what is stored of it, against the database itself.
+
+mod common;
+
+use common::database;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::cost::{Mode, choose_mode};
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::Database;
+use pirouette_core::database::list::UpdateList;
+use pirouette_core::error::Error;
+use pirouette_core::layout::Layout;
+use pirouette_core::local::Local;
+use proptest::prelude::*;
+
+const RECORD_BYTES: usize = 6;
+const ID: [u8; 16] = [3; 16];
+const BINDING: [u8; 32] = [7; 32];
+
+fn hashes(database: &Database<Merkle>) -> Vec<u8> {
+    (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
+}
+
+fn server(records: usize, partitions: u64) -> Database<Merkle> {
+    let layout = Layout::plan(records as u64, RECORD_BYTES as u64, Some(partitions)).unwrap();
+    let content: Vec<u8> = (0..records * RECORD_BYTES).map(|at| 1 + (at * 7 % 251) as u8).collect();
+    database::<Merkle>(layout, &content)
+}
+
+/// One partition through a lane, in pieces.
+fn receive(local: &mut Local, lane: usize, q: usize, bytes: &[u8]) -> bool {
+    local.begin(lane, q).unwrap();
+    let mut at = 0;
+    for piece in bytes.chunks(5) {
+        local.lane_bytes(lane).unwrap()[at..at + piece.len()].copy_from_slice(piece);
+        local.absorb(lane, piece.len()).unwrap();
+        at += piece.len();
+    }
+    local.keep(lane).unwrap()
+}
+
+fn partition(server: &mut Database<Merkle>, q: usize) -> Vec<u8> {
+    let bytes = server.layout().partition_bytes();
+    server.records_mut()[q * bytes..][..bytes].to_vec()
+}
+
+fn fill(local: &mut Local, server: &mut Database<Merkle>) {
+    for q in 0..server.layout().partitions() {
+        if !local.is_held(q).unwrap() {
+            let bytes = partition(server, q);
+            assert!(receive(local, q % 2, q, &bytes));
+        }
+    }
+}
+
+fn new(server: &Database<Merkle>) -> Local {
+    Local::new(*server.layout(), &hashes(server), ID).unwrap()
+}
+
+fn assert_same(local: &Local, server: &mut Database<Merkle>) {
+    let (records, bytes) = (server.layout().records(), RECORD_BYTES);
+    let all: Vec<u32> = (0..records as u32).rev().collect();
+    let found = local.records(&all).unwrap();
+    for (index, record) in all.iter().zip(found.chunks_exact(bytes)) {
+        assert_eq!(record, &server.records_mut()[*index as usize * bytes..][..bytes]);
+    }
+    assert!(matches!(local.records(&[records as u32]), Err(Error::Index { .. })));
+}
+
+/// A batch of edits and adds.
+fn step(server: &mut Database<Merkle>, edits: &[(u32, u8)], adds: usize) -> UpdateList {
+    let records = server.layout().records() as u32;
+    let mut chosen: Vec<(u32, Vec<u8>)> = Vec::new();
+    for &(index, value) in edits {
+        let index = index % records;
+        let record = vec![value; RECORD_BYTES];
+        let same = server.record(index as usize).unwrap() == record;
+        if !same && chosen.iter().all(|(other, _)| *other != index) {
+            chosen.push((index, record));
+        }
+    }
+    let new: Vec<Vec<u8>> = (0..adds).map(|i| vec![1 + (i % 200) as u8; RECORD_BYTES]).collect();
+    let operations: Vec<Operation> = chosen
+        .iter()
+        .map(|(index, record)| Operation::EditIndex(*index, record))
+        .chain(new.iter().map(|record| Operation::Add(record)))
+        .collect();
+    apply(server, None, &operations).unwrap().list
+}
+
+#[test]
+fn a_partition_is_kept_only_with_its_hash() {
+    let mut server = server(50, 4);
+    let mut local = new(&server);
+    let good = partition(&mut server, 1);
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        assert!(!receive(&mut local, 0, 1, &bad));
+        assert!(!local.is_held(1).unwrap());
+    }
+    assert!(receive(&mut local, 0, 1, &good));
+    assert!(matches!(local.begin(1, 1), Err(Error::Phase(_))), "there already");
+    local.begin(0, 2).unwrap();
+    assert!(matches!(local.begin(1, 2), Err(Error::Phase(_))), "under way in the other lane");
+    assert!(matches!(local.keep(0), Err(Error::Length { .. })), "not all has come");
+    assert!(matches!(local.absorb(0, good.len() + 1), Err(Error::Length { .. })));
+    local.abandon(0).unwrap();
+    assert!(matches!(local.absorb(0, 1), Err(Error::Phase(_))));
+    assert!(matches!(local.records(&[0]), Err(Error::Phase(_))));
+    assert!(matches!(local.finish_at(0), Err(Error::Phase(_))));
+    fill(&mut local, &mut server);
+    local.finish_at(0).unwrap();
+    assert_same(&local, &mut server);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn follows_the_database(
+        records in 1usize..60,
+        partitions in 1u64..6,
+        steps in prop::collection::vec((prop::collection::vec((any::<u32>(), any::<u8>()), 0..8), 0usize..20), 1..5),
+        there in prop::collection::vec(any::<bool>(), 6),
+    ) {
+        let mut server = server(records, partitions);
+        let mut whole = new(&server);
+        fill(&mut whole, &mut server);
+        whole.finish_at(4).unwrap();
+        let mut behind = Local::decode(&whole.encode(&BINDING), *server.layout(), &hashes(&server), &BINDING).unwrap();
+        let mut partial = new(&server);
+        for q in 0..server.layout().partitions() {
+            if there[q % there.len()] {
+                let bytes = partition(&mut server, q);
+                prop_assert!(receive(&mut partial, 0, q, &bytes));
+            }
+        }
+        let mut journal = Vec::new();
+        for (edits, adds) in &steps {
+            let before = *server.layout();
+            let made = step(&mut server, edits, *adds);
+            let list = UpdateList::decode(made.bytes(), before, *server.layout()).unwrap();
+            let next = hashes(&server);
+            let mut wrong = next.clone();
+            if list.entries().next().is_some() {
+                let q = list.entries().next().unwrap().index as usize / server.layout().partition_records();
+                wrong[q * 32] ^= 1;
+                let stored = whole.encode(&BINDING);
+                prop_assert!(matches!(whole.update(&list, &wrong), Err(Error::Update(_))));
+                prop_assert!(whole.encode(&BINDING) == stored, "nothing has changed");
+            }
+            partial.update(&list, &next).unwrap();
+            let stored = partial.encode(&BINDING);
+            partial = Local::decode(&stored, *server.layout(), &next, &BINDING).unwrap();
+            journal.push(whole.update_entry(list, &next).unwrap());
+            assert_same(&whole, &mut server);
+        }
+        for entry in &journal {
+            behind.replay(entry).unwrap();
+            prop_assert!(behind.replay(entry).is_err(), "applied once");
+        }
+        behind.arrive(&hashes(&server)).unwrap();
+        prop_assert_eq!(behind.stamp(), whole.stamp());
+        assert_same(&behind, &mut server);
+        fill(&mut partial, &mut server);
+        partial.finish_at(0).unwrap();
+        assert_same(&partial, &mut server);
+    }
+}
+
+#[test]
+fn stored_bytes_are_used_whole_or_not_at_all() {
+    let mut server = server(20, 3);
+    let mut local = new(&server);
+    let hashes = hashes(&server);
+    let bytes = partition(&mut server, 0);
+    assert!(receive(&mut local, 0, 0, &bytes));
+    let partial = local.encode(&BINDING);
+    fill(&mut local, &mut server);
+    let layout = *server.layout();
+    for stored in [partial, local.encode(&BINDING)] {
+        assert!(Local::decode(&stored, layout, &hashes, &BINDING).is_ok());
+        for at in 0..stored.len() {
+            let mut bad = stored.clone();
+            bad[at] ^= 0x10;
+            assert!(matches!(Local::decode(&bad, layout, &hashes, &BINDING), Err(Error::State(_))));
+            assert!(matches!(Local::decode(&stored[..at], layout, &hashes, &BINDING), Err(Error::State(_))));
+        }
+        assert!(matches!(Local::decode(&stored, layout, &hashes, &[8; 32]), Err(Error::State(_))));
+    }
+    let mut other = hashes.clone();
+    other[0] ^= 1;
+    assert!(matches!(local.arrive(&other), Err(Error::State(_))), "another manifest's");
+    local.arrive(&hashes).unwrap();
+}
+
+#[test]
+fn the_mode_follows_from_the_size_alone() {
+    let mode = |slots: u64, record_bytes| choose_mode(&Layout::new(slots, record_bytes, 32, slots / 32).unwrap());
+    assert_eq!(mode(1 << 20, 16), Mode::Local); // 16 MiB
+    assert_eq!(mode((1 << 20) + 32, 16), Mode::Full);
+    assert_eq!(mode(1 << 10, 1 << 14), Mode::Local);
+    assert_eq!(mode(1 << 10, (1 << 14) + 1), Mode::Full);
+}

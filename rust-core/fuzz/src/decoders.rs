@@ -1,0 +1,297 @@
+//! One function a decoder, on a small fixed database and its hints. `core/tests/corpora.rs` runs them on the corpora, and
+//! `npm run fuzz` on what libFuzzer makes of those. The stored forms end with a checksum, which is added here, so that
+//! what is behind it is reached.
+
+use std::sync::OnceLock;
+
+use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::cost::{Plan, Workload};
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::Database;
+use pirouette_core::database::list::UpdateList;
+use pirouette_core::directory::Directory;
+use pirouette_core::layout::Layout;
+use pirouette_core::random::ChaCha;
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::{Pending, Role, query};
+use pirouette_core::tapir::recon::{Effect, recon, replay, verify};
+use pirouette_core::tapir::state::journal;
+use pirouette_core::tapir::update::HintUpdate;
+
+/// A decoder on any bytes.
+pub type Decoder = fn(&[u8]);
+
+/// All of them, by the names of their corpora.
+pub const DECODERS: [(&str, Decoder); 10] = [
+    ("answer", answer),
+    ("checkpoint", checkpoint),
+    ("directory", directory),
+    ("effect", effect),
+    ("journal", journal_entry),
+    ("layout", layout),
+    ("partial", partial),
+    ("pending", pending),
+    ("update_list", update_list),
+    ("vectors", vectors),
+];
+
+/// Runs the decoder of this name.
+///
+/// # Panics
+/// If there is none.
+pub fn run(name: &str, data: &[u8]) {
+    let (_, decoder) = DECODERS.iter().find(|(known, _)| *known == name).expect("a decoder");
+    decoder(data);
+}
+
+/// Whether a decoder accepts these bytes; not asked of `answer` and `vectors`, which say so themselves.
+#[must_use]
+pub fn accepts(name: &str, data: &[u8]) -> bool {
+    let world = World::get();
+    let rest = || sealed(data.get(1..).unwrap_or_default());
+    let hint = || world.hint(choice(data).map_or(0, |(kind, _)| kind));
+    match name {
+        "checkpoint" => Hint::decode(&sealed(data), world.layout, &world.commitments, &BINDING).is_ok(),
+        "directory" => Directory::decode(data, 100).is_ok(),
+        "effect" => Effect::decode(&rest(), &world.layout).is_ok(),
+        "journal" => journal::replay(&mut hint(), &rest()).is_ok(),
+        "partial" => {
+            HintBuilder::decode(&sealed(data), world.layout, &world.commitments, &world.content_hashes, &BINDING)
+                .is_ok()
+        }
+        "pending" => Pending::decode(&rest(), &hint()).is_ok(),
+        "update_list" => UpdateList::decode(data, world.layout, grown()).is_ok(),
+        _ => true,
+    }
+}
+
+/// Valid bytes of every decoder, to begin with.
+#[must_use]
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let world = World::get();
+    let body = |stored: &[u8]| stored[..stored.len() - 16].to_vec();
+    let prints: Vec<u8> = (0..40).flat_map(|i: u8| blake3::hash(&[i]).as_bytes()[..16].to_vec()).collect();
+    let mut seeds = vec![
+        ("directory", Directory::build(&prints).expect("a directory").encode()),
+        ("layout", [1_000_000, 32, 16, 62_500].iter().flat_map(|number: &u64| number.to_le_bytes()).collect()),
+    ];
+    let batch = [Operation::Add(&[9; 4]), Operation::Add(&[8; 4]), Operation::EditIndex(3, &[7; 4])];
+    let Ok(epoch) = apply(&mut World::new().database, None, &batch) else { panic!("a batch that can be") };
+    for list in [&epoch.list, &epoch.records] {
+        seeds.push(("update_list", list.bytes().to_vec()));
+    }
+    for (kind, proofs) in KINDS.into_iter().enumerate() {
+        let chosen = |bytes: &[u8]| [&[kind as u8], bytes].concat();
+        let mut hint = world.hint(kind);
+        seeds.push(("checkpoint", body(&world.checkpoints[kind])));
+        let list = if kind == 0 { &epoch.list } else { &epoch.records };
+        let list = UpdateList::decode(list.bytes(), world.layout, grown()).expect("a list");
+        let update = HintUpdate::new(&world.hint(kind), list, &[5; 32]).encode();
+        seeds.push(("journal", chosen(&body(&update))));
+        seeds.push(("partial", body(&world.builder(kind).encode(&BINDING))));
+        let mut batch = query(&mut hint, &[7, 3], &[3; 32]).expect("a batch");
+        seeds.push(("pending", chosen(&body(&batch.encode(&world.layout)))));
+        for role in [Role::Retrieve, Role::Refresh] {
+            let vectors = batch.vectors(role);
+            let answer = world.database.answer(&vectors, proofs).expect("an answer");
+            assert!(verify::<Merkle>(&mut hint, &mut batch, role, &answer).expect("evaluated"));
+            seeds.push(("vectors", chosen(&vectors)));
+        }
+        let Ok(recovered) = recon(&mut hint, batch) else { panic!("verified answers") };
+        let effect = chosen(&body(&recovered.effect.encode(&world.layout)));
+        seeds.push(("effect", effect.clone()));
+        seeds.push(("journal", effect));
+        seeds.push(("answer", chosen(&world.reply(kind))));
+    }
+    seeds
+}
+
+/// A layout that an update leads to.
+fn grown() -> Layout {
+    Layout::new(12, 4, 3, 4).expect("a layout")
+}
+
+const BINDING: [u8; 32] = [0xb1; 32];
+const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
+
+/// N = 10, ℓ = 4, Q = 3, M = 4.
+struct World {
+    layout: Layout,
+    database: Database<Merkle>,
+    commitments: Vec<u8>,
+    content_hashes: Vec<u8>,
+    /// stored hints of both kinds
+    checkpoints: [Vec<u8>; 2],
+}
+
+impl World {
+    fn get() -> &'static Self {
+        static WORLD: OnceLock<World> = OnceLock::new();
+        WORLD.get_or_init(Self::new)
+    }
+
+    fn new() -> Self {
+        let layout = Layout::new(10, 4, 3, 4).expect("a layout");
+        let mut database = Database::<Merkle>::new(layout).expect("memory");
+        ChaCha::new(&[1; 32], 7).fill(&mut database.records_mut()[..40]);
+        (0..3).for_each(|q| database.commit(q).expect("a partition"));
+        let commitments: Vec<u8> = (0..3).flat_map(|q| database.commitment(q).expect("committed")).collect();
+        let content_hashes: Vec<u8> = (0..3).flat_map(|q| database.content_hash(q).expect("committed")).collect();
+        let mut world = World { layout, database, commitments, content_hashes, checkpoints: Default::default() };
+        for kind in 0..KINDS.len() {
+            let Ok(hint) = world.builder(kind).finish() else { panic!("all is folded") };
+            world.checkpoints[kind] = hint.encode(&BINDING).expect("a hint that is not condemned");
+        }
+        world
+    }
+
+    /// With everything folded.
+    fn builder(&self, kind: usize) -> HintBuilder {
+        let mut builder = match KINDS[kind] {
+            Proofs::Openings => HintBuilder::new(self.layout, &self.commitments, &self.content_hashes, [2; 32]),
+            Proofs::Tags => HintBuilder::with_tags(self.layout, &self.content_hashes, [2; 32]),
+        }
+        .expect("a builder");
+        for q in 0..self.layout.partitions() {
+            builder.begin(0, q).expect("a partition");
+            let bytes = self.database.partition(q).expect("a partition");
+            builder.lane_bytes(0).expect("a lane").copy_from_slice(bytes);
+            builder.absorb(0, bytes.len()).expect("all of it");
+            assert!(builder.fold(0).expect("whole"));
+        }
+        builder
+    }
+
+    /// What is asked of the retrieve server in `answer`.
+    fn asked(&self, kind: usize) -> (Hint, Pending) {
+        let mut hint = self.hint(kind);
+        let pending = query(&mut hint, &[7], &[3; 32]).expect("a batch");
+        (hint, pending)
+    }
+
+    fn reply(&self, kind: usize) -> Vec<u8> {
+        self.database.answer(&self.asked(kind).1.vectors(Role::Retrieve), KINDS[kind]).expect("an answer")
+    }
+
+    fn hint(&self, kind: usize) -> Hint {
+        Hint::decode(&self.checkpoints[kind], self.layout, &self.commitments, &BINDING).expect("a stored hint")
+    }
+}
+
+/// The first byte, for a choice; and the rest.
+fn choice(data: &[u8]) -> Option<(usize, &[u8])> {
+    data.split_first().map(|(&first, rest)| (usize::from(first) % KINDS.len(), rest))
+}
+
+/// With the checksum that ends every stored form.
+fn sealed(body: &[u8]) -> Vec<u8> {
+    [body, &blake3::hash(body).as_bytes()[..16]].concat()
+}
+
+fn assert_same(written: &[u8], read: &[u8]) {
+    assert!(written == read, "what was accepted is written otherwise");
+}
+
+fn directory(data: &[u8]) {
+    let records = 1 + data.iter().fold(0, |sum, &byte| (sum + u32::from(byte)) % 100);
+    for records in [records, u32::MAX] {
+        let Ok(directory) = Directory::decode(data, records) else { continue };
+        assert_same(&directory.encode(), data);
+        for key in [[0; 16], [0xff; 16], *blake3::hash(data).as_bytes().first_chunk().expect("16 of 32 bytes")] {
+            assert!(directory.index(&key, records).expect("within the database") < records);
+        }
+    }
+}
+
+fn update_list(data: &[u8]) {
+    let world = World::get();
+    if let Ok(list) = UpdateList::read(data) {
+        assert_same(list.bytes(), data);
+    }
+    for (records, partitions) in [(10, 3), (12, 3), (13, 4)] {
+        let after = Layout::new(records, 4, partitions, 4).expect("a layout");
+        let Ok(list) = UpdateList::decode(data, world.layout, after) else { continue };
+        assert_same(list.bytes(), data);
+        assert!(list.entries().all(|entry| (entry.index as usize) < after.records()));
+    }
+}
+
+fn checkpoint(data: &[u8]) {
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(hint) = Hint::decode(&stored, world.layout, &world.commitments, &BINDING) {
+        assert_same(&hint.encode(&BINDING).expect("not condemned"), &stored);
+    }
+}
+
+fn partial(data: &[u8]) {
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(builder) = HintBuilder::decode(&stored, world.layout, &world.commitments, &world.content_hashes, &BINDING)
+    {
+        assert_same(&builder.encode(&BINDING), &stored);
+    }
+}
+
+fn pending(data: &[u8]) {
+    let Some((kind, data)) = choice(data) else { return };
+    let (world, stored) = (World::get(), sealed(data));
+    let hint = world.hint(kind);
+    if let Ok(pending) = Pending::decode(&stored, &hint) {
+        assert_same(&pending.encode(&world.layout), &stored);
+        for role in [Role::Retrieve, Role::Refresh] {
+            world.database.answer(&pending.vectors(role), KINDS[kind]).expect("vectors within the database");
+        }
+    }
+}
+
+fn effect(data: &[u8]) {
+    let Some((kind, data)) = choice(data) else { return };
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(effect) = Effect::decode(&stored, &world.layout) {
+        assert_same(&effect.encode(&world.layout), &stored);
+        let _ = replay(&mut world.hint(kind), &effect);
+    }
+}
+
+fn journal_entry(data: &[u8]) {
+    let Some((kind, data)) = choice(data) else { return };
+    let (world, stored) = (World::get(), sealed(data));
+    let _ = journal::update_in(&stored, &world.layout);
+    let _ = journal::replay(&mut world.hint(kind), &stored);
+}
+
+/// A server's reply to a real batch.
+fn answer(data: &[u8]) {
+    let Some((kind, data)) = choice(data) else { return };
+    let world = World::get();
+    let (mut hint, mut pending) = world.asked(kind);
+    let genuine = world.reply(kind);
+    match verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, data) {
+        Ok(true) => assert_same(&genuine, data),
+        Ok(false) => assert!(hint.is_condemned()),
+        Err(_) => assert!(!hint.is_condemned() && data.len() != genuine.len()),
+    }
+}
+
+/// A client's request.
+fn vectors(data: &[u8]) {
+    let Some((kind, data)) = choice(data) else { return };
+    let world = World::get();
+    let entry = KINDS[kind].entry_bytes::<Merkle>(&world.layout);
+    if let Ok(answer) = world.database.answer(data, KINDS[kind]) {
+        assert_eq!(answer.len(), data.len() / 2 * entry);
+    }
+}
+
+/// Numbers of a layout, or of a plan.
+fn layout(data: &[u8]) {
+    let numbers: Vec<u64> = data.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    let &[a, b, c, d, ..] = numbers.as_slice() else { return };
+    for layout in [Layout::new(a, b, c, d), Layout::plan(a, b, None), Layout::plan(a, b, Some(c))].into_iter().flatten()
+    {
+        assert!(layout.records() <= layout.slots());
+        assert_eq!(layout.database_bytes(), layout.partitions() * layout.partition_bytes());
+        assert!(layout.locate(layout.records() as u32 - 1).is_ok());
+        assert!(u32::try_from(layout.records()).map_or(true, |beyond| layout.locate(beyond).is_err()));
+    }
+    let _ = Plan::new(&Workload { partitions: Some(c), ..Workload::new(a, b) });
+}

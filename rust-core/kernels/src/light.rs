@@ -1,0 +1,115 @@
+//! What servers compute for a light hint (docs/protocol.md, Light hints): parities under a seed, challenge sums, tags;
+//! and what a client computes of tags alike.
+
+use crate::linear::Point;
+use crate::random::{Uniform, shuffle};
+use crate::scan::xor_into;
+
+/// Challenge sums of a hint: a bit of each slot's challenge word says whether the slot is in the sum of that bit.
+pub const CHALLENGES: usize = 64;
+
+/// Bytes of records that are added to buckets at a time, so that the buckets stay in the cache.
+const STRIPE_BYTES: usize = 32;
+
+/// How slots are added up: every word is cut into parts, and a sum is kept for each part and each value of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buckets {
+    record_bytes: usize,
+    part_bits: usize,
+}
+
+impl Buckets {
+    /// Parts of 8 bits cost least time, and of 4 bits least memory, which decides where records are long.
+    #[must_use]
+    pub fn new(record_bytes: usize) -> Self {
+        Buckets { record_bytes, part_bits: if record_bytes <= 4096 { 8 } else { 4 } }
+    }
+
+    fn count(self) -> usize {
+        (CHALLENGES / self.part_bits) << self.part_bits
+    }
+
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        self.count() * self.record_bytes
+    }
+
+    /// Stripes of records, as (first byte, bytes).
+    fn stripes(self) -> impl Iterator<Item = (usize, usize)> {
+        let starts = (0..self.record_bytes).step_by(STRIPE_BYTES);
+        starts.map(move |start| (start, STRIPE_BYTES.min(self.record_bytes - start)))
+    }
+
+    /// Adds slots to `buckets`: all buckets' first 32 bytes, then all their next.
+    pub fn add(self, records: &[u8], words: &[[u8; 8]], mut buckets: &mut [u8]) {
+        for (start, width) in self.stripes() {
+            let (stripe, behind) = buckets.split_at_mut(self.count() * width);
+            let slots = records.chunks_exact(self.record_bytes).zip(words);
+            match (stripe.as_chunks_mut::<STRIPE_BYTES>(), width) {
+                // Lengths that the compiler knows are what makes this fast.
+                ((whole, _), STRIPE_BYTES) if self.part_bits == 8 => {
+                    for (record, word) in slots {
+                        let Some(bytes) = record[start..].first_chunk::<STRIPE_BYTES>() else { continue };
+                        for (of_part, value) in whole.as_chunks_mut::<256>().0.iter_mut().zip(word) {
+                            for (sum, byte) in of_part[usize::from(*value)].iter_mut().zip(bytes) {
+                                *sum ^= byte;
+                            }
+                        }
+                    }
+                }
+                _ => {
+                    for (record, word) in slots {
+                        let bytes = &record[start..start + width];
+                        let mut word = u64::from_le_bytes(*word);
+                        for of_part in stripe.chunks_exact_mut(width << self.part_bits) {
+                            let value = word as usize % (1 << self.part_bits);
+                            xor_into(&mut of_part[value * width..][..width], bytes);
+                            word >>= self.part_bits;
+                        }
+                    }
+                }
+            }
+            buckets = behind;
+        }
+    }
+
+    /// The challenge sums, 64 times ℓ bytes, zero before.
+    pub fn sums(self, mut buckets: &[u8], sums: &mut [u8]) {
+        for (start, width) in self.stripes() {
+            let (stripe, behind) = buckets.split_at(self.count() * width);
+            for (number, bucket) in stripe.chunks_exact(width).enumerate() {
+                let (part, value) = (number >> self.part_bits, number % (1 << self.part_bits));
+                for bit in (0..self.part_bits).filter(|bit| (value >> bit) & 1 == 1) {
+                    let sum = (self.part_bits * part + bit) * self.record_bytes + start;
+                    xor_into(&mut sums[sum..sum + width], bucket);
+                }
+            }
+            buckets = behind;
+        }
+    }
+}
+
+/// Draws the permutation of a partition into `permutation` and adds the partition to the parities: h_j ⊕= DB_q[σ_q(j)].
+pub fn fold(
+    partition: &[u8],
+    record_bytes: usize,
+    permutation: &mut [u16],
+    source: &mut impl Uniform,
+    parities: &mut [u8],
+) {
+    for (j, entry) in permutation.iter_mut().enumerate() {
+        *entry = j as u16;
+    }
+    shuffle(permutation, source);
+    for (parity, &offset) in parities.chunks_exact_mut(record_bytes).zip(&*permutation) {
+        xor_into(parity, &partition[usize::from(offset) * record_bytes..][..record_bytes]);
+    }
+}
+
+/// The tags of slots, 8 bytes each.
+pub fn tags(records: &[u8], record_bytes: usize, point: &Point, tags: &mut [[u8; 8]]) {
+    for (record, tag) in records.chunks_exact(record_bytes).zip(tags) {
+        *tag = point.tag(record).to_le_bytes();
+    }
+}

@@ -1,0 +1,125 @@
+//! Linear tags (docs/protocol.md, Light hints): a polynomial hash over GF(2^64), whose value at an XOR of records is the
+//! XOR of their values.
+//!
+//! The field is that of polynomials over GF(2) modulo x^64 + x^4 + x^3 + x + 1; a word is an element, bit i the
+//! coefficient of x^i. Words w_1 … w_n of a record: u64 little-endian, the last padded with zeros. Under a point K,
+//! tag = w_1·K^n + w_2·K^(n−1) + … + w_n·K (Horner). Two records differ in a nonzero polynomial of degree n = ⌈ℓ/8⌉ at
+//! most, without a constant term, so for a uniform K their tags are equal with probability n/2^64 at most.
+
+/// Bytes of a tag, and of a point.
+pub const TAG_BYTES: usize = 8;
+
+/// x^64 mod the field's polynomial.
+const REDUCED: u64 = 0b1_1011;
+
+/// The product of two elements. The same steps whatever they are.
+#[must_use]
+pub fn multiply(a: u64, b: u64) -> u64 {
+    let (mut product, mut shifted) = (0, a);
+    for bit in 0..u64::BITS {
+        product ^= shifted & ((b >> bit) & 1).wrapping_neg();
+        shifted = (shifted << 1) ^ (REDUCED & (shifted >> 63).wrapping_neg());
+    }
+    product
+}
+
+/// A point, as the products of it with every byte at every place: 16 KiB.
+pub struct Point {
+    products: [[u64; 256]; 8],
+}
+
+impl Point {
+    /// The tables of a point.
+    #[must_use]
+    pub fn new(point: u64) -> Self {
+        let mut products = [[0; 256]; 8];
+        for (place, table) in products.iter_mut().enumerate() {
+            for bit in 0..8 {
+                let of_bit = multiply(point, 1 << (8 * place + bit));
+                // Products are linear: those of larger bytes are made of those of smaller ones.
+                for byte in 0..1 << bit {
+                    table[byte + (1 << bit)] = table[byte] ^ of_bit;
+                }
+            }
+        }
+        Point { products }
+    }
+
+    #[inline]
+    fn times(&self, element: u64) -> u64 {
+        let bytes = element.to_le_bytes();
+        self.products.iter().zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
+    }
+
+    /// A record's tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self, record: &[u8]) -> u64 {
+        let (words, rest) = record.as_chunks::<TAG_BYTES>();
+        let sum = words.iter().fold(0, |sum, word| self.times(sum ^ u64::from_le_bytes(*word)));
+        if rest.is_empty() {
+            return sum;
+        }
+        let mut last = [0; TAG_BYTES];
+        last[..rest.len()].copy_from_slice(rest);
+        self.times(sum ^ u64::from_le_bytes(last))
+    }
+
+    /// Overwrites the tables.
+    pub fn clear(&mut self) {
+        self.products.as_flattened_mut().fill(0);
+        core::hint::black_box(&self.products);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn power(base: u64, exponent: usize) -> u64 {
+        (0..exponent).fold(1, |product, _| multiply(product, base))
+    }
+
+    #[test]
+    fn the_field_is_one() {
+        // x^64 = x^4 + x^3 + x + 1; the group has 2^64 − 1 elements: a^(2^64) = a (Fermat), by squaring 64 times.
+        assert_eq!(multiply(1 << 63, 2), REDUCED);
+        for a in [1, 2, 3, 0x1b, 1 << 63, 0x0123_4567_89ab_cdef, u64::MAX] {
+            assert_eq!((0..64).fold(a, |square, _| multiply(square, square)), a);
+            assert_eq!(multiply(a, 1), a);
+            assert_eq!(multiply(a, 5), multiply(5, a));
+            assert_eq!(multiply(a, 5 ^ 0xf0), multiply(a, 5) ^ multiply(a, 0xf0));
+        }
+        // The polynomial is irreducible: no element of a subfield but GF(2)'s survives 32 squarings (Rabin's test).
+        assert_ne!((0..32).fold(2, |square, _| multiply(square, square)), 2);
+    }
+
+    #[test]
+    fn tags_are_the_polynomial_of_the_definition_at_every_length() {
+        let record: [u8; 41] = core::array::from_fn(|i| (i * 37 + 11) as u8);
+        for point in [0, 1, 2, 0x8000_0000_0000_001b, 0xfeed_beef_dead_cafe] {
+            let tables = Point::new(point);
+            for length in 0..=record.len() {
+                let words = length.div_ceil(8);
+                let word = |i: usize| {
+                    let mut bytes = [0; 8];
+                    let part = &record[8 * i..length.min(8 * i + 8)];
+                    bytes[..part.len()].copy_from_slice(part);
+                    u64::from_le_bytes(bytes)
+                };
+                let expected = (0..words).fold(0, |sum, i| sum ^ multiply(word(i), power(point, words - i)));
+                assert_eq!(tables.tag(&record[..length]), expected, "{length} bytes under {point:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_tag_of_a_sum_is_the_sum_of_the_tags() {
+        let point = Point::new(0x1234_5678_9abc_def1);
+        let a: [u8; 21] = core::array::from_fn(|i| (i * 7) as u8);
+        let b: [u8; 21] = core::array::from_fn(|i| (i * i) as u8);
+        let sum: [u8; 21] = core::array::from_fn(|i| a[i] ^ b[i]);
+        assert_eq!(point.tag(&sum), point.tag(&a) ^ point.tag(&b));
+        assert_eq!(point.tag(&[0; 21]), 0);
+    }
+}

@@ -1,0 +1,256 @@
+//! One pass over a database for up to eight instant lookups (docs/protocol.md, Instant lookups).
+//!
+//! A *group* is 2^g consecutive records of a partition, the last one perhaps short. Of each query, one byte a group
+//! holds one bit: whether that group is in the query's sum. Records and tree nodes are then read once, whatever the
+//! number of queries: sums are kept for all combinations of four queries (the method of four Russians), a row is added
+//! to the sum of its combination, and each query's sum is put together in the end.
+//!
+//! The bits of a query's groups, added up in pairs, level by level, say which nodes of each level are the asked group's
+//! ancestors: shares of a unit vector are, over subtrees, shares of the ancestors' unit vector. So one key serves the
+//! records and the siblings of all levels.
+
+use core::ops::Range;
+
+use crate::dpf::{Key, domain_log, key_bytes, scratch_nodes};
+use crate::prg::{SEED_BYTES, Seed};
+
+/// Most queries of one pass: the bits of a byte.
+pub const MAX_QUERIES: usize = 8;
+/// Bytes of a tree's node.
+pub const NODE_BYTES: usize = 32;
+
+/// Bytes of records read in one step, at most and if a group is not longer.
+const STEP_BYTES: usize = 1 << 20;
+/// Queries whose combinations have sums of their own, and how many those are.
+const HALF: usize = MAX_QUERIES / 2;
+const COMBINATIONS: usize = 1 << HALF;
+
+/// Where things are: a database's layout, seen in groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Q
+    pub partitions: usize,
+    /// M
+    pub partition_records: usize,
+    /// ℓ
+    pub record_bytes: usize,
+    /// d = ⌈log₂ M⌉
+    pub depth: u32,
+    /// g
+    pub group_log: u32,
+}
+
+impl Shape {
+    /// Groups of a partition, ⌈M/2^g⌉.
+    #[must_use]
+    pub fn partition_groups(&self) -> usize {
+        self.partition_records.div_ceil(1 << self.group_log)
+    }
+
+    /// Groups of the database: the points of a query's domain that mean something.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.partitions * self.partition_groups()
+    }
+
+    /// Bytes of a whole group, 2^g·ℓ.
+    #[must_use]
+    pub fn group_bytes(&self) -> usize {
+        self.record_bytes << self.group_log
+    }
+
+    /// Siblings on the way from a group to its partition's commitment, d − g.
+    #[must_use]
+    pub fn siblings(&self) -> usize {
+        (self.depth - self.group_log) as usize
+    }
+
+    /// Bytes of one query.
+    #[must_use]
+    pub fn request_bytes(&self) -> usize {
+        key_bytes(domain_log(self.groups()))
+    }
+
+    /// Bytes of one answer: a group and its siblings.
+    #[must_use]
+    pub fn answer_bytes(&self) -> usize {
+        self.group_bytes() + self.siblings() * NODE_BYTES
+    }
+
+    /// Bytes of a partition's tree.
+    #[must_use]
+    pub fn tree_bytes(&self) -> usize {
+        (0..=self.depth).map(|level| self.level_nodes(level) * NODE_BYTES).sum()
+    }
+
+    fn level_nodes(&self, level: u32) -> usize {
+        self.partition_records.div_ceil(1 << level)
+    }
+
+    /// Where a level lies in a partition's tree.
+    fn level(&self, level: u32) -> Range<usize> {
+        let before: usize = (0..level).map(|below| self.level_nodes(below)).sum();
+        before * NODE_BYTES..(before + self.level_nodes(level)) * NODE_BYTES
+    }
+
+    fn step_groups(&self) -> usize {
+        (STEP_BYTES / self.group_bytes()).max(1)
+    }
+
+    /// Steps over a partition's records.
+    fn record_steps(&self) -> usize {
+        self.partition_groups().div_ceil(self.step_groups())
+    }
+
+    /// Steps of a pass after its queries were evaluated: a partition's records, then its tree.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.partitions * (self.record_steps() + 1)
+    }
+
+    /// Bytes that a pass of so many queries works in.
+    #[must_use]
+    pub fn scratch_bytes(&self, queries: usize) -> usize {
+        let nodes = scratch_nodes(self.groups());
+        self.sums_bytes(queries) + self.groups() + self.partition_groups() + nodes * (1 + SEED_BYTES)
+    }
+
+    fn sums_bytes(&self, queries: usize) -> usize {
+        queries.div_ceil(HALF) * COMBINATIONS * self.answer_bytes()
+    }
+}
+
+/// What a pass works in, and where its answers come together.
+pub struct Scratch<'a> {
+    shape: Shape,
+    /// for each half of the queries and each combination of them, one answer
+    sums: &'a mut [u8],
+    /// a byte a group, a bit a query
+    selectors: &'a mut [u8],
+    /// the same of one partition, added up level by level
+    folded: &'a mut [u8],
+    controls: &'a mut [u8],
+    nodes: &'a mut [Seed],
+}
+
+impl<'a> Scratch<'a> {
+    /// Over [`Shape::scratch_bytes`] bytes, which are zero before the first step; `None` if they are not as many.
+    pub fn new(shape: Shape, queries: usize, bytes: &'a mut [u8]) -> Option<Self> {
+        let nodes = scratch_nodes(shape.groups());
+        let (sums, rest) = bytes.split_at_mut_checked(shape.sums_bytes(queries))?;
+        let (selectors, rest) = rest.split_at_mut_checked(shape.groups())?;
+        let (folded, rest) = rest.split_at_mut_checked(shape.partition_groups())?;
+        let (controls, rest) = rest.split_at_mut_checked(nodes)?;
+        let (nodes, rest) = rest.split_at_mut_checked(nodes * SEED_BYTES)?;
+        rest.is_empty().then_some(Scratch { shape, sums, selectors, folded, controls, nodes: nodes.as_chunks_mut().0 })
+    }
+
+    /// Evaluates the key of a query at the first `points` groups, which are those of its epoch.
+    pub fn select(&mut self, query: usize, key: &Key<'_>, points: usize) {
+        let selectors = &mut self.selectors[..points];
+        key.evaluate(points, self.nodes, self.controls, |leaf, outputs| {
+            let of_leaf = selectors.chunks_mut(8).skip(leaf * outputs.len());
+            for (groups, byte) in of_leaf.zip(outputs) {
+                for (selector, bit) in groups.iter_mut().zip(bits(*byte)) {
+                    *selector |= bit << query;
+                }
+            }
+        });
+    }
+
+    /// Goes step `number` of [`Shape::steps`]: each once, in any order, after every query was [selected](Self::select).
+    /// `records`: all Q·M·ℓ bytes; `trees`: Q times [`Shape::tree_bytes`].
+    pub fn step(&mut self, number: usize, records: &[u8], trees: &[u8]) {
+        let shape = self.shape;
+        let (q, part) = (number / (shape.record_steps() + 1), number % (shape.record_steps() + 1));
+        let selectors = &self.selectors[q * shape.partition_groups()..][..shape.partition_groups()];
+        if part < shape.record_steps() {
+            let partition_bytes = shape.partition_records * shape.record_bytes;
+            let groups = part * shape.step_groups()..selectors.len().min((part + 1) * shape.step_groups());
+            let rows = &records[q * partition_bytes..][..partition_bytes][groups.start * shape.group_bytes()..];
+            add(self.sums, &shape, 0, rows.chunks(shape.group_bytes()), &selectors[groups]);
+            return;
+        }
+        let tree = &trees[q * shape.tree_bytes()..][..shape.tree_bytes()];
+        self.folded.copy_from_slice(selectors);
+        let mut width = selectors.len();
+        for (sibling, level) in (shape.group_log..shape.depth).enumerate() {
+            // Node t is the sibling of node t ⊕ 1. An odd last one is nobody's, and has none.
+            let (pairs, _) = self.folded[..width].as_chunks_mut::<2>();
+            for pair in &mut *pairs {
+                pair.swap(0, 1);
+            }
+            let at = shape.group_bytes() + sibling * NODE_BYTES;
+            let nodes = tree[shape.level(level)].as_chunks::<NODE_BYTES>().0;
+            add(self.sums, &shape, at, nodes.iter().map(<[u8; NODE_BYTES]>::as_slice), pairs.as_flattened());
+            width = fold(&mut self.folded[..width]);
+        }
+    }
+
+    /// The answer to a query, after all steps: into as many zero bytes as an answer has.
+    pub fn answer(&self, query: usize, answer: &mut [u8]) {
+        let bytes = self.shape.answer_bytes();
+        let half = &self.sums[query / HALF * COMBINATIONS * bytes..][..COMBINATIONS * bytes];
+        for (combination, sum) in half.chunks_exact(bytes).enumerate() {
+            if (combination >> (query % HALF)) & 1 == 1 {
+                xor_into(answer, sum);
+            }
+        }
+    }
+
+    /// Whether level `level`'s node `t` of partition `q` is, in this query's share, on the way up; at level g: whether
+    /// the group is in the sum.
+    #[must_use]
+    pub fn is_selected(&self, query: usize, q: usize, level: u32, t: usize) -> bool {
+        let selectors = &self.selectors[q * self.shape.partition_groups()..][..self.shape.partition_groups()];
+        let below = level - self.shape.group_log;
+        let groups = (t << below).min(selectors.len())..((t + 1) << below).min(selectors.len());
+        let sum = selectors[groups].iter().fold(0, |sum, selector| sum ^ selector);
+        (sum >> query) & 1 == 1
+    }
+}
+
+/// Adds each row, at `at`, to the sums of the combinations that its selector has. A shorter row is followed by zeros.
+fn add<'r>(sums: &mut [u8], shape: &Shape, at: usize, rows: impl Iterator<Item = &'r [u8]>, selectors: &[u8]) {
+    let bytes = shape.answer_bytes();
+    let (low, high) = sums.split_at_mut(COMBINATIONS * bytes);
+    for (row, selector) in rows.zip(selectors) {
+        let selector = usize::from(*selector);
+        xor_into(&mut low[selector % COMBINATIONS * bytes + at..][..row.len()], row);
+        if !high.is_empty() {
+            xor_into(&mut high[selector / COMBINATIONS * bytes + at..][..row.len()], row);
+        }
+    }
+}
+
+/// Adds up pairs of selectors, the odd last one with nothing: how many are left.
+fn fold(selectors: &mut [u8]) -> usize {
+    let width = selectors.len().div_ceil(2);
+    for t in 0..width {
+        selectors[t] = selectors[2 * t] ^ selectors.get(2 * t + 1).copied().unwrap_or(0);
+    }
+    width
+}
+
+/// The bits of a byte, low first.
+#[inline]
+fn bits(byte: u8) -> [u8; 8] {
+    // Each byte of the product is `byte`; each keeps its own bit, which is carried to its top and from there down to 1.
+    let own = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+    (((own + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes()
+}
+
+/// `into` ⊕= `row`, of equal length.
+#[inline]
+pub fn xor_into(into: &mut [u8], row: &[u8]) {
+    let (blocks, rest) = into.as_chunks_mut::<NODE_BYTES>();
+    let (row_blocks, row_rest) = row.as_chunks::<NODE_BYTES>();
+    for (block, row) in blocks.iter_mut().zip(row_blocks) {
+        for (byte, other) in block.iter_mut().zip(row) {
+            *byte ^= other;
+        }
+    }
+    for (byte, other) in rest.iter_mut().zip(row_rest) {
+        *byte ^= other;
+    }
+}

@@ -1,0 +1,224 @@
+//! PaiCKSPIR (Appendix A, Fig. 5): keywords, and a server that learns of each lookup whether the key exists, so that it
+//! charges for what was found and for nothing else.
+//!
+//! Tags are H(k)^(α·β), α the server's and β the client's; values are v ⊕ F(mk, k), encrypted and permuted by the client as in
+//! Pai. A lookup sends H(k)^β, and evaluates F with the server.
+//!
+//! **Privacy of the client**: as Pai's published form, **for one lookup**; and a key asked twice is the same element
+//! twice, so this client refuses to ask again. **Privacy of the server**: one-more Diffie–Hellman in ristretto255.
+//!
+//! **Corrections.** Elements are refused unless canonical and not the identity. α and the key of F are drawn
+//! independently: the text does not say so, and with [`Deviation::OneKey`] the client opens the whole database from
+//! what the offline phase shows it, without one lookup (`tests/pai.rs` does).
+
+use std::collections::HashSet;
+
+use curve25519_dalek::ristretto::RistrettoPoint;
+use curve25519_dalek::scalar::Scalar;
+
+use super::keyword::oprf::{self, ELEMENT_BYTES};
+use super::one_query::grid;
+use super::{Cipher, IV_BYTES, Store};
+use crate::channel::Channel;
+use crate::error::{Error, expect_bytes};
+use crate::prg::{Aes, Prg};
+use crate::random::{Random, shuffle};
+use crate::records::{Records, xor};
+
+/// Wrong turns; only tests take them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Deviation {
+    /// As described.
+    #[default]
+    None,
+    /// α is the key of F.
+    OneKey,
+}
+
+/// Bytes of the offline phase: four elements, a masked value, and three ciphertexts a cell.
+pub fn offline_bytes(records: usize, value_bytes: usize) -> usize {
+    let (rows, columns) = grid(records);
+    rows * columns * (4 * ELEMENT_BYTES + value_bytes + 3 * (value_bytes + IV_BYTES))
+}
+
+/// Bytes of a lookup that finds something: the tag's element, one each way for F, a ciphertext. One that finds nothing has no
+/// ciphertext, and is meant to tell the server so.
+pub fn lookup_bytes(value_bytes: usize) -> usize {
+    3 * ELEMENT_BYTES + value_bytes + IV_BYTES
+}
+
+/// The mask F(mk, k), as long as a value.
+fn mask(element: &RistrettoPoint, text: &mut [u8]) {
+    let (_, key) = oprf::output(element);
+    let prg = Aes::new(&key);
+    let mut blocks = vec![[0; 16]; text.len().div_ceil(16)];
+    prg.fill(0, 0, &mut blocks);
+    xor(text, &blocks.as_flattened()[..text.len()]);
+}
+
+/// The server: its keys, and the client's table.
+pub struct Server {
+    alpha: Scalar,
+    master: Scalar,
+    store: Store<ELEMENT_BYTES>,
+    /// lookups to be paid for
+    pub charged: usize,
+}
+
+/// The client.
+pub struct Client {
+    beta: Scalar,
+    cipher: Cipher,
+    asked: HashSet<Vec<u8>>,
+}
+
+/// Keys and values in the server's uniform order, as cells of a grid; cells beyond the last have keys that no one asks.
+struct Cells<'a> {
+    keys: &'a [&'a [u8]],
+    values: &'a Records,
+    order: Vec<u32>,
+}
+
+impl Cells<'_> {
+    fn hashed(&self, cell: usize) -> RistrettoPoint {
+        match self.order[cell] as usize {
+            n if n < self.keys.len() => oprf::hash(&[b"key ", self.keys[n]].concat()),
+            n => oprf::hash(&[b"none", n.to_le_bytes().as_slice()].concat()),
+        }
+    }
+
+    fn value(&self, cell: usize) -> Vec<u8> {
+        match self.order[cell] as usize {
+            n if n < self.keys.len() => self.values.get(n).to_vec(),
+            _ => vec![0; self.values.record_bytes()],
+        }
+    }
+}
+
+/// Fig. 5, Offline Phase. `watch` gets each (s, m) as the client sees it: for the test of what it can open.
+pub fn set_up(
+    keys: &[&[u8]],
+    values: &Records,
+    deviation: Deviation,
+    source: &mut Random,
+    channel: &mut Channel,
+    mut watch: impl FnMut(&[u8; 32], &[u8]),
+) -> Result<(Server, Client), Error> {
+    let (rows, columns) = grid(keys.len());
+    let (bytes, cipher_bytes) = (values.record_bytes(), values.record_bytes() + IV_BYTES);
+    let mut order: Vec<u32> = (0..(rows * columns) as u32).collect();
+    shuffle(&mut order, source);
+    let cells = Cells { keys, values, order };
+    let alpha = oprf::scalar(source);
+    let master = if deviation == Deviation::OneKey { alpha } else { oprf::scalar(source) };
+    // Compressing many elements shares one inversion if it may double them: exponents are halved beforehand.
+    let half = Scalar::from(2u8).invert();
+    let (beta_0, beta_1) = (oprf::scalar(source), oprf::scalar(source));
+    let cipher = Cipher::new(&source.block());
+    let (mut of_rows, mut of_columns): (Vec<_>, Vec<_>) = ((0..rows).collect(), (0..columns).collect());
+    shuffle(&mut of_rows, source);
+    shuffle(&mut of_columns, source);
+
+    let (mut tags, mut texts): (Vec<[u8; 32]>, Vec<u8>) = (Vec::new(), Vec::new());
+    for column in 0..columns {
+        // 1(a), 1(b): the server's side
+        let mut halves = Vec::with_capacity(rows);
+        let mut masked = Vec::with_capacity(rows * bytes);
+        for row in 0..rows {
+            let hashed = cells.hashed(row * columns + column);
+            halves.push(alpha * half * hashed);
+            let mut value = cells.value(row * columns + column);
+            mask(&(master * hashed), &mut value);
+            masked.extend(value);
+        }
+        let elements = oprf::halves_to_bytes(&halves);
+        let elements = channel.receive(elements.as_flattened()).as_chunks().0;
+        channel.receive(&masked);
+        elements.iter().zip(masked.chunks_exact(bytes)).for_each(|(element, value)| watch(element, value));
+        // 1(c): the client's
+        let mut blinded = Vec::with_capacity(rows);
+        let begin = texts.len();
+        for &row in &of_rows {
+            blinded.push(beta_0 * half * oprf::element(&elements[row])?);
+            cipher.encrypt(&masked[row * bytes..][..bytes], source, &mut texts);
+        }
+        tags.extend(oprf::halves_to_bytes(&blinded));
+        channel.send(tags[tags.len() - rows..].as_flattened());
+        channel.send(&texts[begin..]);
+    }
+
+    let (mut final_tags, mut final_texts) = (Vec::with_capacity(tags.len()), Vec::with_capacity(texts.len()));
+    for row in 0..rows {
+        let mut blinded = Vec::with_capacity(columns);
+        let begin = final_texts.len();
+        for &column in &of_columns {
+            let at = column * rows + row; // 2(a)
+            blinded.push(beta_1 * half * oprf::element(channel.receive(&tags[at]))?); // 2(b)
+            let plain = cipher.decrypt(channel.receive(&texts[at * cipher_bytes..][..cipher_bytes]))?;
+            cipher.encrypt(&plain, source, &mut final_texts); // 2(c)
+        }
+        final_tags.extend(oprf::halves_to_bytes(&blinded));
+        channel.send(final_tags[final_tags.len() - columns..].as_flattened());
+        channel.send(&final_texts[begin..]);
+    }
+    let store = Store::new(&final_tags, final_texts, cipher_bytes);
+    Ok((Server { alpha, master, store, charged: 0 }, Client { beta: beta_0 * beta_1, cipher, asked: HashSet::new() }))
+}
+
+/// What a client can do with (s, m) of the offline phase if α is the key of F: open it.
+pub fn open_without_lookup(element: &[u8; 32], masked: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut value = masked.to_vec();
+    mask(&oprf::element(element)?, &mut value);
+    Ok(value)
+}
+
+impl Server {
+    /// Fig. 5, Response: the ciphertext, empty if there is none; and whether there is one.
+    pub fn answer(&mut self, query: &[u8]) -> Result<Vec<u8>, Error> {
+        let tag = (self.alpha * oprf::element(query)?).compress().0;
+        let Some(cell) = self.store.cell(&tag) else { return Ok(Vec::new()) };
+        self.charged += 1;
+        Ok(self.store.ciphertext(cell).to_vec())
+    }
+
+    /// F for the client, obliviously.
+    pub fn evaluate(&self, blinded: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok((self.master * oprf::element(blinded)?).compress().0.to_vec())
+    }
+
+    /// The cell that a query opens: what the server sees.
+    pub fn cell(&self, query: &[u8]) -> Result<Option<usize>, Error> {
+        Ok(self.store.cell(&(self.alpha * oprf::element(query)?).compress().0))
+    }
+}
+
+impl Client {
+    /// Fig. 5, Query: H(k)^β.
+    pub fn query(&self, key: &[u8]) -> [u8; 32] {
+        (self.beta * oprf::hash(&[b"key ", key].concat())).compress().0
+    }
+
+    /// A whole lookup, of a key that was not asked before.
+    pub fn lookup(
+        &mut self,
+        key: &[u8],
+        server: &mut Server,
+        source: &mut Random,
+        channel: &mut Channel,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        if !self.asked.insert(key.to_vec()) {
+            return Err(Error::Repeated);
+        }
+        let blind = oprf::scalar(source);
+        let blinded = (blind * oprf::hash(&[b"key ", key].concat())).compress().0;
+        let evaluated = oprf::element(&channel.ask(&blinded, |blinded| server.evaluate(blinded))?)?;
+        let answer = channel.ask(&self.query(key), |query| server.answer(query))?;
+        if answer.is_empty() {
+            return Ok(None);
+        }
+        expect_bytes("ciphertext", &answer, server.store.ciphertext_bytes)?;
+        let mut value = self.cipher.decrypt(&answer)?;
+        mask(&(blind.invert() * evaluated), &mut value); // Extract
+        Ok(Some(value))
+    }
+}

@@ -1,0 +1,135 @@
+//! Pai (Li and others: *Encode and Permute that Database!*, 2024): one server, which keeps for each client the database
+//! encrypted and permuted by that client. A lookup sends an encrypted index and gets one ciphertext.
+//!
+//! Fig. 2, in two forms: [`one_query::PaiOneQuery`], as published, and [`full::PaiFull`], with a permutation of all cells.
+//! Over them keywords: [`keyword`] (PaiKSPIR, §5) and [`chargeable`] (PaiCKSPIR, Fig. 5). Here is what both forms share:
+//! the cipher, the server's store, and the online phase.
+//!
+//! **Privacy** rests on AES as a permutation and as a stream cipher. **It is proved for one lookup.** The published form
+//! permutes all rows by one permutation and all columns by another, so the cell that a lookup opens shows whether two
+//! lookups share a row or a column: two suffice, always; √n chosen ones (the diagonal) reveal both permutations, and
+//! **every later lookup is read in clear**. `tests/pai.rs` carries out both. Permuting every column and then every row
+//! apart does not help enough: cells of one column never meet in a final row, which about n^¼ lookups show. A uniform
+//! permutation of all cells is sound, and needs a client that holds the database once.
+//!
+//! Still, then: a repeated index opens the same cell. §2.4 answers repeats from memory with a dummy in place, which
+//! [`full::PaiFull`] does: every lookup opens one cell that was not opened before, so that there are n of them. The
+//! server keeps a database a client, and an update would show which record it is for.
+//!
+//! A server that lies can exchange ciphertexts, and sees from what the app does which record it spoiled.
+
+pub mod chargeable;
+pub mod full;
+pub mod keyword;
+pub mod one_query;
+
+use crate::channel::Channel;
+use crate::error::{Error, bad, expect_bytes};
+use crate::prg::{Aes, Block, Prg};
+use crate::random::Random;
+use crate::records::xor;
+
+/// Bytes of an encrypted index: one block.
+pub const TAG_BYTES: usize = 16;
+/// Bytes that encryption adds: where its key stream begins.
+pub const IV_BYTES: usize = 16;
+
+/// Bytes of one lookup, both directions: a tag and a ciphertext.
+pub fn lookup_bytes(record_bytes: usize) -> usize {
+    TAG_BYTES + record_bytes + IV_BYTES
+}
+
+/// AES in counter mode from a random block: encryption that is secure against chosen plaintexts.
+pub struct Cipher(Aes);
+
+impl Cipher {
+    /// Under a key.
+    pub fn new(key: &Block) -> Self {
+        Cipher(Aes::new(key))
+    }
+
+    /// XORs the key stream of `iv` into `text`.
+    fn apply(&self, iv: &Block, text: &mut [u8]) {
+        let (stream, first) = (u64::from_le_bytes(half(iv, 0)), u64::from_le_bytes(half(iv, 8)));
+        let mut blocks = [[0; 16]; 16];
+        for (n, text) in text.chunks_mut(size_of_val(&blocks)).enumerate() {
+            let used = text.len().div_ceil(16);
+            self.0.fill(stream, first.wrapping_add(16 * n as u64), &mut blocks[..used]);
+            xor(text, &blocks.as_flattened()[..text.len()]);
+        }
+    }
+
+    /// Appends the ciphertext of `text` to `to`.
+    pub fn encrypt(&self, text: &[u8], source: &mut Random, to: &mut Vec<u8>) {
+        let iv = source.block();
+        to.extend_from_slice(&iv);
+        let begin = to.len();
+        to.extend_from_slice(text);
+        self.apply(&iv, &mut to[begin..]);
+    }
+
+    /// The text of a ciphertext.
+    pub fn decrypt(&self, ciphertext: &[u8]) -> Result<Vec<u8>, Error> {
+        let Some((iv, text)) = ciphertext.split_first_chunk() else {
+            return Err(bad("ciphertext", format_args!("at least {IV_BYTES} bytes"), ciphertext.len()));
+        };
+        let mut text = text.to_vec();
+        self.apply(iv, &mut text);
+        Ok(text)
+    }
+}
+
+fn half(block: &Block, at: usize) -> [u8; 8] {
+    block[at..at + 8].try_into().expect("8 bytes")
+}
+
+/// What the server keeps for a client: tag to ciphertext. Sorted, so that it is flat.
+pub struct Store<const TAG: usize = TAG_BYTES> {
+    tags: Vec<([u8; TAG], u32)>,
+    ciphertexts: Vec<u8>,
+    ciphertext_bytes: usize,
+}
+
+impl<const TAG: usize> Store<TAG> {
+    /// From tags and ciphertexts, in the order of the cells.
+    pub fn new(tags: &[[u8; TAG]], ciphertexts: Vec<u8>, ciphertext_bytes: usize) -> Self {
+        let mut tags: Vec<_> = tags.iter().copied().zip(0..).collect();
+        tags.sort_unstable();
+        Store { tags, ciphertexts, ciphertext_bytes }
+    }
+
+    /// Bytes kept.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.tags.as_slice()) + self.ciphertexts.len()
+    }
+
+    /// The cell that a tag names: what the server sees of a lookup.
+    pub fn cell(&self, tag: &[u8; TAG]) -> Option<usize> {
+        let found = self.tags.binary_search_by_key(tag, |known| known.0).ok()?;
+        Some(self.tags[found].1 as usize)
+    }
+
+    /// The ciphertext in a cell.
+    pub fn ciphertext(&self, cell: usize) -> &[u8] {
+        &self.ciphertexts[cell * self.ciphertext_bytes..][..self.ciphertext_bytes]
+    }
+
+    /// Fig. 2, Response.
+    pub fn answer(&self, tag: &[u8]) -> Result<Vec<u8>, Error> {
+        expect_bytes("tag", tag, TAG)?;
+        let cell = tag.try_into().ok().and_then(|tag| self.cell(tag));
+        Ok(self.ciphertext(cell.ok_or_else(|| bad("tag", "one of the store", "another"))?).to_vec())
+    }
+}
+
+/// An array that can be looked up by index, each index once, and asked for nothing.
+pub trait PrivateArray {
+    /// Number of records.
+    fn len(&self) -> usize;
+    /// whether it has none
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The record at an index that was not asked before.
+    fn lookup(&mut self, index: usize, store: &Store, channel: &mut Channel) -> Result<Vec<u8>, Error>;
+}

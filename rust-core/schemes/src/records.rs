@@ -1,0 +1,105 @@
+//! A database: N records of ℓ bytes, flat.
+
+use crate::error::{Error, bad};
+use crate::prg::{Aes, Prg};
+
+/// N records of ℓ bytes each, one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Records {
+    bytes: Vec<u8>,
+    record_bytes: usize,
+}
+
+impl Records {
+    /// Takes bytes as records of `record_bytes` each.
+    pub fn new(bytes: Vec<u8>, record_bytes: usize) -> Result<Self, Error> {
+        if record_bytes == 0 || bytes.is_empty() || !bytes.len().is_multiple_of(record_bytes) {
+            return Err(bad("records", format_args!("some records of {record_bytes} bytes"), bytes.len()));
+        }
+        Ok(Records { bytes, record_bytes })
+    }
+
+    /// Records filled to the last byte from a seed: a test on zeros would hardly test.
+    pub fn from_seed(seed: u64, records: usize, record_bytes: usize) -> Self {
+        assert!(records > 0 && record_bytes > 0, "a database has records");
+        let mut bytes = vec![0; records * record_bytes];
+        let prg = Aes::new(&u128::from(seed).to_le_bytes());
+        let (blocks, rest) = bytes.as_chunks_mut::<16>();
+        for (n, part) in blocks.chunks_mut(4096).enumerate() {
+            prg.fill(n as u64, 0, part);
+        }
+        let mut last = [[0; 16]];
+        prg.fill(u64::MAX, 0, &mut last);
+        rest.copy_from_slice(&last[0][..rest.len()]);
+        Records { bytes, record_bytes }
+    }
+
+    /// N
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.record_bytes
+    }
+
+    /// never
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// ℓ
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// Record i.
+    pub fn get(&self, i: usize) -> &[u8] {
+        &self.bytes[i * self.record_bytes..][..self.record_bytes]
+    }
+
+    /// Record i, to be written.
+    pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
+        &mut self.bytes[i * self.record_bytes..][..self.record_bytes]
+    }
+
+    /// Records `from` to `to`, as bytes.
+    pub fn range(&self, from: usize, to: usize) -> &[u8] {
+        &self.bytes[from * self.record_bytes..to * self.record_bytes]
+    }
+
+    /// One record more, at the end.
+    pub fn push(&mut self, record: &[u8]) {
+        assert_eq!(record.len(), self.record_bytes, "a record of another length");
+        self.bytes.extend_from_slice(record);
+    }
+}
+
+/// `into` ⊕= `from`, of equal length.
+#[inline]
+pub fn xor(into: &mut [u8], from: &[u8]) {
+    debug_assert_eq!(into.len(), from.len());
+    // In arrays of known length, so that it becomes vector instructions without a loop around single bytes.
+    let (wide, rest) = into.as_chunks_mut::<32>();
+    let (wide_from, rest_from) = from.as_chunks::<32>();
+    for (a, b) in wide.iter_mut().zip(wide_from) {
+        for (x, y) in a.iter_mut().zip(b) {
+            *x ^= y;
+        }
+    }
+    for (x, y) in rest.iter_mut().zip(rest_from) {
+        *x ^= y;
+    }
+}
+
+/// `into` ⊕= `from` if `keep`, without a branch on it.
+#[inline]
+pub fn xor_if(keep: bool, into: &mut [u8], from: &[u8]) {
+    let mask = u8::from(keep).wrapping_neg();
+    let (wide, rest) = into.as_chunks_mut::<32>();
+    let (wide_from, rest_from) = from.as_chunks::<32>();
+    for (a, b) in wide.iter_mut().zip(wide_from) {
+        for (x, y) in a.iter_mut().zip(b) {
+            *x ^= y & mask;
+        }
+    }
+    for (x, y) in rest.iter_mut().zip(rest_from) {
+        *x ^= y & mask;
+    }
+}

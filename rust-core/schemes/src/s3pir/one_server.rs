@@ -1,0 +1,129 @@
+//! S3PIR with one server: Algorithms 4, 2, 5. The client streams the whole database once, and keeps H hints and B pairs
+//! of backup parities; each lookup uses one pair.
+
+use super::hints::{Backup, Drawn, Folding, Slots, draw, extras_by_stripe};
+use super::{Deviation, Geometry, Search, Server};
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::prg::{Block, Prg};
+use crate::random::Uniform;
+
+/// The paper's B: half as many pairs as hints.
+pub fn backups(geometry: &Geometry) -> usize {
+    geometry.hints / 2
+}
+
+/// What a client of these many hints and pairs keeps: number 4, cutoff 2, extra 4, a bit and ℓ bytes a hint;
+/// number 4, cutoff 2 and 2·ℓ bytes a pair.
+pub fn client_bytes(geometry: &Geometry, backups: usize) -> usize {
+    geometry.hints * (10 + geometry.record_bytes)
+        + geometry.hints.div_ceil(8)
+        + backups * (6 + 2 * geometry.record_bytes)
+}
+
+/// The client.
+pub struct Client<P: Prg> {
+    slots: Slots<P>,
+    backups: Drawn,
+    pairs: Vec<u8>,
+    next: usize,
+    record_bytes: usize,
+}
+
+impl<P: Prg> Client<P> {
+    /// Algorithm 4: the offline phase, under a fresh key.
+    pub fn download(
+        key: &Block,
+        server: &Server<'_>,
+        geometry: Geometry,
+        backups: usize,
+        source: &mut impl Uniform,
+        channel: &mut Channel,
+    ) -> Self {
+        let prg = P::new(key);
+        let drawn = draw(&prg, &geometry, 0, geometry.hints + backups, geometry.hints, source); // lines 1 to 8
+        let order = extras_by_stripe(&drawn);
+        let mut folding = Folding::new(&prg, geometry, &drawn, geometry.hints);
+        let at_once = Folding::<P>::stripes_at_once(&geometry);
+        let mut stripes = Vec::with_capacity(at_once * geometry.stripe_records * geometry.record_bytes);
+        for first in (0..geometry.stripes).step_by(at_once) {
+            stripes.clear();
+            for k in first..geometry.stripes.min(first + at_once) {
+                stripes.extend_from_slice(channel.receive(server.stripe(k))); // line 10
+            }
+            folding.fold(first, &stripes);
+            folding.fold_extras(&order, first, &stripes);
+        }
+        let Folding { parities, pairs, .. } = folding;
+        Self::from_parts(prg, geometry, drawn, parities, pairs, Deviation::None)
+    }
+
+    /// From hints and pairs, for tests that enumerate them.
+    pub fn from_parts(
+        prg: P,
+        geometry: Geometry,
+        mut drawn: Drawn,
+        parities: Vec<u8>,
+        pairs: Vec<u8>,
+        deviation: Deviation,
+    ) -> Self {
+        let slots = Slots::new(prg, geometry, &drawn, parities, deviation);
+        let backups = Drawn {
+            numbers: drawn.numbers.split_off(geometry.hints),
+            cutoffs: drawn.cutoffs.split_off(geometry.hints),
+            extras: Vec::new(),
+        };
+        Client { slots, backups, pairs, next: 0, record_bytes: geometry.record_bytes }
+    }
+
+    /// Lookups left.
+    pub fn lookups_left(&self) -> usize {
+        self.backups.numbers.len() - self.next
+    }
+
+    /// The hints.
+    pub fn slots(&self) -> &Slots<P> {
+        &self.slots
+    }
+
+    /// Bytes kept.
+    pub fn bytes(&self) -> usize {
+        self.slots.bytes() + self.backups.numbers.len() * 6 + self.pairs.len()
+    }
+
+    /// Algorithms 2 and 5: a whole lookup.
+    pub fn lookup(
+        &mut self,
+        index: usize,
+        search: Search,
+        source: &mut impl Uniform,
+        server: &Server<'_>,
+        channel: &mut Channel,
+    ) -> Result<Vec<u8>, Error> {
+        self.lookup_through(index, search, source, |query| channel.ask(query, |query| server.answer(query)))
+    }
+
+    /// The same, with anything for a server.
+    pub fn lookup_through(
+        &mut self,
+        index: usize,
+        search: Search,
+        source: &mut impl Uniform,
+        ask: impl FnOnce(&[u8]) -> Result<Vec<u8>, Error>,
+    ) -> Result<Vec<u8>, Error> {
+        if self.lookups_left() == 0 {
+            return Err(Error::Exhausted);
+        }
+        let pending = self.slots.query(index, search, source)?;
+        let answer = ask(&pending.query)?;
+        let record = self.slots.read(&pending, &answer)?;
+        let backup = Backup {
+            number: self.backups.numbers[self.next],
+            cutoff: self.backups.cutoffs[self.next],
+            parities: self.pairs[self.next * 2 * self.record_bytes..][..2 * self.record_bytes].to_vec(),
+        };
+        self.next += 1;
+        self.slots.replenish(&pending, &record, &backup);
+        Ok(record)
+    }
+}

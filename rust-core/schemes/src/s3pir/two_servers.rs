@@ -1,0 +1,135 @@
+//! S3PIR with two servers: Algorithms 1, 2, 3. The offline server makes the hints under a key that this client and it
+//! alone know, and a new pair of parities a lookup, being told nothing but "next"; the online server answers.
+
+use super::hints::{Backup, Drawn, Folding, Slots, draw, extras_by_stripe};
+use super::{Deviation, Geometry, Search, Server};
+use crate::channel::Channel;
+use crate::error::{Error, bad, expect_bytes};
+use crate::prg::{Block, Prg};
+use crate::random::Uniform;
+use crate::records::Records;
+
+/// Number 8 (they grow without end), cutoff 2, extra index 4, parity.
+pub fn hint_bytes(record_bytes: usize) -> usize {
+    14 + record_bytes
+}
+
+/// Number, cutoff, two parities.
+pub fn replenish_bytes(record_bytes: usize) -> usize {
+    10 + 2 * record_bytes
+}
+
+/// What the offline server has for one client: its key and the next number.
+pub struct OfflineServer<'a, P: Prg> {
+    records: &'a Records,
+    geometry: Geometry,
+    prg: P,
+    next: u64,
+}
+
+impl<'a, P: Prg> OfflineServer<'a, P> {
+    /// For a client's key.
+    pub fn new(records: &'a Records, geometry: Geometry, key: &Block) -> Self {
+        OfflineServer { records, geometry, prg: P::new(key), next: 0 }
+    }
+
+    /// Algorithm 1: all hints. It may choose the extras, since it knows every hint anyway.
+    pub fn hints(&mut self, source: &mut impl Uniform) -> Vec<u8> {
+        let Geometry { stripes, stripe_records, hints, record_bytes } = self.geometry;
+        let drawn = draw(&self.prg, &self.geometry, 0, hints, hints, source);
+        let order = extras_by_stripe(&drawn);
+        let mut folding = Folding::new(&self.prg, self.geometry, &drawn, hints);
+        let at_once = Folding::<P>::stripes_at_once(&self.geometry);
+        for first in (0..stripes).step_by(at_once) {
+            let to = stripes.min(first + at_once);
+            let records = self.records.range(first * stripe_records, to * stripe_records);
+            folding.fold(first, records);
+            folding.fold_extras(&order, first, records);
+        }
+        self.next = drawn.numbers.last().map_or(0, |last| last + 1);
+        let mut message = Vec::with_capacity(hints * hint_bytes(record_bytes));
+        for (hint, parity) in folding.parities.chunks_exact(record_bytes).enumerate() {
+            message.extend_from_slice(&drawn.numbers[hint].to_le_bytes());
+            message.extend_from_slice(&drawn.cutoffs[hint].to_le_bytes());
+            message.extend_from_slice(&drawn.extras[hint].to_le_bytes());
+            message.extend_from_slice(parity);
+        }
+        message
+    }
+
+    /// Algorithm 3, lines 1 to 8: the next number's parities, of both halves.
+    pub fn next(&mut self, source: &mut impl Uniform) -> Vec<u8> {
+        let Geometry { stripes, stripe_records, record_bytes, .. } = self.geometry;
+        let drawn = draw(&self.prg, &self.geometry, self.next, 1, 0, source);
+        let mut folding = Folding::new(&self.prg, self.geometry, &drawn, 0);
+        folding.fold(0, self.records.range(0, stripes * stripe_records));
+        self.next = drawn.numbers[0] + 1;
+        let mut message = Vec::with_capacity(replenish_bytes(record_bytes));
+        message.extend_from_slice(&drawn.numbers[0].to_le_bytes());
+        message.extend_from_slice(&drawn.cutoffs[0].to_le_bytes());
+        message.extend_from_slice(&folding.pairs);
+        message
+    }
+}
+
+/// The client.
+pub struct Client<P: Prg> {
+    slots: Slots<P>,
+}
+
+impl<P: Prg> Client<P> {
+    /// From Algorithm 1's hints, made under `key`.
+    pub fn new(key: &Block, geometry: Geometry, message: &[u8]) -> Result<Self, Error> {
+        let bytes = hint_bytes(geometry.record_bytes);
+        expect_bytes("hints", message, geometry.hints * bytes)?;
+        let slots = geometry.stripes * geometry.stripe_records;
+        let mut drawn = Drawn::default();
+        let mut parities = Vec::with_capacity(geometry.hints * geometry.record_bytes);
+        for hint in message.chunks_exact(bytes) {
+            drawn.numbers.push(u64::from_le_bytes(part(hint, 0)));
+            drawn.cutoffs.push(u16::from_le_bytes(part(hint, 8)));
+            let extra = u32::from_le_bytes(part(hint, 10));
+            if extra as usize >= slots {
+                return Err(bad("extra index", format_args!("below {slots}"), extra));
+            }
+            drawn.extras.push(extra);
+            parities.extend_from_slice(&hint[14..]);
+        }
+        Ok(Client { slots: Slots::new(P::new(key), geometry, &drawn, parities, Deviation::None) })
+    }
+
+    /// Bytes kept.
+    pub fn bytes(&self) -> usize {
+        self.slots.bytes()
+    }
+
+    /// Algorithms 2 and 3: a whole lookup. Channels: of the offline server, of the online server.
+    pub fn lookup(
+        &mut self,
+        index: usize,
+        search: Search,
+        source: &mut impl Uniform,
+        (offline, online): (&mut OfflineServer<'_, P>, &Server<'_>),
+        channels: &mut [Channel; 2],
+    ) -> Result<Vec<u8>, Error> {
+        let pending = self.slots.query(index, search, source)?;
+        let [of_offline, of_online] = channels;
+        let answer = of_online.ask(&pending.query, |query| online.answer(query))?;
+        // Asked for also when it cannot be used, or the offline server would see which lookups fail.
+        let next = of_offline.ask(&[], |_| Ok(offline.next(source)))?;
+        expect_bytes("backup hint", &next, replenish_bytes(answer.len() / 2))?;
+        let record = self.slots.read(&pending, &answer)?;
+        let backup = Backup {
+            number: u64::from_le_bytes(part(&next, 0)),
+            cutoff: u16::from_le_bytes(part(&next, 8)),
+            parities: next[10..].to_vec(),
+        };
+        self.slots.replenish(&pending, &record, &backup);
+        Ok(record)
+    }
+}
+
+/// B bytes from `at` on, of a message whose length was checked.
+fn part<const B: usize>(message: &[u8], at: usize) -> [u8; B] {
+    message[at..at + B].try_into().expect("B bytes")
+}

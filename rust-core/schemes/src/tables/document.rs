@@ -1,0 +1,90 @@
+//! Markdown and CSV.
+
+use std::fmt::Write;
+
+use super::measure::Spread;
+
+/// A cell of a table.
+pub enum Cell {
+    /// as it stands
+    Text(String),
+    /// of the paper, as printed there
+    Paper(&'static str),
+    /// measured
+    Time(Spread),
+    /// counted on the line, and equal to the formula
+    Counted(usize),
+    /// by the formula, not run
+    Formula(usize),
+    /// not given, or not run
+    None,
+}
+
+/// A document in the making.
+#[derive(Default)]
+pub struct Document {
+    /// Markdown
+    pub markdown: String,
+    /// Comma-separated
+    pub csv: String,
+}
+
+impl Document {
+    /// Text.
+    pub fn say(&mut self, text: &str) {
+        self.markdown.push_str(text);
+        self.markdown.push_str("\n\n");
+    }
+
+    /// A table, shown as soon as it is there. The first column's cells name the rows.
+    pub fn table(&mut self, title: &str, header: &[&str], rows: Vec<(String, Vec<Cell>)>) {
+        let mut text = format!("### {title}\n\n| | {} |\n|---|{}\n", header.join(" | "), "--:|".repeat(header.len()));
+        for (name, cells) in rows {
+            let _ = write!(text, "| {name} |");
+            for (column, cell) in header.iter().zip(&cells) {
+                let _ = write!(text, " {} |", shown(cell));
+                if let Some((kind, value)) = plain(cell) {
+                    let _ = writeln!(self.csv, "\"{title}\",\"{name}\",\"{column}\",{kind},{value}");
+                }
+            }
+            text.push('\n');
+        }
+        println!("{text}");
+        self.markdown.push_str(&text);
+        self.markdown.push('\n');
+    }
+}
+
+fn shown(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Paper(text) => (*text).into(),
+        Cell::Time(spread) => spread.to_string(),
+        Cell::Counted(bytes) => bytes_shown(*bytes),
+        Cell::Formula(bytes) => format!("*{}*", bytes_shown(*bytes)),
+        Cell::None => "–".into(),
+    }
+}
+
+fn plain(cell: &Cell) -> Option<(&'static str, String)> {
+    match cell {
+        Cell::Paper(text) => Some(("paper", format!("\"{text}\",,"))),
+        Cell::Time(spread) => {
+            let [median, least, most] = spread.seconds();
+            Some(("seconds", format!("{median:e},{least:e},{most:e}")))
+        }
+        Cell::Counted(bytes) => Some(("bytes", format!("{bytes},,"))),
+        Cell::Formula(bytes) => Some(("formula", format!("{bytes},,"))),
+        Cell::Text(_) | Cell::None => None,
+    }
+}
+
+/// Bytes, exact up to a megabyte and in the papers' units beyond.
+#[allow(clippy::cast_precision_loss)] // shown with three digits
+fn bytes_shown(bytes: usize) -> String {
+    match bytes as f64 {
+        x if x < 1e6 => format!("{bytes} B"),
+        x if x < 1e9 => format!("{:.2} MiB", x / f64::from(1 << 20)),
+        x => format!("{:.2} GiB", x / f64::from(1 << 30)),
+    }
+}

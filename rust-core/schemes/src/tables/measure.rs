@@ -1,0 +1,77 @@
+//! Times, as processor time of this thread: what else the machine does is not counted (but shares its caches).
+
+use std::fmt;
+use std::time::Duration;
+
+use cpu_time::ThreadTime;
+
+/// What repetitions of one thing took.
+#[derive(Debug, Clone)]
+pub struct Spread(Vec<Duration>);
+
+impl Spread {
+    /// Of some times, at least one.
+    pub fn new(mut times: Vec<Duration>) -> Self {
+        assert!(!times.is_empty(), "measured nothing");
+        times.sort_unstable();
+        Spread(times)
+    }
+
+    /// In seconds: median, least, most.
+    pub fn seconds(&self) -> [f64; 3] {
+        let last = self.0.len() - 1;
+        [self.0[last / 2], self.0[0], self.0[last]].map(|time| time.as_secs_f64())
+    }
+
+    /// The median, in seconds.
+    pub fn median(&self) -> f64 {
+        self.seconds()[0]
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, least, most] = self.seconds();
+        let (unit, factor, digits) = match median {
+            x if x >= 0.1 => ("s", 1.0, 2),
+            x if x >= 0.1e-3 => ("ms", 1e3, 2),
+            _ => ("µs", 1e6, 1),
+        };
+        if self.0.len() == 1 {
+            return write!(f, "{:.digits$} {unit}, once", median * factor);
+        }
+        write!(f, "**{:.digits$} {unit}** ({:.digits$}–{:.digits$})", median * factor, least * factor, most * factor)
+    }
+}
+
+/// What one run takes, and what it returns.
+pub fn once<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+    let begin = ThreadTime::now();
+    let result = run();
+    (begin.elapsed(), result)
+}
+
+/// Runs something some times, after once to warm up if it is repeated at all.
+pub fn repeat<T>(times: usize, mut run: impl FnMut() -> T) -> (Spread, T) {
+    let mut last = if times > 1 { Some(run()) } else { None };
+    let spread = (0..times).map(|_| {
+        let (time, result) = once(&mut run);
+        last = Some(result);
+        time
+    });
+    let spread = Spread::new(spread.collect());
+    (spread, last.expect("run at least once"))
+}
+
+/// Runs batches of something small, and gives the mean of each batch.
+pub fn batches(batches: usize, each: usize, mut run: impl FnMut(usize)) -> Spread {
+    let mut n = 0;
+    let mut batch = || {
+        for _ in 0..each {
+            run(n);
+            n += 1;
+        }
+    };
+    batch();
+    Spread::new((0..batches).map(|_| once(&mut batch).0 / each as u32).collect())
+}

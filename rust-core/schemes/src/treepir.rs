@@ -1,0 +1,424 @@
+//! TreePIR (Lazzaretti, Papamanthou: *TreePIR: Sublinear-Time and Polylog-Bandwidth Private Information Retrieval from
+//! DDH*, 2023): the weak privately puncturable function of Fig. 5 and the scheme of Fig. 6, without recursion (§4.3).
+//!
+//! N = 4^d records are √N partitions of √N. A hint is a tree of seeds (GGM) with √N leaves, and says "record F(k, v) of
+//! partition v" for all v; its parity is kept. A lookup of record x_r of partition x_ℓ takes a hint with F(k, x_ℓ) = x_r
+//! and sends its key *punctured* at x_ℓ: the d siblings of the path to that leaf, from left to right, and not where
+//! the leaf is. The server tries all √N places that the hole could have and returns a parity for each; neighbouring
+//! places share most of their tree, so all of them cost √N·log √N leaves and not N.
+//!
+//! **Privacy** rests on the generator of the tree, against either server alone, for adaptive sequences: a punctured key is d
+//! pseudorandom strings, whatever was punctured.
+//!
+//! **Where this departs from the text, and what the text leaves open.**
+//! - *Shifts* (§4.2): F(k, v) = leaf + shift mod √N, so that a fresh key that contains the record is made by choosing the
+//!   shift, and not by trial. The shift is sent; it says x_r − leaf(x_ℓ), and that leaf is what puncturing hides.
+//! - *Order*: left siblings by falling height, then right siblings by rising height. A guess g takes seeds from the front
+//!   where its bit is 1 and from the back where it is 0; between g − 1 and g only subtrees below the highest changed
+//!   bit move.
+//! - The hint keys follow from one seed of 16 bytes, which server 0 gets in place of λ·√N keys.
+//! - *No hint contains the record*: not treated (§4.2 shows it to be negligible). Two fresh punctured keys are sent, nothing is
+//!   consumed, and the call fails.
+//! - The fresh key comes from other randomness than the hints (the text says so in a proof only): see
+//!   [`Deviation::FreshKeyFromHintSeed`].
+//! - Exactly √N parities and d seeds cross the line. The public code adds an element: see [`Deviation::LeftOver`].
+//!
+//! **What an attacker gets.** As published, with honest servers, nothing. A server that falsifies the parities of half of the
+//! guesses learns from a failure which half the asked partition is in: **one bit about the index for each lie**.
+
+use crate::channel::Channel;
+use crate::error::{Error, bad, expect_bytes};
+use crate::prg::{Aes, Block, Doubling};
+use crate::random::{Random, Uniform};
+use crate::records::{Records, xor};
+use crate::s3pir::Search;
+
+/// Wrong turns; only tests take them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Deviation {
+    /// As described.
+    #[default]
+    None,
+    /// One more partition number with each key, never the asked one: the left-over element of the public code.
+    LeftOver,
+    /// The fresh key is the next one of the hints' seed: server 0 knows it whole, compares, and reads the index.
+    FreshKeyFromHintSeed,
+    /// Nothing is sent when no hint contains the record.
+    SilentWhenUnlucky,
+    /// The refilled hint goes behind all others.
+    AppendsAtEnd,
+}
+
+/// √N = 2^depth partitions of √N records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// log₂ √N
+    pub depth: u32,
+    /// λ·√N
+    pub hints: usize,
+    /// ℓ
+    pub record_bytes: usize,
+}
+
+/// λ of §5: a record is in no hint with probability e^(−λ).
+pub const LAMBDA: usize = 128;
+
+impl Geometry {
+    /// For N a power of four.
+    pub fn square(records: usize, record_bytes: usize, lambda: usize) -> Result<Self, Error> {
+        if records < 4 || !records.is_power_of_two() || !records.ilog2().is_multiple_of(2) || records > 1 << 32 {
+            return Err(bad("N", "a power of four from 4 to 2^32", records));
+        }
+        let depth = records.ilog2() / 2;
+        Ok(Geometry { depth, hints: lambda << depth, record_bytes })
+    }
+
+    /// √N
+    pub fn root(&self) -> usize {
+        1 << self.depth
+    }
+
+    /// log₂ √N seeds and a shift of two bytes, to each server.
+    pub fn query_bytes(&self) -> usize {
+        16 * self.depth as usize + 2
+    }
+
+    /// √N parities, from each server.
+    pub fn answer_bytes(&self) -> usize {
+        self.root() * self.record_bytes
+    }
+
+    /// All parities, from server 0.
+    pub fn hint_bytes(&self) -> usize {
+        self.hints * self.record_bytes
+    }
+
+    /// Seed, shift and parity a hint.
+    pub fn client_bytes(&self) -> usize {
+        self.hints * (18 + self.record_bytes)
+    }
+}
+
+/// A key of the function: F(k, v) = (leaf v of the tree under the seed + shift) mod √N.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// of the tree
+    pub seed: Block,
+    /// below √N
+    pub shift: u16,
+}
+
+/// The number a leaf stands for.
+fn leaf(seed: &Block) -> usize {
+    usize::from(u16::from_le_bytes([seed[0], seed[1]]))
+}
+
+/// Fig. 5, Eval.
+pub fn evaluate<D: Doubling>(tree: &D, depth: u32, key: &Key, at: usize) -> usize {
+    let mut seed = [key.seed];
+    for height in (0..depth).rev() {
+        tree.descend(&mut seed, at >> height & 1 == 1);
+    }
+    (leaf(&seed[0]) + usize::from(key.shift)) & ((1 << depth) - 1)
+}
+
+/// Fig. 5, Puncture: the siblings of the path to leaf `at`, from left to right.
+pub fn puncture<D: Doubling>(tree: &D, depth: u32, seed: &Block, at: usize) -> Vec<Block> {
+    let (mut left_siblings, mut right_siblings) = (Vec::new(), Vec::new());
+    let mut seed = [*seed];
+    for height in (0..depth).rev() {
+        let (mut left, mut right) = ([[0; 16]], [[0; 16]]);
+        tree.double(&seed, &mut left, &mut right);
+        if at >> height & 1 == 1 {
+            left_siblings.push(left[0]);
+            seed = right;
+        } else {
+            right_siblings.push(right[0]);
+            seed = left;
+        }
+    }
+    left_siblings.extend(right_siblings.into_iter().rev());
+    left_siblings
+}
+
+/// The hints' keys, from the seed that client and server 0 share.
+fn hint_keys(seed: &Block, geometry: &Geometry) -> impl Iterator<Item = Key> + use<> {
+    let mut source = Random::<Aes>::new(seed, 0);
+    let root = geometry.root() as u32;
+    (0..geometry.hints).map(move |_| Key { seed: source.block(), shift: source.below(root) as u16 })
+}
+
+/// Either server.
+pub struct Server<'a, D: Doubling> {
+    records: &'a Records,
+    geometry: Geometry,
+    tree: D,
+}
+
+impl<'a, D: Doubling> Server<'a, D> {
+    /// A server of these records.
+    pub fn new(records: &'a Records, geometry: Geometry) -> Result<Self, Error> {
+        let slots = geometry.root() * geometry.root();
+        if records.len() != slots || records.record_bytes() != geometry.record_bytes {
+            return Err(bad("database", format_args!("{slots} records of the geometry's length"), records.len()));
+        }
+        Ok(Server { records, geometry, tree: D::new() })
+    }
+
+    /// Fig. 6, Offline 2: the parity of every hint.
+    pub fn hints(&self, seed: &[u8]) -> Result<Vec<u8>, Error> {
+        /// keys whose trees are grown side by side
+        const LANES: usize = 64;
+        let seed = seed.try_into().map_err(|_| bad("seed", "16 bytes", seed.len()))?;
+        let (root, bytes) = (self.geometry.root(), self.geometry.record_bytes);
+        let keys: Vec<Key> = hint_keys(seed, &self.geometry).collect();
+        let mut parities = vec![0; self.geometry.hint_bytes()];
+        // Trees first, then records: partition after partition passes by, and a partition fits a processor's cache.
+        let batch = (1 << 22) / root;
+        let at_once = ((256 << 10) / (root * bytes)).clamp(1, root);
+        let mut offsets = vec![0u16; root * batch];
+        for (keys, parities) in keys.chunks(batch).zip(parities.chunks_mut(batch * bytes)) {
+            for (first, keys) in keys.chunks(LANES).enumerate() {
+                let mut seeds = [[0; 16]; LANES];
+                seeds.iter_mut().zip(keys).for_each(|(seed, key)| *seed = key.seed);
+                grow(&self.tree, self.geometry.depth, 0, &seeds, &mut |v, leaves| {
+                    let row = &mut offsets[v * batch + first * LANES..][..keys.len()];
+                    for ((offset, leaf_seed), key) in row.iter_mut().zip(leaves).zip(keys) {
+                        *offset = ((leaf(leaf_seed) + usize::from(key.shift)) & (root - 1)) as u16;
+                    }
+                });
+            }
+            for first in (0..root).step_by(at_once) {
+                let partitions = self.records.range(first * root, (first + at_once) * root);
+                for (hint, parity) in parities.chunks_exact_mut(bytes).enumerate() {
+                    for (d, partition) in partitions.chunks_exact(root * bytes).enumerate() {
+                        let offset = usize::from(offsets[(first + d) * batch + hint]);
+                        xor(parity, &partition[offset * bytes..][..bytes]);
+                    }
+                }
+            }
+        }
+        Ok(parities)
+    }
+
+    /// Fig. 6, Answer: for each guess of the hole's place the parity of all other leaves' records.
+    pub fn answer(&self, query: &[u8]) -> Result<Vec<u8>, Error> {
+        expect_bytes("punctured key", query, self.geometry.query_bytes())?;
+        let (root, bytes, depth) = (self.geometry.root(), self.geometry.record_bytes, self.geometry.depth as usize);
+        let (seeds, shift) = query.as_chunks::<16>();
+        let shift = usize::from(u16::from_le_bytes([shift[0], shift[1]]));
+        // A seed can be at any height below d: the leaves under seed t at height h are levels[h][t << h ..].
+        let mut levels = vec![seeds.to_vec()];
+        for height in 1..depth {
+            levels.push(children(&self.tree, &levels[height - 1]));
+        }
+        // sums[h]: of all subtrees at height h and above, for the guess at hand. Their place and seed follow from the guess's bits
+        // from h on: between one guess and the next only those below the highest changed bit move.
+        let mut sums = vec![0; (depth + 1) * bytes];
+        let mut answer = Vec::with_capacity(self.geometry.answer_bytes());
+        for guess in 0..root {
+            let changed = if guess == 0 { depth } else { guess.trailing_zeros() as usize + 1 };
+            for height in (0..changed).rev() {
+                let ones_above = (guess >> (height + 1)).count_ones() as usize;
+                // A left sibling's seed is counted from the front; a right one's from the back, d − 1 less the zeros above.
+                let left = guess >> height & 1 == 1;
+                let seed = if left { ones_above } else { height + ones_above };
+                let begin = ((guess >> height) ^ 1) << height;
+                let (sum, above) = sums[height * bytes..(height + 2) * bytes].split_at_mut(bytes);
+                sum.copy_from_slice(above);
+                for (v, leaf_seed) in (begin..).zip(&levels[height][seed << height..][..1 << height]) {
+                    xor(sum, self.records.get(v * root + ((leaf(leaf_seed) + shift) & (root - 1))));
+                }
+            }
+            answer.extend_from_slice(&sums[..bytes]);
+        }
+        Ok(answer)
+    }
+}
+
+/// All leaves of LANES trees, from left to right.
+fn grow<D: Doubling, const LANES: usize>(
+    tree: &D,
+    depth: u32,
+    at: usize,
+    seeds: &[Block; LANES],
+    visit: &mut impl FnMut(usize, &[Block; LANES]),
+) {
+    if depth == 0 {
+        return visit(at, seeds);
+    }
+    let (mut left, mut right) = ([[0; 16]; LANES], [[0; 16]; LANES]);
+    tree.double(seeds, &mut left, &mut right);
+    grow(tree, depth - 1, 2 * at, &left, visit);
+    grow(tree, depth - 1, 2 * at + 1, &right, visit);
+}
+
+/// The next level of trees side by side.
+fn children<D: Doubling>(tree: &D, seeds: &[Block]) -> Vec<Block> {
+    let (mut left, mut right) = (vec![[0; 16]; seeds.len()], vec![[0; 16]; seeds.len()]);
+    tree.double(seeds, &mut left, &mut right);
+    left.into_iter().zip(right).flat_map(|(left, right)| [left, right]).collect()
+}
+
+/// The client: keys and parities.
+pub struct Client<D: Doubling> {
+    geometry: Geometry,
+    tree: D,
+    keys: Vec<Key>,
+    parities: Vec<u8>,
+    deviation: Deviation,
+    hint_seed: Block,
+    used: usize,
+}
+
+/// A lookup between Query and Reconstruct.
+pub struct Pending {
+    /// to server 0, which made the hints
+    pub refresh: Vec<u8>,
+    /// to server 1
+    pub retrieve: Vec<u8>,
+    partition: usize,
+    /// the hint's slot and the key that will be in it; none if no hint contained the record
+    used: Option<(usize, Key)>,
+}
+
+impl<D: Doubling> Client<D> {
+    /// From the seed that was sent to server 0, and its parities.
+    pub fn new(geometry: Geometry, seed: &Block, parities: Vec<u8>) -> Result<Self, Error> {
+        expect_bytes("hints", &parities, geometry.hint_bytes())?;
+        let keys = hint_keys(seed, &geometry).collect();
+        Ok(Self::from_parts(geometry, D::new(), keys, parities, Deviation::None, *seed))
+    }
+
+    /// From keys, for tests that enumerate them.
+    pub fn from_parts(
+        geometry: Geometry,
+        tree: D,
+        keys: Vec<Key>,
+        parities: Vec<u8>,
+        deviation: Deviation,
+        hint_seed: Block,
+    ) -> Self {
+        Client { geometry, tree, keys, parities, deviation, hint_seed, used: 0 }
+    }
+
+    /// With a wrong turn, for tests.
+    #[must_use]
+    pub fn with_deviation(self, deviation: Deviation) -> Self {
+        Client { deviation, ..self }
+    }
+
+    /// Bytes kept.
+    pub fn bytes(&self) -> usize {
+        self.keys.len() * 18 + self.parities.len()
+    }
+
+    /// The first slot whose hint contains the record (Fig. 6, Query 2).
+    pub fn find(&self, index: usize, search: Search) -> Option<usize> {
+        let root = self.geometry.root();
+        let mut seeds = [[0; 16]; 64];
+        let mut found = None;
+        for (chunk, keys) in self.keys.chunks(seeds.len()).enumerate() {
+            let seeds = &mut seeds[..keys.len()];
+            seeds.iter_mut().zip(keys).for_each(|(seed, key)| *seed = key.seed);
+            for height in (0..self.geometry.depth).rev() {
+                self.tree.descend(seeds, (index / root) >> height & 1 == 1);
+            }
+            let contains = |(seed, key): (&Block, &Key)| (leaf(seed) + usize::from(key.shift)) % root == index % root;
+            let first = seeds.iter().zip(keys).position(contains);
+            found = found.or(first.map(|n| chunk * 64 + n));
+            if found.is_some() && search == Search::UntilFound {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Fig. 6, Query.
+    pub fn query(&mut self, index: usize, search: Search, source: &mut Random) -> Result<Pending, Error> {
+        let seed = if self.deviation == Deviation::FreshKeyFromHintSeed {
+            self.used += 1;
+            let beyond = Geometry { hints: self.geometry.hints + self.used, ..self.geometry };
+            hint_keys(&self.hint_seed, &beyond).last().expect("one more").seed
+        } else {
+            source.block()
+        };
+        let seeds = [seed, source.block()];
+        self.query_with(index, search, seeds, source)
+    }
+
+    /// The same with given seeds, of the fresh key and of the one that stands in for a hint, for tests that enumerate them.
+    pub fn query_with(
+        &self,
+        index: usize,
+        search: Search,
+        [seed, stand_in]: [Block; 2],
+        source: &mut impl Uniform,
+    ) -> Result<Pending, Error> {
+        let (root, depth) = (self.geometry.root(), self.geometry.depth);
+        if index >= root * root {
+            return Err(bad("index", format_args!("below {}", root * root), index));
+        }
+        let (partition, offset) = (index / root, index % root);
+        let slot = self.find(index, search);
+        if slot.is_none() && self.deviation == Deviation::SilentWhenUnlucky {
+            return Ok(Pending { refresh: Vec::new(), retrieve: Vec::new(), partition, used: None });
+        }
+        // Query 1, by choosing the shift.
+        let unshifted = evaluate(&self.tree, depth, &Key { seed, shift: 0 }, partition);
+        let fresh = Key { seed, shift: ((offset + root - unshifted) % root) as u16 };
+        // Where no hint contains the record, a key of the same law stands in.
+        let shown = match slot {
+            Some(slot) => self.keys[slot],
+            None => Key { seed: stand_in, shift: source.below(root as u32) as u16 },
+        };
+        let mut messages = [fresh, shown].map(|key| {
+            let mut message = puncture(&self.tree, depth, &key.seed, partition).as_flattened().to_vec(); // Query 3, 4
+            message.extend_from_slice(&key.shift.to_le_bytes());
+            message
+        });
+        if self.deviation == Deviation::LeftOver {
+            for message in &mut messages {
+                let other = (partition + 1 + source.below(root as u32 - 1) as usize) % root;
+                message.extend_from_slice(&(other as u16).to_le_bytes());
+            }
+        }
+        let [refresh, retrieve] = messages;
+        Ok(Pending { refresh, retrieve, partition, used: slot.map(|slot| (slot, fresh)) })
+    }
+
+    /// Fig. 6, Reconstruct.
+    pub fn reconstruct(&mut self, pending: &Pending, refresh: &[u8], retrieve: &[u8]) -> Result<Vec<u8>, Error> {
+        let bytes = self.geometry.record_bytes;
+        expect_bytes("server 0's answer", refresh, self.geometry.answer_bytes())?;
+        expect_bytes("server 1's answer", retrieve, self.geometry.answer_bytes())?;
+        let (slot, fresh) = pending.used.ok_or(Error::Unlucky)?;
+        let guess = pending.partition * bytes;
+        let mut record = self.parities[slot * bytes..][..bytes].to_vec();
+        xor(&mut record, &retrieve[guess..][..bytes]); // Reconstruct 1
+        self.keys[slot] = fresh; // Reconstruct 2, in place
+        let parity = &mut self.parities[slot * bytes..][..bytes];
+        parity.copy_from_slice(&refresh[guess..][..bytes]);
+        xor(parity, &record);
+        if self.deviation == Deviation::AppendsAtEnd {
+            self.keys[slot..].rotate_left(1);
+            self.parities[slot * bytes..].rotate_left(bytes);
+        }
+        Ok(record)
+    }
+
+    /// A whole lookup. Servers and channels: 0, which made the hints, and 1.
+    pub fn lookup(
+        &mut self,
+        index: usize,
+        search: Search,
+        source: &mut Random,
+        servers: [&Server<'_, D>; 2],
+        channels: &mut [Channel; 2],
+    ) -> Result<Vec<u8>, Error> {
+        let pending = self.query(index, search, source)?;
+        let refresh = channels[0].ask(&pending.refresh, |query| servers[0].answer(query))?;
+        let retrieve = channels[1].ask(&pending.retrieve, |query| servers[1].answer(query))?;
+        self.reconstruct(&pending, &refresh, &retrieve)
+    }
+}

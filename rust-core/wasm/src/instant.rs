@@ -1,0 +1,172 @@
+//! Instant lookups: a client's queries, a server's passes.
+
+use pirouette_core::instant;
+use pirouette_core::instant::query::{Pending, query};
+use pirouette_core::instant::recon::recon;
+use wasm_bindgen::prelude::*;
+
+use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
+
+#[wasm_bindgen]
+impl LayoutHandle {
+    /// Bytes of one instant query, to either server.
+    #[wasm_bindgen(getter, js_name = instantRequestBytes)]
+    pub fn instant_request_bytes(&self) -> usize {
+        instant::request_bytes(&self.0)
+    }
+
+    /// Bytes of the answer to one, from either server.
+    #[wasm_bindgen(getter, js_name = instantAnswerBytes)]
+    pub fn instant_answer_bytes(&self) -> usize {
+        instant::answer_bytes(&self.0)
+    }
+
+    /// Most instant queries one request may carry.
+    #[wasm_bindgen(getter, js_name = instantMaxBatch)]
+    pub fn instant_max_batch(&self) -> usize {
+        instant::max_batch(&self.0)
+    }
+}
+
+/// Instant queries whose answers are to come.
+#[wasm_bindgen]
+pub struct InstantQueryHandle(Pending, WipesStack);
+
+#[wasm_bindgen]
+impl InstantQueryHandle {
+    /// For 1 to `instantMaxBatch` record indices, under 32 bytes of fresh entropy.
+    ///
+    /// # Errors
+    /// `index`, `length`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(layout: &LayoutHandle, indices: &[u32], entropy: &[u8]) -> Outcome<InstantQueryHandle> {
+        exactly("entropy", entropy)
+            .and_then(|entropy| query(&layout.0, indices, &entropy))
+            .map(|pending| InstantQueryHandle(pending, WipesStack))
+            .map_err(thrown)
+    }
+
+    /// The body for server 0 or 1.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn request(&self, server: usize) -> Outcome<Vec<u8>> {
+        self.0.request(server).map(<[u8]>::to_vec).map_err(thrown)
+    }
+
+    /// The records, from both servers' answers; none if a byte of them was changed.
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn recon(&self, commitments: &[u8], zero: &[u8], one: &[u8]) -> Outcome<Option<Vec<u8>>> {
+        recon(&self.0, commitments, [zero, one]).map_err(thrown)
+    }
+}
+
+#[cfg(feature = "server")]
+mod server {
+    use pirouette_core::database::flat::At;
+    use pirouette_core::error::Error;
+    use pirouette_core::instant::pass::{DESCRIPTOR_WORDS, Pass, check};
+    use wasm_bindgen::prelude::*;
+
+    use crate::server::DatabaseHandle;
+    use crate::{LayoutHandle, Outcome, thrown};
+
+    #[wasm_bindgen]
+    impl LayoutHandle {
+        /// Checks the queries of one request, so that they may wait with others'.
+        ///
+        /// # Errors
+        /// `length`, `query`.
+        #[wasm_bindgen(js_name = checkInstantQueries)]
+        pub fn check_instant_queries(&self, queries: &[u8]) -> Outcome<()> {
+            check(&self.0, queries).map_err(thrown)
+        }
+    }
+
+    /// Up to eight instant queries that are being answered.
+    #[wasm_bindgen]
+    pub struct InstantPassHandle {
+        /// none once it is finished
+        pass: Option<Pass>,
+        descriptor: Box<[u32; DESCRIPTOR_WORDS]>,
+    }
+
+    impl InstantPassHandle {
+        fn pass(&mut self) -> Outcome<&mut Pass> {
+            self.pass.as_mut().ok_or_else(|| thrown(Error::Phase("the pass is finished")))
+        }
+    }
+
+    #[wasm_bindgen]
+    impl InstantPassHandle {
+        /// For queries that lie one after the other; of each a 0 if it asks at the newest epoch, a 1 if at the previous.
+        ///
+        /// # Errors
+        /// `length`, `index`, `query`, `phase`, `layout`.
+        #[wasm_bindgen(constructor)]
+        pub fn new(database: &DatabaseHandle, queries: &[u8], previous: &[u8]) -> Outcome<InstantPassHandle> {
+            let at: Vec<At> =
+                previous.iter().map(|&previous| if previous == 0 { At::Newest } else { At::Previous }).collect();
+            let pass = Pass::of_joined(&database.0, queries, &at).map_err(thrown)?;
+            Ok(InstantPassHandle { pass: Some(pass), descriptor: Box::new([0; DESCRIPTOR_WORDS]) })
+        }
+
+        /// Goes one step; whether there are more.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn step(&mut self, database: &DatabaseHandle) -> Outcome<bool> {
+            self.pass()?.step(&database.0).map_err(thrown)
+        }
+
+        /// Address of what a worker thread needs to go all steps.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn descriptor(&mut self, database: &DatabaseHandle) -> Outcome<usize> {
+            *self.descriptor = self.pass()?.descriptor(&database.0).map_err(thrown)?;
+            Ok(self.descriptor.as_ptr() as usize)
+        }
+
+        /// A worker thread has gone all steps.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn stepped(&mut self) -> Outcome<()> {
+            self.pass()?.stepped();
+            Ok(())
+        }
+
+        /// The answers one after the other, once.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn finish(&mut self, database: &DatabaseHandle) -> Outcome<Vec<u8>> {
+            self.pass()?;
+            let pass = self.pass.take().ok_or_else(|| thrown(Error::Phase("the pass is finished")))?;
+            pass.finish(&database.0).map(|answers| answers.concat()).map_err(thrown)
+        }
+    }
+
+    /// The stack of a worker thread.
+    #[wasm_bindgen]
+    pub struct WorkerStackHandle(Vec<u128>);
+
+    #[wasm_bindgen]
+    impl WorkerStackHandle {
+        /// Of 64 KiB: the most that kernels hold are the tables of a point, 16 KiB.
+        #[wasm_bindgen(constructor)]
+        #[allow(clippy::new_without_default)] // nobody calls this from Rust
+        pub fn new() -> WorkerStackHandle {
+            WorkerStackHandle(vec![0; (64 << 10) / size_of::<u128>()])
+        }
+
+        /// Address of its end, where it begins: it grows downwards.
+        #[wasm_bindgen(getter)]
+        pub fn end(&self) -> usize {
+            self.0.as_ptr_range().end as usize
+        }
+    }
+}

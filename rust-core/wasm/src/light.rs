@@ -1,0 +1,179 @@
+//! Light hints: a client's attempt, and what the two servers make for it.
+
+use pirouette_core::error::Error;
+use pirouette_core::light::attempt::{Attempt, Outcome as Made, Verdict};
+use pirouette_core::tapir::hint::Hint;
+use wasm_bindgen::prelude::*;
+
+use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, thrown};
+
+/// A light hint in the making.
+#[wasm_bindgen]
+pub struct LightAttemptHandle(Option<Attempt>, WipesStack);
+
+#[wasm_bindgen]
+impl LightAttemptHandle {
+    /// Under 32 bytes of fresh entropy.
+    ///
+    /// # Errors
+    /// `length`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(layout: &LayoutHandle, commitments: &[u8], root: &[u8]) -> Outcome<LightAttemptHandle> {
+        exactly("root", root)
+            .and_then(|root| Attempt::new(layout.0, commitments, &root))
+            .map(|attempt| LightAttemptHandle(Some(attempt), WipesStack))
+            .map_err(thrown)
+    }
+
+    fn attempt(&self) -> Result<&Attempt, Error> {
+        self.0.as_ref().ok_or(Error::Phase("the attempt is over"))
+    }
+
+    /// For the refresh server alone.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = paritiesRequest)]
+    pub fn parities_request(&self) -> Outcome<Vec<u8>> {
+        self.attempt().map(|attempt| attempt.parities_request().to_vec()).map_err(thrown)
+    }
+
+    /// For the retrieve server alone.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = tagsRequest)]
+    pub fn tags_request(&self) -> Outcome<Vec<u8>> {
+        self.attempt().map(|attempt| attempt.tags_request().to_vec()).map_err(thrown)
+    }
+
+    /// Checks both replies; once.
+    ///
+    /// # Errors
+    /// `length`, `layout`, `phase`. The attempt is over then, too.
+    pub fn finish(&mut self, parities: &[u8], tags: &[u8]) -> Outcome<LightOutcomeHandle> {
+        let attempt = self.0.take().ok_or_else(|| thrown(Error::Phase("the attempt is over")))?;
+        Ok(match attempt.finish(parities, tags).map_err(thrown)? {
+            Made::Accepted(hint) => {
+                LightOutcomeHandle { hint: Some(hint), verdict: Verdict { sums: true, columns: true } }
+            }
+            Made::Refused(verdict) => LightOutcomeHandle { hint: None, verdict },
+        })
+    }
+}
+
+/// What came of an attempt.
+#[wasm_bindgen]
+pub struct LightOutcomeHandle {
+    hint: Option<Hint>,
+    verdict: Verdict,
+}
+
+#[wasm_bindgen]
+impl LightOutcomeHandle {
+    /// The hint, once; none if the replies were refused.
+    #[wasm_bindgen(js_name = takeHint)]
+    pub fn take_hint(&mut self) -> Option<ClientHandle> {
+        self.hint.take().map(ClientHandle::new)
+    }
+
+    /// Whether the replies passed every check.
+    #[wasm_bindgen(getter)]
+    pub fn accepted(&self) -> bool {
+        self.verdict.holds()
+    }
+
+    /// Whether it was the refresh server that lied; if not, and they were refused, it may have been either.
+    #[wasm_bindgen(getter, js_name = blamesRefreshServer)]
+    pub fn blames_refresh_server(&self) -> bool {
+        self.verdict.blames_refresh_server()
+    }
+}
+
+#[cfg(feature = "server")]
+mod server {
+    use pirouette_core::database::flat::At;
+    use pirouette_core::error::Error;
+    use pirouette_core::light::making::{DESCRIPTOR_WORDS, Making};
+    use wasm_bindgen::prelude::*;
+
+    use crate::server::DatabaseHandle;
+    use crate::{Outcome, thrown};
+
+    fn at(previous: bool) -> At {
+        if previous { At::Previous } else { At::Newest }
+    }
+
+    /// A server's reply in the making.
+    #[wasm_bindgen]
+    pub struct LightReplyHandle {
+        /// none once it is finished
+        making: Option<Making>,
+        descriptor: Box<[u32; DESCRIPTOR_WORDS]>,
+    }
+
+    impl LightReplyHandle {
+        fn of(making: Result<Making, Error>) -> Outcome<LightReplyHandle> {
+            let making = Some(making.map_err(thrown)?);
+            Ok(LightReplyHandle { making, descriptor: Box::new([0; DESCRIPTOR_WORDS]) })
+        }
+
+        fn making(&mut self) -> Outcome<&mut Making> {
+            self.making.as_mut().ok_or_else(|| thrown(Error::Phase("the reply was taken")))
+        }
+    }
+
+    #[wasm_bindgen]
+    impl LightReplyHandle {
+        /// The refresh server's.
+        ///
+        /// # Errors
+        /// `length`, `layout`, `phase`.
+        pub fn parities(database: &DatabaseHandle, request: &[u8], previous: bool) -> Outcome<LightReplyHandle> {
+            Self::of(Making::parities(&database.0, request, at(previous)))
+        }
+
+        /// The retrieve server's.
+        ///
+        /// # Errors
+        /// `length`, `layout`, `phase`.
+        pub fn tags(database: &DatabaseHandle, request: &[u8], previous: bool) -> Outcome<LightReplyHandle> {
+            Self::of(Making::tags(&database.0, request, at(previous)))
+        }
+
+        /// Goes a step; whether there are more.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn step(&mut self, database: &DatabaseHandle) -> Outcome<bool> {
+            self.making()?.step(&database.0).map_err(thrown)
+        }
+
+        /// Address of what a worker thread needs to go all steps.
+        ///
+        /// # Errors
+        /// `phase`, `layout`.
+        pub fn descriptor(&mut self, database: &DatabaseHandle) -> Outcome<usize> {
+            *self.descriptor = self.making()?.descriptor(&database.0).map_err(thrown)?;
+            Ok(self.descriptor.as_ptr() as usize)
+        }
+
+        /// A worker thread has gone all steps.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn stepped(&mut self) -> Outcome<()> {
+            self.making()?.stepped();
+            Ok(())
+        }
+
+        /// The reply's body, once.
+        ///
+        /// # Errors
+        /// `phase`.
+        pub fn finish(&mut self) -> Outcome<Vec<u8>> {
+            let making = self.making.take().ok_or_else(|| thrown(Error::Phase("the reply was taken")))?;
+            making.finish().map_err(thrown)
+        }
+    }
+}

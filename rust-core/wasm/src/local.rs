@@ -1,0 +1,165 @@
+//! The database kept whole.
+
+use pirouette_core::cost::{Mode, choose_mode};
+use pirouette_core::database::list::UpdateList;
+use pirouette_core::local::Local;
+use wasm_bindgen::prelude::*;
+
+use crate::{LayoutHandle, Outcome, exactly, thrown};
+
+/// How a client answers that is free to choose.
+#[wasm_bindgen(js_name = chooseMode, unchecked_return_type = "'local' | 'full'")]
+pub fn mode_of(layout: &LayoutHandle) -> String {
+    match choose_mode(&layout.0) {
+        Mode::Local => "local".into(),
+        Mode::Full => "full".into(),
+    }
+}
+
+/// The records of a database, some or all of its partitions.
+#[wasm_bindgen]
+pub struct LocalHandle(Local);
+
+#[wasm_bindgen]
+impl LocalHandle {
+    /// Begins with nothing. `id`: 16 random bytes.
+    ///
+    /// # Errors
+    /// `length`, `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(layout: &LayoutHandle, content_hashes: &[u8], id: &[u8]) -> Outcome<LocalHandle> {
+        exactly("id", id).and_then(|id| Local::new(layout.0, content_hashes, id)).map(LocalHandle).map_err(thrown)
+    }
+
+    /// Takes up its stored form, whole or in part, under the manifest it was made under.
+    ///
+    /// # Errors
+    /// `state`, `length`, `layout`.
+    pub fn resume(stored: &[u8], layout: &LayoutHandle, content_hashes: &[u8], binding: &[u8]) -> Outcome<LocalHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| Local::decode(stored, layout.0, content_hashes, &binding))
+            .map(LocalHandle)
+            .map_err(thrown)
+    }
+
+    /// Its id, 16 bytes.
+    #[wasm_bindgen(getter)]
+    pub fn id(&self) -> Vec<u8> {
+        self.0.stamp().hint_id.to_vec()
+    }
+
+    /// Updates applied.
+    #[wasm_bindgen(getter)]
+    #[allow(clippy::cast_precision_loss)] // counts updates
+    pub fn version(&self) -> f64 {
+        self.0.stamp().version as f64
+    }
+
+    /// At its epoch.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.layout())
+    }
+
+    /// Address of the M·ℓ bytes that a lane receives.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = lanePointer)]
+    pub fn lane_pointer(&mut self, lane: usize) -> Outcome<usize> {
+        self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
+    }
+
+    /// Starts receiving a partition.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
+        self.0.begin(lane, partition).map_err(thrown)
+    }
+
+    /// Hashes the lane's next bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `length`.
+    pub fn absorb(&mut self, lane: usize, bytes: usize) -> Outcome<()> {
+        self.0.absorb(lane, bytes).map_err(thrown)
+    }
+
+    /// Keeps the lane's partition, if it has its content hash.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `length`.
+    pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
+        self.0.keep(lane).map_err(thrown)
+    }
+
+    /// Gives the lane up.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
+        self.0.abandon(lane).map_err(thrown)
+    }
+
+    /// Whether a partition is there.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = isFolded)]
+    pub fn is_folded(&self, partition: usize) -> Outcome<bool> {
+        self.0.is_held(partition).map_err(thrown)
+    }
+
+    /// All partitions are there, and it is at this version.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn finish(&mut self, version: u32) -> Outcome<()> {
+        self.0.finish_at(version.into()).map_err(thrown)
+    }
+
+    /// The records at these indices, ℓ bytes each.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    pub fn records(&self, indices: &[u32]) -> Outcome<Vec<u8>> {
+        self.0.records(indices).map_err(thrown)
+    }
+
+    /// Brings it to the next epoch, whose contents are checked. Whole: gives the journal's entry.
+    ///
+    /// # Errors
+    /// `update`, `length`, `layout`; nothing has changed then.
+    pub fn update(&mut self, list: &[u8], after: &LayoutHandle, content_hashes: &[u8]) -> Outcome<Option<Vec<u8>>> {
+        let list = UpdateList::decode(list, *self.0.layout(), after.0).map_err(thrown)?;
+        if self.0.is_whole() {
+            return self.0.update_entry(list, content_hashes).map(Some).map_err(thrown);
+        }
+        self.0.update(&list, content_hashes).map(|()| None).map_err(thrown)
+    }
+
+    /// Applies the next entry of its journal.
+    ///
+    /// # Errors
+    /// `state`, `update`, `layout`.
+    pub fn replay(&mut self, entry: &[u8]) -> Outcome<()> {
+        self.0.replay(entry).map_err(thrown)
+    }
+
+    /// Checks all of it against the manifest it has come to.
+    ///
+    /// # Errors
+    /// `state`, `length`.
+    pub fn arrive(&mut self, content_hashes: &[u8]) -> Outcome<()> {
+        self.0.arrive(content_hashes).map_err(thrown)
+    }
+
+    /// Its stored form, bound to the hash of its manifest (32 bytes).
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn encode(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
+        exactly("binding", binding).map(|binding| self.0.encode(&binding)).map_err(thrown)
+    }
+}

@@ -1,0 +1,152 @@
+//! The kernels as a WebAssembly module of their own (packages/wasm/src/worker.ts).
+//!
+//! Worker threads of a server share the one memory of the core's instance, and run nothing of the core but its kernels:
+//! Rust's `std` for WebAssembly is built for one thread, its allocator above all. So this module imports the memory, has
+//! neither data nor allocator, and its stack is a piece of memory that the core has set aside for it: whoever
+//! instantiates it sets `__stack_pointer` to the end of that piece before the first call. tools/build-wasm.mjs refuses to
+//! build it with data, which would overwrite the core's.
+//!
+//! The core touches neither the bytes of a pass nor the database until the worker has reported that it is done.
+
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+#[cfg(target_arch = "wasm32")]
+mod exports {
+    use core::slice::{from_raw_parts, from_raw_parts_mut};
+
+    use pirouette_kernels::dpf::{Key, domain_log};
+    use pirouette_kernels::light::{Buckets, fold, tags};
+    use pirouette_kernels::linear::{Point, TAG_BYTES};
+    use pirouette_kernels::random::{ChaCha, ENTROPY_BYTES};
+    use pirouette_kernels::scan::{MAX_QUERIES, Scratch, Shape};
+
+    #[panic_handler]
+    fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+        core::arch::wasm32::unreachable()
+    }
+
+    /// An address and a length in the core's memory.
+    #[repr(C)]
+    struct Place(u32, u32);
+
+    impl Place {
+        /// # Safety
+        /// The bytes must be there, and nobody may write them while the slice lives.
+        unsafe fn bytes<'a>(&self) -> &'a [u8] {
+            // SAFETY: the caller's.
+            unsafe { from_raw_parts(self.0 as *const u8, self.1 as usize) }
+        }
+    }
+
+    /// What the core's `instant::pass::Pass::descriptor` writes.
+    #[repr(C)]
+    pub struct Pass {
+        partitions: u32,
+        partition_records: u32,
+        record_bytes: u32,
+        depth: u32,
+        group_log: u32,
+        queries: u32,
+        records: Place,
+        trees: Place,
+        scratch: Place,
+        /// of each query its key, and the groups of its epoch
+        keys: [(Place, u32); MAX_QUERIES],
+    }
+
+    /// What the core's `light::making::Making::descriptor` writes.
+    #[repr(C)]
+    pub struct Making {
+        partitions: u32,
+        partition_records: u32,
+        record_bytes: u32,
+        /// 1 for tags, 0 for parities
+        tags: u32,
+        request: Place,
+        words: Place,
+        permutation: Place,
+        buckets: Place,
+        reply: Place,
+        addresses: Place,
+    }
+
+    /// Goes all steps of a reply for a light hint; whether its descriptor made sense.
+    ///
+    /// # Safety
+    /// As of [`run`]: the reply lives, its database does not change, and nobody else works on it.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn make(making: *const Making) -> u32 {
+        // SAFETY: the caller's. Addresses of u16 and u32 are those of slices of the core's, so aligned.
+        let (making, request, words, permutation, buckets, reply, addresses) = unsafe {
+            let making = &*making;
+            (
+                making,
+                making.request.bytes(),
+                from_raw_parts_mut(making.words.0 as *mut [u8; 8], making.words.1 as usize),
+                from_raw_parts_mut(making.permutation.0 as *mut u16, making.permutation.1 as usize),
+                from_raw_parts_mut(making.buckets.0 as *mut u8, making.buckets.1 as usize),
+                from_raw_parts_mut(making.reply.0 as *mut u8, making.reply.1 as usize),
+                from_raw_parts(making.addresses.0 as *const u32, making.addresses.1 as usize),
+            )
+        };
+        let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
+        let partitions = addresses.iter().map(|&address| {
+            // SAFETY: the caller's.
+            unsafe { from_raw_parts(address as *const u8, m * record_bytes) }
+        });
+        if making.tags == 1 {
+            let Some(point) = request.first_chunk() else { return 0 };
+            let mut point = Point::new(u64::from_le_bytes(*point));
+            for (partition, reply) in partitions.zip(reply.chunks_exact_mut(m * TAG_BYTES)) {
+                tags(partition, record_bytes, &point, reply.as_chunks_mut().0);
+            }
+            point.clear();
+            return 1;
+        }
+        let ([seed, challenge], []) = request.as_chunks::<ENTROPY_BYTES>() else { return 0 };
+        let Some((parities, sums)) = reply.split_at_mut_checked(m * record_bytes) else { return 0 };
+        let mut challenges = ChaCha::new(challenge, 0);
+        for (q, partition) in partitions.enumerate() {
+            fold(partition, record_bytes, permutation, &mut ChaCha::new(seed, q as u64), parities);
+            challenges.fill(words.as_flattened_mut());
+            Buckets::new(record_bytes).add(partition, words, buckets);
+        }
+        Buckets::new(record_bytes).sums(buckets, sums);
+        1
+    }
+
+    /// Goes all steps of an instant lookups' pass; whether its descriptor made sense.
+    ///
+    /// # Safety
+    /// `pass` is the address of a descriptor whose pass lives, whose database does not change, and which nobody else
+    /// works on, until this returns.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn run(pass: *const Pass) -> u32 {
+        // SAFETY: the caller's.
+        let (pass, records, trees, scratch) = unsafe {
+            let pass = &*pass;
+            let scratch = from_raw_parts_mut(pass.scratch.0 as *mut u8, pass.scratch.1 as usize);
+            (pass, pass.records.bytes(), pass.trees.bytes(), scratch)
+        };
+        let shape = Shape {
+            partitions: pass.partitions as usize,
+            partition_records: pass.partition_records as usize,
+            record_bytes: pass.record_bytes as usize,
+            depth: pass.depth,
+            group_log: pass.group_log,
+        };
+        let queries = pass.queries as usize;
+        let Some(mut scratch) = Scratch::new(shape, queries, scratch) else { return 0 };
+        for (number, (key, groups)) in pass.keys.iter().take(queries).enumerate() {
+            // SAFETY: the caller's.
+            let key = unsafe { key.bytes() };
+            let groups = *groups as usize;
+            let Some(key) = Key::decode(key, domain_log(groups)) else { return 0 };
+            scratch.select(number, &key, groups);
+        }
+        for step in 0..shape.steps() {
+            scratch.step(step, records, trees);
+        }
+        1
+    }
+}

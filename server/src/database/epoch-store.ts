@@ -1,0 +1,398 @@
+// What an updatable database keeps in its storage, under which keys. One transaction makes an epoch, and it holds little
+// more than the epoch's update list.
+//
+// Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
+// what has changed in it. In delta form a list is old ⊕ new, so it leads a chunk forward and back alike; the record form
+// is there for clients alone.
+//
+// An epoch number in a key has eight hex digits, so that keys sort by it.
+
+import { crc32 } from 'node:zlib'
+import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import type { UpdateForm } from '@pirouette/wasm'
+import type { Storage, Transaction } from '../storage/storage.js'
+
+/** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
+export const CHUNK_BYTES = 8 * 4096 - 16 - 8
+
+/** What is written in one transaction, so that neither memory nor the event loop has to bear a whole database. */
+export const CHUNKS_TOGETHER = 128
+
+/** A list lies in pieces of so many bytes, so that a part of one can be read: sixteen pages of an LMDB file. */
+const PIECE_BYTES = 16 * 4096 - 16
+
+const FORMAT = 3
+const CHUNK = 'chunk/'
+/** marks a generation that has chunks, or whose chunks are being removed */
+const GENERATION = 'generation/'
+const MANIFEST = 'manifest/'
+const LIST = 'list/'
+const RECORD_LIST = 'record-list/'
+const BATCH = 'batch/'
+const SIGNATURE = 'signature/'
+const HEAD = 'head'
+const DIRECTORY = 'directory/'
+const DATE_BYTES = 8
+
+/** Keys whose signatures are kept for an epoch, so that `/v1/info` stays short. */
+const MOST_SIGNERS = 16
+
+export const ANOTHER_PROCESS = 'another process has published into this store'
+const DAMAGED = 'a stored value is damaged'
+
+/** Where a store stands. */
+export interface Head {
+  /** the newest epoch, … */
+  readonly epoch: number
+  /** … and its generation; each has chunks of its own */
+  readonly generation: number
+  /** no chunk has changed from its own epoch to this one, so that the lists since lead from every chunk to everywhere */
+  readonly base: number
+  /** the generation before, answered for some time yet; its chunks are those of its last epoch */
+  readonly old?: OldGeneration | undefined
+}
+
+export interface OldGeneration {
+  readonly generation: number
+  /** its last */
+  readonly epoch: number
+  /** seconds since 1970 */
+  readonly until: number
+}
+
+/** A generation's first epoch, made here of the one before. */
+export interface GenerationChanges {
+  readonly manifest: Manifest
+  readonly manifestBytes: Uint8Array
+  /** empty: keyless */
+  readonly directory: Uint8Array
+  readonly batch: BatchRecord
+  readonly until: number
+  /** history before this epoch goes */
+  readonly oldest: number
+}
+
+/** What became of an epoch. */
+export interface BatchRecord {
+  /** hex; empty: no batch made this epoch */
+  readonly batch: string
+  readonly changes: number
+}
+
+/** Bytes as they were at an epoch. */
+export interface Dated {
+  readonly epoch: number
+  readonly bytes: Uint8Array
+}
+
+/** An epoch's worth of changes to the store. */
+export interface EpochChanges {
+  readonly epoch: number
+  readonly manifest: Uint8Array
+  readonly list: Uint8Array
+  /** the same in record form */
+  readonly recordList: Uint8Array
+  readonly batch: BatchRecord
+  /** history before this epoch goes */
+  readonly oldest: number
+}
+
+export class EpochStore {
+  readonly #storage: Storage
+
+  constructor(storage: Storage) {
+    this.#storage = storage
+  }
+
+  get location(): string {
+    return this.#storage.location
+  }
+
+  /** undefined: the store is empty */
+  head(): Head | undefined {
+    return readHead(this.#storage)
+  }
+
+  /** A store's first epoch, whole or not at all: its head comes last. */
+  async create(
+    manifest: Manifest,
+    manifestBytes: Uint8Array,
+    directory: Uint8Array,
+    chunk: (number: number) => Uint8Array,
+  ): Promise<void> {
+    if (this.head() !== undefined) throw new Error('the store is not empty')
+    const { epoch, generation } = manifest
+    await this.stage(manifest, chunk)
+    await this.#storage.transact(transaction => {
+      putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
+      transaction.put(MANIFEST + hex(epoch), manifestBytes)
+      transaction.put(BATCH + hex(epoch), json({ batch: '', changes: 0 }))
+      putHead(transaction, { epoch, generation, base: epoch })
+    })
+  }
+
+  /** Writes all chunks of a generation, which mean nothing before a head names it. */
+  async stage(manifest: Manifest, chunk: (number: number) => Uint8Array): Promise<void> {
+    const { generation, epoch } = manifest
+    const head = this.head()
+    if (this.generations().includes(generation)) await this.drop(generation) // an attempt that ended early
+    await this.#storage.transact(transaction => transaction.put(GENERATION + hex(generation), json({})))
+    const count = Math.ceil((manifest.partitions * partitionBytes(manifest)) / CHUNK_BYTES)
+    for (let start = 0; start < count; start += CHUNKS_TOGETHER) {
+      await this.#storage.transact(transaction => {
+        if (readHead(transaction)?.epoch !== head?.epoch || !hasMark(transaction, generation)) {
+          throw new Error(ANOTHER_PROCESS)
+        }
+        for (let number = start; number < Math.min(count, start + CHUNKS_TOGETHER); number++) {
+          putDated(transaction, chunkKey(generation, number), epoch, chunk(number))
+        }
+      })
+    }
+  }
+
+  /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
+  async begin(changes: GenerationChanges): Promise<boolean> {
+    const { epoch, generation } = changes.manifest
+    const before = this.head()
+    if (before?.epoch !== epoch - 1) return false
+    const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
+    const forgotten = this.#keysBefore(changes.oldest, before.base, old)
+    return this.#storage.transact(transaction => {
+      if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
+      putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
+      transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
+      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      putHead(transaction, { epoch, generation, base: epoch, old })
+      transaction.remove(DIRECTORY + hex(before.generation)) // clients that have the old one have it
+      for (const key of forgotten) transaction.remove(key)
+      return true
+    })
+  }
+
+  /** Generations that have chunks, or had. */
+  generations(): number[] {
+    return [...this.#storage.entries(GENERATION)].map(([key, mark]) => {
+      parse(mark)
+      return Number.parseInt(key.slice(GENERATION.length), 16)
+    })
+  }
+
+  /** Removes a generation that is not the head's. */
+  async drop(generation: number): Promise<void> {
+    await this.#storage.transact(transaction => {
+      const head = readHead(transaction)
+      if (head?.old?.generation === generation) putHead(transaction, { ...head, old: undefined })
+      transaction.remove(DIRECTORY + hex(generation))
+      transaction.put(GENERATION + hex(generation), json({ dropped: true }))
+    })
+    for (let start = 0; this.#storage.count(chunkPrefix(generation)) > 0; start += CHUNKS_TOGETHER) {
+      await this.#storage.transact(transaction => {
+        for (let number = start; number < start + CHUNKS_TOGETHER; number++) {
+          transaction.remove(chunkKey(generation, number))
+        }
+      })
+    }
+    await this.#storage.transact(transaction => transaction.remove(GENERATION + hex(generation)))
+  }
+
+  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile. */
+  async append(changes: EpochChanges): Promise<boolean> {
+    const { epoch, oldest } = changes
+    const before = this.head()
+    const forgotten = this.#keysBefore(oldest, before?.base ?? 0, before?.old)
+    return this.#storage.transact(transaction => {
+      const head = readHead(transaction)
+      if (head?.epoch !== epoch - 1) return false
+      transaction.put(MANIFEST + hex(epoch), changes.manifest)
+      putList(transaction, LIST + hex(epoch), changes.list)
+      putList(transaction, RECORD_LIST + hex(epoch), changes.recordList)
+      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      putHead(transaction, { ...head, epoch })
+      for (const key of forgotten) transaction.remove(key)
+      return true
+    })
+  }
+
+  /** Writes chunks as they are at `epoch`, the newest. false, and nothing has changed: another process added one. */
+  async writeChunks(
+    epoch: number,
+    numbers: readonly number[],
+    chunk: (number: number) => Uint8Array,
+  ): Promise<boolean> {
+    return this.#storage.transact(transaction => {
+      const head = readHead(transaction)
+      if (head?.epoch !== epoch) return false
+      for (const number of numbers) putDated(transaction, chunkKey(head.generation, number), epoch, chunk(number))
+      return true
+    })
+  }
+
+  /** Every chunk is at least as it was at epoch `base`; the directory is given as it is at `epoch`, the newest. */
+  async rebase(base: number, epoch: number, directory: Uint8Array): Promise<boolean> {
+    return this.#storage.transact(transaction => {
+      const head = readHead(transaction)
+      if (head?.epoch !== epoch) return false
+      putDated(transaction, DIRECTORY + hex(head.generation), epoch, directory)
+      putHead(transaction, { ...head, base })
+      return true
+    })
+  }
+
+  manifest(epoch: number): Uint8Array | undefined {
+    return this.#storage.get(MANIFEST + hex(epoch))
+  }
+
+  /** The update list that leads to `epoch`. */
+  list(epoch: number, form: UpdateForm): Uint8Array | undefined {
+    const pieces = [...this.#storage.entries(`${listKey(epoch, form)}/`)].map(([, bytes]) => bytes)
+    return pieces.length === 0 ? undefined : Buffer.concat(pieces)
+  }
+
+  /** Bytes `first` to `last` of that list, both included. Throws if it has gone. */
+  listSlice(epoch: number, form: UpdateForm, first: number, last: number): Uint8Array {
+    const slice = Buffer.alloc(last - first + 1)
+    for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
+      const start = piece * PIECE_BYTES
+      const bytes = this.#storage.get(`${listKey(epoch, form)}/${hex(piece)}`)
+      if (bytes === undefined) throw new Error('the update list has gone')
+      slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
+    }
+    return slice
+  }
+
+  batch(epoch: number): BatchRecord | undefined {
+    const bytes = this.#storage.get(BATCH + hex(epoch))
+    return bytes === undefined ? undefined : (parse(bytes) as BatchRecord)
+  }
+
+  /** A generation's; of no bytes if keyless. */
+  directory(generation: number): Dated | undefined {
+    const bytes = this.#storage.get(DIRECTORY + hex(generation))
+    return bytes === undefined ? undefined : dated(bytes)
+  }
+
+  /** A generation's chunks by number. One that was never written is zero, as of the head's base. */
+  *chunks(generation: number): Iterable<readonly [number, Dated]> {
+    const prefix = chunkPrefix(generation)
+    for (const [key, bytes] of this.#storage.entries(prefix)) {
+      yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
+    }
+  }
+
+  /** All epochs with a manifest, ascending. */
+  *epochs(): Iterable<number> {
+    for (const [key] of this.#storage.entries(MANIFEST)) yield Number.parseInt(key.slice(MANIFEST.length), 16)
+  }
+
+  /**
+   * One a key and epoch, of so many keys; beyond that a key that signed before takes the place of one that has not. false,
+   * and nothing has changed: there is no place.
+   */
+  async addSignature(signature: SignatureInfo): Promise<boolean> {
+    const keyOf = ({ epoch, publicKey }: SignatureInfo) => `${SIGNATURE}${hex(epoch)}/${publicKey}`
+    const here = this.signatures(signature.epoch)
+    let displaced: SignatureInfo | undefined
+    if (here.length >= MOST_SIGNERS && !here.some(({ publicKey }) => publicKey === signature.publicKey)) {
+      const signers = this.#signersBefore(signature.epoch)
+      displaced = here.find(({ publicKey }) => !signers.has(publicKey))
+      if (displaced === undefined || !signers.has(signature.publicKey)) return false
+    }
+    await this.#storage.transact(transaction => {
+      if (displaced !== undefined) transaction.remove(keyOf(displaced))
+      transaction.put(keyOf(signature), json(signature))
+    })
+    return true
+  }
+
+  /** Keys that signed an earlier epoch that is kept. */
+  #signersBefore(epoch: number): Set<string> {
+    const signatures = [...this.#storage.entries(SIGNATURE)].filter(([key]) => key < SIGNATURE + hex(epoch))
+    return new Set(signatures.map(([, bytes]) => (parse(bytes) as SignatureInfo).publicKey))
+  }
+
+  signatures(epoch: number): SignatureInfo[] {
+    return [...this.#storage.entries(`${SIGNATURE}${hex(epoch)}/`)].map(([, bytes]) => parse(bytes) as SignatureInfo)
+  }
+
+  /** What is kept of epochs before `oldest`, but for deltas that chunks need, and of the old generation's last epoch. */
+  #keysBefore(oldest: number, base: number, old: OldGeneration | undefined): string[] {
+    const keys: string[] = []
+    for (const prefix of [MANIFEST, LIST, RECORD_LIST, BATCH, SIGNATURE]) {
+      const end = prefix + hex(prefix === LIST ? Math.min(oldest, base + 1) : oldest)
+      for (const [key] of this.#storage.entries(prefix)) {
+        if (key >= end) break
+        if (old === undefined || !key.startsWith(prefix + hex(old.epoch))) keys.push(key)
+      }
+    }
+    return keys
+  }
+}
+
+function listKey(epoch: number, form: UpdateForm): string {
+  return (form === 'delta' ? LIST : RECORD_LIST) + hex(epoch)
+}
+
+function putList(transaction: Transaction, key: string, list: Uint8Array): void {
+  for (let piece = 0; piece * PIECE_BYTES < list.length; piece++) {
+    transaction.put(`${key}/${hex(piece)}`, list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
+  }
+}
+
+/** Whether a generation's chunks are there to stay. */
+function hasMark(from: Pick<Transaction, 'get'>, generation: number): boolean {
+  const mark = from.get(GENERATION + hex(generation))
+  return mark !== undefined && !('dropped' in (parse(mark) as object))
+}
+
+function chunkPrefix(generation: number): string {
+  return `${CHUNK}${hex(generation)}/`
+}
+
+function chunkKey(generation: number, number: number): string {
+  return chunkPrefix(generation) + hex(number)
+}
+
+/** epoch (u32) ‖ CRC-32 of the bytes, begun with the epoch (u32) ‖ bytes */
+function putDated(transaction: Transaction, key: string, epoch: number, bytes: Uint8Array): void {
+  const value = Buffer.allocUnsafe(DATE_BYTES + bytes.length)
+  value.writeUInt32LE(epoch)
+  value.writeUInt32LE(crc32(bytes, epoch), 4)
+  value.set(bytes, DATE_BYTES)
+  transaction.put(key, value)
+}
+
+function dated(bytes: Uint8Array): Dated {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const value = { epoch: view.getUint32(0, true), bytes: bytes.subarray(DATE_BYTES) }
+  if (crc32(value.bytes, value.epoch) !== view.getUint32(4, true)) throw new Error(DAMAGED)
+  return value
+}
+
+function readHead(from: Pick<Transaction, 'get'>): Head | undefined {
+  const bytes = from.get(HEAD)
+  if (bytes === undefined) return undefined
+  const { format, ...head } = parse(bytes) as Head & { format: number }
+  if (format !== FORMAT) throw new Error(`the store has format ${format}, and this version knows ${FORMAT}`)
+  return head
+}
+
+function putHead(transaction: Transaction, head: Head): void {
+  transaction.put(HEAD, json({ format: FORMAT, ...head }))
+}
+
+function hex(number: number): string {
+  return number.toString(16).padStart(8, '0')
+}
+
+/** What no digest of a manifest covers carries a checksum of its own. */
+function json(value: object): Uint8Array {
+  const text = JSON.stringify(value)
+  return Buffer.from(text + hex(crc32(text)))
+}
+
+function parse(bytes: Uint8Array): unknown {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
+  const value = text.slice(0, -8)
+  if (hex(crc32(value)) !== text.slice(-8)) throw new Error(DAMAGED)
+  return JSON.parse(value)
+}

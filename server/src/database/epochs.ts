@@ -1,0 +1,137 @@
+// The epochs of one database as the routes see them: the ones this process answers, the history it can tell of, and
+// the files that clients fetch. A dataset has one epoch for ever (`FixedEpochs`); updatable/database.ts has one that
+// changes.
+
+import { open } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import type { EpochInfo, Manifest } from '@pirouette/protocol'
+import type { Core, DatabaseHandle } from '@pirouette/wasm'
+import type { Dataset } from '../dataset/load.js'
+import { Readers } from './readers.js'
+
+/** A database in the core's memory, for other threads to read. */
+export interface SharedDatabase {
+  readonly core: Core
+  readonly handle: DatabaseHandle
+  readonly readers: Readers
+  /** the epoch asked for is the one before the core's newest */
+  readonly previous: boolean
+}
+
+/** One epoch, ready to answer. */
+export interface Epoch {
+  readonly manifest: Manifest
+  readonly manifestBytes: Uint8Array
+  /** hex */
+  readonly manifestHash: string
+  /** the suites it answers, by number */
+  readonly suites: Uint16Array
+  /** Bytes of what `answer` gives for so many queries; throws the core's errors. */
+  answerBytes(queries: number, suite: number): number
+  /** Answers the queries of a suite; throws the core's errors. */
+  answer(queries: Uint8Array, suite: number): Uint8Array
+  /** where its records are, at the moment */
+  shared(): SharedDatabase
+}
+
+/** What clients fetch under a hash. */
+export interface Blob {
+  readonly bytes: number
+  /** bytes `first` to `last`, both included; rejects if they cannot be had at all */
+  open(first: number, last: number): Promise<Readable>
+}
+
+export interface Epochs {
+  /** 16 bytes, the same in every epoch */
+  readonly databaseId: Uint8Array
+  readonly newest: Epoch
+  /** the newest or the one before it */
+  find(generation: number, epoch: number): Epoch | undefined
+  /** those of `find`, newest last */
+  list(): EpochInfo[]
+  /** a manifest's bytes, as far back as history goes */
+  manifestOf(generation: number, epoch: number): Uint8Array | undefined
+  /** the manifests after `epoch`, one after the other; undefined: not known that far back, or yet */
+  since(epoch: number): Uint8Array | undefined
+  /** by its hash in hex */
+  findBlob(hash: string): Promise<Blob | undefined>
+}
+
+/** The one epoch of a dataset on disk. */
+export class FixedEpochs implements Epochs {
+  readonly newest: Epoch
+  readonly #dataset: Dataset
+
+  constructor(dataset: Dataset) {
+    this.#dataset = dataset
+    const { manifest, manifestBytes, manifestHash, database, core } = dataset
+    const shared = { core, handle: database, readers: new Readers(), previous: false }
+    this.newest = {
+      manifest,
+      manifestBytes,
+      manifestHash,
+      suites: database.suites,
+      answerBytes: (...query) => database.answerBytes(...query, false),
+      answer: (...query) => database.answer(...query),
+      shared: () => shared,
+    }
+  }
+
+  get databaseId(): Uint8Array {
+    return this.newest.manifest.databaseId
+  }
+
+  find(generation: number, epoch: number): Epoch | undefined {
+    const { manifest } = this.newest
+    return manifest.generation === generation && manifest.epoch === epoch ? this.newest : undefined
+  }
+
+  list(): EpochInfo[] {
+    return [infoOf(this.newest)]
+  }
+
+  manifestOf(generation: number, epoch: number): Uint8Array | undefined {
+    return this.find(generation, epoch)?.manifestBytes
+  }
+
+  since(epoch: number): Uint8Array | undefined {
+    const { manifest, manifestBytes } = this.newest
+    if (epoch === manifest.epoch - 1) return manifestBytes
+    return epoch === manifest.epoch ? new Uint8Array() : undefined
+  }
+
+  async findBlob(hash: string): Promise<Blob | undefined> {
+    const file = this.#dataset.blobs.get(hash)
+    if (file === undefined) return undefined
+    return {
+      bytes: file.bytes,
+      async open(first, last) {
+        // Opened before the reply begins, so that a file that is gone becomes an error reply. The stream closes it.
+        const handle = await open(file.path)
+        return handle.createReadStream({ start: first, end: last })
+      },
+    }
+  }
+}
+
+export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {
+  return { generation: manifest.generation, epoch: manifest.epoch, manifest: manifestHash }
+}
+
+/** A blob is read in slices of so many bytes. */
+export const SLICE_BYTES = 64 * 1024
+
+/** A blob that is read as it is sent: `slice` gives bytes `first` to `last`, both included, at most SLICE_BYTES of them. */
+export function slicedBlob(bytes: number, slice: (first: number, last: number) => Uint8Array): Blob {
+  function* slices(first: number, last: number) {
+    for (let at = first; at <= last; at += SLICE_BYTES) yield slice(at, Math.min(last, at + SLICE_BYTES - 1))
+  }
+  // In bytes, not in objects, of which 16 would be read ahead.
+  const options = { objectMode: false, highWaterMark: SLICE_BYTES }
+  return { bytes, open: async (first, last) => Readable.from(slices(first, last), options) }
+}
+
+/** A blob that is in memory and does not change. */
+export function memoryBlob(bytes: Uint8Array): Blob {
+  return slicedBlob(bytes.length, (first, last) => bytes.subarray(first, last + 1))
+}

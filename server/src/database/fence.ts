@@ -1,0 +1,231 @@
+// The rollback fence (docs/protocol.md, Rollback fence; docs/threat-model.md, S8): how far each hint has come, durably. What is
+// unknown is refused, so that losing these entries condemns hints and never lets a rewound one through.
+//
+// Anyone may register, so a registration is worth little until it is confirmed: until then it is among the new ones, which
+// are few, go after hours, and make room for others. What is confirmed leaves by age alone.
+
+import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@pirouette/protocol'
+import { Refusal } from '../base/refusal.js'
+import type { Storage, Transaction } from '../storage/storage.js'
+import { FenceClock, type FenceClockOptions } from './fence-clock.js'
+
+export interface FenceOptions extends FenceClockOptions {
+  /** an entry that no request has named for so long is gone; default 400 */
+  readonly days?: number | undefined
+  /** most entries that are kept; default 1 000 000 */
+  readonly entries?: number | undefined
+}
+
+const CONFIRMED = 'fence/'
+const NEW = 'fence-new/'
+const DEFAULT_DAYS = 400
+const DEFAULT_ENTRIES = 1_000_000
+const SWEPT_TOGETHER = 1000
+
+/** A registration that no confirmation follows for so long is gone. */
+export const NEW_SECONDS = 6 * 60 * 60
+
+/** The new ones are at most this part of all entries. */
+const NEW_PART = 4
+
+/** What one network may register in a day: this part of all entries, but not less than so many. */
+const NETWORK_PART = 1000
+const LEAST_FOR_NETWORK = 64
+const NETWORKS_REMEMBERED = 100_000
+
+/** version (u64) ‖ hash (32) ‖ day of the last request, or of a new one the second of its registration (u32) */
+const ENTRY_BYTES = 8 + HASH_BYTES + 4
+
+interface Entry {
+  readonly version: number
+  readonly requestHash: Uint8Array
+  /** since 1970: days, or of a new one seconds */
+  readonly time: number
+}
+
+export class Fence {
+  readonly #storage: Storage
+  readonly #days: number
+  readonly #most: number
+  readonly #clock: FenceClock
+  /** confirmed entries there are, or are about to be */
+  #confirmed = 0
+  /** the new ones, oldest first: when they were registered */
+  #new = new Map<string, number>()
+  /** the day of the last sweep */
+  #swept = 0
+  /** registrations by network, today */
+  readonly #registered = new Map<string, number>()
+  #registeredOn = 0
+
+  constructor(storage: Storage, options: FenceOptions = {}) {
+    this.#storage = storage
+    this.#days = options.days ?? DEFAULT_DAYS
+    this.#most = options.entries ?? DEFAULT_ENTRIES
+    this.#clock = new FenceClock(storage, options)
+    this.#count()
+  }
+
+  /**
+   * Resolves when what it says is on disk. `network` is what a registration is counted for. Throws a `fence_full` Refusal
+   * if there is no room for another hint, or not for another of that network.
+   */
+  async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
+    const id = toHex(request.hintId)
+    await this.#expireNew()
+    if (request.kind === 'register' && this.#confirmed >= this.#most) await this.#sweep()
+    const { today, seconds } = this.#clock
+    try {
+      const outcome = await this.#storage.transact(transaction => {
+        const kept = this.#find(transaction, id)
+        if (kept === undefined && request.kind === 'register') {
+          const room = this.#admit(transaction, network)
+          if (!room) return 'full'
+          put(transaction, NEW + id, { version: 0, requestHash: request.requestHash, time: seconds })
+          this.#new.delete(id) // the newest stands last
+          this.#new.set(id, seconds)
+          this.#clock.keep(transaction)
+          return 'granted'
+        }
+        if (!isGranted(kept, request)) return 'refused'
+        if (request.kind === 'register') return 'granted' // its reply was lost
+        const isNew = this.#new.has(id)
+        // Who has no request yet only asks.
+        const { version, requestHash } = kept !== undefined && isZero(request.requestHash) ? kept : request
+        // Written also when only the day is new, and then once a day.
+        const same = kept?.version === version && equalBytes(kept.requestHash, requestHash) && kept.time === today
+        if (isNew || !same) put(transaction, CONFIRMED + id, { version, requestHash, time: today })
+        if (isNew) {
+          transaction.remove(NEW + id)
+          this.#new.delete(id)
+          this.#confirmed++
+        }
+        this.#clock.keep(transaction)
+        return 'granted'
+      })
+      if (outcome === 'full') throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+      return outcome
+    } catch (error) {
+      if (!(error instanceof Refusal)) this.#count() // nothing was written
+      throw error
+    }
+  }
+
+  /** What is kept of a hint and has not expired. */
+  #find(transaction: Transaction, id: string): Entry | undefined {
+    const confirmed = transaction.get(CONFIRMED + id)
+    if (confirmed !== undefined) {
+      const entry = decodeEntry(confirmed)
+      if (this.#isAlive(entry)) return entry
+      transaction.remove(CONFIRMED + id)
+      this.#confirmed--
+      return undefined
+    }
+    const bytes = transaction.get(NEW + id)
+    const registered = bytes && decodeEntry(bytes)
+    return registered !== undefined && this.#isFresh(registered.time) ? registered : undefined
+  }
+
+  /** Whether a network may register another hint; makes room for it among the new ones. */
+  #admit(transaction: Transaction, network: string): boolean {
+    if (!this.#countFor(network)) return false
+    const mostNew = Math.max(1, Math.floor(this.#most / NEW_PART))
+    if (this.#new.size >= mostNew || this.#new.size + this.#confirmed >= this.#most) {
+      const [oldest] = this.#new.keys()
+      if (oldest === undefined) return false
+      transaction.remove(NEW + oldest)
+      this.#new.delete(oldest)
+    }
+    return true
+  }
+
+  /** Counts a registration; false: this network has had its share of the day. */
+  #countFor(network: string): boolean {
+    const { today } = this.#clock
+    if (this.#registeredOn !== today) this.#registered.clear()
+    this.#registeredOn = today
+    const before = this.#registered.get(network) ?? 0
+    if (before >= Math.max(LEAST_FOR_NETWORK, Math.floor(this.#most / NETWORK_PART))) return false
+    const [first] = this.#registered.keys()
+    if (before === 0 && this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.delete(first!)
+    this.#registered.set(network, before + 1)
+    return true
+  }
+
+  #isAlive(entry: Entry): boolean {
+    return this.#clock.today - entry.time <= this.#days
+  }
+
+  #isFresh(registered: number): boolean {
+    return this.#clock.seconds - registered <= NEW_SECONDS
+  }
+
+  /** Removes new ones whose time is over, so many at a time. */
+  async #expireNew(): Promise<void> {
+    const expired: string[] = []
+    for (const [id, registered] of this.#new) {
+      if (this.#isFresh(registered) || expired.length === SWEPT_TOGETHER) break
+      expired.push(id)
+    }
+    if (expired.length === 0) return
+    await this.#storage.transact(transaction => {
+      for (const id of expired) if (this.#new.has(id)) transaction.remove(NEW + id)
+    })
+    for (const id of expired) this.#new.delete(id)
+  }
+
+  /** Removes confirmed ones that have expired, at most once a day. */
+  async #sweep(): Promise<void> {
+    const { today } = this.#clock
+    if (this.#swept === today) return
+    this.#swept = today
+    const expired: string[] = []
+    for (const [key, bytes] of this.#storage.entries(CONFIRMED)) {
+      if (!this.#isAlive(decodeEntry(bytes))) expired.push(key)
+    }
+    for (let i = 0; i < expired.length; i += SWEPT_TOGETHER) {
+      await this.#storage.transact(transaction => {
+        for (const key of expired.slice(i, i + SWEPT_TOGETHER)) {
+          const bytes = transaction.get(key)
+          if (bytes === undefined || this.#isAlive(decodeEntry(bytes))) continue
+          transaction.remove(key)
+          this.#confirmed--
+        }
+      })
+    }
+  }
+
+  /** What there is on disk. */
+  #count(): void {
+    this.#confirmed = this.#storage.count(CONFIRMED)
+    const registered = [...this.#storage.entries(NEW)].map(
+      ([key, bytes]) => [key.slice(NEW.length), decodeEntry(bytes).time] as const,
+    )
+    this.#new = new Map(registered.sort(([, a], [, b]) => a - b))
+  }
+}
+
+/** The table of docs/protocol.md. */
+function isGranted(kept: Entry | undefined, request: FenceRequest): boolean {
+  if (request.kind === 'register') return kept === undefined || (kept.version === 0 && isZero(kept.requestHash))
+  if (kept === undefined || request.version < kept.version) return false
+  if (request.version > kept.version) return true
+  return isZero(kept.requestHash) || equalBytes(kept.requestHash, request.requestHash)
+}
+
+function put(transaction: Transaction, key: string, { version, requestHash, time }: Entry): void {
+  const bytes = Buffer.alloc(ENTRY_BYTES)
+  bytes.writeBigUInt64LE(BigInt(version), 0)
+  bytes.set(requestHash, 8)
+  bytes.writeUInt32LE(time, 8 + HASH_BYTES)
+  transaction.put(key, bytes)
+}
+
+function decodeEntry(bytes: Uint8Array): Entry {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  return {
+    version: Number(buffer.readBigUInt64LE(0)),
+    requestHash: Uint8Array.prototype.slice.call(buffer, 8, 8 + HASH_BYTES),
+    time: buffer.readUInt32LE(8 + HASH_BYTES),
+  }
+}

@@ -1,0 +1,312 @@
+// From storage to memory: the stored chunks are led to one epoch by the lists, every digest of that epoch is computed
+// anew from the records, and the last list makes the newest epoch of it, whose digests are checked as well. Anything
+// wrong is a DatasetError that names the file.
+
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  contentHash,
+  decodeManifest,
+  equalBytes,
+  FINGERPRINT_BYTES,
+  HASH_BYTES,
+  isZero,
+  type Manifest,
+  partitionBytes,
+  proofsOf,
+} from '@pirouette/protocol'
+import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
+import type { Progress } from '../dataset/build.js'
+import { DatasetError } from '../dataset/errors.js'
+import { recordBytesView } from '../dataset/memory.js'
+import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
+
+export interface KnownManifest {
+  readonly manifest: Manifest
+  readonly bytes: Uint8Array
+}
+
+/** A stored database in memory, at its newest epoch. */
+export interface Loaded {
+  readonly database: DatabaseHandle
+  readonly directory: DirectoryHandle | undefined
+  /** empty: keyless */
+  readonly directoryBytes: Uint8Array
+  readonly newest: KnownManifest
+  /** what the core answers besides; undefined: the newest is its generation's first */
+  readonly previous: KnownManifest | undefined
+  /** the head's */
+  readonly base: number
+  /** chunks that the lists since then changed after they were written */
+  readonly lagging: ReadonlySet<number>
+  /** of those lists */
+  readonly listBytes: number
+}
+
+/** `onProgress` is told of partitions hashed. */
+export async function load(
+  core: Core,
+  store: EpochStore,
+  head: Head,
+  onProgress: (progress: Progress) => void = () => {},
+): Promise<Loaded> {
+  const loader = new Loader(core, store, head)
+  const newest = loader.manifest(head.epoch)
+  const isFirst = newest.manifest.updateListBytes === 0
+  const start = isFirst ? newest : loader.manifest(head.epoch - 1)
+  const lists = loader.lists(isFirst)
+  const database = loader.allocate(start.manifest)
+  try {
+    const lagging = loader.fill(database, start.manifest, newest.manifest, lists)
+    await loader.commit(database, start.manifest, onProgress)
+    if (!isFirst) loader.turn(database, newest.manifest, lists.get(head.epoch)!)
+    const { directory, directoryBytes } = loader.directory(database, newest.manifest, lists)
+    let listBytes = 0
+    for (const { length } of lists.values()) listBytes += length
+    return {
+      ...{ database, directory, directoryBytes, newest, lagging, listBytes, base: head.base },
+      previous: isFirst ? undefined : start,
+    }
+  } catch (error) {
+    database.free()
+    throw error
+  }
+}
+
+/** The last epoch of a generation that has ended; undefined: memory does not suffice for it too. */
+export async function loadOld(
+  core: Core,
+  store: EpochStore,
+  { generation, epoch }: OldGeneration,
+): Promise<{ readonly database: DatabaseHandle; readonly known: KnownManifest } | undefined> {
+  const loader = new Loader(core, store, { generation, epoch, base: epoch })
+  const known = loader.manifest(epoch)
+  let database: DatabaseHandle
+  try {
+    database = loader.allocate(known.manifest)
+  } catch {
+    return undefined
+  }
+  try {
+    loader.fill(database, known.manifest, known.manifest, new Map())
+    await loader.commit(database, known.manifest)
+    return { database, known }
+  } catch (error) {
+    database.free()
+    throw error
+  }
+}
+
+/** Runs `work` on what was stored; anything wrong with it names the file. */
+export function reading<T>(location: string, work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if ((error as Error).name === 'RuntimeError') throw error // a trap of the core
+    if (error instanceof DatasetError) throw error
+    throw new DatasetError(location, (error as Error).message)
+  }
+}
+
+/** What a list changes: records, ascending, and old ⊕ new of each. */
+interface Changes {
+  readonly indices: Uint32Array
+  readonly differences: Uint8Array
+}
+
+/** The differences, cut where chunks end: chunk, position in the database, old ⊕ new. */
+function* changesOf(
+  { indices, differences }: Changes,
+  recordBytes: number,
+): Iterable<{ number: number; at: number; delta: Uint8Array }> {
+  for (const [i, index] of indices.entries()) {
+    const start = index * recordBytes
+    const delta = differences.subarray(i * recordBytes, (i + 1) * recordBytes)
+    for (let done = 0; done < recordBytes; ) {
+      const number = Math.floor((start + done) / CHUNK_BYTES)
+      const end = Math.min(recordBytes, (number + 1) * CHUNK_BYTES - start)
+      yield { number, at: start + done, delta: delta.subarray(done, end) }
+      done = end
+    }
+  }
+}
+
+class Loader {
+  readonly #core: Core
+  readonly #store: EpochStore
+  readonly #head: Head
+
+  constructor(core: Core, store: EpochStore, head: Head) {
+    this.#core = core
+    this.#store = store
+    this.#head = head
+  }
+
+  manifest(epoch: number): KnownManifest {
+    const bytes = this.#store.manifest(epoch) ?? this.#wrong(`the manifest of epoch ${epoch} is missing`)
+    return { manifest: this.#reading(() => decodeManifest(bytes)), bytes }
+  }
+
+  /** The lists that lead from the head's base to its epoch; and the last one, which also leads back, if there is any. */
+  lists(isFirst: boolean): Map<number, Uint8Array> {
+    const lists = new Map<number, Uint8Array>()
+    const { base, epoch: last } = this.#head
+    for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
+      lists.set(epoch, this.#store.list(epoch, 'delta') ?? this.#wrong(`the update list of epoch ${epoch} is missing`))
+    }
+    return lists
+  }
+
+  allocate(manifest: Manifest): DatabaseHandle {
+    const { records, recordBytes, partitions, partitionRecords } = manifest
+    return this.#reading(() => {
+      const layout = this.#core.layout(records, recordBytes, partitions, partitionRecords)
+      const database = this.#core.newDatabase(layout, proofsOf(manifest)[0], manifest.maxBatch)
+      layout.free()
+      return database
+    })
+  }
+
+  /** All records as they were at the epoch of `manifest`. Returns the chunks that are behind the newest epoch. */
+  fill(database: DatabaseHandle, manifest: Manifest, newest: Manifest, lists: Map<number, Uint8Array>): Set<number> {
+    const bytesOf = (of: Manifest) => of.partitions * partitionBytes(of)
+    const total = bytesOf(manifest)
+    const changes = [...lists].map(([epoch, list]) => ({ epoch, ...this.#decoded(list) }))
+    const records = recordBytesView(this.#core, database, 0, total) // until the core allocates
+    const epochs = new Map<number, number>()
+    if (!this.#reading(() => this.#store.generations()).includes(newest.generation)) {
+      this.#wrong(`the mark of generation ${newest.generation} is missing`)
+    }
+    this.#reading(() => {
+      for (const [number, chunk] of this.#store.chunks(newest.generation)) {
+        const at = number * CHUNK_BYTES
+        if (at >= bytesOf(newest)) this.#wrong('it holds more records than its manifest says')
+        this.#checkEpoch(chunk, `chunk ${number}`)
+        epochs.set(number, Math.max(chunk.epoch, this.#head.base))
+        if (at < total) records.set(chunk.bytes.subarray(0, total - at), at)
+      }
+    })
+    const lagging = new Set<number>()
+    for (const { epoch, ...list } of changes) {
+      for (const { number, at, delta } of changesOf(list, newest.recordBytes)) {
+        const written = epochs.get(number) ?? this.#head.base
+        if (written < epoch) lagging.add(number)
+        if (written < epoch === manifest.epoch < epoch) continue
+        for (let i = 0; i < delta.length && at + i < total; i++) records[at + i]! ^= delta[i]!
+      }
+    }
+    return lagging
+  }
+
+  #decoded(list: Uint8Array): Changes {
+    return this.#reading(() => {
+      const handle = this.#core.decodeUpdateList(list)
+      const changes = { indices: handle.indices(), differences: handle.differences() }
+      handle.free()
+      return changes
+    })
+  }
+
+  /** Hashes all records and holds them to the manifest. */
+  async commit(
+    database: DatabaseHandle,
+    manifest: Manifest,
+    onProgress: (progress: Progress) => void = () => {},
+  ): Promise<void> {
+    for (let q = 0; q < manifest.partitions; q++) {
+      database.commit(q)
+      this.#checkPartition(database, manifest, q)
+      onProgress({ stage: 'hashing', done: q + 1, total: manifest.partitions })
+      await nextTurn()
+    }
+    this.#checkPadding(database, manifest)
+  }
+
+  #checkPartition(database: DatabaseHandle, manifest: Manifest, q: number): void {
+    if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
+      this.#wrong(`the records of partition ${q} are not those of epoch ${manifest.epoch}`)
+    }
+    if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
+      this.#wrong(`the commitment of partition ${q} is not that of its records`)
+    }
+  }
+
+  #checkPadding(database: DatabaseHandle, manifest: Manifest): void {
+    const { records, recordBytes } = manifest
+    const unused = manifest.partitions * partitionBytes(manifest) - records * recordBytes
+    if (!isZero(recordBytesView(this.#core, database, records * recordBytes, unused))) {
+      this.#wrong(`bytes after the last of its ${records} records are not zero`)
+    }
+  }
+
+  /** The newest epoch, from the one before. */
+  turn(database: DatabaseHandle, newest: Manifest, list: Uint8Array): void {
+    const { records, recordBytes, partitions, partitionRecords } = newest
+    this.#reading(() => {
+      const after = this.#core.layout(records, recordBytes, partitions, partitionRecords)
+      database.applyList(list, after)
+      after.free()
+    })
+    for (let q = 0; q < partitions; q++) this.#checkPartition(database, newest, q)
+  }
+
+  /** The newest epoch's directory, if it is the manifest's and leads to every record there is. */
+  directory(
+    database: DatabaseHandle,
+    newest: Manifest,
+    lists: Map<number, Uint8Array>,
+  ): { directory: DirectoryHandle | undefined; directoryBytes: Uint8Array } {
+    const stored =
+      this.#reading(() => this.#store.directory(newest.generation)) ?? this.#wrong('its directory is missing')
+    this.#checkEpoch(stored, 'the directory')
+    if (stored.epoch < this.#head.base) this.#wrong('its directory is too old')
+    if (!newest.keyed) {
+      if (stored.bytes.length > 0) this.#wrong('it has a directory and no keys')
+      return { directory: undefined, directoryBytes: stored.bytes }
+    }
+    const directory = this.#reading(() => {
+      let latest = this.#core.decodeDirectory(stored.bytes, newest.records)
+      for (let epoch = stored.epoch + 1; epoch <= newest.epoch; epoch++)
+        latest = this.#updated(latest, lists.get(epoch)!)
+      return latest
+    })
+    const directoryBytes = directory.encode()
+    if (!equalBytes(this.#core.blake3(directoryBytes), newest.directoryHash)) {
+      this.#wrong('its directory is not the one that the manifest names')
+    }
+    this.#checkPlaces(directory, database, newest)
+    return { directory, directoryBytes }
+  }
+
+  #updated(directory: DirectoryHandle, list: Uint8Array): DirectoryHandle {
+    const changes = this.#core.decodeUpdateList(list)
+    const { before, after } = changes
+    const updated = directory.updated(list, before, after)
+    for (const handle of [changes, directory, before, after]) handle.free()
+    return updated
+  }
+
+  #checkPlaces(directory: DirectoryHandle, database: DatabaseHandle, { records, recordBytes }: Manifest): void {
+    const stored = recordBytesView(this.#core, database, 0, records * recordBytes)
+    const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
+    for (let i = 0; i < records; i++) {
+      for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[i * recordBytes + k]!
+    }
+    const indices = directory.indices(fingerprints, records)
+    for (let i = 0; i < records; i++) {
+      const empty = isZero(fingerprints, FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+      if (!empty && indices[i] !== i) this.#wrong(`its directory does not lead to record ${i}`)
+    }
+  }
+
+  #checkEpoch({ epoch }: Dated, what: string): void {
+    if (epoch > this.#head.epoch) this.#wrong(`${what} is of an epoch that is not there`)
+  }
+
+  #reading<T>(work: () => T): T {
+    return reading(this.#store.location, work)
+  }
+
+  #wrong(reason: string): never {
+    throw new DatasetError(this.#store.location, reason)
+  }
+}

@@ -1,0 +1,188 @@
+// A batch's operations, from text to what the core takes: kinds, fingerprints or indices, and whole stored records in
+// flat buffers; or the one that begins a generation. What the text alone shows to be wrong is refused here, with its line; whether keys exist is the core's
+// to say.
+
+import { isUtf8 } from 'node:buffer'
+import {
+  type BatchEncoding,
+  FINGERPRINT_BYTES,
+  isZero,
+  MAX_KEY_BYTES,
+  type Manifest,
+  WireError,
+  writeRecord,
+} from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+import { parseMembers } from '../base/json.js'
+import { Refusal } from '../base/refusal.js'
+import { decodeValue } from '../dataset/ingest/values.js'
+
+/** n operations, as the core takes them. */
+export interface Operations {
+  /** 1 add, 2 edit, 3 delete */
+  readonly kinds: Uint8Array
+  /** keyed: 16 bytes each */
+  readonly fingerprints: Uint8Array
+  /** keyless */
+  readonly indices: Uint32Array
+  /** ℓ bytes each; zero for a delete */
+  readonly records: Uint8Array
+}
+
+/** The operation that is a batch of its own: begin a generation with room for so many records more. */
+export interface BeginGeneration {
+  readonly headroom: number
+}
+
+const KINDS = ['add', 'edit', 'delete'] as const
+const LF = 0x0a
+const CR = 0x0d
+const BRACE = 0x7b
+const CLOSING_BRACE = 0x7d
+const LONE_SURROGATE = /\p{Surrogate}/u
+const MAX_INDEX = 0xffff_ffff
+const MAX_HEADROOM = 0xffff_ffff
+
+/** One line of a batch. */
+interface Line {
+  readonly kind: number
+  readonly key: Uint8Array
+  readonly index: number
+  readonly value: Uint8Array
+}
+
+/** Reads a batch's lines for a database of this shape. Throws a `batch_refused` Refusal with the line and reason. */
+export function readOperations(
+  core: Core,
+  manifest: Manifest,
+  encoding: BatchEncoding,
+  text: Uint8Array,
+): Operations | BeginGeneration {
+  const parts = splitLines(text)
+  if (parts.length === 0) throw new Refusal('batch_refused', 'the batch has no operations')
+  if (parts.length === 1) {
+    const members = readObject(parts[0]!, 1)
+    if (members['op'] === 'generation') return readGeneration(members)
+  }
+  const lines = parts.map((line, i) => readLine(manifest.keyed, encoding, line, i + 1))
+  const fingerprints = manifest.keyed ? fingerprintsOf(core, lines) : new Uint8Array()
+  const records = new Uint8Array(lines.length * manifest.recordBytes)
+  lines.forEach(({ kind, value }, i) => {
+    if (KINDS[kind - 1] === 'delete') return
+    const fingerprint = fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+    try {
+      writeRecord(manifest, records, i * manifest.recordBytes, manifest.keyed ? fingerprint : undefined, value)
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error
+      const { valueBytes, variable } = manifest
+      refuse(i + 1, `the value has ${value.length} bytes; ${variable ? 'at most' : 'exactly'} ${valueBytes} fit`)
+    }
+  })
+  return {
+    kinds: Uint8Array.from(lines, ({ kind }) => kind),
+    fingerprints,
+    indices: Uint32Array.from(lines, ({ index }) => index),
+    records,
+  }
+}
+
+export function refuse(line: number, reason: string): never {
+  throw new Refusal('batch_refused', `line ${line}: ${reason}`, undefined, { line })
+}
+
+/** Lines without their ends. Every line ends with LF, the last one too, and there is nothing around its object. */
+function splitLines(text: Uint8Array): Uint8Array[] {
+  const lines: Uint8Array[] = []
+  for (let start = 0; start < text.length; ) {
+    const end = text.indexOf(LF, start)
+    const number = lines.length + 1
+    if (end === -1) return refuse(number, 'it does not end with a line feed, as the last line must too')
+    if (text[end - 1] === CR && end > start)
+      refuse(number, 'it ends with a carriage return; lines end with a line feed alone')
+    if (text[start] !== BRACE || text[end - 1] !== CLOSING_BRACE) {
+      refuse(number, 'it is not one JSON object from brace to brace, without anything before or behind')
+    }
+    lines.push(text.subarray(start, end))
+    start = end + 1
+  }
+  return lines
+}
+
+function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {
+  const { op, ...others } = readObject(bytes, number)
+  if (op === 'generation') refuse(number, 'beginning a generation is a batch of its own')
+  const kind = 1 + KINDS.indexOf(op as (typeof KINDS)[number])
+  if (kind === 0) refuse(number, 'the member "op" is not "add", "edit", "delete" or "generation"')
+  const place = keyed ? 'key' : 'index'
+  const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
+  for (const name of Object.keys(others)) {
+    if (!wanted.includes(name)) {
+      refuse(
+        number,
+        `the member ${JSON.stringify(name.slice(0, 40))} does not belong to ${op} in a ${keyed ? 'keyed' : 'keyless'} database`,
+      )
+    }
+  }
+  return {
+    kind,
+    key: wanted.includes('key') ? readKey(others['key'], number) : new Uint8Array(),
+    index: wanted.includes('index') ? readIndex(others['index'], number) : 0,
+    value: wanted.includes('value') ? readValue(others['value'], encoding, number) : new Uint8Array(),
+  }
+}
+
+function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unknown>): BeginGeneration {
+  for (const name of Object.keys(others)) {
+    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to generation`)
+  }
+  if (typeof headroom !== 'number' || !Number.isInteger(headroom) || headroom < 0 || headroom > MAX_HEADROOM) {
+    return refuse(1, `the member "headroom" is not a whole number from 0 to ${MAX_HEADROOM}`)
+  }
+  return { headroom }
+}
+
+function readObject(bytes: Uint8Array, number: number): Record<string, unknown> {
+  if (!isUtf8(bytes)) refuse(number, 'it is not UTF-8')
+  const members = parseMembers(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
+  return typeof members === 'string' ? refuse(number, members) : members
+}
+
+function readKey(key: unknown, number: number): Uint8Array {
+  if (typeof key !== 'string') return refuse(number, 'the member "key" is not there or not a string')
+  if (LONE_SURROGATE.test(key)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
+  const bytes = Buffer.from(key)
+  if (bytes.length === 0) refuse(number, 'the key is empty')
+  if (bytes.length > MAX_KEY_BYTES) refuse(number, `the key has ${bytes.length} bytes; at most ${MAX_KEY_BYTES} fit`)
+  return bytes
+}
+
+function readIndex(index: unknown, number: number): number {
+  if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index > MAX_INDEX) {
+    return refuse(number, 'the member "index" is not there or not a record index')
+  }
+  return index
+}
+
+function readValue(value: unknown, encoding: BatchEncoding, number: number): Uint8Array {
+  if (typeof value !== 'string') return refuse(number, 'the member "value" is not there or not a string')
+  if (LONE_SURROGATE.test(value)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
+  const bytes = decodeValue(Buffer.from(value), encoding)
+  return typeof bytes === 'string' ? refuse(number, bytes) : bytes
+}
+
+function fingerprintsOf(core: Core, lines: readonly Line[]): Uint8Array {
+  const ends = new Uint32Array(lines.length)
+  let length = 0
+  lines.forEach(({ key }, i) => {
+    length += key.length
+    ends[i] = length
+  })
+  const keys = new Uint8Array(length)
+  lines.forEach(({ key }, i) => void keys.set(key, ends[i]! - key.length))
+  const fingerprints = core.fingerprints(keys, ends)
+  lines.forEach((_, i) => {
+    const fingerprint = fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+    if (isZero(fingerprint)) refuse(i + 1, 'the key has the fingerprint of an empty slot')
+  })
+  return fingerprints
+}

@@ -1,0 +1,664 @@
+// A database that changes: batches become epochs (TAPIR Fig. 6, UpdateDB), durably, while queries go on. The newest
+// epoch and the one before it are answered; a batch is on disk before anyone hears of its epoch.
+//
+// The core applies a batch in place. From then until it is on disk the epoch that everybody knows is the core's
+// previous one; should the write fail, it stays so until the same batch comes again and can be written.
+
+import {
+  type Batch,
+  type BatchSignature,
+  contentHash,
+  decodeBatch,
+  decodeManifest,
+  type EpochEvent,
+  type EpochInfo,
+  type EpochStatus,
+  encodeManifest,
+  equalBytes,
+  fromHex,
+  HASH_BYTES,
+  type Manifest,
+  partitionBytes,
+  type SignatureInfo,
+  signedBytes,
+  toHex,
+  updateRecordsBytes,
+  WireError,
+} from '@pirouette/protocol'
+import {
+  type Core,
+  type CoreError,
+  type DatabaseHandle,
+  type DirectoryHandle,
+  type EpochHandle,
+  loadCore,
+  type RefusedError,
+  type UpdateForm,
+} from '@pirouette/wasm'
+import { verifies } from '../base/ed25519.js'
+import { epochUnknown, Refusal } from '../base/refusal.js'
+import type { Progress } from '../dataset/build.js'
+import { DatasetError } from '../dataset/errors.js'
+import type { Dataset } from '../dataset/load.js'
+import { recordBytesView } from '../dataset/memory.js'
+import { type Storage, StorageError } from '../storage/storage.js'
+import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
+import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
+import { Fence, type FenceOptions } from './fence.js'
+import { type MadeGeneration, makeGeneration } from './generations.js'
+import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
+import { type Operations, readOperations, refuse } from './operations.js'
+import { Readers } from './readers.js'
+import { WriteBehind } from './write-behind.js'
+
+export interface UpdatableOptions {
+  /** epochs before the newest whose manifests and update lists are kept; default 64 */
+  readonly history?: number | undefined
+  /** how long a generation is answered after it has ended, unless the next one ends before; default 24 */
+  readonly lingerHours?: number | undefined
+  readonly fence?: FenceOptions | undefined
+  /** seconds since 1970; default: the system's */
+  readonly now?: (() => number) | undefined
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+}
+
+/** What a batch's signature says of the batch. */
+export type SignedFor = Pick<BatchSignature, 'batchHash' | 'previousManifest'>
+
+const DEFAULT_HISTORY = 64
+const DEFAULT_LINGER_HOURS = 24
+const HOUR_SECONDS = 60 * 60
+const CHAIN_MANIFESTS = 64
+const CHAIN_BYTES = 8 * 1024 * 1024
+
+/** An epoch of an updatable database: the core's newest, or the one before it. */
+interface UpdatableEpoch extends Epoch {
+  isCores: 'newest' | 'previous'
+}
+
+/** The last epoch of a generation that has ended. */
+interface OldEpoch {
+  readonly epoch: UpdatableEpoch
+  readonly database: DatabaseHandle
+  readonly readers: Readers
+  /** seconds since 1970 */
+  readonly until: number
+}
+
+/** What a batch made of the core's database, not yet on disk. */
+interface Turn {
+  readonly epoch: UpdatableEpoch
+  readonly list: Uint8Array
+  /** the same in record form */
+  readonly recordList: Uint8Array
+  /** indices of records that changed */
+  readonly changed: Uint32Array
+  /** empty: keyless */
+  readonly directoryBytes: Uint8Array
+}
+
+export class UpdatableDatabase implements Epochs {
+  readonly fence: Fence
+  readonly history: number
+  /** told when memory and disk have parted: nothing may be published here, and the process is to be replaced */
+  onFailure: (error: Error) => void = () => {}
+
+  readonly #core: Core
+  readonly #storage: Storage
+  readonly #store: EpochStore
+  #database: DatabaseHandle
+  /** of that database; it changes, and goes, when no thread reads it */
+  #readers = new Readers()
+  #directory: DirectoryHandle | undefined
+  #directoryBytes: Uint8Array
+  #newest: UpdatableEpoch
+  #previous: UpdatableEpoch | undefined
+  /** the generation before, while it is answered */
+  #old: OldEpoch | undefined
+  #behind: WriteBehind
+  /** partitions by their hash, in the core's newest epoch; made when needed */
+  #partitions: Map<string, number> | undefined
+  /** the update lists of the epochs in history, by their hash, each in both forms */
+  readonly #lists = new Map<string, { readonly epoch: number; readonly form: UpdateForm; readonly bytes: number }>()
+  readonly #listeners = new Set<(event: EpochEvent) => void>()
+  /** settles after all batches so far */
+  #queue: Promise<unknown> = Promise.resolve()
+  #failed = false
+  /** applied in the core, but not on disk yet: the disk was full */
+  #unwritten: { readonly turn: Turn; readonly hash: string } | undefined
+  readonly #lingerSeconds: number
+  readonly #now: () => number
+  #timer: NodeJS.Timeout | undefined
+
+  private constructor(core: Core, storage: Storage, loaded: Loaded, options: UpdatableOptions) {
+    this.#core = core
+    this.#storage = storage
+    this.#store = new EpochStore(storage)
+    this.#database = loaded.database
+    this.#directory = loaded.directory
+    this.#directoryBytes = loaded.directoryBytes
+    this.#newest = this.#epochOf(loaded.newest)
+    if (loaded.previous !== undefined) this.#previous = { ...this.#epochOf(loaded.previous), isCores: 'previous' }
+    this.#behind = this.#writeBehind(loaded)
+    // The epoch before is answered, so that much history there always is.
+    this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
+    this.fence = new Fence(storage, options.fence)
+    this.#lingerSeconds = (options.lingerHours ?? DEFAULT_LINGER_HOURS) * HOUR_SECONDS
+    this.#now = options.now ?? (() => Date.now() / 1000)
+  }
+
+  /** Whether a storage has a database in it. */
+  static existsIn(storage: Storage): boolean {
+    return reading(storage.location, () => new EpochStore(storage).head()) !== undefined
+  }
+
+  /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
+  static async create(storage: Storage, dataset: Dataset): Promise<void> {
+    const { core, database, manifest, manifestBytes, directory } = dataset
+    const chunk = chunksOf(core, database, manifest)
+    await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk)
+  }
+
+  /**
+   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the
+   * stored records. Throws DatasetError, naming the file.
+   */
+  static async open(storage: Storage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
+    const core = await loadCore()
+    const store = new EpochStore(storage)
+    const head = reading(store.location, () => store.head())
+    if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
+    const loaded = await load(core, store, head, options.onProgress)
+    try {
+      const updatable = new UpdatableDatabase(core, storage, loaded, options)
+      updatable.#indexHistory()
+      await updatable.#resumeOld(head)
+      return updatable
+    } catch (error) {
+      loaded.database.free()
+      throw error
+    }
+  }
+
+  get databaseId(): Uint8Array {
+    return this.#newest.manifest.databaseId
+  }
+
+  /** Why nothing can be kept at the moment, for people; undefined: it can. */
+  get storageFailure(): string | undefined {
+    return this.#storage.failure
+  }
+
+  get newest(): Epoch {
+    return this.#newest
+  }
+
+  find(generation: number, epoch: number): Epoch | undefined {
+    return this.#answered().find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+  }
+
+  list(): EpochInfo[] {
+    return this.#answered().map(infoOf)
+  }
+
+  /** Newest last. */
+  #answered(): UpdatableEpoch[] {
+    if (this.#old !== undefined && this.#old.until <= this.#now()) this.#endOld()
+    return [this.#old?.epoch, this.#previous, this.#newest].filter(epoch => epoch !== undefined)
+  }
+
+  manifestOf(generation: number, epoch: number): Uint8Array | undefined {
+    if (epoch > this.#newest.manifest.epoch) return undefined
+    const bytes = this.#store.manifest(epoch)
+    return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
+  }
+
+  since(epoch: number): Uint8Array | undefined {
+    const newest = this.#newest.manifest.epoch
+    if (epoch > newest) return undefined
+    const chain: Uint8Array[] = []
+    let bytes = 0
+    for (let next = epoch + 1; next <= newest && chain.length < CHAIN_MANIFESTS; next++) {
+      const manifest = this.#store.manifest(next)
+      if (manifest === undefined) return undefined
+      if (chain.length > 0 && bytes + manifest.length > CHAIN_BYTES) break
+      chain.push(manifest)
+      bytes += manifest.length
+    }
+    return Buffer.concat(chain)
+  }
+
+  async findBlob(hash: string): Promise<Blob | undefined> {
+    await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
+    const known = this.#lists.get(hash)
+    if (known !== undefined) {
+      const { epoch, form, bytes } = known
+      return slicedBlob(bytes, (first, last) => this.#store.listSlice(epoch, form, first, last))
+    }
+    const { manifest } = this.#newest
+    if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
+    this.#partitions ??= new Map(
+      Array.from({ length: manifest.partitions }, (_, q) => [toHex(contentHash(manifest, q)), q]),
+    )
+    const q = this.#partitions.get(hash)
+    return q === undefined ? undefined : this.#partitionBlob(q)
+  }
+
+  /** What became of an epoch; undefined: it is not known, any more or yet. */
+  status(epoch: number): EpochStatus | undefined {
+    const batch = epoch > this.#newest.manifest.epoch ? undefined : this.#store.batch(epoch)
+    const bytes = batch === undefined ? undefined : this.#store.manifest(epoch)
+    if (batch === undefined || bytes === undefined) return undefined
+    const { generation } = decodeManifest(bytes)
+    return { generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch }
+  }
+
+  /** `listener` is told of every epoch from now on, and again when one is signed. Returns how to end that. */
+  listen(listener: (event: EpochEvent) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /**
+   * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), or finds that it was made before. Resolves when it is
+   * on disk; batches happen one after the other. If `signed` says what a publisher signed, the bytes must be that.
+   * Throws a Refusal, and then nothing has changed.
+   */
+  publish(body: Uint8Array, signed?: SignedFor): Promise<EpochStatus> {
+    return this.#inTurn(() => this.#publish(body, signed))
+  }
+
+  /** Keeps a publisher's signature for whoever asks. Throws a Refusal if it is none. */
+  async addSignature(signature: SignatureInfo): Promise<void> {
+    const epoch = this.find(signature.generation, signature.epoch)
+    if (epoch === undefined) throw epochUnknown(this.#newest.manifest)
+    const { signature: digits, publicKey } = signature
+    if (!verifies(fromHex(digits), signedBytes(epoch.manifestBytes), fromHex(publicKey))) {
+      throw new Refusal('bad_request', 'it does not verify with that key for the manifest of that epoch')
+    }
+    const { generation, epoch: number } = signature
+    if (!(await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits }))) {
+      throw new Refusal('rate_limited', 'signatures of as many other keys as are kept are here for that epoch')
+    }
+    // Whoever insists on signatures could not follow when the epoch was new.
+    this.#tell(this.#newest.manifest)
+  }
+
+  /** For the epochs of `list`. */
+  signatures(): SignatureInfo[] {
+    return this.list().flatMap(({ epoch }) => this.#store.signatures(epoch))
+  }
+
+  /** Gives the memory back and closes the storage, after the batches under way. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer)
+    await this.#queue
+    await this.#behind.stop()
+    this.#listeners.clear()
+    this.#directory?.free()
+    await this.#readers.exclusively(() => this.#database.free())
+    const old = this.#old
+    await old?.readers.exclusively(() => old.database.free())
+    await this.#storage.close()
+  }
+
+  async #publish(body: Uint8Array, signed: SignedFor | undefined): Promise<EpochStatus> {
+    if (this.#failed) throw new Refusal('not_ready', 'this server has failed and is restarting')
+    const batchHash = this.#core.blake3(body)
+    if (signed !== undefined && !equalBytes(signed.batchHash, batchHash)) {
+      throw new Refusal('unauthorized', 'these bytes are not the batch that was signed')
+    }
+    const batch = this.#parseBatch(body)
+    if (signed !== undefined && !equalBytes(signed.previousManifest, batch.previousManifest)) {
+      throw new Refusal('unauthorized', 'the batch was signed for another manifest than the one it is made on')
+    }
+    const hash = toHex(batchHash)
+    const made = this.#alreadyMade(batch, hash)
+    if (made !== undefined) return made
+    if (this.#unwritten !== undefined) {
+      if (this.#unwritten.hash !== hash) {
+        throw new Refusal(
+          'not_ready',
+          'the batch before could not be written; publish that one again, or restart this server',
+        )
+      }
+      const status = await this.#write(this.#unwritten.turn, hash)
+      this.#tell(status)
+      return status
+    }
+
+    const operations = readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
+    const status =
+      'headroom' in operations
+        ? await this.#beginGeneration(batch, hash, operations.headroom)
+        : await this.#change(batch, hash, operations)
+    this.#tell(status)
+    return status
+  }
+
+  #tell({ generation, epoch }: EpochEvent): void {
+    for (const listener of this.#listeners) listener({ generation, epoch })
+  }
+
+  /** The next epoch of this generation. */
+  async #change(batch: Batch, hash: string, operations: Operations): Promise<EpochStatus> {
+    // Passes under way end first; what the core has, and which epoch is which, change at one go.
+    const turn = await this.#readers.exclusively(() => {
+      const change = this.#applyInCore(operations)
+      return this.#orFail(async () => this.#turn(batch, change))
+    })
+    return this.#write(turn, hash)
+  }
+
+  /** Puts a turn on disk. Throws StorageError; the turn is then kept, for the same batch to come again. */
+  async #write(turn: Turn, hash: string): Promise<EpochStatus> {
+    const { epoch } = turn.epoch.manifest
+    const known = { batch: hash, changes: turn.changed.length }
+    return this.#orFail(async () => {
+      const again = this.#unwritten !== undefined
+      this.#unwritten = { turn, hash }
+      const added = await this.#store.append({
+        epoch,
+        manifest: turn.epoch.manifestBytes,
+        list: turn.list,
+        recordList: turn.recordList,
+        batch: known,
+        oldest: epoch - this.history,
+      })
+      // A write that was said to have failed may have reached the disk.
+      const stored = again && this.#store.head()?.epoch === epoch ? this.#store.manifest(epoch) : undefined
+      if (!added && !(stored !== undefined && equalBytes(stored, turn.epoch.manifestBytes)))
+        throw new Error(ANOTHER_PROCESS)
+      this.#unwritten = undefined
+      this.#complete(turn)
+      return { ...infoOf(turn.epoch), ...known }
+    })
+  }
+
+  /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
+  async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
+    // What stays on disk of the old generation is to be its last epoch, without a list.
+    await this.#behind.flush()
+    const made = await makeGeneration(this.#core, this.#database, this.#newest, batch, headroom)
+    const { manifest, bytes } = made.known
+    const known = { batch: hash, changes: 0 }
+    try {
+      await this.#store.stage(manifest, chunksOf(this.#core, made.database, manifest))
+    } catch (error) {
+      made.free()
+      throw error
+    }
+    return this.#orFail(async () => {
+      const { directoryBytes: directory } = made
+      const until = Math.floor(this.#now()) + this.#lingerSeconds
+      const oldest = batch.epoch - this.history
+      const begun = await this.#store
+        .begin({ manifest, manifestBytes: bytes, directory, batch: known, until, oldest })
+        .catch(error => {
+          made.free()
+          throw error
+        })
+      if (!begun) throw new Error(ANOTHER_PROCESS)
+      this.#succeed(made, until)
+      return { ...infoOf(this.#newest), ...known }
+    })
+  }
+
+  /** A generation is on disk: everybody may know, and the old one lingers. */
+  #succeed(made: MadeGeneration, until: number): void {
+    this.#endOld()
+    this.#old = { epoch: this.#newest, database: this.#database, readers: this.#readers, until }
+    this.#directory?.free()
+    this.#database = made.database
+    this.#readers = new Readers()
+    this.#directory = made.directory
+    this.#directoryBytes = made.directoryBytes
+    this.#newest = this.#epochOf(made.known)
+    this.#previous = undefined
+    this.#partitions = undefined
+    void this.#behind.stop()
+    this.#behind = this.#writeBehind({ base: made.known.manifest.epoch, lagging: [], listBytes: 0 })
+    this.#forgetLists()
+    this.#watchOld()
+  }
+
+  /** Once disk may differ from memory, a failure is for good, unless it is that nothing could be written. */
+  async #orFail<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      void this.#behind.stop() // what is in memory may be no epoch that is on disk
+      if (error instanceof StorageError) throw error
+      this.#failed = true
+      this.onFailure(error as Error)
+      throw error
+    }
+  }
+
+  /** Takes up a generation that lingered when the process ended, and clears away what is left of others. */
+  async #resumeOld({ generation, old }: Head): Promise<void> {
+    const lingers = old !== undefined && old.until > this.#now()
+    for (const other of this.#store.generations()) {
+      if (other !== generation && !(lingers && other === old.generation)) await this.#store.drop(other)
+    }
+    if (!lingers) return
+    const loaded = await loadOld(this.#core, this.#store, old)
+    if (loaded === undefined) return
+    const { known, database } = loaded
+    const readers = new Readers()
+    this.#old = { epoch: this.#epochOf(known, database, readers), database, readers, until: old.until }
+    this.#watchOld()
+  }
+
+  /** Memory goes when its time is over, whether anybody asks or not. */
+  #watchOld(): void {
+    clearTimeout(this.#timer)
+    if (this.#old === undefined) return
+    const rest = this.#old.until - this.#now()
+    if (rest <= 0) this.#endOld()
+    else this.#timer = setTimeout(() => this.#watchOld(), 1000 * Math.min(rest, HOUR_SECONDS)).unref()
+  }
+
+  #endOld(): void {
+    if (this.#old === undefined) return
+    const { epoch, database, readers } = this.#old
+    this.#old = undefined
+    const freed = readers.exclusively(() => database.free())
+    // Should this fail, the next start clears it away.
+    this.#inTurn(async () => {
+      await freed
+      await this.#store.drop(epoch.manifest.generation)
+    }).catch(() => {})
+  }
+
+  #parseBatch(body: Uint8Array): Batch {
+    try {
+      return decodeBatch(body)
+    } catch (error) {
+      if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+      throw error
+    }
+  }
+
+  /** The status of a batch's epoch if this batch made it; undefined if it is the next. */
+  #alreadyMade(batch: Batch, hash: string): EpochStatus | undefined {
+    const { manifest, manifestHash } = this.#newest
+    if (!equalBytes(batch.databaseId, manifest.databaseId)) {
+      throw new Refusal('wrong_database', 'the batch is for another database than the one served here')
+    }
+    if (batch.epoch <= manifest.epoch) {
+      const status = this.status(batch.epoch)
+      if (status === undefined) throw new Refusal('epoch_gap', `what made epoch ${batch.epoch} is no longer known here`)
+      if (status.batch === hash) return status
+      throw new Refusal('batch_conflict', `epoch ${batch.epoch} was made from another batch`)
+    }
+    if (batch.epoch !== manifest.epoch + 1) {
+      throw new Refusal('epoch_gap', `the newest epoch here is ${manifest.epoch}, so the next is ${manifest.epoch + 1}`)
+    }
+    if (batch.generation !== manifest.generation || toHex(batch.previousManifest) !== manifestHash) {
+      throw new Refusal('batch_conflict', `the batch was not made on the manifest of epoch ${manifest.epoch} here`)
+    }
+    return undefined
+  }
+
+  /** The core's database has changed: what was its newest epoch is its previous one from here on. */
+  #turn(batch: Batch, change: EpochHandle): Turn {
+    this.#newest.isCores = 'previous'
+    this.#previous = undefined
+    this.#partitions = undefined
+    const before = this.#newest.manifest
+    const list = change.list('delta')
+    const recordList = change.list('record')
+    const changed = change.indices()
+    const directory = change.takeDirectory()
+    change.free()
+    if (directory !== undefined) {
+      this.#directory?.free()
+      this.#directory = directory
+    }
+    const directoryBytes = directory?.encode() ?? new Uint8Array()
+    const manifest: Manifest = {
+      ...before,
+      epoch: batch.epoch,
+      expires: batch.expires,
+      ...this.#sized(),
+      directoryBytes: directoryBytes.length,
+      directoryHash: before.keyed ? this.#core.blake3(directoryBytes) : new Uint8Array(HASH_BYTES),
+      updateListBytes: list.length,
+      updateListHash: this.#core.blake3(list),
+      updateRecordsHash: this.#core.blake3(recordList),
+      previousManifest: this.#core.blake3(this.#newest.manifestBytes),
+    }
+    const epoch = this.#epochOf({ manifest, bytes: encodeManifest(manifest) })
+    return { epoch, list, recordList, changed, directoryBytes }
+  }
+
+  #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
+    try {
+      return this.#directory === undefined
+        ? this.#database.applyKeyless(kinds, indices, records)
+        : this.#database.applyKeyed(this.#directory, kinds, fingerprints, records)
+    } catch (error) {
+      if ((error as CoreError).code === 'layout') throw new Refusal('batch_refused', (error as Error).message)
+      if ((error as CoreError).code !== 'refused') throw error
+      const { operation, reason } = error as RefusedError
+      return refuse(operation + 1, reason)
+    }
+  }
+
+  /** What changed records change in the manifest: N, Q and the digests. */
+  #sized(): Pick<Manifest, 'records' | 'partitions' | 'commitments' | 'contentHashes'> {
+    const layout = this.#database.layout
+    const { records, partitions } = layout
+    layout.free()
+    const [commitments, contentHashes] = [this.#database.commitments(), this.#database.contentHashes()]
+    return { records, partitions, commitments, contentHashes }
+  }
+
+  /** The turn is on disk: everybody may know. */
+  #complete(turn: Turn): void {
+    const { manifest } = turn.epoch
+    this.#previous = this.#newest
+    this.#newest = turn.epoch
+    this.#directoryBytes = turn.directoryBytes
+    this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
+    this.#behind.catchUp(work => this.#inTurn(work))
+    for (const { form, hash, bytes } of listsOf(manifest)) {
+      this.#lists.set(toHex(hash), { epoch: manifest.epoch, form, bytes })
+    }
+    this.#forgetLists()
+  }
+
+  #forgetLists(): void {
+    const oldest = this.#newest.manifest.epoch - this.history
+    for (const [hash, { epoch }] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
+  }
+
+  #writeBehind(from: ConstructorParameters<typeof WriteBehind>[2]): WriteBehind {
+    const current = () => ({
+      epoch: this.#newest.manifest.epoch,
+      chunk: chunksOf(this.#core, this.#database, this.#newest.manifest),
+      directoryBytes: this.#directoryBytes,
+    })
+    return new WriteBehind(this.#store, current, from)
+  }
+
+  /** What is kept of earlier epochs must be whole too. */
+  #indexHistory(): void {
+    const { location } = this.#store
+    for (const epoch of this.#store.epochs()) {
+      const manifest = reading(location, () => {
+        if (this.#store.batch(epoch) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
+        this.#store.signatures(epoch)
+        return decodeManifest(this.#store.manifest(epoch)!)
+      })
+      if (manifest.updateListBytes === 0) continue
+      for (const { form, hash, bytes } of listsOf(manifest)) {
+        const list = this.#store.list(epoch, form)
+        if (list === undefined || !equalBytes(this.#core.blake3(list), hash)) {
+          throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
+        }
+        this.#lists.set(toHex(hash), { epoch, form, bytes })
+      }
+    }
+  }
+
+  /** After all that was begun before, and before all that is begun after. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#queue.then(work)
+    this.#queue = done.catch(() => {})
+    return done
+  }
+
+  #epochOf({ manifest, bytes }: KnownManifest, database = this.#database, readers = this.#readers): UpdatableEpoch {
+    const core = this.#core
+    return {
+      manifest,
+      manifestBytes: bytes,
+      manifestHash: toHex(this.#core.blake3(bytes)),
+      isCores: 'newest',
+      suites: database.suites,
+      answerBytes(...query) {
+        return database.answerBytes(...query, this.isCores !== 'newest')
+      },
+      answer(...query) {
+        return this.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query)
+      },
+      shared() {
+        return { core, handle: database, readers, previous: this.isCores === 'previous' }
+      },
+    }
+  }
+
+  /** A partition as it is in memory. Should a batch change it meanwhile, the download breaks off. */
+  #partitionBlob(q: number): Blob {
+    const { manifest } = this.#newest
+    const database = this.#database
+    const hash = contentHash(manifest, q)
+    const length = partitionBytes(manifest)
+    const slice = (first: number, last: number) => {
+      if (database !== this.#database || !equalBytes(database.contentHash(q), hash)) {
+        throw new Error('the partition has changed')
+      }
+      return recordBytesView(this.#core, database, q * length + first, last - first + 1).slice()
+    }
+    return slicedBlob(length, slice)
+  }
+}
+
+/** The two forms of the list that leads to an epoch. */
+function listsOf(manifest: Manifest): { form: UpdateForm; hash: Uint8Array; bytes: number }[] {
+  return [
+    { form: 'delta', hash: manifest.updateListHash, bytes: manifest.updateListBytes },
+    { form: 'record', hash: manifest.updateRecordsHash, bytes: updateRecordsBytes(manifest) },
+  ]
+}
+
+/** A database's chunks by number, as they are in memory when they are asked for. */
+function chunksOf(core: Core, database: DatabaseHandle, manifest: Manifest): (number: number) => Uint8Array {
+  const total = manifest.partitions * partitionBytes(manifest)
+  return number => {
+    const at = number * CHUNK_BYTES
+    return recordBytesView(core, database, at, Math.min(CHUNK_BYTES, total - at))
+  }
+}

@@ -1,0 +1,104 @@
+// Writing chunks behind the epochs: an epoch's transaction holds its list, and the records that the list changes follow
+// later, many epochs' at once. Until then a start applies the lists to the chunks.
+
+import { ANOTHER_PROCESS, CHUNK_BYTES, CHUNKS_TOGETHER, type EpochStore } from './epoch-store.js'
+
+/** How far chunks may fall behind: what a start has to apply to them. */
+const MOST_LIST_BYTES = 8 * 1024 * 1024
+const MOST_EPOCHS = 64
+
+/** The newest epoch as it is in memory, while that is also what is on disk. */
+export interface Current {
+  readonly epoch: number
+  /** as `EpochStore.writeChunks` wants it */
+  readonly chunk: (number: number) => Uint8Array
+  readonly directoryBytes: Uint8Array
+}
+
+/** Waits for its turn between batches. */
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>
+
+export class WriteBehind {
+  readonly #store: EpochStore
+  readonly #current: () => Current
+  /** chunks that changed after they were written */
+  readonly #chunks: Set<number>
+  /** every other chunk is as it was at this epoch … */
+  #base: number
+  /** … and the lists since have so many bytes */
+  #listBytes: number
+  #catchingUp: Promise<unknown> | undefined
+  /** the newest writing; an earlier one ends when it sees that */
+  #round = 0
+
+  constructor(
+    store: EpochStore,
+    current: () => Current,
+    from: { readonly base: number; readonly lagging: Iterable<number>; readonly listBytes: number },
+  ) {
+    this.#store = store
+    this.#current = current
+    this.#chunks = new Set(from.lagging)
+    this.#base = from.base
+    this.#listBytes = from.listBytes
+  }
+
+  /** An epoch changed these records, of ℓ bytes. */
+  note(changed: Uint32Array, recordBytes: number, listBytes: number): void {
+    for (const index of changed) {
+      const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
+      for (let number = Math.floor((index * recordBytes) / CHUNK_BYTES); number <= last; number++) {
+        this.#chunks.add(number)
+      }
+    }
+    this.#listBytes += listBytes
+  }
+
+  /** Goes on between batches if chunks have fallen far enough behind. */
+  catchUp(inTurn: InTurn): void {
+    if (this.#listBytes <= MOST_LIST_BYTES && this.#current().epoch - this.#base <= MOST_EPOCHS) return
+    // Should it fail, nothing is lost: the lists are there, and it is tried again after the next batch.
+    this.#catchingUp ??= this.#write(inTurn)
+      .catch(() => {})
+      .finally(() => {
+        this.#catchingUp = undefined
+      })
+  }
+
+  /** Brings all chunks to the newest epoch, in this turn. Throws what storage throws. */
+  async flush(): Promise<void> {
+    if (!(await this.#write(work => work()))) throw new Error(ANOTHER_PROCESS)
+  }
+
+  /** Nothing is written afterwards. */
+  async stop(): Promise<void> {
+    this.#round++
+    await this.#catchingUp
+  }
+
+  async #write(inTurn: InTurn): Promise<boolean> {
+    const round = ++this.#round
+    const [base, listBytes] = [this.#current().epoch, this.#listBytes]
+    const numbers = [...this.#chunks]
+    for (let i = 0; i < numbers.length; i += CHUNKS_TOGETHER) {
+      const some = numbers.slice(i, i + CHUNKS_TOGETHER)
+      const written = await inTurn(async () => {
+        if (round !== this.#round) return false
+        const { epoch, chunk } = this.#current()
+        const done = await this.#store.writeChunks(epoch, some, chunk)
+        if (done) for (const number of some) this.#chunks.delete(number)
+        return done
+      })
+      if (!written) return false
+    }
+    const based = await inTurn(async () => {
+      const { epoch, directoryBytes } = this.#current()
+      return round === this.#round && (await this.#store.rebase(base, epoch, directoryBytes))
+    })
+    if (based) {
+      this.#base = base
+      this.#listBytes -= listBytes
+    }
+    return based
+  }
+}

@@ -1,0 +1,113 @@
+// One database as a Fastify plugin: the routes of docs/protocol.md under whatever prefix it is registered with, as
+// often as there are databases. CORS, logging and the reply to unknown paths are the app's; `createServer` has them.
+
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
+import { Refusal } from '../base/refusal.js'
+import { type Epochs, FixedEpochs } from '../database/epochs.js'
+import type { UpdatableDatabase } from '../database/updatable.js'
+import type { Dataset } from '../dataset/load.js'
+import { InstantLookups } from '../instant/lookups.js'
+import { sendError } from './plugins/errors.js'
+import { limitRates } from './plugins/rate-limit.js'
+import { Publishers } from './publishers.js'
+import { Readiness } from './readiness.js'
+import { answerRoute } from './routes/answer.js'
+import { blobRoute } from './routes/blobs.js'
+import { eventsRoute } from './routes/events.js'
+import { fenceRoute } from './routes/fence.js'
+import { healthRoutes } from './routes/health.js'
+import { infoRoute } from './routes/info.js'
+import { instantRoute } from './routes/instant.js'
+import { manifestRoute } from './routes/manifest.js'
+import { publishRoutes } from './routes/publish.js'
+import type { Routes } from './routes/types.js'
+import { Unsent } from './unsent.js'
+
+export interface PirouetteOptions {
+  /** a database that does not change, or … */
+  readonly dataset?: Dataset | undefined
+  /** … one that does */
+  readonly updatable?: UpdatableDatabase | undefined
+  /** what every publisher must show; default: nothing, and without keys too nobody may publish */
+  readonly token?: string | undefined
+  /** public keys, 32 bytes each: only batches signed with one of them are taken */
+  readonly publisherKeys?: readonly Uint8Array[] | undefined
+  /** shared by the databases of one process; default: its own */
+  readonly readiness?: Readiness | undefined
+  /** shared by the databases of one process; default: its own */
+  readonly unsent?: Unsent | undefined
+  /**
+   * What answers instant lookups, shared by the databases of one process; false: nothing, they are not offered. Default:
+   * its own. Whoever made it closes it, once no request is under way.
+   */
+  readonly instant?: InstantLookups | false | undefined
+  /** queries a minute that one client address may send; 0 (default): any number */
+  readonly rateLimit?: number | undefined
+  /** the same for requests of instant lookups, which cost a server far more */
+  readonly instantRateLimit?: number | undefined
+  /**
+   * The core has trapped: its memory cannot be trusted, and every database in this process shares it. Nothing is
+   * answered from here on; the process is to be replaced. Default: it exits with code 1, for a supervisor to restart.
+   */
+  readonly onTrap?: ((error: Error) => void) | undefined
+}
+
+const OCTET_STREAM = 'application/octet-stream'
+const FAREWELL_MILLISECONDS = 250
+
+/** `await app.register(pirouettePlugin, { prefix: '/phishing', dataset })` */
+export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app, options) => {
+  const { updatable } = options
+  const epochs = epochsOf(options)
+  const onTrap = options.onTrap ?? exitSoon
+  const readiness = options.readiness ?? new Readiness()
+  const unsent = options.unsent ?? new Unsent()
+
+  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', async request => {
+    // A body is bytes, whatever its Content-Type says, and it need not have one.
+    request.headers['content-type'] = OCTET_STREAM
+    if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
+      throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
+    }
+  })
+
+  const routes = app as unknown as Routes
+  const [rateLimit, instantRateLimit] = await limitRates(app, [options.rateLimit, options.instantRateLimit])
+  manifestRoute(routes, epochs, unsent)
+  const instant = options.instant ?? ownLookups(app, onTrap)
+  infoRoute(routes, epochs, updatable, instant !== false)
+  blobRoute(routes, epochs, unsent)
+  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rateLimit, onTrap })
+  if (instant !== false) {
+    instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: instantRateLimit })
+  }
+  if (updatable !== undefined) {
+    readiness.watch(() => updatable.storageFailure)
+    eventsRoute(app, updatable)
+    fenceRoute(routes, { updatable, readiness, rateLimit })
+    const publishers = new Publishers({ token: options.token, keys: options.publisherKeys })
+    publishRoutes(routes, { updatable, readiness, publishers, onTrap })
+  }
+  healthRoutes(app, readiness)
+}
+
+function ownLookups(app: FastifyInstance, onTrap: (error: Error) => void): InstantLookups {
+  const lookups = new InstantLookups()
+  lookups.onFailure = onTrap
+  app.addHook('onClose', () => lookups.close())
+  return lookups
+}
+
+function epochsOf({ dataset, updatable }: PirouetteOptions): Epochs {
+  if (updatable !== undefined) return updatable
+  if (dataset === undefined) throw new Error('give a dataset or an updatable database')
+  return new FixedEpochs(dataset)
+}
+
+/** Once the reply to the query that broke the core has had time to get out. */
+export function exitSoon(): void {
+  setTimeout(() => process.exit(1), FAREWELL_MILLISECONDS)
+}

@@ -1,0 +1,64 @@
+// Every error leaves in the protocol's form, `{ code, message }`. A client learns which of its own mistakes it made;
+// of ours it learns nothing, and the log gets the place in the code but not the message, which might quote a body.
+
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { Refusal } from '../../base/refusal.js'
+import { StorageError } from '../../storage/storage.js'
+
+export const errors = fp(async (app: FastifyInstance) => {
+  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
+  app.setNotFoundHandler((_request, reply) => sendRefusal(reply, new Refusal('not_found', 'there is nothing here')))
+})
+
+/** For errors that Fastify meets before it has found a route. */
+export function frameworkError(error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  const refusal =
+    error.code === 'FST_ERR_MAX_PARAM_LENGTH'
+      ? new Refusal('not_found', 'there is nothing here')
+      : new Refusal('bad_request', 'the URL is malformed')
+  void sendRefusal(reply, refusal)
+}
+
+/** A route of its own encapsulated context uses this as its error handler. */
+export function sendError(app: FastifyInstance, error: unknown, reply: FastifyReply): FastifyReply {
+  const refusal = refusalFor(error)
+  if (refusal.code === 'internal' || error instanceof StorageError)
+    app.log.error(describeError(error), 'a request failed')
+  return sendRefusal(reply, refusal)
+}
+
+/** What an error may tell the log: its kind and where it arose. */
+export function describeError(error: unknown): { error: string; at: string[] } {
+  if (!(error instanceof Error)) return { error: typeof error, at: [] }
+  const { name, message, code, stack = '' } = error as Error & { code?: unknown }
+  const end = stack.indexOf(message) + message.length // a message can have lines that look like frames
+  const frames = stack.includes(message) ? stack.slice(end).split('\n') : []
+  return {
+    error: typeof code === 'string' ? `${name} ${code}` : name,
+    at: frames.map(line => line.trim()).filter(line => line.startsWith('at ')),
+  }
+}
+
+function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
+  // Headers of the reply that was to be; an error must not be cached under them.
+  for (const name of ['etag', 'content-length', 'accept-ranges']) reply.removeHeader(name)
+  return reply.code(refusal.statusCode).header('cache-control', 'no-store').send(refusal.reply)
+}
+
+function refusalFor(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof StorageError) {
+    return new Refusal('not_ready', 'this server cannot write to its store at the moment; nothing was kept')
+  }
+  switch ((error as Partial<FastifyError>).code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new Refusal('too_large', 'the body is longer than any query')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new Refusal('bad_request', 'the body is not as long as Content-Length says')
+    case 'FST_ERR_VALIDATION':
+      return new Refusal('bad_request', 'a parameter in the URL is malformed')
+    default:
+      return new Refusal('internal', 'the server failed; the fault is not in the request')
+  }
+}

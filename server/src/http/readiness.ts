@@ -1,0 +1,32 @@
+// Whether this process can answer queries. One for the whole process: `/readyz` and `/v1/answer` follow it.
+
+import { Refusal } from '../base/refusal.js'
+
+export class Readiness {
+  #stopped: string | undefined
+  readonly #parts: (() => string | undefined)[] = []
+
+  get ready(): boolean {
+    return this.#stopped === undefined
+  }
+
+  /** A part of the process that can tell what it cannot do at the moment; lookups are answered all the same. */
+  watch(part: () => string | undefined): void {
+    this.#parts.push(part)
+  }
+
+  /** What does not work at the moment, for people. */
+  get problems(): string[] {
+    return this.#parts.map(part => part()).filter(problem => problem !== undefined)
+  }
+
+  /** From now on nothing is answered, for good. The first reason stays. */
+  stop(reason: string): void {
+    this.#stopped ??= reason
+  }
+
+  /** Throws a `not_ready` Refusal after `stop`. */
+  check(): void {
+    if (this.#stopped !== undefined) throw new Refusal('not_ready', this.#stopped)
+  }
+}

@@ -1,0 +1,83 @@
+// POST /v1/answer: a query in, an answer out, with a claim and the fence's verdict behind them if there is one. The
+// reply's length depends on the manifest, the suite, the batch's count and the claim's being there alone: never
+// compressed, never chunked, not to be transformed on the way.
+
+import {
+  entryBytes,
+  FENCE_REQUEST_BYTES,
+  HEADER_BYTES,
+  MAX_ENTRIES_BYTES,
+  MAX_PARTITIONS,
+  type Manifest,
+  OFFSET_BYTES,
+  queryBytes,
+  withVerdict,
+} from '@pirouette/protocol'
+import { Refusal } from '../../base/refusal.js'
+import type { Epochs } from '../../database/epochs.js'
+import type { Fence } from '../../database/fence.js'
+import { type Answered, answerQuery } from '../answer.js'
+import type { Readiness } from '../readiness.js'
+import type { Unsent } from '../unsent.js'
+import type { Routes } from './types.js'
+
+export interface AnswerOptions {
+  readonly epochs: Epochs
+  /** of an updatable database, whose layouts may come and go */
+  readonly fence: Fence | undefined
+  readonly readiness: Readiness
+  readonly unsent: Unsent
+  /** configuration of @fastify/rate-limit for this route */
+  readonly rateLimit: object | undefined
+  /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
+  readonly onTrap: (error: Error) => void
+}
+
+export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rateLimit, onTrap }: AnswerOptions): void {
+  const options = {
+    bodyLimit: longestQuery(epochs.newest.manifest, fence !== undefined),
+    compress: false, // for an app that uses @fastify/compress
+    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
+    onRequest: async () => readiness.check(),
+  }
+  app.post('/v1/answer', options, async (request, reply) => {
+    const body = request.body instanceof Uint8Array ? request.body : new Uint8Array()
+    const bytes = await judged(answerOrStop(body, length => unsent.reserve(request, reply, length)))
+    return reply
+      .header('cache-control', 'no-store, no-transform')
+      .header('content-length', bytes.length)
+      .type('application/octet-stream')
+      .send(bytes)
+  })
+
+  /** Whatever the verdict, it comes with the answer: the vectors have been shown. */
+  async function judged({ answer, claim }: Answered): Promise<Uint8Array> {
+    if (claim === undefined) return answer
+    if (fence === undefined) throw new Refusal('not_found', 'this database does not change, and has no fence')
+    return withVerdict(answer, await fence.judge({ kind: 'confirm', ...claim }))
+  }
+
+  function answerOrStop(body: Uint8Array, reserve: (bytes: number) => void): Answered {
+    try {
+      return answerQuery(epochs, body, reserve)
+    } catch (error) {
+      if (error instanceof Error && isTrap(error)) {
+        readiness.stop('this server has failed and is restarting')
+        onTrap(error)
+      }
+      throw error
+    }
+  }
+}
+
+/** In bytes, a claim included; of an updatable database for any layout it may come to have. */
+function longestQuery(manifest: Manifest, updatable: boolean): number {
+  if (!updatable) return queryBytes(manifest, manifest.maxBatch) + FENCE_REQUEST_BYTES
+  const offsets = Math.max(MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / entryBytes(manifest)))
+  return HEADER_BYTES + OFFSET_BYTES * offsets + FENCE_REQUEST_BYTES
+}
+
+/** WebAssembly's own error class, which Node's types do not know. */
+function isTrap(error: Error): boolean {
+  return error.name === 'RuntimeError'
+}

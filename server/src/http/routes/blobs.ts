@@ -1,0 +1,67 @@
+// GET /v1/blobs/<hash>: a partition, the key directory or an update list. What lies under a hash never changes, so it
+// may be cached for ever, and the hash is its strong ETag. One range a request (RFC 9110 §14); a request for several
+// gets the whole.
+
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Refusal } from '../../base/refusal.js'
+import { type Blob, type Epochs, SLICE_BYTES } from '../../database/epochs.js'
+import type { Unsent } from '../unsent.js'
+import type { Routes } from './types.js'
+
+export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {
+  app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
+    const { hash } = request.params
+    const blob = await epochs.findBlob(hash)
+    if (blob === undefined) throw new Refusal('not_found', 'there is no blob of that hash')
+    const reserve = (bytes: number) => unsent.reserve(request, reply, bytes)
+    return sendBlob(request, reply, blob, `"${hash}"`, reserve)
+  })
+}
+
+async function sendBlob(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  blob: Blob,
+  etag: string,
+  reserve: (bytes: number) => void,
+): Promise<FastifyReply> {
+  reply
+    .header('etag', etag)
+    .header('cache-control', 'public, max-age=31536000, immutable')
+    .header('accept-ranges', 'bytes')
+  if (matches(request.headers['if-none-match'], etag)) return reply.code(304).send()
+
+  const { range, 'if-range': ifRange } = request.headers
+  // A range is meant for the bytes the client has a part of; if those are others, it gets the whole.
+  const wanted =
+    range === undefined || (ifRange !== undefined && ifRange !== etag) ? undefined : parseRange(range, blob.bytes)
+  if (wanted === 'unsatisfiable') {
+    reply.header('content-range', `bytes */${blob.bytes}`)
+    throw new Refusal('bad_request', 'the range lies beyond the end of the blob', 416)
+  }
+  const { first, last } = wanted ?? { first: 0, last: blob.bytes - 1 }
+  if (wanted !== undefined) reply.code(206).header('content-range', `bytes ${first}-${last}/${blob.bytes}`)
+  reply.header('content-length', last - first + 1).type('application/octet-stream')
+  // For no payload at all, Fastify's HEAD would say that the length is 0.
+  if (request.method === 'HEAD') return reply.send(Readable.from([]))
+  // It is read in slices as the connection takes them: one that is on its way, and the next.
+  reserve(Math.min(last - first + 1, 2 * SLICE_BYTES))
+  return reply.send(await blob.open(first, last))
+}
+
+/** Whether an If-None-Match names this blob. Weak tags match too (RFC 9110 §13.1.2). */
+function matches(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  return header.split(',').some(tag => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
+}
+
+/** One `bytes=first-last`, `bytes=first-` or `bytes=-suffix`; undefined: none of these, to be ignored. */
+function parseRange(header: string, bytes: number): { first: number; last: number } | 'unsatisfiable' | undefined {
+  const [, from, to] = /^bytes=(\d*)-(\d*)$/.exec(header.trim()) ?? []
+  if (from === undefined || to === undefined || (from === '' && to === '')) return undefined
+  const first = from === '' ? Math.max(0, bytes - Number(to)) : Number(from)
+  const last = from === '' || to === '' ? bytes - 1 : Math.min(Number(to), bytes - 1)
+  if (from !== '' && to !== '' && Number(to) < Number(from)) return undefined
+  return first <= last && first < bytes ? { first, last } : 'unsatisfiable'
+}

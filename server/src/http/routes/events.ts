@@ -1,0 +1,55 @@
+// GET /v1/events: a line when there is a new epoch, and every 15 seconds. Every reader gets the same lines.
+
+import { Readable } from 'node:stream'
+import { type EpochEvent, encodeEvent } from '@pirouette/protocol'
+import type { FastifyInstance } from 'fastify'
+import { networkOf } from '../../base/address.js'
+import { Refusal } from '../../base/refusal.js'
+import type { UpdatableDatabase } from '../../database/updatable.js'
+
+const HEARTBEAT_MILLISECONDS = 15_000
+const MOST_STREAMS = 10_000
+
+/** Of one network, an IPv4 /24 or IPv6 /48, which may be an office or one party that wants them all. */
+const MOST_OF_NETWORK = 256
+
+export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase): void {
+  const streams = new Set<Readable>()
+  const ofNetwork = new Map<string, number>()
+  const newest = (): EpochEvent => updatable.newest.manifest
+  const tell = (event: EpochEvent) => {
+    const line = Buffer.from(encodeEvent(event))
+    for (const stream of streams) {
+      // Whoever does not read gets no more; the client finds the stream silent and opens another.
+      if (stream.readableLength < 100 * line.length) stream.push(line)
+    }
+  }
+  const stopListening = updatable.listen(tell)
+  const heartbeat = setInterval(() => tell(newest()), HEARTBEAT_MILLISECONDS).unref()
+  app.addHook('preClose', async () => {
+    stopListening()
+    clearInterval(heartbeat)
+    for (const stream of streams) stream.push(null)
+  })
+
+  app.get('/v1/events', async (request, reply) => {
+    reply.header('cache-control', 'no-store, no-transform').type('application/x-ndjson')
+    // A stream would have no reader, whose going ends it.
+    if (request.method === 'HEAD') return reply.send(Readable.from([]))
+    const network = networkOf(request.ip)
+    const before = ofNetwork.get(network) ?? 0
+    if (streams.size >= MOST_STREAMS || before >= MOST_OF_NETWORK)
+      throw new Refusal('rate_limited', 'too many streams are open')
+    const stream = new Readable({ read() {} })
+    streams.add(stream)
+    ofNetwork.set(network, before + 1)
+    stream.once('close', () => {
+      streams.delete(stream)
+      const left = ofNetwork.get(network)! - 1
+      if (left === 0) ofNetwork.delete(network)
+      else ofNetwork.set(network, left)
+    })
+    stream.push(encodeEvent(newest()))
+    return reply.send(stream)
+  })
+}

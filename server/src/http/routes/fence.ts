@@ -1,0 +1,43 @@
+// POST /v1/fence: how far a hint has come; 80 bytes in, 8 bytes out.
+
+import { decodeFenceRequest, encodeFenceReply, equalBytes, type FenceRequest, WireError } from '@pirouette/protocol'
+import { networkOf } from '../../base/address.js'
+import { Refusal } from '../../base/refusal.js'
+import type { UpdatableDatabase } from '../../database/updatable.js'
+import type { Readiness } from '../readiness.js'
+import type { Routes } from './types.js'
+
+export interface FenceRouteOptions {
+  readonly updatable: UpdatableDatabase
+  readonly readiness: Readiness
+  /** configuration of @fastify/rate-limit for this route */
+  readonly rateLimit: object | undefined
+}
+
+export function fenceRoute(app: Routes, { updatable, readiness, rateLimit }: FenceRouteOptions): void {
+  const options = {
+    bodyLimit: MOST_BYTES,
+    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
+    onRequest: async () => readiness.check(),
+  }
+  app.post('/v1/fence', options, async (request, reply) => {
+    const fenceRequest = read(request.body)
+    if (!equalBytes(fenceRequest.databaseId, updatable.databaseId)) {
+      throw new Refusal('wrong_database', 'the hint is of another database than the one served here')
+    }
+    const verdict = encodeFenceReply(await updatable.fence.judge(fenceRequest, networkOf(request.ip)))
+    return reply.header('cache-control', 'no-store, no-transform').type('application/octet-stream').send(verdict)
+  })
+}
+
+/** More than any request, so that one that is too long is told what is wrong with it. */
+const MOST_BYTES = 1024
+
+function read(body: unknown): FenceRequest {
+  try {
+    return decodeFenceRequest(body instanceof Uint8Array ? body : new Uint8Array())
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}

@@ -1,0 +1,33 @@
+// GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
+
+import { FORMAT, hasInstant, type Info, proofsOf } from '@pirouette/protocol'
+import { InfoSchema } from '@pirouette/protocol/schemas'
+import { SOFTWARE } from '../../base/version.js'
+import type { Epochs } from '../../database/epochs.js'
+import type { UpdatableDatabase } from '../../database/updatable.js'
+import type { Routes } from './types.js'
+
+export function infoRoute(
+  app: Routes,
+  epochs: Epochs,
+  updatable: UpdatableDatabase | undefined,
+  instant: boolean,
+): void {
+  app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
+    const info: Info = {
+      format: FORMAT,
+      software: SOFTWARE,
+      epochs: epochs.list(),
+      offers: {
+        proofs: [...proofsOf(epochs.newest.manifest)],
+        updates: updatable === undefined ? [] : ['delta', 'record'],
+        push: updatable !== undefined,
+        fence: updatable !== undefined,
+        instant: instant && hasInstant(epochs.newest.manifest),
+        history: updatable?.history ?? 0,
+      },
+      signatures: updatable?.signatures() ?? [],
+    }
+    return reply.header('cache-control', 'no-store').send(info as never)
+  })
+}

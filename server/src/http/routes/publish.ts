@@ -1,0 +1,97 @@
+// What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The
+// two that write do not exist unless the operator named a key or a token.
+
+import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@pirouette/protocol'
+import { EpochParamsSchema } from '@pirouette/protocol/schemas'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { parseMembers } from '../../base/json.js'
+import { epochUnknown, Refusal } from '../../base/refusal.js'
+import type { UpdatableDatabase } from '../../database/updatable.js'
+import { whenOver } from '../over.js'
+import type { Publishers } from '../publishers.js'
+import type { Readiness } from '../readiness.js'
+import { numberOf } from './numbers.js'
+import type { Routes } from './types.js'
+
+const EPOCHS = '/v1/epochs'
+const SIGNATURES = '/v1/signatures'
+
+/** Those that only publishers may use. */
+export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
+
+const MOST_BATCH_BYTES = 64 * 1024 * 1024
+const MOST_SIGNATURE_BYTES = 4096
+
+/** A signature can be seen and sent again by whoever got it; so many bodies at most are read for one at a time. */
+const MOST_BATCHES_AT_ONCE = 4
+
+export interface PublishOptions {
+  readonly updatable: UpdatableDatabase
+  readonly readiness: Readiness
+  readonly publishers: Publishers
+  /** the core has failed, or memory and disk have parted */
+  readonly onTrap: (error: Error) => void
+}
+
+export function publishRoutes(app: Routes, { updatable, readiness, publishers, onTrap }: PublishOptions): void {
+  app.get(`${EPOCHS}/:epoch`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
+    const status = updatable.status(numberOf(request.params.epoch))
+    if (status === undefined) throw epochUnknown(updatable.newest.manifest)
+    return reply.header('cache-control', 'no-store').send(status as never)
+  })
+
+  if (!publishers.exist) return
+  updatable.onFailure = error => {
+    readiness.stop('this server has failed and is restarting')
+    onTrap(error)
+  }
+
+  // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
+  const underWay = { next: 0, others: 0 }
+  const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
+    publishers.checkToken(request.headers)
+    const signed = publishers.checkBatch(request.headers, updatable.databaseId)
+    readiness.check()
+    const isNext = signed === undefined || toHex(signed.previousManifest) === updatable.newest.manifestHash
+    const which = isNext ? 'next' : 'others'
+    if (underWay[which] >= MOST_BATCHES_AT_ONCE) throw new Refusal('rate_limited', 'other batches are still being read')
+    underWay[which]++
+    whenOver(request, reply, () => underWay[which]--)
+  }
+  app.post(EPOCHS, { bodyLimit: MOST_BATCH_BYTES, onRequest: beforeBatch }, async (request, reply) => {
+    try {
+      const signed = publishers.checkBatch(request.headers, updatable.databaseId)
+      const status = await updatable.publish(bytesOf(request.body), signed)
+      return await reply.header('cache-control', 'no-store').send(status as never)
+    } catch (error) {
+      if (error instanceof Error && error.name === 'RuntimeError') updatable.onFailure(error)
+      throw error
+    }
+  })
+
+  const beforeSignature = async (request: FastifyRequest) => {
+    publishers.checkToken(request.headers)
+    readiness.check()
+  }
+  app.post(SIGNATURES, { bodyLimit: MOST_SIGNATURE_BYTES, onRequest: beforeSignature }, async (request, reply) => {
+    const signature = readSignature(bytesOf(request.body))
+    publishers.checkKey(fromHex(signature.publicKey))
+    await updatable.addSignature(signature)
+    return reply.header('cache-control', 'no-store').send(signature as never)
+  })
+}
+
+function bytesOf(body: unknown): Uint8Array {
+  return body instanceof Uint8Array ? body : new Uint8Array()
+}
+
+function readSignature(body: Uint8Array): SignatureInfo {
+  const members = parseMembers(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
+  if (typeof members === 'string') throw new Refusal('bad_request', members)
+  try {
+    return parseSignature(members)
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}

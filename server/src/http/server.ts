@@ -1,0 +1,166 @@
+// The whole HTTP server: one or more databases, and what surrounds them in every deployment.
+
+import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
+import { Refusal } from '../base/refusal.js'
+import type { UpdatableDatabase } from '../database/updatable.js'
+import type { Dataset } from '../dataset/load.js'
+import { InstantLookups, type InstantOptions } from '../instant/lookups.js'
+import { exitSoon, pirouettePlugin } from './plugin.js'
+import { errors, frameworkError } from './plugins/errors.js'
+import { headers } from './plugins/headers.js'
+import { logging, loggingOptions, serializers } from './plugins/logging.js'
+import { Readiness } from './readiness.js'
+import { healthRoutes } from './routes/health.js'
+import { PUBLISHER_ROUTES } from './routes/publish.js'
+import { Unsent, type UnsentOptions } from './unsent.js'
+
+export interface ServerOptions {
+  /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
+  readonly datasets: readonly MountedDataset[]
+  /** web origins whose pages may read replies; default: `*`, any */
+  readonly allowOrigins?: readonly string[] | undefined
+  /**
+   * Addresses of the proxies whose X-Forwarded-For is believed: comma-separated addresses, CIDR blocks or the names
+   * `loopback`, `linklocal`, `uniquelocal`. Default: none. Matters to the rate limit alone.
+   */
+  readonly trustProxy?: string | undefined
+  /** queries a minute that one client address may send; 0 (default): any number */
+  readonly rateLimit?: number | undefined
+  /** how instant lookups are answered; false: not at all */
+  readonly instant?: InstantOptions | false | undefined
+  /** requests of instant lookups a minute that one client address may send; 0 (default): any number */
+  readonly instantRateLimit?: number | undefined
+  /** pino's level and where lines go; default: no log */
+  readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
+  /** what publishers must show, for every updatable database; default: nothing */
+  readonly publisherToken?: string | undefined
+  /** how much of replies may stand in memory, for clients that do not read */
+  readonly unsent?: UnsentOptions | undefined
+  /** see PirouetteOptions */
+  readonly onTrap?: ((error: Error) => void) | undefined
+}
+
+export interface MountedDataset {
+  /** letters, digits, `-`, `_`, `.`; not `v1` */
+  readonly name?: string | undefined
+  /** a database that does not change, or … */
+  readonly dataset?: Dataset | undefined
+  /** … one that does */
+  readonly updatable?: UpdatableDatabase | undefined
+  /**
+   * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken. Without any, and
+   * without a token, nobody may publish.
+   */
+  readonly publisherKeys?: readonly Uint8Array[] | undefined
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** whether this process answers; see readiness.ts */
+    readiness: Readiness
+  }
+}
+
+const SECOND = 1000
+
+/** A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close. */
+export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
+  checkNames(options.datasets)
+  const readiness = new Readiness()
+  const unsent = new Unsent(options.unsent)
+  const app: FastifyInstance = fastify({
+    ...timeouts,
+    ...loggingOptions,
+    logger: options.log === undefined ? false : { ...options.log, base: null, serializers },
+    trustProxy: options.trustProxy ?? false,
+    frameworkErrors: frameworkError,
+    clientErrorHandler: answerBrokenRequest,
+    return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
+  })
+  app.decorate('readiness', readiness)
+  const instant = options.instant !== false && new InstantLookups(options.instant)
+  if (instant !== false) {
+    instant.onFailure = error => {
+      readiness.stop('this server has failed and is restarting')
+      ;(options.onTrap ?? exitSoon)(error)
+    }
+    app.addHook('onClose', () => instant.close())
+  }
+  app.addHook('preClose', async () => {
+    readiness.stop('this server is shutting down')
+    hangUpWhenIdle(app)
+  })
+
+  await app.register(logging)
+  await app.register(errors)
+  await app.register(headers, {
+    allowOrigins: options.allowOrigins ?? ['*'],
+    publisherPaths: publisherPathsOf(options),
+  })
+  for (const { name, dataset, updatable, publisherKeys } of options.datasets) {
+    const { rateLimit, instantRateLimit, onTrap, publisherToken: token } = options
+    const prefix = prefixOf(name)
+    await app.register(pirouettePlugin, {
+      ...{ prefix, dataset, updatable, token, publisherKeys, readiness, unsent, rateLimit, onTrap },
+      ...{ instant, instantRateLimit },
+    })
+  }
+  // Whoever restarts or routes to this process asks at the root, also when every database has a name.
+  if (options.datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
+  await app.ready()
+  return app
+}
+
+function prefixOf(name: string | undefined): string {
+  return name === undefined ? '' : `/${name}`
+}
+
+function publisherPathsOf({ datasets, publisherToken }: ServerOptions): Set<string> {
+  const updatable = datasets.filter(
+    ({ updatable, publisherKeys = [] }) =>
+      updatable !== undefined && (publisherToken !== undefined || publisherKeys.length > 0),
+  )
+  return new Set(updatable.flatMap(({ name }) => PUBLISHER_ROUTES.map(route => prefixOf(name) + route)))
+}
+
+/** A query is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving. */
+const timeouts = {
+  connectionTimeout: 60 * SECOND, // without any traffic
+  requestTimeout: 30 * SECOND, // until a request has arrived whole
+  keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
+  pluginTimeout: 30 * SECOND,
+} satisfies FastifyServerOptions
+
+/** Node closes connections that are idle when the server closes, but leaves open those that become so later. */
+function hangUpWhenIdle(app: FastifyInstance): void {
+  const sweep = setInterval(() => app.server.closeIdleConnections(), SECOND / 10)
+  app.server.once('close', () => clearInterval(sweep))
+}
+
+/** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
+function answerBrokenRequest(_error: Error, socket: import('node:net').Socket): void {
+  if (!socket.writable) return
+  const body = JSON.stringify(
+    new Refusal('bad_request', 'the request is not well-formed HTTP, or came too slowly').reply,
+  )
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}
+
+function checkNames(datasets: readonly MountedDataset[]): void {
+  const seen = new Set<string | undefined>()
+  for (const { name } of datasets) {
+    if (
+      name !== undefined &&
+      (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) || ['v1', 'healthz', 'readyz'].includes(name))
+    ) {
+      throw new Error(`a dataset cannot be served under the name ${JSON.stringify(name)}`)
+    }
+    if (seen.has(name))
+      throw new Error(`two datasets are to be served under ${name === undefined ? '/v1' : `/${name}/v1`}`)
+    seen.add(name)
+  }
+  if (seen.size === 0) throw new Error('there is no dataset to serve')
+}

@@ -1,0 +1,95 @@
+// What replies weigh until they have left: a client that asks and does not read must not fill the memory. Bytes are
+// reserved before they are made, and given back when the connection has taken them or is gone.
+
+import type { Socket } from 'node:net'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { networkOf } from '../base/address.js'
+import { Refusal } from '../base/refusal.js'
+import { whenOver } from './over.js'
+
+export interface UnsentOptions {
+  /** in all; default 256 MiB */
+  readonly total?: number | undefined
+  /** of one connection, which may pipeline; default 16 MiB */
+  readonly connection?: number | undefined
+  /** how long a reply may stand when others need its room; default 5000 */
+  readonly patienceMilliseconds?: number | undefined
+}
+
+const MIB = 1024 * 1024
+
+interface Reply {
+  readonly bytes: number
+  readonly since: number
+  readonly socket: Socket
+  readonly network: string
+}
+
+export class Unsent {
+  readonly #most: Required<{ [K in keyof UnsentOptions]: number }>
+  /** oldest first */
+  readonly #replies = new Set<Reply>()
+  #bytes = 0
+  readonly #ofSocket = new WeakMap<Socket, number>()
+  readonly #ofNetwork = new Map<string, number>()
+
+  constructor(options: UnsentOptions = {}) {
+    const { total = 256 * MIB, connection = 16 * MIB, patienceMilliseconds = 5000 } = options
+    this.#most = { total, connection, patienceMilliseconds }
+  }
+
+  /** Reserved at the moment. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Reserves `bytes` for a reply, until it has left. A connection, a network (half of all) and the process have their
+   * shares; whoever has nothing standing gets one reply of any size. Throws a `rate_limited` Refusal beyond them.
+   */
+  reserve(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
+    const { socket } = request.raw
+    const network = networkOf(request.ip)
+    const ofSocket = this.#ofSocket.get(socket) ?? 0
+    const ofNetwork = this.#ofNetwork.get(network) ?? 0
+    if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
+    if (
+      exceeds(ofSocket, bytes, this.#most.connection) ||
+      exceeds(ofNetwork, bytes, this.#most.total / 2) ||
+      exceeds(this.#bytes, bytes, this.#most.total)
+    ) {
+      reply.header('retry-after', 1)
+      throw new Refusal('rate_limited', 'too much that was asked for has not been read yet')
+    }
+    const standing: Reply = { bytes, since: performance.now(), socket, network }
+    this.#replies.add(standing)
+    this.#add(standing, bytes)
+    whenOver(request, reply, () => this.#release(standing))
+  }
+
+  #release(reply: Reply): void {
+    if (this.#replies.delete(reply)) this.#add(reply, -reply.bytes)
+  }
+
+  #add({ socket, network }: Reply, bytes: number): void {
+    this.#bytes += bytes
+    this.#ofSocket.set(socket, (this.#ofSocket.get(socket) ?? 0) + bytes)
+    const ofNetwork = (this.#ofNetwork.get(network) ?? 0) + bytes
+    if (ofNetwork === 0) this.#ofNetwork.delete(network)
+    else this.#ofNetwork.set(network, ofNetwork)
+  }
+
+  /** Ends the connections whose replies have stood longest, if that is too long. */
+  #hangUpOnStalled(needed: number): void {
+    for (const reply of this.#replies) {
+      if (this.#bytes + needed <= this.#most.total) return
+      if (performance.now() - reply.since < this.#most.patienceMilliseconds) return
+      reply.socket.destroy()
+      this.#release(reply)
+    }
+  }
+}
+
+function exceeds(standing: number, added: number, most: number): boolean {
+  return standing > 0 && standing + added > most
+}

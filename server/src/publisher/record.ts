@@ -1,0 +1,124 @@
+// What a publisher remembers of its own work: the manifests it built, made or signed, and the batches it sent. Servers can
+// say anything; what is not in here is not built upon (docs/operations.md, Publishing).
+
+import { open, readFile, rename, rm } from 'node:fs/promises'
+import { PublishError } from './errors.js'
+
+/** In hex, as everywhere in the record. */
+export interface RecordedManifest {
+  readonly databaseId: string
+  readonly epoch: number
+  readonly hash: string
+}
+
+type Kind = 'manifest' | 'batch'
+
+interface Entry extends RecordedManifest {
+  readonly kind: Kind
+}
+
+/** Newest ones kept for each database and kind: who is further behind begins anew. */
+const KEPT = 256
+const HEADER = 'pirouette publisher record v1'
+const LINE = /^(manifest|batch) ([0-9a-f]{32}) ([1-9]\d{0,9}) ([0-9a-f]{64})$/
+
+export class PublisherRecord {
+  readonly #file: string | undefined
+  #entries: readonly Entry[] = []
+
+  /** Without a file it is kept in memory alone. */
+  constructor(file?: string) {
+    this.#file = file
+  }
+
+  /** Reads the file; if there is none, nothing is recorded yet. Throws PublishError if it is not a record. */
+  static async open(file: string): Promise<PublisherRecord> {
+    const record = new PublisherRecord(file)
+    record.#entries = await readEntries(file)
+    return record
+  }
+
+  /** Where it is kept, for people. */
+  get place(): string {
+    return this.#file ?? 'memory'
+  }
+
+  /** Whether this is a manifest that was built, made or signed here. */
+  hasManifest(databaseId: string, hash: string): boolean {
+    return this.#has('manifest', databaseId, hash)
+  }
+
+  /** Whether this batch was sent from here, or was about to be. */
+  hasBatch(databaseId: string, hash: string): boolean {
+    return this.#has('batch', databaseId, hash)
+  }
+
+  /** Of the newest manifest of a database; 0: none is recorded. */
+  newestEpoch(databaseId: string): number {
+    const epochs = this.#entries.filter(entry => entry.kind === 'manifest' && entry.databaseId === databaseId)
+    return Math.max(0, ...epochs.map(({ epoch }) => epoch))
+  }
+
+  async addManifest(manifest: RecordedManifest): Promise<void> {
+    await this.#add({ kind: 'manifest', ...manifest })
+  }
+
+  /** `epoch` is the one the batch makes. */
+  async addBatch(batch: RecordedManifest): Promise<void> {
+    await this.#add({ kind: 'batch', ...batch })
+  }
+
+  #has(kind: Kind, databaseId: string, hash: string): boolean {
+    return this.#entries.some(entry => entry.kind === kind && entry.databaseId === databaseId && entry.hash === hash)
+  }
+
+  /** On disk when it resolves. */
+  async #add(added: Entry): Promise<void> {
+    // Read again, for another publisher's run may have added to it.
+    const before = this.#file === undefined ? this.#entries : await readEntries(this.#file)
+    if (before.some(entry => lineOf(entry) === lineOf(added))) {
+      this.#entries = before
+      return
+    }
+    const alike = before.filter(({ kind, databaseId }) => kind === added.kind && databaseId === added.databaseId)
+    const forgotten = new Set(alike.slice(0, Math.max(0, alike.length + 1 - KEPT)))
+    this.#entries = [...before.filter(entry => !forgotten.has(entry)), added]
+    if (this.#file !== undefined) await writeWhole(this.#file, [HEADER, ...this.#entries.map(lineOf)])
+  }
+}
+
+function lineOf({ kind, databaseId, epoch, hash }: Entry): string {
+  return `${kind} ${databaseId} ${epoch} ${hash}`
+}
+
+async function readEntries(file: string): Promise<Entry[]> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return `${HEADER}\n`
+    throw error
+  })
+  const [header, ...lines] = text.split('\n')
+  if (header !== HEADER || lines.pop() !== '') throw new PublishError(`${file}: it is not a publisher's record`)
+  return lines.map((line, i) => {
+    const [, kind, databaseId, epoch, hash] = LINE.exec(line) ?? []
+    if (kind === undefined) throw new PublishError(`${file}: line ${i + 2} is not one of a publisher's record`)
+    return { kind: kind as Kind, databaseId: databaseId!, epoch: Number(epoch), hash: hash! }
+  })
+}
+
+/** The old file or the new one, whatever happens. */
+async function writeWhole(file: string, lines: readonly string[]): Promise<void> {
+  const fresh = `${file}.${process.pid}.new`
+  try {
+    const handle = await open(fresh, 'w', 0o600)
+    try {
+      await handle.writeFile(lines.map(line => `${line}\n`).join(''))
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(fresh, file)
+  } catch (error) {
+    await rm(fresh, { force: true })
+    throw error
+  }
+}

@@ -1,0 +1,479 @@
+// Instant lookups at a server, with real worker threads: right at both epochs whatever happens meanwhile, bounded, apart
+// from everything else, and gone without a trace when the server closes.
+
+import { type ClientRequest, request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
+import {
+  decodeInstantAnswer,
+  encodeInstantQuery,
+  HEADER_BYTES,
+  INSTANT_PATH,
+  MAX_INSTANT_BYTES,
+  type Manifest,
+  parseErrorReply,
+  parseInfo,
+} from '@pirouette/protocol'
+import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
+import { type FastifyInstance, fastify } from 'fastify'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { Readers } from '../dist/database/readers.js'
+import {
+  createServer,
+  InstantLookups,
+  type InstantOptions,
+  type PirouetteOptions,
+  pirouettePlugin,
+  type ServerOptions,
+} from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { batchOn, opened, storageOf } from './updatable-helpers.js'
+
+const RECORD_BYTES = 24
+const RECORDS = 300
+const CONTENT = pseudoRandom(RECORDS * RECORD_BYTES)
+const recordOf = (index: number) => Buffer.from(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+let core: Core
+beforeAll(async () => {
+  core = await loadCore()
+})
+
+let draws = 0
+const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
+
+function layoutOf({ records, recordBytes, partitions, partitionRecords }: Manifest): LayoutHandle {
+  return core.layout(records, recordBytes, partitions, partitionRecords)
+}
+
+/** Both requests of a lookup, and what becomes of the two replies. */
+function lookup(manifest: Manifest, indices: readonly number[]) {
+  const layout = layoutOf(manifest)
+  const query = core.newInstantQuery(layout, Uint32Array.from(indices), entropy())
+  const bodies = ([0, 1] as const).map(party => encodeInstantQuery(manifest, indices.length, query.request(party)))
+  const { instantAnswerBytes } = layout
+  const read = (replies: readonly Uint8Array[]) => {
+    const sums = replies.map(reply => decodeInstantAnswer(manifest, indices.length, instantAnswerBytes, reply))
+    return query.recon(manifest.commitments, sums[0]!, sums[1]!)
+  }
+  onTestFinished(() => {
+    query.free()
+    layout.free()
+  })
+  return { bodies: bodies.map(body => Buffer.from(body)), instantAnswerBytes, read }
+}
+
+const post = (app: FastifyInstance, payload: Buffer, url: string = INSTANT_PATH) =>
+  app.inject({ method: 'POST', url, payload })
+
+/** The records at these indices, or the code that one of the replies had. */
+async function found(app: FastifyInstance, manifest: Manifest, indices: readonly number[]): Promise<string> {
+  const { bodies, read } = lookup(manifest, indices)
+  const replies = await Promise.all(bodies.map(body => post(app, body)))
+  const refused = replies.find(({ statusCode }) => statusCode !== 200)
+  if (refused !== undefined) return parseErrorReply(refused.body).code
+  const records = read(replies.map(({ rawPayload }) => rawPayload))
+  return records === undefined ? 'tampered' : hex(records)
+}
+
+async function serverFor(options: Partial<ServerOptions> & Pick<ServerOptions, 'datasets'>): Promise<FastifyInstance> {
+  const app = await createServer(options)
+  onTestFinished(() => app.close())
+  return app
+}
+
+const fixed = () => builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES })
+const changing = async () => opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES }))
+
+/** The plugin with a queue that the test can look into. */
+async function withQueue(options: PirouetteOptions, queue: InstantOptions = {}) {
+  const lookups = new InstantLookups(queue)
+  lookups.onFailure = error => {
+    throw error
+  }
+  const app = fastify()
+  await app.register(pirouettePlugin, { ...options, instant: lookups })
+  await app.ready()
+  onTestFinished(async () => {
+    await app.close()
+    await lookups.close()
+  })
+  return { app, lookups }
+}
+
+/** Nobody may begin to read until `release`; whoever asks waits. */
+function held(readers: Readers): () => Promise<void> {
+  const end = readers.begin()
+  const writing = readers.exclusively(() => {})
+  return async () => {
+    end()
+    await writing
+  }
+}
+
+describe('an instant lookup', () => {
+  test.each([1, 3, 8, 20])('finds every record of a database that does not change, %i at a time', async count => {
+    const dataset = await fixed()
+    const app = await serverFor({ datasets: [{ dataset }], instant: { waiting: 5000 } })
+    const all = Array.from({ length: RECORDS }, (_, index) => index)
+    const chunks = Array.from({ length: Math.ceil(RECORDS / count) }, (_, i) => all.slice(i * count, (i + 1) * count))
+    const records = await Promise.all(chunks.map(chunk => found(app, dataset.manifest, chunk)))
+    expect(records).toEqual(chunks.map(chunk => hex(Buffer.concat(chunk.map(recordOf)))))
+  })
+
+  test('has a reply of a length that follows from the manifest and its count, sent as answers are', async () => {
+    const dataset = await fixed()
+    const app = await serverFor({ datasets: [{ dataset }] })
+    for (const indices of [[0], [299], [7, 7, 7]]) {
+      const { bodies, instantAnswerBytes } = lookup(dataset.manifest, indices)
+      for (const body of bodies) {
+        const reply = await post(app, body)
+        expect(reply.headers).toMatchObject({
+          'content-length': String(HEADER_BYTES + indices.length * instantAnswerBytes),
+          'cache-control': 'no-store, no-transform',
+          'content-type': 'application/octet-stream',
+        })
+        expect(reply.headers['content-encoding']).toBeUndefined()
+      }
+    }
+  })
+
+  test('is refused once one bit of a reply is another, whichever', async () => {
+    const dataset = await fixed()
+    const app = await serverFor({ datasets: [{ dataset }] })
+    const { bodies, read } = lookup(dataset.manifest, [123])
+    const [zero, one] = (await Promise.all(bodies.map(body => post(app, body)))).map(({ rawPayload }) => rawPayload)
+    expect(hex(read([zero!, one!])!)).toBe(hex(recordOf(123)))
+    for (let bit = 8 * HEADER_BYTES; bit < 8 * one!.length; bit++) {
+      const lie = Uint8Array.from(one!)
+      lie[bit >> 3]! ^= 1 << (bit & 7)
+      expect(read([zero!, lie]), `bit ${bit}`).toBeUndefined()
+    }
+  })
+
+  test('is offered where there are commitments, unless the operator has switched it off', async () => {
+    const dataset = await fixed()
+    const bare = await builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, proofs: 'tags' })
+    const offers = async (app: FastifyInstance) => parseInfo((await app.inject('/v1/info')).json()).offers.instant
+    const on = await serverFor({ datasets: [{ dataset }, { name: 'bare', dataset: bare }] })
+    expect(await offers(on)).toBe(true)
+    expect(parseInfo((await on.inject('/bare/v1/info')).json()).offers.instant).toBe(false)
+    const body = lookup(dataset.manifest, [0]).bodies[0]!
+    body.set(bare.manifest.databaseId, 8)
+    expect(parseErrorReply((await post(on, body, `/bare${INSTANT_PATH}`)).body).code).toBe('bad_request')
+    const off = await serverFor({ datasets: [{ dataset }], instant: false })
+    expect(await offers(off)).toBe(false)
+    expect(await found(off, dataset.manifest, [0])).toBe('not_found')
+  })
+
+  test('that is malformed is refused alone: those it would share a pass with are answered', async () => {
+    const dataset = await fixed()
+    const app = await serverFor({ datasets: [{ dataset }], instant: { workers: 1 } })
+    const [good] = lookup(dataset.manifest, [5]).bodies as [Buffer]
+    const changed = (change: (body: Buffer) => void) => {
+      const body = Buffer.from(good)
+      change(body)
+      return body
+    }
+    const faults: [string, Buffer, string][] = [
+      ['nothing', Buffer.alloc(0), 'bad_request'],
+      ['no magic', changed(body => body.write('PIRA')), 'bad_request'],
+      ['another format', changed(body => body.writeUInt16LE(2, 4)), 'bad_request'],
+      ['another suite', changed(body => body.writeUInt16LE(1, 6)), 'bad_request'],
+      ['another database', changed(body => body.fill(7, 8, 24)), 'wrong_database'],
+      ['another generation', changed(body => body.writeUInt32LE(2, 24)), 'epoch_unknown'],
+      ['another epoch', changed(body => body.writeUInt32LE(2, 28)), 'epoch_unknown'],
+      ['another Q', changed(body => body.writeUInt32LE(15, 32)), 'bad_request'],
+      ['no query', changed(body => body.writeUInt16LE(0, 36)), 'bad_request'],
+      ['two queries, of which one is there', changed(body => body.writeUInt16LE(2, 36)), 'bad_request'],
+      ['more queries than any request has', changed(body => body.writeUInt16LE(65, 36)), 'bad_request'],
+      ['reserved bytes', changed(body => body.writeUInt16LE(1, 38)), 'bad_request'],
+      ['a byte too few', good.subarray(0, -1), 'bad_request'],
+      ['a byte too many', Buffer.concat([good, Buffer.alloc(1)]), 'bad_request'],
+      ['a third party', changed(body => body.writeUInt8(2, body.length - 1)), 'bad_request'],
+      ['more than anything', Buffer.alloc(MAX_INSTANT_BYTES + 1), 'too_large'],
+    ]
+    const beside = faults.map((_, i) => found(app, dataset.manifest, [i]))
+    const codes = await Promise.all(
+      faults.map(async ([name, body]) => [name, parseErrorReply((await post(app, body)).body).code]),
+    )
+    expect(codes).toEqual(faults.map(([name, , code]) => [name, code]))
+    expect(await Promise.all(beside)).toEqual(faults.map((_, i) => hex(recordOf(i))))
+  })
+
+  test('counts against a limit of its own', async () => {
+    const dataset = await fixed()
+    const app = await serverFor({ datasets: [{ dataset }], instantRateLimit: 2 })
+    const [body] = lookup(dataset.manifest, [0]).bodies as [Buffer]
+    const statuses = []
+    for (let i = 0; i < 3; i++) statuses.push((await post(app, body)).statusCode)
+    expect(statuses).toEqual([200, 200, 429])
+    expect((await post(app, queryAt(dataset.manifest, 0), '/v1/answer')).statusCode).toBe(200)
+    const other = await serverFor({ datasets: [{ dataset }], rateLimit: 1 })
+    for (let i = 0; i < 3; i++) expect((await post(other, body)).statusCode).toBe(200)
+  })
+
+  test('leaves nothing in the log but route, status, size and duration', async () => {
+    const dataset = await fixed()
+    const lines: string[] = []
+    const log = { level: 'trace', stream: { write: (line: string) => void lines.push(line) } }
+    const app = await serverFor({ datasets: [{ dataset }], log })
+    const { bodies } = lookup(dataset.manifest, [17])
+    for (const body of [...bodies, bodies[0]!.subarray(0, -1)]) await post(app, body)
+    const all = lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => 'route' in line)
+    expect(all.map(({ route, status }) => [route, status])).toEqual([
+      [`POST ${INSTANT_PATH}`, 200],
+      [`POST ${INSTANT_PATH}`, 200],
+      [`POST ${INSTANT_PATH}`, 400],
+    ])
+    for (const line of all) {
+      expect(Object.keys(line).sort()).toEqual(['bytes', 'level', 'milliseconds', 'route', 'status', 'time'])
+    }
+    for (const body of bodies) {
+      const seed = body.subarray(HEADER_BYTES, HEADER_BYTES + 16)
+      for (const form of ['hex', 'base64', 'latin1'] as const) expect(lines.join('')).not.toContain(seed.toString(form))
+    }
+  })
+})
+
+describe('while the database changes', () => {
+  test('lookups at the newest epoch and the one before find what it had then, partitions added included', async () => {
+    const updatable = await changing()
+    const { app } = await withQueue({ updatable }, { workers: 2, waiting: 5000 })
+    const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
+    const history: { manifest: Manifest; model: string[] }[] = [
+      { manifest: updatable.newest.manifest, model: [...model] },
+    ]
+    const asked: Promise<void>[] = []
+    const ask = (at: number) => {
+      const { manifest, model } = history[at]!
+      for (let k = 0; k < 12; k++) {
+        const index = (k * 29 + 13 * at) % model.length
+        asked.push(
+          found(app, manifest, [index, (index + 1) % model.length]).then(record => {
+            // Two epochs further on it is no longer answered.
+            if (record === 'epoch_unknown') return void expect(updatable.newest.manifest.epoch).toBeGreaterThan(at + 2)
+            expect(record, `record ${index} at epoch ${at + 1}`).toBe(
+              model[index]! + model[(index + 1) % model.length]!,
+            )
+          }),
+        )
+      }
+    }
+    ask(0)
+    for (let epoch = 2; epoch <= 6; epoch++) {
+      const edits = [3, 100 + epoch, 299].map(index => {
+        model[index] = hex(pseudoRandom(RECORD_BYTES, 10 * epoch + (index % 10)))
+        return { op: 'edit', index, value: model[index] }
+      })
+      const added = Array.from({ length: 12 }, (_, i) => {
+        model.push(hex(pseudoRandom(RECORD_BYTES, 100 + epoch + i)))
+        return { op: 'add', value: model.at(-1) }
+      })
+      const publishing = updatable.publish(batchOn(updatable, [...edits, ...added], { encoding: 'hex' }))
+      ask(epoch - 2)
+      await publishing
+      history.push({ manifest: updatable.newest.manifest, model: [...model] })
+      ask(epoch - 1)
+      ask(epoch - 2)
+      await Promise.all(asked.splice(0))
+    }
+    expect(updatable.newest.manifest.partitions).toBeGreaterThan(history[0]!.manifest.partitions)
+  })
+
+  test('a batch waits for passes under way, and whoever asks meanwhile is answered after it, at the epoch before', async () => {
+    const updatable = await changing()
+    const { app, lookups } = await withQueue({ updatable })
+    const { manifest } = updatable.newest
+    const end = updatable.newest.shared().readers.begin() // as a pass does
+    const value = hex(pseudoRandom(RECORD_BYTES, 77))
+    const publishing = updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+    const before = found(app, manifest, [9])
+    await expect.poll(() => lookups.waiting).toBe(2)
+    expect([updatable.newest.manifest.epoch, lookups.passes]).toEqual([1, 0])
+    end()
+    await publishing
+    expect(await before).toBe(hex(recordOf(9)))
+    expect(await found(app, updatable.newest.manifest, [9])).toBe(value)
+  })
+
+  test('a query whose epoch has gone by while it waited is told so', async () => {
+    const updatable = await changing()
+    const { app, lookups } = await withQueue({ updatable })
+    const { manifest } = updatable.newest
+    const value = hex(pseudoRandom(RECORD_BYTES, 77))
+    const edit = () => updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+    await edit()
+    const end = updatable.newest.shared().readers.begin()
+    const publishing = edit()
+    const late = found(app, manifest, [9])
+    await expect.poll(() => lookups.waiting).toBe(2)
+    end()
+    await publishing
+    expect(await late).toBe('epoch_unknown')
+  })
+
+  test('a generation that has ended is answered, and its memory goes only after the passes on it', async () => {
+    const updatable = await changing()
+    const { app } = await withQueue({ updatable })
+    const { manifest } = updatable.newest
+    const begin = () => updatable.publish(batchOn(updatable, [{ op: 'generation', headroom: 10 }], { encoding: 'hex' }))
+    await begin()
+    expect(await found(app, manifest, [11])).toBe(hex(recordOf(11)))
+    const { readers } = updatable.find(1, 1)!.shared()
+    const end = readers.begin()
+    await begin()
+    expect(await found(app, manifest, [11])).toBe('epoch_unknown')
+    expect(readers.open).toBe(false) // the memory is still there, for whoever reads it
+    end()
+    await expect.poll(() => readers.open).toBe(true)
+    expect(await found(app, updatable.newest.manifest, [11])).toBe(hex(recordOf(11)))
+  })
+})
+
+describe('the queue', () => {
+  test('is bounded: beyond it there is 503 with a constant Retry-After, and answers go on', async () => {
+    const updatable = await changing()
+    const { app, lookups } = await withQueue({ updatable }, { waiting: 8 })
+    const { manifest } = updatable.newest
+    const release = held(updatable.newest.shared().readers)
+    const answered: string[] = []
+    const inside = [0, 1].map(async index => {
+      const record = await found(app, manifest, [index])
+      answered.push('instant')
+      return record
+    })
+    await expect.poll(() => lookups.waiting).toBe(4) // half of the queue, which is all that one network gets
+    for (let i = 0; i < 3; i++) {
+      const reply = await post(app, lookup(manifest, [i]).bodies[0]!)
+      expect([reply.statusCode, parseErrorReply(reply.body).code]).toEqual([503, 'instant_full'])
+      expect(reply.headers['retry-after']).toBe('1')
+      expect((await post(app, queryAt(manifest, i), '/v1/answer')).statusCode).toBe(200)
+      answered.push('answer')
+    }
+    await release()
+    expect(await Promise.all(inside)).toEqual([0, 1].map(index => hex(recordOf(index))))
+    expect(answered).toEqual(['answer', 'answer', 'answer', 'instant', 'instant'])
+    expect(await found(app, manifest, [2])).toBe(hex(recordOf(2)))
+    expect(lookups.waiting).toBe(0)
+  })
+
+  test('gives one network half of its room, and all of them together all of it', async () => {
+    const updatable = await changing()
+    const lookups = new InstantLookups({ workers: 1, waiting: 8 })
+    const { manifest } = updatable.newest
+    const release = held(updatable.newest.shared().readers)
+    const submit = (network: string, count: number) => {
+      const layout = layoutOf(manifest)
+      const query = core.newInstantQuery(layout, new Uint32Array(count), entropy())
+      const request = { epochs: updatable, generation: 1, epoch: 1, queries: query.request(0), count, network }
+      query.free()
+      layout.free()
+      return lookups.submit(request).answers
+    }
+    const inside = [submit('a', 3), submit('a', 1), submit('b', 4)]
+    expect(() => submit('a', 1)).toThrow(expect.objectContaining({ code: 'instant_full' }))
+    expect(() => submit('c', 1)).toThrow(expect.objectContaining({ code: 'instant_full' }))
+    await release()
+    await Promise.all(inside)
+    expect((await submit('a', 8)).length % 8).toBe(0) // whoever is alone gets one request of any size
+    await lookups.close()
+  })
+
+  test('is left by clients that have gone', async () => {
+    const updatable = await changing()
+    const { app, lookups } = await withQueue({ updatable })
+    const { manifest } = updatable.newest
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    const release = held(updatable.newest.shared().readers)
+    const { bodies } = lookup(manifest, [1])
+    const request: ClientRequest = httpRequest(`${url}${INSTANT_PATH}`, { method: 'POST' })
+    request.on('error', () => {})
+    request.end(bodies[0])
+    await expect.poll(() => lookups.waiting).toBe(1)
+    request.destroy()
+    await expect.poll(() => lookups.waiting).toBe(0)
+    // Two over one connection, of which the second has no reply of its own yet.
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.on('error', () => {})
+    const head = `POST ${INSTANT_PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bodies[0]!.length}\r\n\r\n`
+    for (let i = 0; i < 2; i++) socket.write(Buffer.concat([Buffer.from(head), bodies[0]!]))
+    await expect.poll(() => lookups.waiting).toBe(2)
+    socket.destroy()
+    await expect.poll(() => lookups.waiting).toBe(0)
+    await release()
+    expect(await found(app, manifest, [1])).toBe(hex(recordOf(1)))
+  })
+})
+
+describe('a larger database', () => {
+  const records = 120_000
+  const content = pseudoRandom(records * 48, 9)
+  let app: FastifyInstance
+  let manifest: Manifest
+  let close: () => Promise<void>
+
+  async function large(options: Partial<ServerOptions>) {
+    const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
+    const app = await createServer({ datasets: [{ dataset }], ...options })
+    return { app, manifest: dataset.manifest }
+  }
+  afterAll(() => close?.())
+
+  test('answers go on while passes run, and come between them', async () => {
+    ;({ app, manifest } = await large({ instant: { workers: 1 } }))
+    close = async () => app.close()
+    onTestFinished(close)
+    const order: string[] = []
+    const instant = Array.from({ length: 3 }, async (_, i) => {
+      const indices = Array.from({ length: 20 }, (_, k) => (i * 31_337 + k * 997) % records)
+      const { bodies, read } = lookup(manifest, indices)
+      const replies = await Promise.all(bodies.map(body => post(app, body)))
+      order.push('instant')
+      const asked = indices.map(index => content.subarray(index * 48, (index + 1) * 48))
+      expect(hex(read(replies.map(({ rawPayload }) => rawPayload))!)).toBe(hex(Buffer.concat(asked)))
+    })
+    for (let i = 0; i < 5; i++) {
+      expect((await post(app, queryAt(manifest, i), '/v1/answer')).statusCode).toBe(200)
+      order.push('answer')
+    }
+    await Promise.all(instant)
+    expect(order.indexOf('answer')).toBeLessThan(order.lastIndexOf('instant'))
+  })
+
+  test('closing answers what waits, takes nothing on, and leaves no thread', async () => {
+    const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
+    const threads = () => process.getActiveResourcesInfo().filter(name => name === 'Worker' || name === 'MessagePort')
+    const before = threads().length
+    const { app, lookups } = await withQueue({ dataset }, { workers: 2 })
+    const indices = Array.from({ length: 60 }, (_, k) => (k * 1999) % records)
+    const replies = lookup(dataset.manifest, indices).bodies.map(body => post(app, body))
+    await expect.poll(() => lookups.passes).toBeGreaterThan(0)
+    const closing = lookups.close()
+    expect(await found(app, dataset.manifest, [0])).toBe('not_ready')
+    await closing
+    expect([lookups.passes, lookups.waiting]).toEqual([0, 0])
+    expect((await Promise.all(replies)).map(({ statusCode }) => statusCode)).toEqual([200, 200])
+    expect(await found(app, dataset.manifest, [0])).toBe('not_ready')
+    expect(threads().length).toBe(before)
+    await app.close()
+  })
+})
+
+describe('readers and writers', () => {
+  test('a writer waits for readers, goes before readers to come, and they hear when it is done', async () => {
+    const readers = new Readers()
+    const order: string[] = []
+    const ends = [readers.begin(), readers.begin()]
+    const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
+    readers.onceOpen(() => order.push('open'))
+    ends[0]!()
+    await Promise.resolve()
+    expect([order, readers.open]).toEqual([[], false])
+    ends[1]!()
+    await Promise.all(writing)
+    expect([order, readers.open]).toEqual([['one', 'two', 'open'], true])
+    await expect(readers.exclusively(() => Promise.reject(new Error('it failed')))).rejects.toThrow('it failed')
+    expect(readers.open).toBe(true)
+  })
+})

@@ -1,0 +1,329 @@
+// The list of docs/protocol.md, Refusals: every message that a server refuses, with its status and code.
+
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+import {
+  encodeBatchSignature,
+  encodeFenceRequest,
+  type FenceRequest,
+  parseErrorReply,
+  signedBatchBytes,
+  signedBytes,
+  toHex,
+  withClaim,
+} from '@pirouette/protocol'
+import type { FastifyInstance } from 'fastify'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createServer, type UpdatableDatabase, type UpdatableOptions } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { batchOn, KEYED, opened, storageOf } from './updatable-helpers.js'
+
+const TOKEN = 'a token of sixteen or more characters'
+const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+const ZERO = new Uint8Array(32)
+
+interface World {
+  readonly app: FastifyInstance
+  readonly updatable: UpdatableDatabase
+}
+
+/** At epoch 3, with a publisher's key and a token, and the fence at `fence`. */
+async function world(fence: UpdatableOptions['fence'] = {}): Promise<World & { fail(): void }> {
+  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+  const updatable = await opened(storage, { history: 1, fence })
+  for (const value of ['x', 'y']) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value }]))
+  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }], publisherToken: TOKEN })
+  onTestFinished(() => app.close())
+  const fail = () => {
+    storage.fails = () => true
+  }
+  return { app, updatable, fail }
+}
+
+interface Message {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH'
+  readonly url: string
+  readonly headers?: Record<string, string>
+  readonly payload?: Uint8Array | string
+}
+
+const get = (url: string, headers = {}): Message => ({ method: 'GET', url, headers })
+const post = (url: string, payload: Uint8Array | string, headers = {}): Message => ({
+  method: 'POST',
+  url,
+  payload,
+  headers,
+})
+
+async function send(app: FastifyInstance, { payload, ...message }: Message): Promise<string> {
+  const body = typeof payload === 'object' ? Buffer.from(payload) : payload
+  const reply = await app.inject({ ...message, ...(body !== undefined && { payload: body }) })
+  return reply.statusCode < 400 ? `${reply.statusCode}` : `${reply.statusCode} ${parseErrorReply(reply.body).code}`
+}
+
+/** `bytes` with some of them replaced. */
+function changed(bytes: Uint8Array, at: number, ...by: number[]): Uint8Array {
+  const copy = Uint8Array.from(bytes)
+  copy.set(by, at)
+  return copy
+}
+
+const query = ({ updatable }: World) => queryAt(updatable.newest.manifest, 0)
+const claimOf = ({ updatable: { databaseId } }: World) => ({
+  ...{ databaseId, hintId: pseudoRandom(16), version: 7, requestHash: pseudoRandom(32) },
+})
+const fenced = (world: World, change: Partial<FenceRequest> = {}) =>
+  encodeFenceRequest({ kind: 'confirm', ...claimOf(world), ...change })
+const registered = (world: World, change: Partial<FenceRequest> = {}) =>
+  fenced(world, { kind: 'register', version: 0, requestHash: ZERO, ...change })
+
+/** A batch, with everything that its publisher has to show for it. */
+function batch({ updatable }: World, ...[operations, other]: [readonly object[] | string, object?]): Message {
+  return signed(updatable, batchOn(updatable, operations, other))
+}
+
+function signed({ databaseId }: UpdatableDatabase, body: Uint8Array, of = body, base?: Uint8Array): Message {
+  const batchHash = blake3(of)
+  const previousManifest = base ?? body.slice(40, 72)
+  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
+  const header = encodeBatchSignature({ publicKey, previousManifest, batchHash, signature })
+  return post('/v1/epochs', body, { authorization: `Bearer ${TOKEN}`, 'pirouette-batch-signature': header })
+}
+
+const EDIT = [{ op: 'edit', key: 'one', value: 'z' }]
+
+function signature({ updatable }: World, change: object = {}): Message {
+  const { manifest, manifestBytes } = updatable.newest
+  const { generation, epoch } = manifest
+  const entry = {
+    publicKey: toHex(publicKey),
+    generation,
+    epoch,
+    signature: toHex(ed25519.sign(signedBytes(manifestBytes), secretKey)),
+  }
+  return post('/v1/signatures', JSON.stringify({ ...entry, ...change }), { authorization: `Bearer ${TOKEN}` })
+}
+
+const without = (message: Message, header: string): Message => {
+  const { [header]: _, ...headers } = message.headers!
+  return { ...message, headers }
+}
+const withHeader = (message: Message, header: string, value: string): Message => ({
+  ...message,
+  headers: { ...message.headers, [header]: value },
+})
+
+type Case = readonly [what: string, message: (world: World) => Message, reply: string]
+
+const BAD = '400 bad_request'
+
+/** A section of the page each: what comes, and what comes of it. */
+const CASES: Record<string, readonly Case[]> = {
+  'any request': [
+    ['an unknown path', () => get('/v1/nothing'), '404 not_found'],
+    ['a path that is no UTF-8', () => get('/%ff'), BAD],
+    ['a GET of what is posted to', () => get('/v1/answer'), '404 not_found'],
+    ['a GET of the batches', () => get('/v1/epochs'), '404 not_found'],
+    ['a POST to what is got', () => post('/v1/manifest', 'x'), '404 not_found'],
+    ['a PUT', () => ({ ...post('/v1/answer', 'x'), method: 'PUT' }), '404 not_found'],
+    ['a DELETE', () => ({ method: 'DELETE', url: '/v1/epochs/3' }), '404 not_found'],
+    ['a PATCH', () => ({ ...post('/v1/fence', 'x'), method: 'PATCH' }), '404 not_found'],
+    ['an encoded query', w => post('/v1/answer', query(w), { 'content-encoding': 'gzip' }), '415 unsupported_encoding'],
+    [
+      'an encoded claim',
+      w => post('/v1/fence', fenced(w), { 'content-encoding': 'identity' }),
+      '415 unsupported_encoding',
+    ],
+    ['an encoded batch', w => withHeader(batch(w, EDIT), 'content-encoding', 'gzip'), '415 unsupported_encoding'],
+    ['an encoded signature', w => withHeader(signature(w), 'content-encoding', 'br'), '415 unsupported_encoding'],
+  ],
+  manifests: [
+    ['generation without epoch', () => get('/v1/manifest?generation=1'), BAD],
+    ['a number twice', () => get('/v1/manifest?generation=1&epoch=3&epoch=3'), BAD],
+    ['no number', () => get('/v1/manifests'), BAD],
+    ...['', '-1', '+1', '01', '1.0', '1e0', '0x1', '%201', '1%20', '4294967296', '99999999999'].flatMap<Case>(
+      number => [
+        [`the number "${number}" for since`, () => get(`/v1/manifests?since=${number}`), BAD],
+        [`the number "${number}" for epoch`, () => get(`/v1/manifest?generation=1&epoch=${number}`), BAD],
+      ],
+    ),
+    ['an epoch to come', () => get('/v1/manifest?generation=1&epoch=4'), '404 epoch_unknown'],
+    ['an epoch before history', () => get('/v1/manifest?generation=1&epoch=1'), '404 epoch_unknown'],
+    ['an epoch of another generation', () => get('/v1/manifest?generation=2&epoch=3'), '404 epoch_unknown'],
+    ['since an epoch to come', () => get('/v1/manifests?since=4'), '404 epoch_unknown'],
+    ['since before history', () => get('/v1/manifests?since=0'), '404 epoch_unknown'],
+    ['since the oldest there is', () => get('/v1/manifests?since=1'), '200'],
+    ['since the newest', () => get('/v1/manifests?since=3'), '200'],
+  ],
+  blobs: [
+    ['a hash that nothing has', () => get(`/v1/blobs/${'ab'.repeat(32)}`), '404 not_found'],
+    [
+      'upper case',
+      w => get(`/v1/blobs/${toHex(w.updatable.newest.manifest.directoryHash).toUpperCase()}`),
+      '404 not_found',
+    ],
+    ['a range beyond the end', w => get(directoryOf(w), { range: 'bytes=999999-' }), BAD.replace('400', '416')],
+    ['a range', w => get(directoryOf(w), { range: 'bytes=1-2' }), '206'],
+    ['several ranges', w => get(directoryOf(w), { range: 'bytes=1-2,4-5' }), '200'],
+    ['what the client has', w => get(directoryOf(w), { 'if-none-match': '*' }), '304'],
+  ],
+  queries: [
+    ['nothing', () => post('/v1/answer', new Uint8Array()), BAD],
+    ['39 bytes', w => post('/v1/answer', query(w).subarray(0, 39)), BAD],
+    ['another magic', w => post('/v1/answer', changed(query(w), 0, 0)), BAD],
+    ['another format', w => post('/v1/answer', changed(query(w), 4, 2)), BAD],
+    ['an unknown suite', w => post('/v1/answer', changed(query(w), 6, 3)), BAD],
+    ['another database', w => post('/v1/answer', changed(query(w), 8, 0, 0, 0, 0)), '404 wrong_database'],
+    ['another generation', w => post('/v1/answer', changed(query(w), 24, 2)), '404 epoch_unknown'],
+    ['an epoch to come', w => post('/v1/answer', changed(query(w), 28, 4)), '404 epoch_unknown'],
+    ['the epoch before', w => post('/v1/answer', changed(query(w), 28, 2)), '200'],
+    ['the epoch before that', w => post('/v1/answer', changed(query(w), 28, 1)), '404 epoch_unknown'],
+    ['epoch 0', w => post('/v1/answer', changed(query(w), 28, 0)), '404 epoch_unknown'],
+    ['another Q', w => post('/v1/answer', changed(query(w), 32, 1)), BAD],
+    ['count 0', w => post('/v1/answer', changed(query(w), 36, 0).subarray(0, 40)), BAD],
+    [
+      'more queries than a batch',
+      w => post('/v1/answer', queryAt({ ...w.updatable.newest.manifest, maxBatch: 65 }, 0, 65)),
+      BAD,
+    ],
+    ['reserved bytes', w => post('/v1/answer', changed(query(w), 38, 1)), BAD],
+    ['an offset of M', w => post('/v1/answer', queryAt(w.updatable.newest.manifest, 1)), BAD],
+    ['a byte too many', w => post('/v1/answer', Buffer.concat([query(w), Buffer.alloc(1)])), BAD],
+    ['more than any query', () => post('/v1/answer', new Uint8Array(20_000_000)), '413 too_large'],
+    [
+      'a claim of another database',
+      w => post('/v1/answer', withClaim(query(w), { ...claimOf(w), databaseId: pseudoRandom(16) })),
+      BAD,
+    ],
+    ['a claim without a name', w => post('/v1/answer', withClaim(query(w), { ...claimOf(w), requestHash: ZERO })), BAD],
+    ['a registration for a claim', w => post('/v1/answer', Buffer.concat([query(w), registered(w)])), BAD],
+    ['a claim of an unknown hint', w => post('/v1/answer', withClaim(query(w), claimOf(w))), '200'],
+  ],
+  'the fence': [
+    ['79 bytes', w => post('/v1/fence', fenced(w).subarray(1)), BAD],
+    ['81 bytes', w => post('/v1/fence', Buffer.concat([fenced(w), Buffer.alloc(1)])), BAD],
+    ['1025 bytes', () => post('/v1/fence', new Uint8Array(1025)), '413 too_large'],
+    ['another magic', w => post('/v1/fence', changed(fenced(w), 0, 0)), BAD],
+    ['another format', w => post('/v1/fence', changed(fenced(w), 4, 2)), BAD],
+    ['an unknown kind', w => post('/v1/fence', changed(fenced(w), 6, 3)), BAD],
+    ['a version of 2^53', w => post('/v1/fence', changed(fenced(w), 46, 0x20)), BAD],
+    ['a registration at a version', w => post('/v1/fence', changed(registered(w), 40, 1)), BAD],
+    ['a registration with a name', w => post('/v1/fence', changed(registered(w), 79, 1)), BAD],
+    ['another database', w => post('/v1/fence', fenced(w, { databaseId: pseudoRandom(16) })), '404 wrong_database'],
+    ['an unknown hint', w => post('/v1/fence', fenced(w)), '200'],
+  ],
+  batches: [
+    ['no token', w => without(batch(w, EDIT), 'authorization'), '401 unauthorized'],
+    ['another token', w => withHeader(batch(w, EDIT), 'authorization', 'Bearer another'), '401 unauthorized'],
+    ['no signature', w => without(batch(w, EDIT), 'pirouette-batch-signature'), '401 unauthorized'],
+    [
+      'a signature in another form',
+      w => withHeader(batch(w, EDIT), 'pirouette-batch-signature', 'x.y'),
+      '401 unauthorized',
+    ],
+    [
+      'a signature of another batch',
+      w => signed(w.updatable, batchOn(w.updatable, EDIT), batchOn(w.updatable, [])),
+      '401 unauthorized',
+    ],
+    [
+      'a signature on another base',
+      w => signed(w.updatable, batchOn(w.updatable, EDIT), undefined, pseudoRandom(32)),
+      '401 unauthorized',
+    ],
+    ['71 bytes', w => signed(w.updatable, batchOn(w.updatable, '').subarray(0, 71), undefined, pseudoRandom(32)), BAD],
+    ...(
+      [
+        ['another magic', 0, 0],
+        ['another format', 4, 2],
+        ['values written in a fourth way', 6, 3],
+        ['a reserved byte', 7, 1],
+        ['epoch 1', 28, 1],
+        ['generation 0', 24, 0],
+        ['an expiry of 2^53', 38, 0x20],
+      ] as const
+    ).map<Case>(([what, at, by]) => [what, w => signed(w.updatable, changed(batchOn(w.updatable, EDIT), at, by)), BAD]),
+    ['another database', w => batch(w, EDIT, { databaseId: pseudoRandom(16) }), '404 wrong_database'],
+    ['an epoch too far', w => batch(w, EDIT, { epoch: 5 }), '409 epoch_gap'],
+    ['an epoch long ago', w => batch(w, EDIT, { epoch: 2 }), '409 batch_conflict'],
+    ['another base', w => batch(w, EDIT, { previousManifest: pseudoRandom(32) }), '409 batch_conflict'],
+    ['another generation', w => batch(w, EDIT, { generation: 2 }), '409 batch_conflict'],
+    ['an operation that cannot be', w => batch(w, [{ op: 'delete', key: 'none' }]), '422 batch_refused'],
+    ['no operation', w => batch(w, ''), '422 batch_refused'],
+    ['a line without end', w => batch(w, '{"op":"delete","key":"one"}'), '422 batch_refused'],
+    ['a generation with a change', w => batch(w, [{ op: 'generation' }, ...EDIT]), '422 batch_refused'],
+    ['more than 64 MiB', w => withHeader(batch(w, EDIT), 'content-length', `${64 * 2 ** 20 + 1}`), '413 too_large'],
+    ['the status of an epoch to come', () => get('/v1/epochs/4'), '404 epoch_unknown'],
+    ['the status of what is no number', () => get('/v1/epochs/one'), BAD],
+  ],
+  signatures: [
+    ['no token', w => without(signature(w), 'authorization'), '401 unauthorized'],
+    ['another key', w => signature(w, { publicKey: '11'.repeat(32) }), '401 unauthorized'],
+    ['no JSON', () => post('/v1/signatures', 'x', { authorization: `Bearer ${TOKEN}` }), BAD],
+    ['upper case', w => signature(w, { publicKey: toHex(publicKey).toUpperCase() }), BAD],
+    ['epoch 0', w => signature(w, { epoch: 0 }), BAD],
+    ['one that does not verify', w => signature(w, { signature: '11'.repeat(64) }), BAD],
+    ['an epoch that is not answered', w => signature(w, { epoch: 1 }), '404 epoch_unknown'],
+    ['more than 4096 bytes', w => signature(w, { more: 'x'.repeat(4096) }), '413 too_large'],
+  ],
+}
+
+const directoryOf = ({ updatable }: World) => `/v1/blobs/${toHex(updatable.newest.manifest.directoryHash)}`
+
+for (const [section, cases] of Object.entries(CASES)) {
+  test(`${section}: each as docs/protocol.md says`, async () => {
+    const at = await world()
+    const replies: [string, string][] = []
+    for (const [what, message] of cases) replies.push([what, await send(at.app, message(at))])
+    expect(replies).toEqual(cases.map(([what, , reply]) => [what, reply]))
+    expect(at.updatable.newest.manifest.epoch).toBe(3)
+  })
+}
+
+describe('what is refused for want of room', () => {
+  test('a registration where all room is confirmed', async () => {
+    const at = await world({ entries: 1 })
+    expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('200')
+    expect(await send(at.app, post('/v1/fence', fenced(at)))).toBe('200')
+    const other = registered(at, { hintId: pseudoRandom(16, 2) })
+    expect(await send(at.app, post('/v1/fence', other))).toBe('503 fence_full')
+  })
+
+  test('whatever cannot be kept', async () => {
+    const at = await world()
+    at.fail()
+    expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('503 not_ready')
+    expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
+    const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
+    expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again
+  })
+})
+
+test('a server that is shutting down refuses queries, fence, batches and signatures', async () => {
+  const at = await world()
+  at.app.readiness.stop('over')
+  for (const message of [
+    post('/v1/answer', query(at)),
+    post('/v1/fence', fenced(at)),
+    batch(at, EDIT),
+    signature(at),
+  ]) {
+    expect(await send(at.app, message)).toBe('503 not_ready')
+  }
+  expect(await send(at.app, get('/v1/manifest'))).toBe('200')
+})
+
+test('a database that does not change has no fence, no events and nothing for publishers', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+  const app = await createServer({ datasets: [{ dataset }], publisherToken: TOKEN })
+  onTestFinished(() => app.close())
+  for (const message of [
+    post('/v1/fence', new Uint8Array(80)),
+    get('/v1/events'),
+    get('/v1/epochs/1'),
+    post('/v1/epochs', new Uint8Array(72), { authorization: `Bearer ${TOKEN}` }),
+    post('/v1/signatures', '{}', { authorization: `Bearer ${TOKEN}` }),
+  ]) {
+    expect([message.url, await send(app, message)]).toEqual([message.url, '404 not_found'])
+  }
+})

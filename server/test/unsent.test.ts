@@ -1,0 +1,177 @@
+// Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
+
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { answerBytes, parseErrorReply, toHex } from '@pirouette/protocol'
+import { type FastifyInstance, fastify } from 'fastify'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { Unsent } from '../dist/http/unsent.js'
+import { loadDataset, MemoryStorage, type PirouetteOptions, pirouettePlugin, UpdatableDatabase } from '../dist/index.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+import { batchOn } from './updatable-helpers.js'
+
+const MIB = 1024 * 1024
+
+async function served(options: PirouetteOptions): Promise<{ app: FastifyInstance; port: number; statuses: number[] }> {
+  const app = fastify({ trustProxy: true })
+  const statuses: number[] = []
+  app.addHook('onSend', async (_request, reply) => void statuses.push(reply.statusCode))
+  await app.register(pirouettePlugin, options)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  onTestFinished(() => {
+    app.server.closeAllConnections()
+    return app.close()
+  })
+  return { app, port: Number(new URL(url).port), statuses }
+}
+
+/** A connection that sends and does not read. */
+async function deaf(port: number, ...requests: (string | Buffer)[]): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  socket.on('error', () => {}) // the server may hang up
+  socket.pause()
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  for (const request of requests) socket.write(request)
+  return socket
+}
+
+const posted = (body: Uint8Array, from = '198.51.100.1') =>
+  Buffer.concat([
+    Buffer.from(
+      `POST /v1/answer HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${from}\r\nContent-Length: ${body.length}\r\n\r\n`,
+    ),
+    body,
+  ])
+
+/** 32 records of 64 KiB: answers of 8 MiB to a query of 300 bytes. */
+const heavy = () => builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
+
+test('answers that nobody reads stay within their bound; others are refused, and served when it is free', async () => {
+  const dataset = await heavy()
+  const { manifest } = dataset
+  const count = manifest.maxBatch
+  const bytes = answerBytes(manifest, count, 'tags')
+  expect(bytes).toBeGreaterThan(7 * MIB)
+  const unsent = new Unsent({ total: 8 * bytes, connection: 2 * bytes, patienceMilliseconds: 60_000 })
+  const { port, statuses } = await served({ dataset, unsent })
+  const query = posted(queryAt(manifest, 0, count, 'tags'))
+  const sockets: Socket[] = []
+  for (let i = 0; i < 30; i++) sockets.push(await deaf(port, query, query, query))
+  await vi.waitFor(() => expect(statuses.length).toBeGreaterThanOrEqual(30), { timeout: 20_000 })
+  // Half of all, for they are one network.
+  expect(unsent.bytes).toBeLessThanOrEqual(4 * bytes)
+  expect(statuses.filter(status => status === 200).length).toBe(4)
+  const ask = (from: string) =>
+    fetch(`http://127.0.0.1:${port}/v1/answer`, {
+      method: 'POST',
+      body: new Uint8Array(queryAt(manifest, 0, count, 'tags')),
+      headers: { 'x-forwarded-for': from },
+    })
+  const refused = await ask('198.51.100.200')
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+  expect(parseErrorReply(await refused.text()).code).toBe('rate_limited')
+  const other = await ask('203.0.113.1')
+  expect([other.status, (await other.arrayBuffer()).byteLength]).toEqual([200, bytes])
+  for (const socket of sockets) socket.destroy()
+  await vi.waitFor(() => expect(unsent.bytes).toBe(0), { timeout: 20_000 })
+  expect((await ask('198.51.100.200')).status).toBe(200)
+}, 60_000)
+
+test('one connection that pipelines and does not read has its share and no more', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096, proofs: 'tags' })
+  const { manifest } = dataset
+  const bytes = answerBytes(manifest, 1, 'tags')
+  const unsent = new Unsent({ total: 1000 * bytes, connection: 3 * bytes })
+  const { port, statuses } = await served({ dataset, unsent })
+  const query = posted(queryAt(manifest, 0, 1, 'tags'))
+  await deaf(port, Buffer.concat(Array(40).fill(query)))
+  await vi.waitFor(() => expect(statuses.length).toBeGreaterThan(3), { timeout: 20_000 })
+  expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes)
+}, 60_000)
+
+test('connections that stand still make room for one that reads', async () => {
+  const dataset = await heavy()
+  const { manifest } = dataset
+  const count = manifest.maxBatch
+  const bytes = answerBytes(manifest, count, 'tags')
+  const unsent = new Unsent({ total: 4 * bytes, patienceMilliseconds: 0 })
+  const { port, statuses } = await served({ dataset, unsent })
+  const query = queryAt(manifest, 0, count, 'tags')
+  for (let i = 0; i < 4; i++) await deaf(port, posted(query, `192.0.${i}.1`))
+  await vi.waitFor(() => expect(statuses).toEqual([200, 200, 200, 200]), { timeout: 20_000 })
+  const reply = await fetch(`http://127.0.0.1:${port}/v1/answer`, { method: 'POST', body: new Uint8Array(query) })
+  expect([reply.status, (await reply.arrayBuffer()).byteLength]).toEqual([200, bytes])
+  await vi.waitFor(() => expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes))
+}, 60_000)
+
+/** Says how many bytes were read of it. */
+class CountingStorage extends MemoryStorage {
+  read = 0
+
+  override get(key: string): Uint8Array | undefined {
+    const bytes = super.get(key)
+    if (key.includes('list/')) this.read += bytes?.length ?? 0
+    return bytes
+  }
+}
+
+test('a long update list is read as it is taken, and not at all for HEAD', async () => {
+  const storage = new CountingStorage()
+  const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(2000 * 4096), { recordBytes: 4096 }))
+  await UpdatableDatabase.create(storage, dataset)
+  dataset.close()
+  const updatable = await UpdatableDatabase.open(storage)
+  onTestFinished(() => updatable.close())
+  const value = Buffer.alloc(4096, 'x').toString()
+  await updatable.publish(
+    batchOn(
+      updatable,
+      Array.from({ length: 2000 }, (_, index) => ({ op: 'edit', index, value })),
+    ),
+  )
+  const { updateRecordsHash, updateListBytes } = updatable.newest.manifest
+  const length = 40 + 2 * (updateListBytes - 40) - 2000 * 5
+  const unsent = new Unsent()
+  const { app, port, statuses } = await served({ updatable, unsent })
+  const path = `/v1/blobs/${toHex(updateRecordsHash)}`
+  storage.read = 0
+  for (let i = 0; i < 100; i++) {
+    const head = await app.inject({ method: 'HEAD', url: path })
+    expect([head.statusCode, head.headers['content-length']]).toEqual([200, String(length)])
+  }
+  expect(storage.read).toBe(0)
+  statuses.length = 0
+  for (let i = 0; i < 20; i++) await deaf(port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await vi.waitFor(() => expect(statuses.length).toBe(20), { timeout: 20_000 })
+  expect(unsent.bytes).toBeLessThanOrEqual(20 * 2 * 65_536)
+  // What the system's own buffers take beside; all of it would be 20 lists.
+  expect(storage.read).toBeLessThan(10 * length)
+  const part = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { range: 'bytes=60000-200000' } })
+  const whole = new Uint8Array(await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer())
+  expect(whole.length).toBe(length)
+  expect(new Uint8Array(await part.arrayBuffer())).toEqual(whole.subarray(60_000, 200_001))
+}, 60_000)
+
+test('one network has its share of event streams', async () => {
+  const storage = new MemoryStorage()
+  const dataset = await builtDataset('a.csv', 'key,value\none,first\n')
+  await UpdatableDatabase.create(storage, dataset)
+  const updatable = await UpdatableDatabase.open(storage)
+  onTestFinished(() => updatable.close())
+  const { port, statuses } = await served({ updatable })
+  const request = (from: string) => `GET /v1/events HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${from}\r\n\r\n`
+  const sockets: Socket[] = []
+  for (let i = 0; i < 260; i++) sockets.push(await deaf(port, request(`198.51.100.${i % 250}`)))
+  await vi.waitFor(() => expect(statuses.length).toBe(260), { timeout: 20_000 })
+  expect(statuses.filter(status => status === 200).length).toBe(256)
+  await deaf(port, request('203.0.113.1'))
+  await vi.waitFor(() => expect(statuses[260]).toBe(200))
+  for (const socket of sockets) socket.destroy()
+  await vi.waitFor(async () => {
+    const before = statuses.length
+    await deaf(port, request('198.51.100.7'))
+    await vi.waitFor(() => expect(statuses.length).toBe(before + 1))
+    expect(statuses.at(-1)).toBe(200)
+  })
+}, 60_000)

@@ -1,0 +1,175 @@
+// What tests of an updatable database share: one in memory storage, batches for it, and reading it as a client does.
+
+import { blake3 } from '@noble/hashes/blake3.js'
+import {
+  type Batch,
+  encodeBatch,
+  entryBytes,
+  fromHex,
+  isZero,
+  type Manifest,
+  suiteOf,
+  toHex,
+} from '@pirouette/protocol'
+import { expect, onTestFinished } from 'vitest'
+import { Refusal } from '../dist/base/refusal.js'
+import {
+  loadDataset,
+  MemoryStorage,
+  type Transaction,
+  UpdatableDatabase,
+  type UpdatableOptions,
+} from '../dist/index.js'
+import { StorageError } from '../dist/storage/storage.js'
+import { builtDirectory, type Choices, vectors, verifiedRecord } from './helpers.js'
+
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+
+/** A storage that can fail to write: `fails` says which keys. */
+export class FailingStorage extends MemoryStorage {
+  fails = (_key: string) => false
+
+  override transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+    return super.transact(transaction =>
+      work({
+        get: key => transaction.get(key),
+        remove: key => transaction.remove(key),
+        put: (key, value) => {
+          if (this.fails(key)) throw new StorageError('ENOSPC')
+          transaction.put(key, value)
+        },
+      }),
+    )
+  }
+}
+
+export async function storageOf(
+  name: string,
+  contents: string | Uint8Array,
+  choices: Choices = {},
+): Promise<FailingStorage> {
+  const dataset = await loadDataset(await builtDirectory(name, contents, choices))
+  const storage = new FailingStorage()
+  await UpdatableDatabase.create(storage, dataset)
+  dataset.close()
+  return storage
+}
+
+export async function opened(storage: MemoryStorage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
+  const updatable = await UpdatableDatabase.open(storage, options)
+  onTestFinished(() => updatable.close())
+  return updatable
+}
+
+export const KEYED = 'key,value\none,first\ntwo,second\nthree,third\n'
+export const keyed = async (choices: Choices = {}, options: UpdatableOptions = {}) =>
+  opened(await storageOf('a.csv', KEYED, { maxValueBytes: 20, ...choices }), options)
+
+/** The next batch, unless something else is said. */
+export function batchOn(
+  updatable: UpdatableDatabase,
+  operations: readonly object[] | string,
+  other: Partial<Batch> = {},
+): Uint8Array {
+  const { manifest, manifestHash } = updatable.newest
+  const lines =
+    typeof operations === 'string' ? operations : operations.map(each => `${JSON.stringify(each)}\n`).join('')
+  return encodeBatch({
+    encoding: 'utf8',
+    databaseId: manifest.databaseId,
+    generation: manifest.generation,
+    epoch: manifest.epoch + 1,
+    expires: 0,
+    previousManifest: fromHex(manifestHash),
+    operations: new TextEncoder().encode(lines),
+    ...other,
+  })
+}
+
+/** The stored record at an index, its proof verified against the manifest of that epoch; with tags it is the same. */
+export function recordAt(updatable: UpdatableDatabase, manifest: Manifest, index: number): Uint8Array {
+  const offsets = vectors(Array(manifest.partitions).fill(index % manifest.partitionRecords))
+  const epoch = updatable.find(manifest.generation, manifest.epoch)!
+  const q = Math.floor(index / manifest.partitionRecords)
+  const [bare, entry] = (['tags', 'merkle'] as const).map(proofs => {
+    const size = entryBytes(manifest, proofs)
+    return epoch.answer(offsets, suiteOf(proofs)).subarray(q * size, (q + 1) * size)
+  })
+  const record = verifiedRecord(manifest, q, index % manifest.partitionRecords, entry!)
+  expect(toHex(bare!)).toBe(toHex(record))
+  return record
+}
+
+/** A database without commitments differs from one with in nothing else, in any of the epochs answered. */
+export function expectTwins(bare: UpdatableDatabase, full: UpdatableDatabase): void {
+  const { suite, commitments, previousManifest, ...same } = bare.newest.manifest
+  expect(full.newest.manifest).toMatchObject({ suite: 1, ...same })
+  expect([suite, isZero(commitments), isZero(previousManifest)]).toEqual([2, true, false])
+  expect(bare.list().map(numbers)).toEqual(full.list().map(numbers))
+  for (const { generation, epoch } of bare.list()) {
+    const [one, other] = [bare, full].map(each => each.find(generation, epoch)!)
+    const { partitions, partitionRecords } = one!.manifest
+    for (let m = 0; m < partitionRecords; m++) {
+      const offsets = vectors(Array(partitions).fill(m))
+      expect(one!.answer(offsets, suiteOf('tags'))).toEqual(other!.answer(offsets, suiteOf('tags')))
+      expect(() => one!.answer(offsets, suiteOf('merkle'))).toThrow(expect.objectContaining({ code: 'phase' }))
+    }
+  }
+}
+
+/** Generation and epoch. */
+export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) => [
+  generation,
+  epoch,
+]
+
+export async function bodyOf(updatable: UpdatableDatabase, hash: Uint8Array): Promise<Uint8Array> {
+  const blob = (await updatable.findBlob(toHex(hash)))!
+  const chunks: Uint8Array[] = []
+  for await (const chunk of await blob.open(0, blob.bytes - 1)) chunks.push(chunk as Uint8Array)
+  return Buffer.concat(chunks)
+}
+
+/** Values by key: every key is looked up through the directory's blob, as a client does. */
+export async function contents(updatable: UpdatableDatabase): Promise<Map<string, string>> {
+  const { manifest } = updatable.newest
+  const found = new Map<string, string>()
+  for (let i = 0; i < manifest.records; i++) {
+    const record = recordAt(updatable, manifest, i)
+    if (record.every(byte => byte === 0)) continue
+    const length = record[16]! | (record[17]! << 8)
+    found.set(toHex(record.subarray(0, 16)), text(record.subarray(18, 18 + length)))
+  }
+  return found
+}
+
+export const printOf = (key: string) =>
+  toHex(
+    blake3(new TextEncoder().encode(key), {
+      context: new TextEncoder().encode('pirouette 2026-11 key fingerprint v1'),
+    }),
+  ).slice(0, 32)
+
+export async function refusal(work: Promise<unknown>): Promise<Refusal> {
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(Refusal)
+  return error as Refusal
+}
+
+/** Any value of the storage changed or removed: it is refused, naming the storage. All are as they were afterwards. */
+export async function expectChangesRefused(storage: MemoryStorage): Promise<void> {
+  for (const [key, bytes] of [...storage.entries('')]) {
+    for (const at of [0, bytes.length >> 1, bytes.length - 1]) {
+      const changed = bytes.slice()
+      changed[at]! ^= 0x01
+      await storage.transact(transaction => transaction.put(key, changed))
+      await expect(UpdatableDatabase.open(storage), `${key} at ${at}`).rejects.toThrow(/^memory: /)
+    }
+    await storage.transact(transaction => transaction.remove(key))
+    await expect(UpdatableDatabase.open(storage), `${key} removed`).rejects.toThrow(/^memory: /)
+    await storage.transact(transaction => transaction.put(key, bytes))
+  }
+}

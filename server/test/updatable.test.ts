@@ -1,0 +1,1424 @@
+// A database that changes, in memory storage: epochs, what is answered at each, their digests, history, refusals.
+
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+import {
+  answerBytes,
+  decodeAnswer,
+  decodeBatch,
+  decodeManifest,
+  decodeManifests,
+  encodeBatchSignature,
+  encodeFenceRequest,
+  encodeQuery,
+  type FenceClaim,
+  type FenceRequest,
+  type FenceVerdict,
+  fromHex,
+  isZero,
+  type Manifest,
+  parseErrorReply,
+  parseEvent,
+  parseInfo,
+  signedBatchBytes,
+  signedBytes,
+  splitVerdict,
+  toHex,
+  updateRecordsBytes,
+  withClaim,
+} from '@pirouette/protocol'
+import fc from 'fast-check'
+import type { FastifyInstance } from 'fastify'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { networkOf } from '../dist/base/address.js'
+import { Fence } from '../dist/database/fence.js'
+import {
+  createServer,
+  loadDataset,
+  MemoryStorage,
+  openLmdb,
+  UpdatableDatabase,
+  type UpdatableOptions,
+} from '../dist/index.js'
+import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory, vectors } from './helpers.js'
+import {
+  batchOn,
+  bodyOf,
+  contents,
+  expectChangesRefused,
+  expectTwins,
+  FailingStorage,
+  KEYED,
+  keyed,
+  opened,
+  printOf,
+  recordAt,
+  refusal,
+  storageOf,
+} from './updatable-helpers.js'
+
+const TOKEN = 'a token of sixteen or more characters'
+const batchHash = (body: Uint8Array) => toHex(blake3(body))
+
+const post = (app: FastifyInstance, url: string, payload: Uint8Array | string, headers = {}) =>
+  app.inject({ method: 'POST', url, payload: typeof payload === 'string' ? payload : Buffer.from(payload), headers })
+
+describe('an epoch', () => {
+  test.each(['merkle', 'tags'] as const)(
+    'that opens a partition answers every batch its generation allowed, here and after a restart (%s)',
+    async proofs => {
+      const records = Buffer.concat(Array.from({ length: 16 }, (_, i) => Buffer.alloc(65_536, i + 1)))
+      const storage = await storageOf('a.bin', records, { recordBytes: 65_536, proofs })
+      const updatable = await opened(storage)
+      const before = updatable.newest.manifest
+      expect([before.recordBytes, before.partitions, before.maxBatch]).toEqual([65_536, 16, 8])
+      const added = { op: 'add', value: 'ab'.repeat(65_536) }
+      await updatable.publish(batchOn(updatable, [added], { encoding: 'hex' }))
+      const { manifest } = updatable.newest
+      expect([manifest.partitions, manifest.maxBatch]).toEqual([17, 8])
+      for (const each of [updatable, await opened(storage)]) {
+        const app = await createServer({ datasets: [{ updatable: each }] })
+        for (const at of [manifest, before]) {
+          const reply = await post(app, '/v1/answer', queryAt(at, 0, 8, proofs))
+          expect(reply.statusCode, `epoch ${at.epoch}`).toBe(200)
+          const entries = decodeAnswer(at, 8, reply.rawPayload, proofs)
+          expect(entries.length).toBe(8 * at.partitions * 65_536)
+          expect(entries.at(-1)).toBe(at === before ? 16 : 0xab)
+          const nine = await post(app, '/v1/answer', queryAt({ ...at, maxBatch: 9 }, 0, 9, proofs))
+          expect(parseErrorReply(nine.body).message).toMatch(/count: expected at most 8/)
+        }
+      }
+      // Up to twice the partitions, and then a new generation has a limit of its own.
+      const more = (howMany: number) => batchOn(updatable, Array(howMany).fill(added), { encoding: 'hex' })
+      await expect(updatable.publish(more(16))).rejects.toThrow(/line 16: the generation is full; begin a new one/)
+      expect(updatable.newest.manifest).toEqual(manifest)
+    },
+  )
+
+  test('is what its batch makes of the one before, and says so in its manifest', async () => {
+    const updatable = await keyed()
+    const first = updatable.newest
+    const body = batchOn(updatable, [
+      { op: 'edit', key: 'two', value: 'changed' },
+      { op: 'delete', key: 'three' },
+      { op: 'add', key: 'four', value: 'fourth' },
+    ])
+    const status = await updatable.publish(body)
+    expect(status).toEqual({
+      ...{ generation: 1, epoch: 2, manifest: updatable.newest.manifestHash, batch: batchHash(body), changes: 3 },
+    })
+    expect(updatable.status(2)).toEqual(status)
+    expect(updatable.status(1)).toEqual({ ...updatable.list()[0], batch: '', changes: 0 })
+    expect(updatable.status(3)).toBeUndefined()
+    const { manifest, manifestBytes } = updatable.newest
+    expect(toHex(manifest.previousManifest)).toBe(first.manifestHash)
+    expect(decodeManifest(manifestBytes)).toEqual(manifest)
+    expect([manifest.records, manifest.epoch, manifest.generation]).toEqual([4, 2, 1])
+    expect(await contents(updatable)).toEqual(
+      new Map([
+        [printOf('one'), 'first'],
+        [printOf('two'), 'changed'],
+        [printOf('four'), 'fourth'],
+      ]),
+    )
+    // What clients fetch is there under the manifest's hashes.
+    const list = await bodyOf(updatable, manifest.updateListHash)
+    expect(toHex(blake3(list))).toBe(toHex(manifest.updateListHash))
+    expect(list.length).toBe(40 + 3 * (5 + manifest.recordBytes))
+    const recordList = await bodyOf(updatable, manifest.updateRecordsHash)
+    expect(toHex(blake3(recordList))).toBe(toHex(manifest.updateRecordsHash))
+    expect(recordList.length).toBe(40 + 3 * (5 + 2 * manifest.recordBytes))
+    expect(recordList.length).toBe(updateRecordsBytes(manifest))
+    expect(toHex(blake3(await bodyOf(updatable, manifest.directoryHash)))).toBe(toHex(manifest.directoryHash))
+    for (let q = 0; q < manifest.partitions; q++) {
+      const hash = manifest.contentHashes.subarray(32 * q, 32 * (q + 1))
+      expect(toHex(blake3(await bodyOf(updatable, hash)))).toBe(toHex(hash))
+    }
+  })
+
+  test('lists what was and what is, in the one form, and their difference in the other', async () => {
+    const updatable = await keyed({ partitions: 2 })
+    const before = updatable.newest.manifest
+    const records = (manifest: Manifest) =>
+      Array.from({ length: manifest.partitions * manifest.partitionRecords }, (_, i) =>
+        recordAt(updatable, manifest, i),
+      )
+    const old = records(before)
+    await updatable.publish(
+      batchOn(updatable, [
+        { op: 'edit', key: 'two', value: 'changed' },
+        { op: 'delete', key: 'three' },
+        ...Array.from({ length: 4 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `${i}` })),
+      ]),
+    )
+    const { manifest } = updatable.newest
+    const { recordBytes } = manifest
+    const now = records(manifest)
+    expect(now.length).toBeGreaterThan(old.length)
+    const zero = new Uint8Array(recordBytes)
+    const changes = now.flatMap((record, index) => {
+      const was = old[index] ?? zero
+      const kind = isZero(was) ? 1 : isZero(record) ? 3 : 2
+      return toHex(was) === toHex(record) ? [] : [{ index, kind, was, record }]
+    })
+    expect(changes.map(({ kind }) => kind).sort()).toEqual([1, 1, 1, 1, 2, 3])
+    // docs/protocol.md, Updates
+    const header = (form: number) =>
+      Buffer.concat([
+        Buffer.from('PIRU'),
+        Buffer.from(Uint16Array.of(1, form).buffer),
+        Buffer.from(
+          Uint32Array.of(
+            ...[before.records, before.partitions, manifest.records, manifest.partitions],
+            ...[manifest.partitionRecords, recordBytes, changes.length, 0],
+          ).buffer,
+        ),
+      ])
+    const entries = (contents: (was: Uint8Array, record: Uint8Array) => Uint8Array[]) =>
+      changes.flatMap(({ index, kind, was, record }) => [
+        Buffer.from(Uint32Array.of(index).buffer),
+        Uint8Array.of(kind),
+        ...contents(was, record),
+      ])
+    const delta = entries((was, record) => [was.map((byte, i) => byte ^ record[i]!)])
+    expect(toHex(await bodyOf(updatable, manifest.updateListHash))).toBe(toHex(Buffer.concat([header(1), ...delta])))
+    const both = entries((was, record) => [was, record])
+    expect(toHex(await bodyOf(updatable, manifest.updateRecordsHash))).toBe(toHex(Buffer.concat([header(2), ...both])))
+  })
+
+  test('leaves the one before answerable, and no other', async () => {
+    const updatable = await keyed()
+    const before = updatable.newest.manifest
+    const records = Array.from({ length: 3 }, (_, i) => toHex(recordAt(updatable, before, i)))
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
+    expect(records.map((_, i) => toHex(recordAt(updatable, before, i)))).toEqual(records)
+    expect(updatable.list().map(({ epoch }) => epoch)).toEqual([1, 2])
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'two' }]))
+    expect(updatable.find(1, 1)).toBeUndefined()
+    expect(updatable.list().map(({ epoch }) => epoch)).toEqual([2, 3])
+  })
+
+  test('gives operators equal bytes, whether they publish, restart in between, or both', async () => {
+    const storages = [
+      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
+      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
+    ] as const
+    const steady = await opened(storages[0])
+    for (let epoch = 2; epoch < 9; epoch++) {
+      const body = batchOn(steady, [
+        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
+        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
+      ])
+      const restarted = await UpdatableDatabase.open(storages[1])
+      const statuses = [await steady.publish(body), await restarted.publish(body)]
+      expect(statuses[0]).toEqual(statuses[1])
+      await restarted.close()
+      const again = await UpdatableDatabase.open(storages[1])
+      expect(again.list()).toEqual(steady.list())
+      expect(await contents(again)).toEqual(await contents(steady))
+      for (const { generation, epoch } of again.list()) {
+        const { manifest } = again.find(generation, epoch)!
+        for (let i = 0; i < manifest.records; i++) {
+          expect(toHex(recordAt(again, manifest, i))).toBe(toHex(recordAt(steady, manifest, i)))
+        }
+      }
+      await again.close()
+    }
+  })
+
+  test('of a keyless database goes by index, and grows into new partitions', async () => {
+    const updatable = await opened(await storageOf('a.bin', pseudoRandom(32), { recordBytes: 8, partitions: 2 }))
+    const values = Array.from({ length: 4 }, (_, i) => toHex(pseudoRandom(32).subarray(8 * i, 8 * i + 8)))
+    const change = (operations: object[]) => updatable.publish(batchOn(updatable, operations, { encoding: 'hex' }))
+    for (let round = 0; round < 6; round++) {
+      const added = Array.from({ length: 3 }, (_, i) => toHex(pseudoRandom(8, 10 * round + i + 1)))
+      await change([
+        ...added.map(value => ({ op: 'add', value })),
+        { op: 'edit', index: round, value: added[1] },
+        { op: 'delete', index: round + 1 },
+      ])
+      values.push(...added)
+      values[round] = added[1]!
+      values[round + 1] = '00'.repeat(8)
+      const { manifest } = updatable.newest
+      expect([manifest.records, manifest.partitions]).toEqual([values.length, Math.ceil(values.length / 2)])
+      expect(values.map((_, i) => toHex(recordAt(updatable, manifest, i)))).toEqual(values)
+    }
+  })
+
+  test('of a database without commitments differs in nothing else, and is answered with records alone', async () => {
+    const [storage, other] = await Promise.all(
+      (['tags', 'merkle'] as const).map(proofs => storageOf('a.csv', KEYED, { maxValueBytes: 20, name: 'a', proofs })),
+    )
+    const twin = await opened(other!)
+    let updatable = await UpdatableDatabase.open(storage!)
+    onTestFinished(() => updatable.close())
+    for (let epoch = 2; epoch < 9; epoch++) {
+      const changes = [
+        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
+        { op: 'edit', key: 'one', value: `${epoch}` },
+        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
+      ]
+      await twin.publish(batchOn(twin, changes))
+      await updatable.publish(batchOn(updatable, changes))
+      await updatable.close()
+      updatable = await UpdatableDatabase.open(storage!)
+      expectTwins(updatable, twin)
+    }
+  })
+
+  test('uses the room that was built', async () => {
+    const tight = await keyed({ partitions: 2 })
+    const roomy = await keyed({ partitions: 2, headroom: 5 })
+    expect([tight.newest.manifest.partitionRecords, roomy.newest.manifest.partitionRecords]).toEqual([2, 4])
+    expect(roomy.newest.manifest.records).toBe(3)
+    const add = (updatable: UpdatableDatabase) =>
+      updatable.publish(
+        batchOn(
+          updatable,
+          Array.from({ length: 5 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: 'x' })),
+        ),
+      )
+    await add(tight)
+    await add(roomy)
+    expect([tight.newest.manifest.partitions, roomy.newest.manifest.partitions]).toEqual([4, 2])
+  })
+
+  // The core takes entries in the order of their indices, and lets a delete undo the add of the same key below it.
+  test('finds a key that was deleted and added again in one batch, in a lower slot', async () => {
+    const updatable = await keyed()
+    const { manifest } = updatable.newest
+    const prints = Array.from({ length: 3 }, (_, i) => toHex(recordAt(updatable, manifest, i).subarray(0, 16)))
+    const [lowest, , highest] = prints.map(print => ['one', 'two', 'three'].find(key => printOf(key) === print)!)
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: lowest }]))
+    await updatable.publish(
+      batchOn(updatable, [
+        { op: 'delete', key: highest },
+        { op: 'add', key: highest, value: 'again' },
+      ]),
+    )
+    await updatable.publish(batchOn(updatable, [{ op: 'edit', key: highest, value: 'found' }]))
+  })
+
+  test('may begin a new generation, which goes on counting', async () => {
+    const old = await keyed()
+    await old.publish(batchOn(old, [{ op: 'delete', key: 'one' }]))
+    const succeeds = await dataFile('manifest.bin', old.newest.manifestBytes)
+    const updatable = await opened(await storageOf('a.csv', KEYED, { succeeds, partitions: 2 }))
+    const { manifest, manifestBytes } = updatable.newest
+    expect([manifest.generation, manifest.epoch, manifest.updateListBytes]).toEqual([2, 3, 0])
+    expect(toHex(manifest.previousManifest)).toBe(old.newest.manifestHash)
+    const chain = Buffer.concat([old.newest.manifestBytes, manifestBytes])
+    expect(decodeManifests(chain).map(({ manifest: { epoch } }) => epoch)).toEqual([2, 3])
+    expect([updatable.since(1), updatable.since(2), updatable.since(3)?.length]).toEqual([
+      undefined,
+      Buffer.from(manifestBytes),
+      0,
+    ])
+    await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'four', value: 'x' }]))
+    expect(updatable.list().map(({ generation, epoch }) => [generation, epoch])).toEqual([
+      [2, 3],
+      [2, 4],
+    ])
+  })
+
+  test('carries the expiry of its batch', async () => {
+    const updatable = await keyed({ expires: 5 })
+    expect(updatable.newest.manifest.expires).toBe(5)
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }], { expires: 1_900_000_000 }))
+    expect(updatable.newest.manifest.expires).toBe(1_900_000_000)
+  })
+})
+
+describe('a batch', () => {
+  test('that was made into an epoch before gets the same status again', async () => {
+    const updatable = await keyed()
+    const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+    const statuses = await Promise.all([updatable.publish(body), updatable.publish(body)])
+    expect(statuses[0]).toEqual(statuses[1])
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'two' }]))
+    expect(await updatable.publish(body)).toEqual(statuses[0])
+    expect(updatable.newest.manifest.epoch).toBe(3)
+  })
+
+  test('of a number that is taken, not yet due, or on another manifest, is refused', async () => {
+    const updatable = await keyed()
+    const operations = [{ op: 'delete', key: 'one' }]
+    const other = batchOn(updatable, [{ op: 'delete', key: 'two' }])
+    await updatable.publish(batchOn(updatable, operations))
+    const codes: string[] = []
+    for (const body of [
+      other,
+      batchOn(updatable, operations, { epoch: 4 }),
+      batchOn(updatable, operations, { previousManifest: pseudoRandom(32) }),
+      batchOn(updatable, operations, { generation: 2 }),
+      batchOn(updatable, operations, { databaseId: pseudoRandom(16) }),
+      new Uint8Array(72),
+    ]) {
+      codes.push((await refusal(updatable.publish(body))).code)
+    }
+    expect(codes).toEqual([
+      'batch_conflict',
+      'epoch_gap',
+      'batch_conflict',
+      'batch_conflict',
+      'wrong_database',
+      'bad_request',
+    ])
+    expect(updatable.newest.manifest.epoch).toBe(2)
+  })
+
+  test.each<[string, string, number, RegExp]>([
+    ['adds a key that exists', '{"op":"add","key":"one","value":"x"}\n', 1, /exists/],
+    ['edits a key that does not exist', '{"op":"edit","key":"none","value":"x"}\n', 1, /no such/],
+    ['deletes a key twice', '{"op":"delete","key":"one"}\n{"op":"delete","key":"one"}\n', 2, /no such/],
+    [
+      'has a value that is too long',
+      '{"op":"delete","key":"one"}\n{"op":"edit","key":"two","value":"123456789012345678901"}\n',
+      2,
+      /21 bytes; at most 20/,
+    ],
+    ['has a line that is not JSON', '{"op":"delete","key":"one"}\nnonsense\n', 2, /not one JSON object/],
+    ['has an empty line', '{"op":"delete","key":"one"}\n\n{"op":"delete","key":"two"}\n', 2, /not one JSON object/],
+    ['has a line that is not JSON in braces', '{op:"delete"}\n', 1, /not JSON/],
+    ['has no last line feed', '{"op":"delete","key":"one"}', 1, /line feed/],
+    ['has no last line feed, of two', '{"op":"delete","key":"one"}\n{"op":"delete","key":"two"}', 2, /line feed/],
+    ['has carriage returns', '{"op":"delete","key":"one"}\r\n', 1, /carriage return/],
+    ['has a byte order mark', '\ufeff{"op":"delete","key":"one"}\n', 1, /not one JSON object/],
+    ['has a space before', ' {"op":"delete","key":"one"}\n', 1, /not one JSON object/],
+    ['has a space behind', '{"op":"delete","key":"one"} \n', 1, /not one JSON object/],
+    ['has a blank line at its end', '{"op":"delete","key":"one"}\n\n', 2, /not one JSON object/],
+    ['has a member twice', '{"op":"delete","key":"one","key":"two"}\n', 1, /twice/],
+    ['has a member twice, written otherwise', '{"op":"delete","key":"one","\\u006bey":"two"}\n', 1, /twice/],
+    [
+      'has a member twice, with braces and quotes',
+      '{"op":"edit","key":"one","value":"\\":{","value":"x"}\n',
+      1,
+      /twice/,
+    ],
+    ['has an object as a member', '{"op":"delete","key":{"key":"one"}}\n', 1, /"key" is not a string/],
+    ['has an unknown operation', '{"op":"upsert","key":"one","value":"x"}\n', 1, /"op"/],
+    ['has a member too many', '{"op":"delete","key":"one","value":"x"}\n', 1, /"value"/],
+    ['has an index in a keyed database', '{"op":"delete","index":1}\n', 1, /"index"/],
+    ['has an empty key', '{"op":"delete","key":""}\n', 1, /empty/],
+    ['has no value', '{"op":"edit","key":"one"}\n', 1, /"value"/],
+    ['has a lone surrogate', '{"op":"delete","key":"\\ud800"}\n', 1, /surrogate/],
+  ])('that %s is refused whole, with its line', async (_, operations, line, reason) => {
+    const updatable = await keyed()
+    const before = updatable.newest
+    const refused = await refusal(updatable.publish(batchOn(updatable, operations)))
+    expect(refused.reply).toMatchObject({ code: 'batch_refused', line })
+    expect(refused.message).toMatch(reason)
+    expect(updatable.newest).toBe(before)
+    expect((await contents(updatable)).size).toBe(3)
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
+  })
+
+  test('may have colons, braces and quotes in its strings, and spaces between members', async () => {
+    const updatable = await keyed()
+    const line = '{ "op" : "edit",\t"key":"one", "value":":\\"{}:\\\\" }\n'
+    expect((await updatable.publish(batchOn(updatable, line))).epoch).toBe(2)
+    expect((await contents(updatable)).get(printOf('one'))).toBe(':"{}:\\')
+  })
+
+  test('for epoch 0 or 1 is malformed, for no batch makes them', async () => {
+    const updatable = await keyed()
+    for (const epoch of [0, 1]) {
+      const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+      new DataView(body.buffer, body.byteOffset).setUint32(28, epoch, true)
+      expect((await refusal(updatable.publish(body))).code).toBe('bad_request')
+    }
+  })
+
+  test('without operations is refused', async () => {
+    const updatable = await keyed()
+    expect((await refusal(updatable.publish(batchOn(updatable, '')))).code).toBe('batch_refused')
+  })
+})
+
+test('random batches and restarts make what a plain map makes', async () => {
+  const random = pseudoRandom(20_000, 7)
+  let at = 0
+  const below = (bound: number) => ((random[at++]! << 8) | random[at++]!) % bound
+  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20, partitions: 3 })
+  let updatable = await UpdatableDatabase.open(storage, { history: 3 })
+  const model = new Map([
+    ['one', 'first'],
+    ['two', 'second'],
+    ['three', 'third'],
+  ])
+  for (let epoch = 2; epoch < 60; epoch++) {
+    const operations: object[] = []
+    const touched = new Set<string>()
+    for (let i = 1 + below(8); i > 0; i--) {
+      const key = `key ${below(40)}`
+      // (A key deleted and added again in one batch is a case of its own.)
+      if (touched.has(key)) continue
+      touched.add(key)
+      const value = `${below(1000)}`
+      const op = !model.has(key) ? 'add' : below(2) === 0 ? 'edit' : 'delete'
+      operations.push(op === 'delete' ? { op, key } : { op, key, value })
+      if (op === 'delete') model.delete(key)
+      else model.set(key, value)
+    }
+    await updatable.publish(batchOn(updatable, operations))
+    if (model.size > 0 && below(8) === 0) {
+      await updatable.publish(batchOn(updatable, [{ op: 'generation', headroom: below(50) }]))
+      epoch++
+    }
+    if (below(4) === 0) {
+      await updatable.close()
+      updatable = await UpdatableDatabase.open(storage, { history: 3 })
+    }
+    expect(await contents(updatable)).toEqual(new Map([...model].map(([key, value]) => [printOf(key), value])))
+  }
+  await updatable.close()
+}, 60_000)
+
+describe('history', () => {
+  test('is kept as far as was said: manifests, lists and statuses, and no further', async () => {
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const updatable = await opened(storage, { history: 3 })
+    const manifests = [updatable.newest]
+    for (let epoch = 2; epoch <= 8; epoch++) {
+      await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${epoch}` }]))
+      manifests.push(updatable.newest)
+    }
+    expect([1, 2, 3, 4, 5, 6, 7, 8, 9].map(epoch => updatable.since(epoch) !== undefined)).toEqual([
+      false,
+      false,
+      false,
+      true,
+      true,
+      true,
+      true,
+      true,
+      false,
+    ])
+    expect(decodeManifests(updatable.since(5)!).map(({ manifest }) => manifest.epoch)).toEqual([6, 7, 8])
+    expect(updatable.since(8)!.length).toBe(0)
+    expect(updatable.manifestOf(1, 5)).toEqual(manifests[4]!.manifestBytes)
+    expect(updatable.manifestOf(1, 4)).toBeUndefined()
+    expect(updatable.manifestOf(2, 8)).toBeUndefined()
+    expect(updatable.status(4)).toBeUndefined()
+    for (const form of ['updateListHash', 'updateRecordsHash'] as const) {
+      expect(await updatable.findBlob(toHex(manifests[4]!.manifest[form]))).toBeDefined()
+      expect(await updatable.findBlob(toHex(manifests[3]!.manifest[form]))).toBeUndefined()
+    }
+    // Chunks need the lists in delta form for longer.
+    for (const kept of ['manifest/', 'batch/', 'record-list/']) expect(storage.count(kept)).toBe(4)
+  })
+})
+
+describe('stored records, which are written behind the epochs,', () => {
+  const RECORD_BYTES = 8
+  const random = pseudoRandom(200_000, 3)
+  let at = 0
+  const below = (bound: number) => ((random[at++]! << 8) | random[at++]!) % bound
+  const bytes = () => {
+    at += RECORD_BYTES
+    return random.slice(at - RECORD_BYTES, at)
+  }
+
+  /** Some records of a keyless database change; `model` with them. */
+  async function change(updatable: UpdatableDatabase, model: Uint8Array[], among = model.length): Promise<void> {
+    const operations: object[] = []
+    for (let i = 0; i < 5; i++) {
+      const value = bytes()
+      const index = below(among)
+      operations.push({ op: 'edit', index, value: toHex(value) })
+      model[index] = value
+    }
+    if (below(3) === 0) {
+      model.push(bytes())
+      operations.push({ op: 'add', value: toHex(model.at(-1)!) })
+    }
+    await updatable.publish(batchOn(updatable, operations, { encoding: 'hex' }))
+  }
+
+  async function records(updatable: UpdatableDatabase): Promise<string> {
+    const { manifest } = updatable.newest
+    const partitions: Uint8Array[] = []
+    for (let q = 0; q < manifest.partitions; q++) {
+      partitions.push(await bodyOf(updatable, manifest.contentHashes.subarray(32 * q, 32 * (q + 1))))
+    }
+    return toHex(Buffer.concat(partitions).subarray(0, manifest.records * RECORD_BYTES))
+  }
+
+  const manyRecords = (count: number) => Array.from({ length: count }, bytes)
+
+  test('are those of the newest epoch after a restart at any of them', async () => {
+    const model = manyRecords(10_000)
+    const storage = await storageOf('a.bin', Buffer.concat(model), { recordBytes: RECORD_BYTES, partitions: 10 })
+    const chunks = storage.count('chunk/')
+    expect(chunks).toBeGreaterThan(2)
+    let updatable = await UpdatableDatabase.open(storage)
+    let written = false
+    for (let epoch = 2; epoch < 200; epoch++) {
+      // At first some chunks never change, and stay those of epoch 1.
+      await change(updatable, model, epoch < 150 ? 100 : model.length)
+      if (below(10) === 0) {
+        await updatable.close()
+        updatable = await UpdatableDatabase.open(storage)
+        expect(await records(updatable)).toBe(toHex(Buffer.concat(model)))
+        expect(updatable.list().length).toBe(2)
+      }
+      // Lists go once no chunk needs them any more and history ends; it ends 64 epochs back.
+      written ||= storage.count('list/') < epoch - 1
+    }
+    expect(written).toBe(true)
+    await updatable.close()
+  })
+
+  test('may fail to be written: nothing is lost, and it is tried again', async () => {
+    const model = manyRecords(6000)
+    const storage = await storageOf('a.bin', Buffer.concat(model), { recordBytes: RECORD_BYTES, partitions: 3 })
+    let failures = 0
+    let failing = true
+    storage.fails = key => {
+      const fails = failing && key.startsWith('chunk/')
+      if (fails) failures++
+      return fails
+    }
+    const updatable = await UpdatableDatabase.open(storage, { history: 1 })
+    for (let i = 0; i < 70; i++) await change(updatable, model)
+    await updatable.findBlob('') // after what is under way
+    expect(failures).toBeGreaterThan(0)
+    expect(storage.count('list/')).toBe(70)
+    failing = false
+    await change(updatable, model)
+    for (let i = 0; i < 3; i++) await updatable.findBlob('')
+    await updatable.close()
+    // Chunks are of the newest epoch now, and the one before is answered all the same.
+    const again = await opened(storage, { history: 1 })
+    expect(await records(again)).toBe(toHex(Buffer.concat(model)))
+    expect(again.list().map(({ epoch }) => epoch)).toEqual([71, 72])
+    await change(again, model)
+    expect(storage.count('list/')).toBe(2)
+  })
+})
+
+test('a stored database in which anything was changed is refused, naming its storage', async () => {
+  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+  const updatable = await UpdatableDatabase.open(storage)
+  await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }]))
+  await updatable.close()
+  await expectChangesRefused(storage)
+  await (await UpdatableDatabase.open(storage)).close()
+})
+
+describe('a failure to write', () => {
+  test('leaves the known epoch answered; the same batch again is written when that is possible', async () => {
+    const storage = await storageOf('a.csv', KEYED)
+    const updatable = await opened(storage)
+    const { manifest } = updatable.newest
+    const records = [0, 1, 2].map(i => toHex(recordAt(updatable, manifest, i)))
+    const told: Error[] = []
+    updatable.onFailure = error => told.push(error)
+    storage.fails = () => true
+    const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+    for (let i = 0; i < 2; i++) await expect(updatable.publish(body)).rejects.toThrow('ENOSPC')
+    expect(told).toEqual([])
+    expect(updatable.newest.manifest).toBe(manifest)
+    expect([0, 1, 2].map(i => toHex(recordAt(updatable, manifest, i)))).toEqual(records)
+    storage.fails = () => false
+    expect((await refusal(updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'two' }])))).code).toBe(
+      'not_ready',
+    )
+    const twin = await keyed({ maxValueBytes: undefined })
+    expect(await updatable.publish(body)).toEqual(await twin.publish(body))
+    expect(await contents(updatable)).toEqual(await contents(twin))
+    const next = batchOn(updatable, [{ op: 'delete', key: 'two' }])
+    expect(await updatable.publish(next)).toEqual(await twin.publish(next))
+    const again = await UpdatableDatabase.open(storage)
+    expect(await contents(again)).toEqual(await contents(twin))
+  })
+
+  // In memory is then an epoch that is not on disk.
+  test('stops writing chunks behind', async () => {
+    const twin = await keyed()
+    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+    const updatable = await UpdatableDatabase.open(storage)
+    const next = async (value: string) => {
+      const body = batchOn(twin, [{ op: 'edit', key: 'one', value }])
+      await twin.publish(body)
+      return body
+    }
+    for (let epoch = 2; epoch <= 65; epoch++) await updatable.publish(await next(`${epoch}`))
+    // The first makes chunks be written, after the second, which fails.
+    const bodies = [await next('written'), await next('failed')] as const
+    storage.fails = key => key === 'manifest/00000043'
+    const outcomes = await Promise.allSettled(bodies.map(body => updatable.publish(body)))
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    await updatable.close()
+    const again = await opened(storage)
+    expect(again.newest.manifest.epoch).toBe(66)
+    expect(again.find(1, 65)).toBeDefined()
+  })
+})
+
+describe('over HTTP', () => {
+  async function server(options: { token?: string; publisherKeys?: Uint8Array[]; updatable?: UpdatableOptions } = {}) {
+    const updatable = await keyed({}, options.updatable)
+    const { publisherKeys, token: publisherToken } = options
+    const app = await createServer({ datasets: [{ updatable, publisherKeys }], publisherToken })
+    onTestFinished(() => app.close())
+    return { updatable, app }
+  }
+  const authorization = `Bearer ${TOKEN}`
+  test('a batch makes an epoch, which everything then shows', async () => {
+    const { updatable, app } = await server({ token: TOKEN })
+    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
+    const reply = await post(app, '/v1/epochs', body, { authorization })
+    expect(reply.statusCode).toBe(200)
+    expect(reply.json()).toEqual({ ...updatable.list()[1], batch: batchHash(body), changes: 1 })
+    expect((await app.inject('/v1/epochs/2')).json()).toEqual(reply.json())
+    const info = parseInfo((await app.inject('/v1/info')).json())
+    expect(info.epochs).toEqual(updatable.list())
+    expect(info.offers).toEqual({
+      ...{
+        proofs: ['merkle', 'tags'],
+        updates: ['delta', 'record'],
+        push: true,
+        fence: true,
+        instant: true,
+        history: 64,
+      },
+    })
+    const chain = await app.inject('/v1/manifests?since=1')
+    expect(decodeManifests(chain.rawPayload).map(({ manifest }) => manifest.epoch)).toEqual([2])
+    const { manifest } = updatable.newest
+    const list = await app.inject(`/v1/blobs/${toHex(manifest.updateListHash)}`)
+    expect([list.statusCode, list.rawPayload.length]).toEqual([200, manifest.updateListBytes])
+    const recordList = await app.inject(`/v1/blobs/${toHex(manifest.updateRecordsHash)}`)
+    expect([recordList.statusCode, recordList.rawPayload.length]).toEqual([200, updateRecordsBytes(manifest)])
+    for (const epoch of [1, 2]) {
+      const known = updatable.find(1, epoch)!.manifest
+      for (const proofs of ['merkle', 'tags'] as const) {
+        const query = encodeQuery(known, 1, vectors(Array(known.partitions).fill(0)), proofs)
+        const answer = await post(app, '/v1/answer', query)
+        expect(decodeAnswer(known, 1, answer.rawPayload, proofs).length).toBe(answerBytes(known, 1, proofs) - 40)
+      }
+    }
+  })
+
+  test('who is behind, or ahead, is told the newest epoch', async () => {
+    const { updatable, app } = await server()
+    const old = updatable.newest.manifest
+    for (let i = 0; i < 2; i++) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${i}` }]))
+    const query = encodeQuery(old, 1, vectors(Array(old.partitions).fill(0)))
+    for (const reply of [
+      await post(app, '/v1/answer', query),
+      await app.inject('/v1/manifests?since=4'),
+      await app.inject('/v1/manifest?generation=1&epoch=4'),
+      await app.inject('/v1/epochs/4'),
+    ]) {
+      expect(reply.statusCode).toBe(404)
+      expect(parseErrorReply(reply.body)).toMatchObject({ code: 'epoch_unknown', generation: 1, epoch: 3 })
+    }
+  })
+
+  test.each([false, true])(
+    'history that is over is gone, restarted %s, and the reply names the newest epoch',
+    async restart => {
+      const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+      let updatable = await UpdatableDatabase.open(storage, { history: 2 })
+      const lists: string[] = []
+      for (let epoch = 2; epoch <= 8; epoch++) {
+        // Generations do not interrupt it.
+        await updatable.publish(
+          batchOn(updatable, [epoch === 7 ? { op: 'generation' } : { op: 'edit', key: 'one', value: `${epoch}` }]),
+        )
+        lists[epoch] = toHex(updatable.newest.manifest.updateListHash)
+      }
+      if (restart) {
+        await updatable.close()
+        updatable = await UpdatableDatabase.open(storage, { history: 2 })
+      }
+      const app = await createServer({ datasets: [{ updatable }] })
+      onTestFinished(async () => {
+        await app.close()
+        await updatable.close()
+      })
+      const expectUnknown = async (url: string) => {
+        const reply = await app.inject(url)
+        const { code, generation, epoch } = parseErrorReply(reply.body)
+        expect([url, reply.statusCode, code, generation, epoch]).toEqual([url, 404, 'epoch_unknown', 2, 8])
+      }
+      for (const epoch of [1, 2, 3, 4, 9, 10, 4_294_967_295]) {
+        await expectUnknown(`/v1/manifests?since=${epoch}`)
+      }
+      for (const epoch of [1, 2, 3, 4, 5, 9]) {
+        await expectUnknown(`/v1/manifest?generation=1&epoch=${epoch}`)
+        await expectUnknown(`/v1/epochs/${epoch}`)
+      }
+      await expectUnknown('/v1/manifest?generation=2&epoch=6')
+      for (const epoch of [2, 3, 4, 5]) expect((await app.inject(`/v1/blobs/${lists[epoch]}`)).statusCode).toBe(404)
+      for (const [epoch, generation] of [
+        [6, 1],
+        [7, 2],
+        [8, 2],
+      ] as const) {
+        const manifest = decodeManifest(
+          (await app.inject(`/v1/manifest?generation=${generation}&epoch=${epoch}`)).rawPayload,
+        )
+        expect([manifest.generation, manifest.epoch]).toEqual([generation, epoch])
+        const status = (await app.inject(`/v1/epochs/${epoch}`)).json()
+        expect(status).toMatchObject({ generation, epoch, changes: epoch === 7 ? 0 : 1 })
+        if (epoch !== 7) expect((await app.inject(`/v1/blobs/${lists[epoch]}`)).statusCode).toBe(200)
+      }
+      const chain = await app.inject('/v1/manifests?since=5')
+      expect(decodeManifests(chain.rawPayload).map(({ manifest: { epoch } }) => epoch)).toEqual([6, 7, 8])
+      for (const url of ['/v1/epochs/0', '/v1/manifest?generation=0&epoch=0', '/v1/manifests?since=0']) {
+        await expectUnknown(url)
+      }
+      expect((await app.inject('/v1/manifests')).json().code).toBe('bad_request')
+      // One way to write a number.
+      for (const number of [
+        '-1',
+        'x',
+        '4294967296',
+        '0x8',
+        '8e0',
+        '%2B8',
+        '08',
+        '%208',
+        '8%20',
+        '8.0',
+        '+8',
+        '',
+        '٨',
+      ]) {
+        for (const url of [
+          `/v1/epochs/${number === '' ? '%00' : encodeURI(decodeURI(number))}`,
+          `/v1/manifests?since=${encodeURI(decodeURI(number))}`,
+          `/v1/manifest?generation=2&epoch=${encodeURI(decodeURI(number))}`,
+        ]) {
+          expect([url, (await app.inject(url)).json().code]).toEqual([url, 'bad_request'])
+        }
+      }
+    },
+  )
+
+  test('nobody writes without the token, and there is nothing to write to without one configured', async () => {
+    const { updatable, app } = await server({ token: TOKEN })
+    const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+    for (const headers of [
+      {},
+      { authorization: TOKEN },
+      { authorization: `${authorization} ` },
+      { authorization: `Bearer ${TOKEN.slice(1)}x` },
+    ]) {
+      for (const url of ['/v1/epochs', '/v1/signatures']) {
+        const reply = await post(app, url, body, headers)
+        expect([reply.statusCode, reply.json().code]).toEqual([401, 'unauthorized'])
+      }
+    }
+    const closed = (await server()).app
+    for (const url of ['/v1/epochs', '/v1/signatures']) {
+      expect((await post(closed, url, body, { authorization })).statusCode).toBe(404)
+    }
+    expect(updatable.newest.manifest.epoch).toBe(1)
+  })
+
+  test('web pages may send a token where a publisher writes, and nowhere else', async () => {
+    const preflight = async (app: FastifyInstance, url: string) => {
+      const headers = {
+        origin: 'https://app.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization, content-type',
+      }
+      const reply = await app.inject({ method: 'OPTIONS', url, headers })
+      expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([204, '*'])
+      expect(reply.headers['access-control-allow-credentials']).toBeUndefined()
+      const allowed = String(reply.headers['access-control-allow-headers']).toLowerCase().split(', ')
+      expect(allowed).toContain('content-type')
+      expect(allowed.includes('pirouette-batch-signature')).toBe(allowed.includes('authorization'))
+      return allowed.includes('authorization')
+    }
+    const { updatable, app } = await server({ token: TOKEN })
+    const named = await createServer({ datasets: [{ name: 'list', updatable }], publisherToken: TOKEN })
+    onTestFinished(() => named.close())
+    const readOnly = (await server()).app
+    for (const route of ['/v1/epochs', '/v1/signatures', '/v1/epochs?x=1']) {
+      expect(await preflight(app, route)).toBe(true)
+      expect(await preflight(named, `/list${route}`)).toBe(true)
+      expect(await preflight(named, route)).toBe(false)
+      expect(await preflight(readOnly, route)).toBe(false)
+    }
+    for (const route of ['/v1/answer', '/v1/fence', '/v1/manifest', '/v1/epochs/1', '/v1/events', '/']) {
+      expect(await preflight(app, route)).toBe(false)
+    }
+    const headers = { origin: 'https://app.example', authorization, 'content-type': 'application/octet-stream' }
+    const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+    const reply = await post(app, '/v1/epochs', body, headers)
+    expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([200, '*'])
+    // A page must be able to read why it was refused.
+    const refused = await post(app, '/v1/epochs', body, { ...headers, authorization: 'Bearer wrong' })
+    expect([refused.statusCode, refused.headers['access-control-allow-origin']]).toEqual([401, '*'])
+  })
+
+  test('a refused batch names its line', async () => {
+    const { updatable, app } = await server({ token: TOKEN })
+    const reply = await post(app, '/v1/epochs', batchOn(updatable, [{ op: 'delete', key: 'none' }]), { authorization })
+    expect(reply.statusCode).toBe(422)
+    expect(parseErrorReply(reply.body)).toMatchObject({ code: 'batch_refused', line: 1 })
+  })
+
+  test('a signature that verifies is handed on, any other refused', async () => {
+    const { updatable, app } = await server({ token: TOKEN })
+    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
+    const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
+    const send = (change: object) =>
+      post(app, '/v1/signatures', JSON.stringify({ ...entry, ...change }), { authorization })
+    expect((await send({})).statusCode).toBe(200)
+    expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
+    for (const change of [
+      { signature: `00${signature.slice(2)}` },
+      { publicKey: '00'.repeat(32) },
+      { publicKey: 'zz' },
+    ]) {
+      expect((await send(change)).statusCode).toBe(400)
+    }
+    expect((await send({ epoch: 2 })).json()).toMatchObject({ code: 'epoch_unknown', epoch: 1 })
+    expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
+  })
+
+  describe('where a publisher is known by its key', () => {
+    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const signatureOf = (body: Uint8Array, of: { databaseId: Uint8Array; previousManifest: Uint8Array }) => {
+      const hash = fromHex(batchHash(body))
+      const signature = ed25519.sign(signedBatchBytes({ ...of, batchHash: hash }), secretKey)
+      const { previousManifest } = of
+      return encodeBatchSignature({ publicKey, previousManifest, batchHash: hash, signature })
+    }
+
+    test('a signed batch is taken without a token; a token alone is worth nothing, and one beside the key is demanded', async () => {
+      for (const token of [undefined, TOKEN]) {
+        const { updatable, app } = await server({ publisherKeys: [publicKey], ...(token && { token }) })
+        const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
+        const signed = { 'pirouette-batch-signature': signatureOf(body, decodeBatch(body)) }
+        for (const headers of [{}, { authorization }, ...(token === undefined ? [] : [signed])]) {
+          expect((await post(app, '/v1/epochs', body, headers)).json().code).toBe('unauthorized')
+        }
+        expect(updatable.newest.manifest.epoch).toBe(1)
+        const headers = { ...signed, ...(token && { authorization }) }
+        const status = await post(app, '/v1/epochs', body, headers)
+        expect([status.statusCode, status.json().epoch]).toEqual([200, 2])
+        expect((await post(app, '/v1/epochs', body, headers)).json()).toEqual(status.json())
+      }
+    })
+
+    test('a batch whose signature names another base than the batch itself is refused', async () => {
+      const { updatable, app } = await server({ publisherKeys: [publicKey] })
+      const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
+      const { databaseId } = updatable
+      const other = signatureOf(body, { databaseId, previousManifest: new Uint8Array(32).fill(1) })
+      const reply = await post(app, '/v1/epochs', body, { 'pirouette-batch-signature': other })
+      expect([reply.statusCode, reply.json().code, updatable.newest.manifest.epoch]).toEqual([401, 'unauthorized', 1])
+    })
+
+    test('an unsigned body is not read', async () => {
+      const { app } = await server({ publisherKeys: [publicKey] })
+      const url = await app.listen({ host: '127.0.0.1', port: 0 })
+      const socket = connect(Number(new URL(url).port), '127.0.0.1')
+      onTestFinished(() => void socket.destroy())
+      // The body never comes; the refusal does.
+      socket.write('POST /v1/epochs HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n')
+      const [head] = (await once(socket, 'data')) as [Buffer]
+      expect(head.toString()).toMatch(/^HTTP\/1.1 401 /)
+    })
+
+    test('no other key is heard of in /v1/info', async () => {
+      const { updatable, app } = await server({ publisherKeys: [publicKey] })
+      const manifest = signedBytes(updatable.newest.manifestBytes)
+      for (let i = 0; i < 20; i++) {
+        const other = ed25519.keygen(pseudoRandom(32, i + 2))
+        const signature = toHex(ed25519.sign(manifest, other.secretKey))
+        const entry = { publicKey: toHex(other.publicKey), generation: 1, epoch: 1, signature }
+        expect((await post(app, '/v1/signatures', JSON.stringify(entry))).json().code).toBe('unauthorized')
+      }
+      const signature = toHex(ed25519.sign(manifest, secretKey))
+      const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
+      expect((await post(app, '/v1/signatures', JSON.stringify(entry))).statusCode).toBe(200)
+      expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
+    })
+  })
+
+  test('whatever is posted has no Content-Encoding, and its JSON no member twice', async () => {
+    const { updatable, app } = await server({ token: TOKEN })
+    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
+    for (const encoding of ['gzip', 'identity', 'br', '']) {
+      for (const url of ['/v1/answer', '/v1/fence', '/v1/epochs', '/v1/signatures']) {
+        const reply = await post(app, url, body, { authorization, 'content-encoding': encoding })
+        expect([url, reply.statusCode, reply.json().code]).toEqual([url, 415, 'unsupported_encoding'])
+      }
+    }
+    expect(updatable.newest.manifest.epoch).toBe(1)
+    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
+    const entry = JSON.stringify({ publicKey: toHex(publicKey), generation: 1, epoch: 1, signature })
+    const twice = await post(app, '/v1/signatures', entry.replace('{', '{"epoch":2,'), { authorization })
+    expect([twice.statusCode, twice.json().code]).toEqual([400, 'bad_request'])
+    expect((await post(app, '/v1/signatures', entry, { authorization })).statusCode).toBe(200)
+  })
+
+  test('under a stolen token junk signatures stay few, and give way to a key that signed before', async () => {
+    const { updatable, app } = await server({ token: TOKEN })
+    const sign = async (seed: number) => {
+      const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32, seed))
+      const { generation, epoch } = updatable.newest.manifest
+      const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
+      const entry = { publicKey: toHex(publicKey), generation, epoch, signature }
+      const reply = await post(app, '/v1/signatures', JSON.stringify(entry), { authorization })
+      return { entry, status: reply.statusCode }
+    }
+    expect((await sign(1)).status).toBe(200)
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
+    const statuses: number[] = []
+    for (let seed = 2; seed < 20; seed++) statuses.push((await sign(seed)).status)
+    expect(statuses).toEqual([...Array(16).fill(200), 429, 429])
+    const real = await sign(1)
+    expect(real.status).toBe(200)
+    const shown = parseInfo((await app.inject('/v1/info')).json()).signatures.filter(({ epoch }) => epoch === 2)
+    expect(shown.length).toBe(16)
+    expect(shown).toContainEqual(real.entry)
+  })
+
+  test('a stream tells of every epoch, and of its signature, in lines of one length, and ends with the server', async () => {
+    const { updatable, app } = await server()
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const response = await fetch(`${url}/v1/events`)
+    expect(response.headers.get('content-type')).toBe('application/x-ndjson')
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+    expect(parseEvent((await reader.read()).value!)).toEqual({ generation: 1, epoch: 1 })
+    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
+    const { value } = await reader.read()
+    expect(value!.length).toBe(48)
+    expect(parseEvent(value!)).toEqual({ generation: 1, epoch: 2 })
+    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
+    await updatable.addSignature({ publicKey: toHex(publicKey), generation: 1, epoch: 2, signature })
+    expect((await reader.read()).value).toBe(value)
+    const closing = app.close()
+    expect((await reader.read()).done).toBe(true)
+    await closing
+  })
+
+  test('the fence keeps to the table of docs/protocol.md', async () => {
+    let seconds = 0
+    const { updatable, app } = await server({ updatable: { fence: { days: 10, entries: 2, elapsed: () => seconds } } })
+    const zero = new Uint8Array(32)
+    const [h, g] = [pseudoRandom(32, 1), pseudoRandom(32, 2)]
+    const ask = async (kind: FenceRequest['kind'], id: number, version = 0, requestHash: Uint8Array = zero) => {
+      const { databaseId } = updatable
+      const hintId = new Uint8Array(16).fill(id)
+      const reply = await post(app, '/v1/fence', encodeFenceRequest({ kind, databaseId, hintId, version, requestHash }))
+      if (reply.statusCode !== 200) return reply.json().code as string
+      expect(reply.rawPayload.length).toBe(8)
+      return reply.rawPayload[6] === 1 ? 'granted' : 'refused'
+    }
+    const steps: [...Parameters<typeof ask>, string][] = [
+      ['confirm', 1, 0, zero, 'refused'], // unknown
+      ['confirm', 1, 5, h, 'refused'],
+      ['register', 1, 0, zero, 'granted'],
+      ['register', 1, 0, zero, 'granted'], // its reply was lost
+      ['confirm', 1, 0, zero, 'granted'],
+      ['confirm', 1, 0, h, 'granted'],
+      ['confirm', 1, 0, h, 'granted'], // the same bytes again
+      ['confirm', 1, 0, g, 'refused'], // a clone's other bytes
+      ['confirm', 1, 0, zero, 'refused'], // a state from before the request
+      ['register', 1, 0, zero, 'refused'],
+      ['confirm', 1, 7, zero, 'granted'], // and nothing is kept
+      ['confirm', 1, 6, h, 'granted'],
+      ['confirm', 1, 5, zero, 'refused'],
+      ['confirm', 1, 7, g, 'granted'],
+      ['confirm', 1, 7, zero, 'refused'],
+      ['confirm', 1, 7, h, 'refused'],
+      ['confirm', 1, Number.MAX_SAFE_INTEGER, h, 'granted'],
+      ['register', 2, 0, zero, 'granted'],
+      ['register', 2, 0, zero, 'granted'],
+      ['confirm', 2, 0, zero, 'granted'], // from now on it is there to stay
+      ['register', 3, 0, zero, 'fence_full'],
+      ['register', 2, 0, zero, 'granted'],
+    ]
+    for (const [kind, id, version, hash, verdict] of steps) {
+      expect([kind, id, version, await ask(kind, id, version, hash)]).toEqual([kind, id, version, verdict])
+    }
+    seconds += 8 * 86_400
+    expect(await ask('confirm', 2, 1, h)).toBe('granted')
+    seconds += 5 * 86_400
+    expect(await ask('confirm', 1, Number.MAX_SAFE_INTEGER, h)).toBe('refused') // expired
+    expect(await ask('register', 3)).toBe('granted') // in its place
+    expect(await ask('confirm', 2, 1, h)).toBe('granted')
+    expect((await post(app, '/v1/fence', new Uint8Array(79))).statusCode).toBe(400)
+    expect((await post(app, '/v1/fence', new Uint8Array(81))).statusCode).toBe(400)
+    expect((await post(app, '/v1/fence', new Uint8Array(10_000))).statusCode).toBe(413)
+  })
+
+  describe('the fence, which anyone may fill,', () => {
+    const zero = new Uint8Array(32)
+    function asker(fence: Fence, databaseId = new Uint8Array(16)) {
+      return (kind: FenceRequest['kind'], id: number, network?: string, version = 0, requestHash = zero) => {
+        const hintId = new Uint8Array(16)
+        new DataView(hintId.buffer).setUint32(0, id)
+        return fence.judge({ kind, databaseId, hintId, version, requestHash }, network).catch(error => error.code)
+      }
+    }
+
+    test('keeps every confirmed hint while a flood of registrations comes, and has room for who confirms', async () => {
+      const fence = new Fence(new MemoryStorage(), { entries: 100, elapsed: () => 0 })
+      const ask = asker(fence)
+      for (let id = 0; id < 40; id++) {
+        expect(await ask('register', id, 'honest')).toBe('granted')
+        expect(await ask('confirm', id)).toBe('granted')
+      }
+      for (let id = 1000; id < 3000; id++) expect(await ask('register', id, `network ${id % 100}`)).toBe('granted')
+      for (let id = 0; id < 40; id++) expect(await ask('confirm', id)).toBe('granted')
+      expect([await ask('register', 40, 'honest'), await ask('confirm', 40)]).toEqual(['granted', 'granted'])
+      expect(await ask('confirm', 2999)).toBe('granted') // of the last 25
+      expect(await ask('confirm', 2000)).toBe('refused')
+    })
+
+    test('takes from one network a share of a day and no more', async () => {
+      let seconds = 0
+      const fence = new Fence(new MemoryStorage(), { entries: 100_000, elapsed: () => seconds, now: () => 0 })
+      const ask = asker(fence)
+      const flood = async (network: string, from: number) => {
+        let granted = 0
+        for (let id = from; id < from + 150; id++) {
+          if ((await ask('register', id, network)) === 'granted') granted++
+        }
+        return granted
+      }
+      expect([await flood('a', 1000), await flood('b', 2000), await flood('a', 3000)]).toEqual([100, 100, 0])
+      expect(await ask('register', 1000, 'a')).toBe('granted') // the same again is not another
+      expect(await ask('register', 3000, 'a')).toBe('fence_full')
+      seconds += 86_400
+      expect(await flood('a', 4000)).toBe(100)
+    })
+
+    test.each([false, true])('forgets in hours what was never confirmed, restarted %s', async restart => {
+      let seconds = 0
+      const storage = new MemoryStorage()
+      const options = { entries: 100, elapsed: () => seconds, now: () => 1_800_000_000 }
+      let fence = new Fence(storage, options)
+      for (const id of [1, 2]) await asker(fence)('register', id)
+      await asker(fence)('confirm', 1)
+      if (restart) fence = new Fence(storage, { ...options, now: () => 1_800_000_000 + seconds })
+      seconds += 6 * 3600 + 1
+      const ask = asker(fence)
+      expect([await ask('confirm', 1), await ask('confirm', 2)]).toEqual(['granted', 'refused'])
+      expect([...storage.entries('fence')].filter(([key]) => key.includes('/')).length).toBe(1)
+    })
+
+    test('is not swept by a calendar that jumps, at a start or while it runs', async () => {
+      const storage = new MemoryStorage()
+      let [now, seconds] = [1_800_000_000, 0]
+      const options = { days: 400, now: () => now, elapsed: () => seconds }
+      let fence = new Fence(storage, options)
+      await asker(fence)('register', 1)
+      await asker(fence)('confirm', 1)
+      now += 401 * 86_400
+      expect(await asker(fence)('confirm', 1)).toBe('granted')
+      fence = new Fence(storage, options)
+      expect(await asker(fence)('confirm', 1)).toBe('granted')
+      now -= 4000 * 86_400
+      fence = new Fence(storage, options)
+      expect(await asker(fence)('confirm', 1)).toBe('granted')
+      // Days that pass are days.
+      seconds += 401 * 86_400
+      expect(await asker(fence)('confirm', 1)).toBe('refused')
+    })
+
+    test('counts what could not be written as not written', async () => {
+      const storage = new FailingStorage()
+      const ask = asker(new Fence(storage, { entries: 4, elapsed: () => 0 }))
+      storage.fails = () => true
+      for (let id = 0; id < 20; id++) await ask('register', id)
+      storage.fails = () => false
+      expect([await ask('register', 30), await ask('confirm', 30)]).toEqual(['granted', 'granted'])
+      storage.fails = () => true
+      expect(await ask('confirm', 30, 'x', 5, new Uint8Array(32).fill(1))).not.toBe('granted')
+      storage.fails = () => false
+      expect(await ask('confirm', 30, 'x', 4)).toBe('granted')
+    })
+
+    test('knows networks by /24 and /48', () => {
+      for (const [address, network] of [
+        ['192.0.2.7', '192.0.2'],
+        ['192.0.2.255', '192.0.2'],
+        ['::ffff:192.0.2.9', '192.0.2'],
+        ['2001:db8:1:2:3:4:5:6', '2001:db8:1'],
+        ['2001:0db8:0001::1', '2001:db8:1'],
+        ['2001:db8::1', '2001:db8:0'],
+        ['2001::1', '2001:0:0'],
+        ['::1', '0:0:0'],
+        ['::', '0:0:0'],
+        ['fe80::1%eth0', 'fe80:0:0'],
+        ['', 'unknown'],
+        ['x', 'unknown'],
+      ]) {
+        expect([address, networkOf(address!)]).toEqual([address, network])
+      }
+    })
+  })
+
+  describe('a claim behind a query', () => {
+    const zero = new Uint8Array(32)
+    const [h, g] = [pseudoRandom(32, 1), pseudoRandom(32, 2)]
+
+    /** What can be asked of a fence, by itself and with queries. Every answer is held against that to the bare query. */
+    function asking(updatable: UpdatableDatabase, app: FastifyInstance) {
+      const { databaseId } = updatable
+      const hint = (id: number, version: number, requestHash: Uint8Array): FenceClaim => ({
+        ...{ databaseId, hintId: new Uint8Array(16).fill(id), version, requestHash },
+      })
+      const alone = async (kind: FenceRequest['kind'], ...claim: Parameters<typeof hint>): Promise<FenceVerdict> => {
+        const reply = await post(app, '/v1/fence', encodeFenceRequest({ kind, ...hint(...claim) }))
+        expect(reply.statusCode).toBe(200)
+        return reply.rawPayload[6] === 1 ? 'granted' : 'refused'
+      }
+      const query = (manifest = updatable.newest.manifest) => queryAt(manifest, 0, 2)
+      const send = (claim: FenceClaim, body: Uint8Array = query()) => post(app, '/v1/answer', withClaim(body, claim))
+      const behind = async (...claim: Parameters<typeof hint>): Promise<FenceVerdict> => {
+        const { manifest } = updatable.newest
+        const reply = await send(hint(...claim))
+        expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, answerBytes(manifest, 2) + 8])
+        const { answer, verdict } = splitVerdict(reply.rawPayload)
+        expect(decodeAnswer(manifest, 2, answer).length).toBe(answerBytes(manifest, 2) - 40)
+        const bare = await post(app, '/v1/answer', query())
+        expect(Buffer.from(answer).equals(bare.rawPayload)).toBe(true)
+        return verdict
+      }
+      return { hint, alone, query, send, behind }
+    }
+
+    test('is judged by the same table, with the answer whatever the verdict', async () => {
+      const { updatable, app } = await server()
+      const { alone, behind } = asking(updatable, app)
+      expect(await behind(1, 5, h)).toBe('refused') // unknown
+      expect(await alone('register', 1, 0, zero)).toBe('granted') // and not kept
+      const steps: [...Parameters<typeof behind>, FenceVerdict][] = [
+        [1, 0, h, 'granted'],
+        [1, 0, h, 'granted'], // the same bytes again
+        [1, 0, g, 'refused'], // a clone's
+        [1, 7, g, 'granted'],
+        [1, 7, h, 'refused'],
+        [1, 6, h, 'refused'],
+        [1, 7, g, 'granted'],
+        [1, Number.MAX_SAFE_INTEGER, h, 'granted'],
+        [2, 0, h, 'refused'],
+      ]
+      for (const [id, version, hash, verdict] of steps) {
+        expect([id, version, await behind(id, version, hash)]).toEqual([id, version, verdict])
+      }
+    })
+
+    test('moves the one fence on that is asked by itself, too', async () => {
+      const { updatable, app } = await server()
+      const { alone, behind } = asking(updatable, app)
+      await alone('register', 1, 0, zero)
+      expect(await behind(1, 3, h)).toBe('granted')
+      expect(await alone('confirm', 1, 3, h)).toBe('granted')
+      expect(await alone('confirm', 1, 3, g)).toBe('refused')
+      expect(await alone('confirm', 1, 3, zero)).toBe('refused')
+      expect(await alone('confirm', 1, 2, h)).toBe('refused')
+      expect(await alone('register', 1, 0, zero)).toBe('refused')
+      expect(await alone('confirm', 1, 4, g)).toBe('granted')
+      expect(await behind(1, 3, h)).toBe('refused')
+      expect(await behind(1, 4, h)).toBe('refused')
+      expect(await behind(1, 4, g)).toBe('granted')
+    })
+
+    test.each(['merkle', 'tags'] as const)(
+      'is answered in one length, which is announced and never another (%s)',
+      async kind => {
+        const { updatable, app } = await server()
+        const { hint, alone, send } = asking(updatable, app)
+        await alone('register', 1, 0, zero)
+        const { manifest } = updatable.newest
+        for (const [count, version, hash] of [
+          [1, 5, h], // granted
+          [1, 4, h], // refused
+          [64, 5, h],
+          [64, 5, g],
+        ] as const) {
+          const query = queryAt(manifest, 0, count, kind)
+          const claimed = Buffer.from(withClaim(query, hint(1, version, hash)))
+          const headers = { 'accept-encoding': 'gzip, br' }
+          const reply = await app.inject({ method: 'POST', url: '/v1/answer', payload: claimed, headers })
+          const bytes = answerBytes(manifest, count, kind) + 8
+          expect(reply.rawPayload.length).toBe(bytes)
+          expect(reply.headers).toMatchObject({
+            ...{ 'content-type': 'application/octet-stream', 'content-length': `${bytes}` },
+            'cache-control': 'no-store, no-transform',
+          })
+          expect(reply.headers).not.toHaveProperty('content-encoding')
+          expect(reply.headers).not.toHaveProperty('transfer-encoding')
+        }
+        expect((await send(hint(1, 5, h))).headers['content-length']).toBe(`${answerBytes(manifest, 2) + 8}`)
+      },
+    )
+
+    test('is not judged where the query is refused', async () => {
+      const { updatable, app } = await server()
+      const { hint, alone, query, send } = asking(updatable, app)
+      await alone('register', 1, 0, zero)
+      const old = updatable.newest.manifest
+      for (let i = 0; i < 2; i++)
+        await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${i}` }]))
+      const { manifest } = updatable.newest
+      const changed = (at: number, value: number) => {
+        const bytes = query()
+        bytes[at] = value
+        return bytes
+      }
+      const otherDatabase = { databaseId: pseudoRandom(16) }
+      for (const [code, reply] of [
+        ['epoch_unknown', await send(hint(1, 7, h), query(old))],
+        ['epoch_unknown', await send(hint(1, 7, h), changed(28, 9))],
+        ['bad_request', await send(hint(1, 7, h), changed(6, 3))], // suite
+        ['bad_request', await send(hint(1, 7, h), queryAt(manifest, manifest.partitionRecords))],
+        [
+          'wrong_database',
+          await send({ ...hint(1, 7, h), ...otherDatabase }, query({ ...manifest, ...otherDatabase })),
+        ],
+      ] as const) {
+        expect(parseErrorReply(reply.body).code).toBe(code)
+      }
+      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
+      expect(await alone('register', 1, 0, zero)).toBe('granted')
+    })
+
+    test('is refused with its query where it is malformed, or of another database', async () => {
+      const { updatable, app } = await server()
+      const { hint, alone, query, send } = asking(updatable, app)
+      await alone('register', 1, 0, zero)
+      const claim = hint(1, 7, h)
+      const body = withClaim(query(), claim)
+      const start = query().length
+      const changed = (at: number, value: number) => {
+        const bytes = Uint8Array.from(body)
+        bytes[start + at] = value
+        return bytes
+      }
+      const registration = { ...hint(1, 0, zero), kind: 'register' } as const
+      for (const malformed of [
+        changed(0, 0x51), // magic
+        changed(4, 2), // format
+        changed(6, 1), // a registration with a version
+        Buffer.concat([query(), encodeFenceRequest(registration)]),
+        changed(6, 3), // kind
+        changed(8, body[start + 8]! ^ 1), // database
+        changed(46, 0x20), // a version of 2⁵³ and more
+        withClaim(query(), hint(1, 7, zero)),
+        Buffer.concat([query(), Buffer.alloc(80)]),
+        body.subarray(0, -1),
+        body.subarray(1),
+        Buffer.concat([body, Buffer.alloc(1)]),
+        Buffer.concat([body, encodeFenceRequest({ kind: 'confirm', ...claim })]),
+        encodeFenceRequest({ kind: 'confirm', ...claim }),
+      ]) {
+        const reply = await post(app, '/v1/answer', malformed)
+        expect(parseErrorReply(reply.body).code, toHex(malformed.subarray(start))).toBe('bad_request')
+        expect(reply.statusCode).toBe(400)
+      }
+      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
+      expect((await send(claim)).statusCode).toBe(200)
+    })
+
+    test('the longest query may have one, and nothing is longer', async () => {
+      // 1024 partitions of 256 bytes, and as many more: 32 queries are then as many offsets as there can be.
+      const storage = await storageOf('a.bin', pseudoRandom(1024 * 256), { recordBytes: 256, partitions: 1024 })
+      const updatable = await opened(storage)
+      const added = Array(1024).fill({ op: 'add', value: 'cd'.repeat(256) })
+      await updatable.publish(batchOn(updatable, added, { encoding: 'hex' }))
+      const app = await createServer({ datasets: [{ updatable }] })
+      onTestFinished(() => app.close())
+      const { hint, alone } = asking(updatable, app)
+      await alone('register', 1, 0, zero)
+      const query = queryAt(updatable.newest.manifest, 0, 32, 'tags')
+      const longest = withClaim(query, hint(1, 1, h))
+      const reply = await post(app, '/v1/answer', longest)
+      expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, 40 + 32 * 2048 * 256 + 8])
+      expect(splitVerdict(reply.rawPayload).verdict).toBe('granted')
+      for (const more of [1, 80]) {
+        const refused = await post(app, '/v1/answer', Buffer.concat([longest, Buffer.alloc(more)]))
+        expect([refused.statusCode, parseErrorReply(refused.body).code]).toEqual([413, 'too_large'])
+      }
+    })
+
+    test('is on disk before it is answered', async () => {
+      const dataset = await loadDataset(await builtDirectory('a.csv', KEYED))
+      const dir = await temporaryDirectory()
+      const storage = openLmdb(dir)
+      await UpdatableDatabase.create(storage, dataset)
+      dataset.close()
+      await storage.close()
+      const life = async (use: (asked: ReturnType<typeof asking>) => Promise<void>) => {
+        const updatable = await UpdatableDatabase.open(openLmdb(dir))
+        const app = await createServer({ datasets: [{ updatable }] })
+        await use(asking(updatable, app))
+        await app.close()
+        await updatable.close()
+      }
+      await life(async ({ alone, behind }) => {
+        await alone('register', 1, 0, zero)
+        expect(await behind(1, 3, h)).toBe('granted')
+        expect(await behind(1, 2, g)).toBe('refused')
+      })
+      await life(async ({ alone, behind }) => {
+        expect(await behind(1, 2, h)).toBe('refused')
+        expect(await behind(1, 3, g)).toBe('refused')
+        expect(await alone('confirm', 1, 3, zero)).toBe('refused')
+        expect(await behind(1, 3, h)).toBe('granted')
+        expect(await behind(1, 4, g)).toBe('granted')
+      })
+    })
+
+    test('is not granted where it cannot be kept, and leaves no trace', async () => {
+      const storage = await storageOf('a.csv', KEYED)
+      const updatable = await opened(storage)
+      const app = await createServer({ datasets: [{ updatable }] })
+      onTestFinished(() => app.close())
+      const { hint, alone, behind, send } = asking(updatable, app)
+      await alone('register', 1, 0, zero)
+      storage.fails = key => key.startsWith('fence')
+      const reply = await send(hint(1, 3, h))
+      expect([reply.statusCode, parseErrorReply(reply.body).code]).toEqual([503, 'not_ready'])
+      storage.fails = () => false
+      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
+      expect(await behind(1, 3, g)).toBe('granted')
+    })
+
+    test('any bytes are answered or refused, never with a 5xx', async () => {
+      const { updatable, app } = await server()
+      const { hint, alone, query } = asking(updatable, app)
+      await alone('register', 1, 0, zero)
+      const body = Buffer.from(withClaim(query(), hint(1, 3, h)))
+      const damaged = fc
+        .array(fc.tuple(fc.nat({ max: body.length - 1 }), fc.nat({ max: 255 })), { maxLength: 4 })
+        .map(changes => {
+          const bytes = Buffer.from(body)
+          for (const [at, value] of changes) bytes[at] = value
+          return bytes
+        })
+      const bodies = fc.oneof(
+        damaged,
+        damaged.chain(bytes => fc.nat({ max: bytes.length }).map(length => bytes.subarray(0, length))),
+      )
+      await fc.assert(
+        fc.asyncProperty(bodies, async bytes => {
+          const reply = await post(app, '/v1/answer', bytes)
+          expect([200, 400, 404]).toContain(reply.statusCode)
+          if (reply.statusCode !== 200) parseErrorReply(reply.body)
+        }),
+        { numRuns: 500 },
+      )
+    })
+  })
+})

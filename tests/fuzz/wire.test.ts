@@ -1,0 +1,25 @@
+// TypeScript's decoders on the corpus, on bytes of it changed, and on what is made of it. `npm run fuzz -- wire` goes on.
+
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { CORPUS, DECODERS, inputs, refused } from './decoders.js'
+
+test.each(Object.entries(DECODERS))('%s: refused or read as it was', (_, decode) => {
+  for (const bytes of CORPUS) {
+    refused(() => decode(bytes))
+    for (let at = 0; at < bytes.length; at += bytes.length > 60 ? 7 : 1) {
+      const changed = bytes.slice()
+      changed[at]! ^= 1 << (at % 8)
+      refused(() => decode(changed))
+      refused(() => decode(bytes.subarray(0, at)))
+    }
+  }
+  fc.assert(
+    fc.property(inputs, bytes => void refused(() => decode(bytes))),
+    { numRuns: 300, seed: 20_261_122 },
+  )
+})
+
+test.each(Object.entries(DECODERS))('%s: something of the corpus is accepted', (_, decode) => {
+  expect(CORPUS.some(bytes => !refused(() => decode(bytes)))).toBe(true)
+})

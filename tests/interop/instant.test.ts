@@ -1,0 +1,114 @@
+// Holds the WebAssembly core and the independent reference to the instant lookups and light hints of vectors/core.json,
+// which the native core made.
+
+import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
+import { loadCore } from '@pirouette/wasm'
+import { describe, expect, test } from 'vitest'
+import { commitDatabase, layoutHandle } from '../support/wasm.js'
+import { Writer } from './reference/bytes.js'
+import { Database } from './reference/database.js'
+import * as instant from './reference/instant.js'
+import { type Layout, split } from './reference/layout.js'
+import * as light from './reference/light.js'
+import { Words } from './reference/random.js'
+import { type CoreVectors, readVectors, stream } from './vectors.js'
+
+const vectors = readVectors<CoreVectors>('core')
+const core = await loadCore()
+const recordsOf = ({ layout, recordsLabel }: { layout: Layout; recordsLabel: string }) =>
+  stream(recordsLabel, layout.records * layout.recordBytes)
+
+describe('the reference', () => {
+  test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
+    const { layout, indices } = vector
+    const { n, g, perPartition } = instant.groupsOf(layout)
+    const words = new Words(hexToBytes(vector.entropy), 0)
+    const seed = () => {
+      const writer = new Writer()
+      for (let i = 0; i < 4; i++) writer.u32(words.next())
+      return writer.bytes()
+    }
+    const requests: [Uint8Array[], Uint8Array[]] = [[], []]
+    for (const index of indices) {
+      const [q, m] = [Math.floor(index / layout.partitionRecords), index % layout.partitionRecords]
+      const seeds = [seed(), seed()] as const
+      const first = words.below(2)
+      instant.generate(n, q * perPartition + Math.floor(m / 2 ** g), seeds).forEach((key, party) => {
+        requests[first ^ party]!.push(key)
+      })
+    }
+    expect(requests.map(keys => bytesToHex(concatBytes(...keys)))).toEqual(vector.requests)
+    const { partitions, commitments } = new Database(layout, recordsOf(vector))
+    const answers = requests.map(keys => keys.map(key => instant.answer(layout, partitions, key)))
+    expect(answers.map(of => bytesToHex(concatBytes(...of)))).toEqual(vector.answers)
+    const found = indices.map((index, i) => {
+      const both = [answers[0]![i]!, answers[1]![i]!] as const
+      const changed = both[0].slice()
+      changed[changed.length - 1]! ^= 1
+      expect(() => instant.recon(layout, commitments, index, [changed, both[1]])).toThrow('lied')
+      return instant.recon(layout, commitments, index, both)
+    })
+    expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
+  })
+
+  test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
+    const { layout } = vector
+    const secrets = light.secretsOf(hexToBytes(vector.root))
+    expect(bytesToHex(secrets.hintId)).toBe(vector.hintId)
+    expect(bytesToHex(concatBytes(secrets.seed, secrets.challenge))).toBe(vector.paritiesRequest)
+    expect(bytesToHex(secrets.point)).toBe(vector.tagsRequest)
+    const records = new Database(layout, recordsOf(vector)).partitions.flatMap(of => split(of, layout.recordBytes))
+    const [parities, tags] = [light.parities(layout, records, secrets), light.tags(records, secrets)]
+    expect(bytesToHex(parities)).toBe(vector.parities)
+    expect(bytesToHex(tags)).toBe(vector.tags)
+    expect(light.accepts(layout, secrets, parities, tags)).toBe(true)
+    for (const lie of [parities, tags]) {
+      lie[lie.length - 1]! ^= 1
+      expect(light.accepts(layout, secrets, parities, tags)).toBe(false)
+      lie[lie.length - 1]! ^= 1
+    }
+  })
+})
+
+describe('the WebAssembly core', () => {
+  test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
+    const layout = layoutHandle(core, vector.layout)
+    const database = commitDatabase(core, vector.layout, recordsOf(vector)).handle
+    const query = core.newInstantQuery(layout, Uint32Array.from(vector.indices), hexToBytes(vector.entropy))
+    const requests = [query.request(0), query.request(1)]
+    expect(requests.map(bytesToHex)).toEqual(vector.requests)
+    const [zero, one] = requests.map(request => {
+      const pass = core.newInstantPass(database, request, new Uint8Array(vector.indices.length))
+      while (pass.step(database));
+      return pass.finish(database)
+    })
+    expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
+    expect(bytesToHex(query.recon(hexToBytes(vector.commitments), zero!, one!)!)).toBe(vector.records)
+    zero![0]! ^= 1
+    expect(query.recon(hexToBytes(vector.commitments), zero!, one!)).toBeUndefined()
+  })
+
+  test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
+    const { handle: database, commitments } = commitDatabase(core, vector.layout, recordsOf(vector))
+    const begin = () => core.newLightAttempt(layoutHandle(core, vector.layout), commitments, hexToBytes(vector.root))
+    const attempt = begin()
+    expect(bytesToHex(attempt.paritiesRequest())).toBe(vector.paritiesRequest)
+    expect(bytesToHex(attempt.tagsRequest())).toBe(vector.tagsRequest)
+    const [parities, tags] = [
+      core.newLightParities(database, attempt.paritiesRequest(), false),
+      core.newLightTags(database, attempt.tagsRequest(), false),
+    ].map(reply => {
+      while (reply.step(database));
+      return reply.finish()
+    })
+    expect([parities!, tags!].map(bytesToHex)).toEqual([vector.parities, vector.tags])
+    const outcome = attempt.finish(parities!, tags!)
+    expect(outcome.accepted).toBe(true)
+    const client = outcome.takeHint()!
+    expect(bytesToHex(client.hintId)).toBe(vector.hintId)
+    expect(() => attempt.paritiesRequest()).toThrow('the attempt is over')
+    parities![0]! ^= 1
+    const refused = begin().finish(parities!, tags!)
+    expect([refused.accepted, refused.blamesRefreshServer, refused.takeHint()]).toEqual([false, true, undefined])
+  })
+})

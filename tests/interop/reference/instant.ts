@@ -1,0 +1,129 @@
+// docs/protocol.md, Instant lookups: keys of the distributed point function, evaluated point by point; a server's answer,
+// group by group; and what a client accepts.
+
+import { chacha20orig } from '@noble/ciphers/chacha.js'
+import { equalBytes } from '@noble/ciphers/utils.js'
+import { concatBytes } from '@noble/hashes/utils.js'
+import { isZero } from './bytes.js'
+import { leaf, node } from './hash.js'
+import { depth, type Layout, split } from './layout.js'
+import { tree } from './merkle.js'
+
+const LEAF_BITS = 128
+const ABSENT = new Uint8Array(32)
+
+/** g, and what follows from it. */
+export function groupsOf(layout: Layout) {
+  const d = depth(layout)
+  let g = 0
+  while (layout.recordBytes * 2 ** g < 256 && g < d) g++
+  const perPartition = Math.ceil(layout.partitionRecords / 2 ** g)
+  const n = Math.max(7, Math.ceil(Math.log2(layout.partitions * perPartition)))
+  return { g, d, perPartition, n, groupBytes: layout.recordBytes * 2 ** g }
+}
+
+/** 48 bytes of one block under a 16-byte seed. */
+function stretch(seed: Uint8Array) {
+  const block = chacha20orig(seed, new Uint8Array(8), new Uint8Array(48))
+  const children = [block.subarray(0, 16), block.subarray(16, 32)] as const
+  return { children, controls: [block[32]! & 1, (block[32]! >> 1) & 1] as const }
+}
+
+const xor = (a: Uint8Array, b: Uint8Array) => a.map((byte, i) => byte ^ b[i]!)
+
+/** Both parties' keys for a group. */
+export function generate(n: number, group: number, seeds: readonly [Uint8Array, Uint8Array]): [Uint8Array, Uint8Array] {
+  const words: Uint8Array[] = []
+  const bits = new Uint8Array(Math.ceil((n - 7) / 4))
+  let nodes: readonly Uint8Array[] = seeds
+  let controls = [0, 1]
+  for (let level = 0; level < n - 7; level++) {
+    const keep = Math.floor(group / 2 ** (n - 1 - level)) % 2
+    const stretched = nodes.map(stretch)
+    const [zero, one] = [stretched[0]!, stretched[1]!]
+    const word = xor(zero.children[1 - keep]!, one.children[1 - keep]!)
+    const correction = [0, 1].map(side => zero.controls[side]! ^ one.controls[side]! ^ (side === keep ? 1 : 0))
+    words.push(word)
+    correction.forEach((bit, side) => {
+      const at = 2 * level + side
+      bits[Math.floor(at / 8)]! |= bit << (at % 8)
+    })
+    nodes = stretched.map((of, party) => (controls[party] ? xor(of.children[keep]!, word) : of.children[keep]!))
+    controls = stretched.map((of, party) => of.controls[keep]! ^ (controls[party]! & correction[keep]!))
+  }
+  const last = xor(stretch(nodes[0]!).children[0], stretch(nodes[1]!).children[0])
+  last[Math.floor((group % LEAF_BITS) / 8)]! ^= 1 << (group % 8)
+  const key = (party: 0 | 1) => concatBytes(seeds[party], ...words, bits, last, Uint8Array.of(party))
+  return [key(0), key(1)]
+}
+
+/** Whether a group is in the key's sum. */
+export function evaluate(n: number, key: Uint8Array, group: number): boolean {
+  const levels = n - 7
+  let seed = key.subarray(0, 16)
+  let control = key.at(-1)! === 1
+  for (let level = 0; level < levels; level++) {
+    const side = Math.floor(group / 2 ** (n - 1 - level)) % 2
+    const { children, controls } = stretch(seed)
+    const at = 2 * level + side
+    const bit = (key[16 + 16 * levels + Math.floor(at / 8)]! >> (at % 8)) & 1
+    const next = controls[side]! ^ (control ? bit : 0)
+    seed = control ? xor(children[side]!, key.subarray(16 + 16 * level, 32 + 16 * level)) : children[side]!
+    control = next === 1
+  }
+  let outputs = stretch(seed).children[0]
+  if (control) outputs = xor(outputs, key.subarray(-17, -1))
+  return ((outputs[Math.floor((group % LEAF_BITS) / 8)]! >> (group % 8)) & 1) === 1
+}
+
+/** `partitions`: Q times M·ℓ bytes. */
+export function answer(layout: Layout, partitions: readonly Uint8Array[], key: Uint8Array): Uint8Array {
+  const { g, d, perPartition, n, groupBytes } = groupsOf(layout)
+  const sum = new Uint8Array(groupBytes + 32 * (d - g))
+  const add = (at: number, bytes: Uint8Array) => {
+    for (const [i, byte] of bytes.entries()) sum[at + i]! ^= byte
+  }
+  partitions.forEach((partition, q) => {
+    const levels = tree(split(partition, layout.recordBytes))
+    let bits = Array.from({ length: perPartition }, (_, t) => evaluate(n, key, q * perPartition + t))
+    bits.forEach((bit, t) => {
+      if (bit) add(0, partition.subarray(t * groupBytes, (t + 1) * groupBytes))
+    })
+    for (let level = g; level < d; level++) {
+      bits.forEach((bit, t) => {
+        if (bit) add(groupBytes + 32 * (level - g), levels[level]![t ^ 1] ?? ABSENT)
+      })
+      bits = Array.from({ length: Math.ceil(bits.length / 2) }, (_, t) => bits[2 * t]! !== (bits[2 * t + 1] ?? false))
+    }
+  })
+  return sum
+}
+
+/** The record at `index`; throws if one of the answers was changed. */
+export function recon(
+  layout: Layout,
+  commitments: readonly Uint8Array[],
+  index: number,
+  answers: readonly [Uint8Array, Uint8Array],
+): Uint8Array {
+  const { g, groupBytes } = groupsOf(layout)
+  const sum = xor(...answers)
+  const [q, m] = [Math.floor(index / layout.partitionRecords), index % layout.partitionRecords]
+  const t = Math.floor(m / 2 ** g)
+  const size = Math.min(2 ** g, layout.partitionRecords - t * 2 ** g)
+  const inside = size * layout.recordBytes
+  let nodes = split(sum.subarray(0, inside), layout.recordBytes).map(leaf)
+  for (let level = 0; level < g; level++) {
+    const below = nodes
+    nodes = Array.from({ length: Math.ceil(below.length / 2) }, (_, i) =>
+      node(below[2 * i]!, below[2 * i + 1] ?? ABSENT),
+    )
+  }
+  const root = split(sum.subarray(groupBytes), 32).reduce(
+    (digest, sibling, level) => ((t >> level) & 1 ? node(sibling, digest) : node(digest, sibling)),
+    nodes[0]!,
+  )
+  if (!equalBytes(root, commitments[q]!) || !isZero(sum.subarray(inside, groupBytes))) throw new Error('a server lied')
+  const at = (m % 2 ** g) * layout.recordBytes
+  return sum.slice(at, at + layout.recordBytes)
+}

@@ -1,0 +1,102 @@
+// Holds the WebAssembly core and the independent reference to vectors/updates.json, which the native core made: epochs made
+// of batches, update lists in both forms, and lists that are no lists.
+
+import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import { updateEntries } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import { type Implementation, reference, type State, wasm } from './implementations.js'
+import { split } from './reference/layout.js'
+import { decodeList, type Operation } from './reference/update.js'
+import { type EpochVector, type LifeVector, readVectors, stream, type UpdateVectors } from './vectors.js'
+
+const vectors = readVectors<UpdateVectors>('updates')
+const FORMS = ['delta', 'record'] as const
+
+/** The database that a life begins with. */
+function firstOf(implementation: Implementation, { layout, valuesLabel, directory, name }: LifeVector): State {
+  const values = split(stream(valuesLabel, 4 * layout.records), 4)
+  const bytes = hexToBytes(directory)
+  if (name === 'keyless') return { layout, records: concatBytes(...values), directory: bytes }
+  const prints = values.map((_, i) => implementation.fingerprint(utf8ToBytes(`key ${i}`)))
+  const records: Uint8Array[] = []
+  for (const [i, place] of implementation.indicesOf(bytes, prints, layout.records).entries()) {
+    records[place] = concatBytes(prints[i]!, values[i]!)
+  }
+  return { layout, records: concatBytes(...records), directory: bytes }
+}
+
+function operationsOf(implementation: Implementation, { operations }: EpochVector): Operation[] {
+  return operations.map(({ op, key, index, value = '' }) => {
+    const place = key === undefined ? index! : implementation.fingerprint(utf8ToBytes(key))
+    const record = concatBytes(...(typeof place === 'object' ? [place] : []), hexToBytes(value))
+    if (op === 'add') return { op, record }
+    return op === 'edit' ? { op, place, record } : { op, place }
+  })
+}
+
+describe.each([
+  ['the reference', reference],
+  ['the WebAssembly core', await wasm()],
+])('%s', (_, implementation) => {
+  test.each(vectors.lives)('makes the epochs of a $name database of their batches', life => {
+    let state = firstOf(implementation, life)
+    for (const vector of life.epochs) {
+      const { layout, records, ...made } = implementation.update(state, operationsOf(implementation, vector))
+      const { operations: _, layout: expected, ...bytes } = vector
+      expect(layout).toEqual(expected)
+      expect(Object.fromEntries(Object.entries(made).map(([name, value]) => [name, bytesToHex(value)]))).toEqual(bytes)
+      state = { layout, records, directory: made.directory }
+    }
+  })
+
+  test.each(vectors.lives)('comes to the same epochs of a $name database by its lists, in either form', life => {
+    let state = firstOf(implementation, life)
+    for (const vector of life.epochs) {
+      const { records } = implementation.update(state, operationsOf(implementation, vector))
+      const directory = hexToBytes(vector.directory)
+      for (const form of FORMS) {
+        const followed = implementation.follow(state, form, hexToBytes(vector[form]), vector.layout)
+        expect(followed).toEqual({ layout: vector.layout, records, directory })
+      }
+      state = { layout: vector.layout, records, directory }
+    }
+  })
+
+  const { before, after } = vectors.lists
+  const nothing = Uint8Array.of(8, 0, 8) // what the record form deletes stands third
+  const follow = (form: 'delta' | 'record', bytes: string) =>
+    implementation.follow(
+      { layout: before, records: nothing, directory: new Uint8Array() },
+      form,
+      hexToBytes(bytes),
+      after,
+    )
+
+  test.each(FORMS)('takes the list in %s form that the refused ones are one step from', form => {
+    expect(follow(form, vectors.lists[form]).layout).toEqual(after)
+  })
+
+  test.each(vectors.lists.refused)('refuses a list in $form form: $because', ({ form, bytes }) => {
+    expect(() => follow(form, bytes)).toThrow()
+  })
+})
+
+test.each(vectors.lives)('packages/protocol reads the entries of a $name database that the reference reads', life => {
+  let before = life.layout
+  for (const { layout, ...vector } of life.epochs) {
+    for (const form of FORMS) {
+      const list = hexToBytes(vector[form])
+      const kinds = ['', 'add', 'edit', 'delete']
+      const expected = decodeList(form, list, before, layout).map(({ kind, ...entry }) => ({
+        ...entry,
+        kind: kinds[kind],
+      }))
+      const read = Array.from(updateEntries(list, layout.recordBytes), entry => ({
+        ...entry,
+        delta: entry.delta.slice(),
+      }))
+      expect(read).toEqual(expected)
+    }
+    before = layout
+  }
+})

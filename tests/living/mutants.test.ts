@@ -1,0 +1,16 @@
+// The model finds what it is there to find: every mutant, in the schedule that is known to. When client or servers change,
+// so do schedules: then another has to find it, and the test says which.
+
+import { expect, test } from 'vitest'
+import { huntDown, MUTANTS } from './mutants.js'
+
+/** Those tried when the known one does not find it any more. */
+const SCHEDULES = 40
+
+test.each(MUTANTS)('$name: found', { timeout: 240_000 }, async mutant => {
+  const found = await huntDown(mutant, SCHEDULES)
+  expect(found?.violation).toMatch(mutant.shows)
+  if (found!.seed !== mutant.seed) {
+    console.log(`${mutant.name}: no longer found by seed ${mutant.seed}, but by ${found!.seed}`)
+  }
+})

@@ -1,0 +1,177 @@
+// Mutants: each changes one place of the client or the server into a known mistake.
+
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { createServer, type Plugin, type ViteDevServer } from 'vite'
+import type { hunt } from './hunt.js'
+
+export interface Mutant {
+  readonly name: string
+  /** a schedule that finds it */
+  readonly seed: number
+  /** from the root of the repository */
+  readonly file: string
+  /** what stands there, once */
+  readonly find: string
+  readonly replace: string
+  /** what the world is to say of it */
+  readonly shows: RegExp
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'a half-made hint takes a delta twice',
+    seed: 4,
+    file: 'packages/client/src/scheme/tapir/preparation.ts',
+    find: '() => this.#builder.update(list, before, after, commitments, contentHashes))',
+    replace: `() => {
+      this.#builder.update(list, before, after, commitments, contentHashes)
+      if (before.records === after.records)
+        this.#builder.update(list, before, after, commitments, contentHashes)
+    })`,
+    shows: /should be|StorageError|parities are wrong|condemned/,
+  },
+  {
+    name: 'the directory stays as it was',
+    seed: 1,
+    file: 'packages/client/src/state/advancing.ts',
+    find: 'hint.moveTo(step, directory)',
+    replace: 'hint.moveTo(step, undefined)',
+    shows: /should be|condemned|different directories|two directories|contradicts itself/,
+  },
+  {
+    name: 'a key that was moved meanwhile is answered from its index',
+    seed: 1,
+    file: 'packages/client/src/lookup/moved.ts',
+    find: '  return record\n}',
+    replace: '  return undefined\n}',
+    shows: /should be/,
+  },
+  {
+    name: 'the pending batch is not extended in the store',
+    seed: 1,
+    file: 'packages/client/src/store/rules.ts',
+    find: '    journalBytes: whole.journalBytes + entry.length,\n    pending,',
+    replace: '    journalBytes: whole.journalBytes + entry.length,\n    pending: whole.pending,',
+    shows: /discarded: unreadable|not stored|StorageError/,
+  },
+  {
+    name: 'an update does not count as a version',
+    seed: 1,
+    file: 'packages/client/src/store/rules.ts',
+    find: '    record: { ...whole.record, manifest },\n    version: version + 1,',
+    replace: '    record: { ...whole.record, manifest },\n    version,',
+    shows: /names version|StorageError|discarded: unreadable/,
+  },
+  {
+    name: 'new permutations come from the same random bytes each time',
+    seed: 1,
+    file: 'packages/client/src/scheme/tapir/hint-state.ts',
+    find: 'client.update(list, after, commitments, entropy)',
+    replace: 'client.update(list, after, commitments, new Uint8Array(32))',
+    shows: /not drawn, or used before/,
+  },
+  {
+    name: 'a pending batch is forgotten when the state is opened',
+    seed: 6,
+    file: 'packages/client/src/state/restoring.ts',
+    find: '      state.resume(pending)\n',
+    replace: '',
+    shows: /StorageError|the first was shown|two different vectors|condemned/,
+  },
+  {
+    name: 'a tab that has caught up stays at the epoch it was at',
+    seed: 1,
+    file: 'packages/client/src/state/applying.ts',
+    find: '      hint.moveTo(at, directory)',
+    replace: '      hint.moveTo({ ...at, manifest: hint.manifest }, directory)',
+    shows: /outdated: manifest|records, and the map says|should be|is at|StorageError|fails with/,
+  },
+  {
+    name: 'the client goes where only one of the servers is',
+    seed: 1,
+    file: 'packages/client/src/servers/updates.ts',
+    find: 'for (let i = 0; i < Math.min(a.length, b.length); i++) {',
+    replace: 'for (let i = 0; i < Math.max(a.length, b.length); i++) {\n    a[i] ??= b[i]!\n    b[i] ??= a[i]!',
+    shows: /not both servers have|fails with/,
+  },
+  {
+    name: 'the epoch before the newest is answered from the newest',
+    seed: 1,
+    file: 'server/src/database/updatable.ts',
+    find: "this.#newest.isCores = 'previous'",
+    replace: '',
+    shows: /condemned|TamperedError|should be/,
+  },
+  {
+    name: 'the fence lets a version pass that it is beyond',
+    seed: 3,
+    file: 'server/src/database/fence.ts',
+    find: 'if (kept === undefined || request.version < kept.version) return false',
+    replace: 'if (kept === undefined) return false\n  if (request.version < kept.version) return true',
+    shows: /the first was shown|two different vectors|a column twice|not stored/,
+  },
+  {
+    name: 'the fence does not hear of the claim behind a query',
+    seed: 3,
+    file: 'server/src/http/routes/answer.ts',
+    find: "await fence.judge({ kind: 'confirm', ...claim })",
+    replace: "'granted'",
+    shows: /the first was shown|two different vectors|a column twice|not stored/,
+  },
+  {
+    name: 'a claim is named anew when its batch is extended',
+    seed: 1,
+    file: 'packages/client/src/lookup/admission.ts',
+    find: 'version: placeOf(version, manifest), requestHash }',
+    replace: 'version, requestHash }',
+    shows: /another claim than its own \(e\)/,
+  },
+]
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+/** Runs schedules on the sources with a bug in them. Returns the seed and what was wrong; undefined: nothing was. */
+export async function huntDown(mutant: Mutant, schedules: number): Promise<ReturnType<typeof hunt>> {
+  const compiler = await compilerOf(mutation(mutant))
+  try {
+    const module = (await compiler.ssrLoadModule('/tests/living/hunt.ts')) as { hunt: typeof hunt }
+    return await module.hunt([mutant.seed, ...Array.from({ length: schedules }, (_, i) => i + 1)])
+  } finally {
+    await compiler.close()
+  }
+}
+
+/** Loads the client and the server from their sources, as the tests do not. */
+function compilerOf(plugin: Plugin): Promise<ViteDevServer> {
+  const source = (path: string) => `${root}${path}`
+  return createServer({
+    root,
+    configFile: false,
+    appType: 'custom',
+    logLevel: 'error',
+    server: { middlewareMode: true, ws: false, watch: null },
+    optimizeDeps: { noDiscovery: true },
+    resolve: {
+      alias: [
+        { find: '@pirouette/client/environment', replacement: source('packages/client/src/testing.ts') },
+        { find: /^@pirouette\/client$/, replacement: source('packages/client/src/index.ts') },
+        { find: '@pirouette/server', replacement: source('server/src/index.ts') },
+      ],
+    },
+    plugins: [plugin],
+  })
+}
+
+function mutation({ name, file, find, replace }: Mutant): Plugin {
+  return {
+    name: 'a mutant',
+    enforce: 'pre',
+    async load(id) {
+      if (id !== root + file) return null
+      const parts = (await readFile(id, 'utf8')).split(find)
+      if (parts.length !== 2) throw new Error(`${name}: its place in ${file} is not there, or not once`)
+      return parts.join(replace)
+    },
+  }
+}

@@ -1,0 +1,63 @@
+// What a server's rollback fence is told, and what it says to it, as the table of docs/protocol.md has it.
+
+import {
+  decodeClaimedQuery,
+  FENCE_REQUEST_BYTES,
+  type FenceClaim,
+  type FenceRequest,
+  type FenceVerdict,
+} from '@pirouette/protocol'
+import type { Epoch } from '../interop/reference/message.js'
+import { hexOf } from './hex.js'
+
+/** A request hash that says that there is no request yet. */
+const NONE = '00'.repeat(32)
+
+/** How far a hint is said to have come. Ids and hashes in hex. */
+export function claimOf(hint: string, version: number, hash: string): string {
+  return `${hint} ${version} ${hash}`
+}
+
+/** The same, as somebody has said it. */
+export function nameOfClaim({ hintId, version, requestHash }: FenceClaim): string {
+  return claimOf(hexOf(hintId), version, hexOf(requestHash))
+}
+
+/** The same, as a batch is to say it that is made at this version and epoch: lookups count, updates do not. */
+export function claimFor(hint: string, version: number, epoch: Epoch, name: Uint8Array): string {
+  return claimOf(hint, version + 2 ** 32 - epoch.epoch, hexOf(name))
+}
+
+/** A query without the claim behind it, and that claim. Throws WireError for what is no query. */
+export function splitClaim(body: Uint8Array): { query: Uint8Array; claim: FenceClaim | undefined } {
+  const { claim } = decodeClaimedQuery(body)
+  return { query: claim === undefined ? body : body.subarray(0, -FENCE_REQUEST_BYTES), claim }
+}
+
+export class Fence {
+  /** a mutant's: it grants whatever is asked */
+  asleep = false
+  /** claims that were granted, as `claimOf` names them */
+  readonly granted = new Set<string>()
+  /** by hint */
+  readonly #kept = new Map<string, { readonly version: number; readonly hash: string }>()
+
+  judge({ kind, hintId, version, requestHash }: FenceRequest): FenceVerdict {
+    const [id, hash] = [hexOf(hintId), hexOf(requestHash)]
+    const kept = this.#kept.get(id)
+    const keep = (): FenceVerdict => {
+      this.#kept.set(id, { version, hash })
+      this.granted.add(claimOf(id, version, hash))
+      return 'granted'
+    }
+    if (this.asleep) return keep()
+    if (kind === 'register') {
+      if (kept === undefined) return keep()
+      return kept.version === 0 && kept.hash === NONE ? 'granted' : 'refused'
+    }
+    if (kept === undefined || version < kept.version) return 'refused'
+    const further = version > kept.version || kept.hash === NONE
+    if (hash === NONE) return further ? 'granted' : 'refused'
+    return further || kept.hash === hash ? keep() : 'refused'
+  }
+}

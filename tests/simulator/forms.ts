@@ -1,0 +1,66 @@
+// The core's stored forms, as far as the model reads them (rust-core/core/src/state). Written from their description,
+// not with the core's own decoder.
+
+import { Reader } from '../interop/reference/bytes.js'
+import { type Layout, partitionBytes } from '../interop/reference/layout.js'
+import type { Vectors } from '../interop/reference/message.js'
+
+const CHECKSUM_BYTES = 16
+
+/** A pending batch. */
+export interface PendingForm {
+  readonly hintId: Uint8Array
+  readonly version: number
+  readonly indices: readonly number[]
+  readonly retrieve: Vectors
+  readonly refresh: Vectors
+  /** what the rollback fence knows it by, 32 bytes */
+  readonly name: Uint8Array
+}
+
+/** A whole hint. */
+export interface CheckpointForm {
+  readonly hintId: Uint8Array
+  readonly version: number
+  readonly permutations: readonly (readonly number[])[]
+  /** M·ℓ bytes */
+  readonly parities: Uint8Array
+}
+
+export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
+  const { reader, hintId, version } = openFrame(bytes, 'PIRp', layout)
+  const count = reader.u32()
+  const indices = times(count, reader.u32)
+  times(count + count * layout.partitions, reader.u16) // columns, refresh columns
+  const vectors = () => times(count, () => times(layout.partitions, reader.u16))
+  const form = { hintId, version, indices, retrieve: vectors(), refresh: vectors(), name: reader.take(32) }
+  reader.end()
+  return form
+}
+
+/** `tags`: the hint keeps them; they are not looked at. */
+export function decodeCheckpoint(bytes: Uint8Array, layout: Layout, tags = false): CheckpointForm {
+  const { reader, hintId, version } = openFrame(bytes, 'PIRc', layout)
+  reader.take(64) // what it is bound to, and its secret
+  const permutations = times(layout.partitions, () => times(layout.partitionRecords, reader.u16))
+  const parities = reader.take(partitionBytes(layout))
+  if (tags) reader.take(16 + 8 * layout.partitions * layout.partitionRecords)
+  reader.end()
+  return { hintId, version, permutations, parities }
+}
+
+function openFrame(bytes: Uint8Array, kind: string, layout: Layout) {
+  const reader = new Reader(bytes.subarray(0, -CHECKSUM_BYTES))
+  reader.expect('kind', kind)
+  if (reader.u16() !== 1 || reader.u16() !== 0) throw new Error('another version of the form')
+  const hintId = reader.take(16)
+  const version = Number(reader.u64())
+  for (const name of ['records', 'recordBytes', 'partitions', 'partitionRecords'] as const) {
+    if (reader.u32() !== layout[name]) throw new Error('another layout')
+  }
+  return { reader, hintId, version }
+}
+
+function times<T>(count: number, make: () => T): T[] {
+  return Array.from({ length: count }, make)
+}

@@ -1,0 +1,29 @@
+// The network between simulated clients and servers: names, and responses that come piece by piece.
+
+/** As callers name them. One has a path. */
+export const SERVERS = ['https://a.example/pir', 'https://b.example'] as const
+export type ServerName = (typeof SERVERS)[number]
+
+/** Where a request goes. */
+export function splitUrl(url: string): { readonly server: ServerName; readonly path: string; readonly letter: string } {
+  const server = SERVERS.find(name => url.startsWith(name))!
+  return { server, path: url.slice(server.length), letter: server === SERVERS[0] ? 'A' : 'B' }
+}
+
+/**
+ * A response whose body comes as `next` says; undefined: that was all. The platform's own takes its time from the event
+ * loop.
+ */
+export function responseOf(
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  next: () => Promise<Uint8Array | undefined>,
+  cancel: () => Promise<void> = async () => {},
+): Response {
+  const read = async () => {
+    const value = await next()
+    return value === undefined ? { done: true } : { done: false, value }
+  }
+  const body = { getReader: () => ({ read }), cancel }
+  return { status, headers: new Headers(headers), redirected: false, body } as unknown as Response
+}

@@ -1,0 +1,157 @@
+// A simulated world, as far as all have the same: time, what somebody waits for, and what is told of it. Nothing comes by
+// itself: in each turn the world picks, by its seed, one thing that somebody waits for, and lets it come.
+
+import type { Clock } from '@pirouette/client/environment'
+import type { Chance } from './chance.js'
+import { type Timer, Timers } from './clock.js'
+
+/** A client in its process: it runs, stands still, or is dead. */
+export interface SimulatedTab {
+  readonly name: string
+  state: 'running' | 'frozen' | 'dead'
+}
+
+/** What somebody waits for. */
+export interface Coming<Who> {
+  readonly who: Who
+  readonly what: string
+  readonly come: () => void
+  /** at the end of the world */
+  readonly fail: (error: Error) => void
+  /** not before this moment, which the world counts */
+  notBefore: number
+}
+
+/** `Who`: tabs, and others that wait, by their names. */
+export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | string = Tab> {
+  readonly chance: Chance
+  now = 0
+  /** what happened, one line each */
+  readonly trace: string[] = []
+  /** what happened how often */
+  readonly counts = new Map<string, number>()
+  protected coming: Coming<Who>[] = []
+  /** what will never come */
+  readonly #never: Coming<Who>[] = []
+  readonly #timers = new Timers<Tab>()
+  #over = false
+  /** timers begun since */
+  #late = 0
+
+  constructor(chance: Chance) {
+    this.chance = chance
+  }
+
+  /** How much longer journals look than they are, so that checkpoints come after some entries, not after some thousand. */
+  protected abstract readonly journalFactor: number
+
+  get over(): boolean {
+    return this.#over
+  }
+
+  // ---- what those in it call ---------------------------------------------------------------------
+
+  /** Resolves when it has come; for a tab that is dead, never. */
+  comes(who: Who, what: string): Promise<void> {
+    return this.#wait(isDead(who) ? this.#never : this.coming, who, what)
+  }
+
+  never(who: Who): Promise<never> {
+    return this.#wait(this.#never, who, 'nothing') as Promise<never>
+  }
+
+  /** A tab's clock. */
+  clockOf(tab: Tab): Clock {
+    return {
+      now: () => this.now,
+      date: () => 1_795_000_000_000 + this.now,
+      setTimeout: (callback, ms) => this.#startTimer(tab, callback, ms),
+      clearTimeout: timer => this.#timers.remove(timer),
+    }
+  }
+
+  journalsLookLong(result: unknown): unknown {
+    const { journalBytes } = Object(result) as { journalBytes?: number }
+    return journalBytes === undefined ? result : { ...Object(result), journalBytes: journalBytes * this.journalFactor }
+  }
+
+  note(who: Who | undefined, what: string): void {
+    const name = typeof who === 'string' ? who : (who?.name ?? '')
+    this.trace.push(`${`${(this.now / 1000).toFixed(1)} s`.padStart(9)}  ${name.padEnd(7)}${what}`)
+  }
+
+  count(what: string, times = 1): void {
+    if (times > 0) this.counts.set(what, (this.counts.get(what) ?? 0) + times)
+  }
+
+  // ---- what the world does -----------------------------------------------------------------------
+
+  /** It happens now. */
+  protected letCome(coming: Coming<Who>): void {
+    this.coming.splice(this.coming.indexOf(coming), 1)
+    this.note(coming.who, coming.what)
+    coming.come()
+  }
+
+  /** To the earliest timer. false: there is none. */
+  protected timePasses(): boolean {
+    const first = this.#timers.takeFirst()
+    if (first === undefined) return false
+    this.now = Math.max(this.now, first.due)
+    this.note(first.tab as Who, 'time is up')
+    first.callback()
+    return true
+  }
+
+  /** What a tab waits for will never come. Returns it. */
+  protected abandon(tab: Tab): readonly Coming<Who>[] {
+    tab.state = 'dead'
+    const own = this.coming.filter(({ who }) => who === tab)
+    this.coming = this.coming.filter(({ who }) => who !== tab)
+    this.#never.push(...own)
+    return own
+  }
+
+  /** Everything fails that anybody waits for, and all time is up, so that the SDK lets go of its memory. */
+  protected end(): void {
+    this.#over = true
+    const error = new Error('the world is over')
+    for (const { fail } of [...this.coming.splice(0), ...this.#never.splice(0)]) fail(error)
+    for (const { callback } of this.#timers.takeAll()) callback()
+  }
+
+  #startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
+    const timer = { tab, due: this.now + ms, callback }
+    if (!this.#over) this.#timers.add(timer)
+    // Whoever listens would try again for ever.
+    else if (++this.#late < MOST_LATE) queueMicrotask(callback)
+    return timer
+  }
+
+  #wait(list: Coming<Who>[], who: Who, what: string): Promise<void> {
+    if (this.#over) return Promise.reject(new Error('the world is over'))
+    return new Promise((come, fail) => void list.push({ who, what, come, fail, notBefore: 0 }))
+  }
+}
+
+/** Timers that still run out when the world is over, for the SDK to come to its end. */
+const MOST_LATE = 10_000
+
+function isDead(who: SimulatedTab | string): boolean {
+  return typeof who !== 'string' && who.state === 'dead'
+}
+
+/** A schedule has shown something that must not be. */
+export class Violation extends Error {
+  override readonly name = 'Violation'
+}
+
+/** What was wrong, and what led to it. `replay`: the command that shows all of it. */
+export function report(
+  { seed, violation, trace }: { seed: number; violation: string | undefined; trace: readonly string[] },
+  replay: string,
+  lines = 80,
+): string {
+  const cut = trace.length > lines ? [`… ${trace.length - lines} lines before`] : []
+  return [`${violation}`, ...cut, ...trace.slice(-lines), `seed ${seed}: ${violation}`, replay].join('\n')
+}

@@ -1,0 +1,56 @@
+// A tab's store: the disk, at some distance.
+
+import type { StateStore } from '@pirouette/client/environment'
+import type { Disk, Method, OnWrite } from './disk.js'
+import type { Head } from './ledger.js'
+
+/** What a tab's store asks of its world, and tells it. */
+export interface Distance {
+  /** calls are carried out in the order they were made, as with IndexedDB; else in any */
+  readonly inOrder: boolean
+  /** resolves when it has come */
+  comes(what: string): Promise<void>
+  /** whether a call fails now: before it is carried out, or when it is reported */
+  fails(method: Method): boolean
+  wrote: OnWrite
+  /** these heads are safe from a power loss */
+  flushed(heads: readonly (Head | undefined)[]): void
+  note(what: string): void
+  count(what: string): void
+  /** what the tab is told instead */
+  reported(result: unknown): unknown
+}
+
+/** A call takes its time before it is carried out, and again until it is reported. */
+export function storeOn(disk: Disk, distance: Distance): StateStore {
+  let earlier = Promise.resolve()
+  const call = async (method: Method, parameters: unknown[]) => {
+    if (method === 'close') return
+    const named = `${method}${typeof parameters[1] === 'number' ? ` ${parameters[1]}` : ''}`
+    let begun = () => {}
+    const inTurn = distance.inOrder ? earlier : undefined
+    earlier = new Promise(resolve => {
+      begun = resolve
+    })
+    await inTurn
+    await distance.comes(`${named} begins`).finally(begun)
+    if (distance.fails(method)) throw new Error('the disk has failed')
+    const done = await disk
+      .perform(method, parameters, (...written) => distance.wrote(...written))
+      .catch((error: Error) => {
+        distance.note(`${named} is refused: ${error.message}`)
+        distance.count(`refused: ${method}`)
+        return error
+      })
+    await distance.comes(`${named} is done`)
+    if (done instanceof Error) throw done
+    distance.count(`store: ${method}`)
+    if (distance.fails(method)) throw new Error('the disk has failed, perhaps')
+    distance.flushed(disk.flush(done.flush))
+    return distance.reported(done.result)
+  }
+  return new Proxy({ durable: disk.durable } as StateStore, {
+    get: (target, name: keyof StateStore) =>
+      name === 'durable' ? target.durable : (...parameters: unknown[]) => call(name, parameters),
+  })
+}

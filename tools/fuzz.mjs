@@ -1,0 +1,56 @@
+// `npm run fuzz`: every decoder on bytes nobody meant. The core's run under libFuzzer, which looks for bytes that reach new
+// code, through cargo-fuzz on the pinned toolchain (no sanitizer, for those need a nightly one; the core has no unsafe
+// code). TypeScript's are held to their laws by fast-check. What is found new is kept in .cache/fuzz; what fails is printed.
+//
+//   npm run fuzz                      a minute for each
+//   npm run fuzz -- directory wire    these alone; `wire` is TypeScript's
+//   npm run fuzz -- --seconds 5
+//   npm run fuzz -- --runs 10000000   so many executions each
+import { mkdirSync, readdirSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { cache, environment, Failure, root, run, step } from './steps.mjs'
+
+const rustCore = join(root, 'rust-core')
+
+/** `bin`: where cargo-fuzz is, from the root. Returns the exit code. */
+export async function fuzz(args, bin) {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { seconds: { type: 'string' }, runs: { type: 'string' } },
+  })
+  const decoders = readdirSync(join(rustCore, 'fuzz/fuzz_targets')).map(file => file.replace(/\.rs$/, ''))
+  const chosen = positionals.length > 0 ? positionals : [...decoders, 'wire']
+  const unknown = chosen.filter(name => name !== 'wire' && !decoders.includes(name))
+  if (unknown.length > 0) throw new Failure(`no decoder ${unknown.join(', ')}; there are ${decoders.join(', ')}, wire`)
+
+  const env = { PATH: [join(root, bin), environment.PATH].join(delimiter), RUSTFLAGS: undefined }
+  const cargoFuzz = (...more) => [...more.slice(0, 1), '--sanitizer', 'none', ...more.slice(1)]
+  const rust = chosen.filter(name => name !== 'wire')
+  if (rust.length > 0) {
+    await step('Building the fuzzers', () => run('cargo', ['fuzz', ...cargoFuzz('build')], { cwd: rustCore, env }))
+  }
+  const limit = values.runs === undefined ? `-max_total_time=${values.seconds ?? 60}` : `-runs=${values.runs}`
+  let executions = 0
+  for (const name of rust) {
+    const found = join(cache, 'fuzz', name)
+    mkdirSync(found, { recursive: true })
+    const folders = [found, join('fuzz/corpus', name)]
+    const options = ['-print_final_stats=1', '-max_len=4096', '-timeout=10', limit]
+    const { output } = await step(`Fuzzing ${name}`, () =>
+      run('cargo', ['fuzz', ...cargoFuzz('run', name, ...folders), '--', ...options], { cwd: rustCore, env }),
+    )
+    const count = Number(/^stat::number_of_executed_units:\s*(\d+)/m.exec(output)?.[1] ?? 0)
+    executions += count
+    console.log(`  ${count} executions`)
+  }
+  if (rust.length > 0) console.log(`${executions} executions, and nothing found`)
+  if (!chosen.includes('wire')) return 0
+  const amount = values.runs === undefined ? ['--seconds', values.seconds ?? '60'] : ['--runs', values.runs]
+  const { code } = await run(process.execPath, [join(root, 'tests/run.mjs'), 'wire', ...amount], {
+    show: true,
+    mayFail: true,
+  })
+  return code === 0 ? 0 : 1
+}
