@@ -8,6 +8,9 @@ import {
   encodeInstantQuery,
   HEADER_BYTES,
   INSTANT_PATH,
+  type InstantOf,
+  instantCommitments,
+  instantLayout,
   MAX_INSTANT_BYTES,
   type Manifest,
   parseErrorReply,
@@ -24,6 +27,7 @@ import {
   type PirouetteOptions,
   pirouettePlugin,
   type ServerOptions,
+  UpdatableDatabase,
 } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
@@ -42,19 +46,20 @@ beforeAll(async () => {
 let draws = 0
 const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
 
-function layoutOf({ records, recordBytes, partitions, partitionRecords }: Manifest): LayoutHandle {
+function layoutOf(manifest: Manifest, of: InstantOf): LayoutHandle {
+  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
   return core.layout(records, recordBytes, partitions, partitionRecords)
 }
 
 /** Both requests of a lookup, and what becomes of the two replies. */
-function lookup(manifest: Manifest, indices: readonly number[]) {
-  const layout = layoutOf(manifest)
+function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records') {
+  const layout = layoutOf(manifest, of)
   const query = core.newInstantQuery(layout, Uint32Array.from(indices), entropy())
-  const bodies = ([0, 1] as const).map(party => encodeInstantQuery(manifest, indices.length, query.request(party)))
+  const bodies = ([0, 1] as const).map(party => encodeInstantQuery(manifest, of, indices.length, query.request(party)))
   const { instantAnswerBytes } = layout
   const read = (replies: readonly Uint8Array[]) => {
-    const sums = replies.map(reply => decodeInstantAnswer(manifest, indices.length, instantAnswerBytes, reply))
-    return query.recon(manifest.commitments, sums[0]!, sums[1]!)
+    const sums = replies.map(reply => decodeInstantAnswer(manifest, of, indices.length, instantAnswerBytes, reply))
+    return query.recon(instantCommitments(manifest, of), sums[0]!, sums[1]!)
   }
   onTestFinished(() => {
     query.free()
@@ -67,8 +72,13 @@ const post = (app: FastifyInstance, payload: Buffer, url: string = INSTANT_PATH)
   app.inject({ method: 'POST', url, payload })
 
 /** The records at these indices, or the code that one of the replies had. */
-async function found(app: FastifyInstance, manifest: Manifest, indices: readonly number[]): Promise<string> {
-  const { bodies, read } = lookup(manifest, indices)
+async function found(
+  app: FastifyInstance,
+  manifest: Manifest,
+  indices: readonly number[],
+  of?: InstantOf,
+): Promise<string> {
+  const { bodies, read } = lookup(manifest, indices, of)
   const replies = await Promise.all(bodies.map(body => post(app, body)))
   const refused = replies.find(({ statusCode }) => statusCode !== 200)
   if (refused !== undefined) return parseErrorReply(refused.body).code
@@ -331,6 +341,116 @@ describe('while the database changes', () => {
   })
 })
 
+describe('a keyed database', () => {
+  const keysFile = (count: number) =>
+    `key,value\n${Array.from({ length: count }, (_, i) => `key ${i},value ${i}\n`).join('')}`
+
+  /** The value of a key as a client without a directory finds it at an epoch, or the code of a reply. */
+  async function valueFor(app: FastifyInstance, manifest: Manifest, key: string): Promise<string> {
+    const shape = core.directoryShape(manifest.directoryBlockLog, manifest.directoryBlockBytes, manifest.directorySeed)
+    const print = core.fingerprint(Buffer.from(key))
+    const block = await found(app, manifest, [shape.number(print)], 'directory')
+    if (!/^[0-9a-f]{64}/.test(block)) return block
+    const index = shape.index(Buffer.from(block, 'hex'), print, manifest.records)
+    shape.free()
+    const record = await found(app, manifest, [index])
+    const bytes = Buffer.from(record, 'hex')
+    if (!bytes.subarray(0, 16).equals(print)) return 'absent'
+    return bytes.subarray(18, 18 + bytes.readUInt16LE(16)).toString()
+  }
+
+  test('is found block by block, fixed or changing, at both epochs and in the generation before, also after a restart', async () => {
+    const options = { maxValueBytes: 20 }
+    const dataset = await builtDataset('a.csv', keysFile(60), options)
+    const app = await serverFor({ datasets: [{ dataset }] })
+    expect(await valueFor(app, dataset.manifest, 'key 59')).toBe('value 59')
+    expect(await valueFor(app, dataset.manifest, 'key 60')).toBe('absent')
+
+    const storage = await storageOf('a.csv', keysFile(60), options)
+    let updatable = await UpdatableDatabase.open(storage)
+    onTestFinished(() => updatable.close())
+    const first = updatable.newest.manifest
+    const added = Array.from({ length: 30 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `first ${i}` }))
+    await updatable.publish(
+      batchOn(updatable, [...added, { op: 'delete', key: 'key 3' }, { op: 'delete', key: 'key 4' }]),
+    )
+    const second = updatable.newest.manifest
+    const again = [
+      { op: 'add', key: 'key 3', value: 'again' },
+      { op: 'delete', key: 'new 5' },
+    ]
+    const expectBoth = async (server: FastifyInstance, before: Manifest, newest: Manifest) => {
+      const now = await Promise.all(
+        ['key 3', 'key 4', 'key 5', 'new 5', 'new 6'].map(key => valueFor(server, newest, key)),
+      )
+      expect(now).toEqual(['again', 'absent', 'value 5', 'absent', 'first 6'])
+      const then = await Promise.all(['key 3', 'key 4', 'key 5', 'new 5'].map(key => valueFor(server, before, key)))
+      expect(then).toEqual(['absent', 'absent', 'value 5', 'first 5'])
+    }
+    const serving = await serverFor({ datasets: [{ updatable }] })
+    expect(await valueFor(serving, first, 'key 3')).toBe('value 3')
+    await updatable.publish(batchOn(updatable, again))
+    const third = updatable.newest.manifest
+    await expectBoth(serving, second, third)
+    expect(await valueFor(serving, first, 'key 3')).toBe('epoch_unknown')
+    await serving.close()
+    await updatable.close()
+
+    updatable = await UpdatableDatabase.open(storage)
+    const restarted = await serverFor({ datasets: [{ updatable }] })
+    await expectBoth(restarted, second, third)
+    await updatable.publish(batchOn(updatable, [{ op: 'generation' }]))
+    const fourth = updatable.newest.manifest
+    expect(fourth.directorySeed).not.toEqual(third.directorySeed)
+    for (const manifest of [third, fourth]) {
+      expect(await valueFor(restarted, manifest, 'key 3')).toBe('again')
+      expect(await valueFor(restarted, manifest, 'new 5')).toBe('absent')
+    }
+    await restarted.close()
+    await updatable.close()
+    updatable = await UpdatableDatabase.open(storage)
+    const reborn = await serverFor({ datasets: [{ updatable }] })
+    for (const manifest of [third, fourth]) expect(await valueFor(reborn, manifest, 'key 3')).toBe('again')
+  })
+
+  test('whose block has no room for its keys refuses the batch at the last of them, and changes nothing', async () => {
+    const updatable = await opened(await storageOf('a.csv', keysFile(60), { maxValueBytes: 20 }))
+    const { directoryBlockLog: log, directoryBlockBytes: bytes, directorySeed: seed } = updatable.newest.manifest
+    const shape = core.directoryShape(log, bytes, seed)
+    const intoOne: string[] = []
+    for (let i = 0; intoOne.length < bytes / 20; i++) {
+      if (shape.number(core.fingerprint(Buffer.from(`aimed ${i}`))) === 3) intoOne.push(`aimed ${i}`)
+    }
+    shape.free()
+    const { manifestHash } = updatable.newest
+    const batch = [...intoOne, 'elsewhere'].map(key => ({ op: 'add', key, value: 'x' }))
+    await expect(updatable.publish(batchOn(updatable, batch))).rejects.toMatchObject({
+      code: 'batch_refused',
+      message: expect.stringContaining(`line ${intoOne.length}: the generation is full`),
+    })
+    expect(updatable.newest.manifestHash).toBe(manifestHash)
+    // Another generation of other keys has another seed, under which these are spread as any.
+    await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'another', value: 'x' }]))
+    await updatable.publish(batchOn(updatable, [{ op: 'generation' }]))
+    await updatable.publish(batchOn(updatable, batch))
+  })
+
+  test('without keys, or without commitments, answers no query for a block', async () => {
+    const dataset = await fixed()
+    const keys = await builtDataset('a.csv', keysFile(9), { proofs: 'tags' })
+    const app = await serverFor({ datasets: [{ dataset }, { name: 'b', dataset: keys }] })
+    const blocks = { directoryBlockLog: 1, directoryBlockBytes: 32 }
+    for (const [path, { manifest }] of [
+      ['', dataset],
+      ['/b', keys],
+    ] as const) {
+      const { bodies } = lookup({ ...manifest, ...blocks }, [0], 'directory')
+      const reply = await post(app, bodies[0]!, `${path}${INSTANT_PATH}`)
+      expect([reply.statusCode, parseErrorReply(reply.body).code]).toEqual([400, 'bad_request'])
+    }
+  })
+})
+
 describe('the queue', () => {
   test('is bounded: beyond it there is 503 with a constant Retry-After, and answers go on', async () => {
     const updatable = await changing()
@@ -364,9 +484,10 @@ describe('the queue', () => {
     const { manifest } = updatable.newest
     const release = held(updatable.newest.shared().readers)
     const submit = (network: string, count: number) => {
-      const layout = layoutOf(manifest)
+      const layout = layoutOf(manifest, 'records')
       const query = core.newInstantQuery(layout, new Uint32Array(count), entropy())
-      const request = { epochs: updatable, generation: 1, epoch: 1, queries: query.request(0), count, network }
+      const queries = query.request(0)
+      const request = { epochs: updatable, of: 'records', generation: 1, epoch: 1, queries, count, network } as const
       query.free()
       layout.free()
       return lookups.submit(request).answers

@@ -104,20 +104,20 @@ describe('pirouette serve', () => {
     const indices = Uint32Array.from({ length: 64 }, (_, i) => i * 1021)
     const query = core.newInstantQuery(layout, indices, pseudoRandom(32))
     const replies = ([0, 1] as const).map(async party => {
-      const body = encodeInstantQuery(manifest, 64, query.request(party))
+      const body = encodeInstantQuery(manifest, 'records', 64, query.request(party))
       const reply = await fetch(`${url}${INSTANT_PATH}`, { method: 'POST', body })
       return { status: reply.status, body: new Uint8Array(await reply.arrayBuffer()) }
     })
     const [zero, one] = (await Promise.all(replies)).map(({ status, body }) => {
       expect(status).toBe(200)
-      return decodeInstantAnswer(manifest, 64, layout.instantAnswerBytes, body)
+      return decodeInstantAnswer(manifest, 'records', 64, layout.instantAnswerBytes, body)
     })
     const expected = pseudoRandom(4 << 20)
     const records = Array.from(indices, index => Buffer.from(expected.subarray(64 * index, 64 * (index + 1))))
     expect(Buffer.concat(records).equals(query.recon(manifest.commitments, zero!, one!)!)).toBe(true)
     // Behind a request whose reply tells that it has arrived.
     const { socket, received } = await openSocket(url)
-    const body = encodeInstantQuery(manifest, 64, query.request(0))
+    const body = encodeInstantQuery(manifest, 'records', 64, query.request(0))
     const head = `POST ${INSTANT_PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`
     socket.write(Buffer.concat([Buffer.from(`GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n${head}`), body]))
     await once(socket, 'data')

@@ -102,9 +102,10 @@ export function recordAt(updatable: UpdatableDatabase, manifest: Manifest, index
 
 /** A database without commitments differs from one with in nothing else, in any of the epochs answered. */
 export function expectTwins(bare: UpdatableDatabase, full: UpdatableDatabase): void {
-  const { suite, commitments, previousManifest, ...same } = bare.newest.manifest
+  const { suite, commitments, previousManifest, directoryCommitment, ...same } = bare.newest.manifest
   expect(full.newest.manifest).toMatchObject({ suite: 1, ...same })
   expect([suite, isZero(commitments), isZero(previousManifest)]).toEqual([2, true, false])
+  expect(isZero(directoryCommitment)).toBe(true)
   expect(bare.list().map(numbers)).toEqual(full.list().map(numbers))
   for (const { generation, epoch } of bare.list()) {
     const [one, other] = [bare, full].map(each => each.find(generation, epoch)!)

@@ -31,6 +31,10 @@ export interface ManifestFields {
   readonly updateListHash: string
   readonly updateRecordsHash: string
   readonly previousManifest: string
+  readonly directoryBlockLog: number
+  readonly directoryBlockBytes: number
+  readonly directorySeed: string
+  readonly directoryCommitment: string
   readonly commitments: readonly string[]
   readonly contentHashes: readonly string[]
 }
@@ -114,6 +118,8 @@ export const reference: Codecs = {
         updateListHash: unhex(fields.updateListHash),
         updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
+        directorySeed: unhex(fields.directorySeed),
+        directoryCommitment: unhex(fields.directoryCommitment),
         commitments: fields.commitments.map(unhex),
         contentHashes: fields.contentHashes.map(unhex),
       }),
@@ -129,6 +135,8 @@ export const reference: Codecs = {
       updateListHash: hex(manifest.updateListHash),
       updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
+      directorySeed: hex(manifest.directorySeed),
+      directoryCommitment: hex(manifest.directoryCommitment),
       commitments: manifest.commitments.map(hex),
       contentHashes: manifest.contentHashes.map(hex),
     }
@@ -215,6 +223,8 @@ export const shipped: Codecs = {
         updateListHash: unhex(fields.updateListHash),
         updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
+        directorySeed: unhex(fields.directorySeed),
+        directoryCommitment: unhex(fields.directoryCommitment),
         commitments: unhex(fields.commitments.join('')),
         contentHashes: unhex(fields.contentHashes.join('')),
       }),
@@ -230,6 +240,8 @@ export const shipped: Codecs = {
       updateListHash: hex(manifest.updateListHash),
       updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
+      directorySeed: hex(manifest.directorySeed),
+      directoryCommitment: hex(manifest.directoryCommitment),
       commitments: split(manifest.commitments, 32).map(hex),
       contentHashes: split(manifest.contentHashes, 32).map(hex),
     }

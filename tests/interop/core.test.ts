@@ -72,10 +72,10 @@ describe.each([
     expect(implementation.permutations(vector.layout, hexToBytes(vector.entropy))).toEqual(vector.permutations)
   })
 
-  test.each(vectors.directories)('builds and evaluates a directory of $keys keys', ({ keys, ...expected }) => {
+  test.each(vectors.directories)('builds and evaluates a directory of $keys keys', ({ keys, slots, ...expected }) => {
     const prints = (label: string, count: number) =>
       Array.from({ length: count }, (_, i) => implementation.fingerprint(utf8ToBytes(`${label} ${i}`)))
-    const bytes = implementation.buildDirectory(prints('key', keys))
+    const bytes = implementation.buildDirectory(prints('key', keys), slots)
     expect(bytesToHex(bytes)).toBe(expected.bytes)
     expect(implementation.indicesOf(bytes, prints('key', keys), keys)).toEqual(expected.indices)
     expect(implementation.indicesOf(bytes, prints('absent', 8), keys)).toEqual(expected.absentIndices)
@@ -174,7 +174,7 @@ test('what the wire puts around records is what the planner counts', async () =>
 test('both accept and refuse the same directories: every byte changed in three ways, one too few, one too many', async () => {
   const core = await wasm()
   const prints = Array.from({ length: 17 }, (_, i) => reference.fingerprint(utf8ToBytes(`key ${i}`)))
-  const valid = reference.buildDirectory(prints)
+  const valid = reference.buildDirectory(prints, prints.length)
   const mutations = [0x01, 0x80, 0xff].flatMap(flip =>
     Array.from(valid, (byte, at) => Uint8Array.of(...valid.subarray(0, at), byte ^ flip, ...valid.subarray(at + 1))),
   )

@@ -29,7 +29,7 @@ export interface Implementation {
   databaseId(seed: Uint8Array): Uint8Array
   planLayout(records: number, recordBytes: number): Layout
   permutations(layout: Layout, entropy: Uint8Array): number[][]
-  buildDirectory(fingerprints: readonly Uint8Array[]): Uint8Array
+  buildDirectory(fingerprints: readonly Uint8Array[], slots: number): Uint8Array
   indicesOf(directory: Uint8Array, fingerprints: readonly Uint8Array[], records: number): number[]
   sizes(layout: Layout, suite: Suite): { entryBytes: number; maxBatch: number }
   /** `records`: N·ℓ bytes, with empty slots among them if keyed */
@@ -92,7 +92,7 @@ export const reference: Implementation = {
   databaseId,
   planLayout,
   permutations: ({ partitions, partitionRecords }, entropy) => permutations(partitions, partitionRecords, entropy),
-  buildDirectory: prints => encodeDirectory(buildDirectory(prints)),
+  buildDirectory: (prints, slots) => encodeDirectory(buildDirectory(prints, slots)),
   indicesOf(bytes, prints, records) {
     const directory = decodeDirectory(bytes, records)
     return prints.map(print => indexOf(directory, print, records))
@@ -169,7 +169,7 @@ export async function wasm(): Promise<Implementation> {
       const m = layout.partitionRecords
       return Array.from({ length: layout.partitions }, (_, q) => entries.slice(q * m, (q + 1) * m))
     },
-    buildDirectory: prints => core.buildDirectory(concatBytes(...prints)).encode(),
+    buildDirectory: (prints, slots) => core.buildDirectory(concatBytes(...prints), slots).encode(),
     indicesOf: (bytes, prints, records) => [
       ...core.decodeDirectory(bytes, records).indices(concatBytes(...prints), records),
     ],

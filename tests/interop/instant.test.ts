@@ -1,12 +1,14 @@
 // Holds the WebAssembly core and the independent reference to the instant lookups and light hints of vectors/core.json,
 // which the native core made.
 
-import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
+import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { commitDatabase, layoutHandle } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
+import * as directories from './reference/directory.js'
+import { fingerprint } from './reference/hash.js'
 import * as instant from './reference/instant.js'
 import { type Layout, split } from './reference/layout.js'
 import * as light from './reference/light.js'
@@ -18,7 +20,23 @@ const core = await loadCore()
 const recordsOf = ({ layout, recordsLabel }: { layout: Layout; recordsLabel: string }) =>
   stream(recordsLabel, layout.records * layout.recordBytes)
 
+const printsOf = (keys: number) => Array.from({ length: keys }, (_, i) => fingerprint(utf8ToBytes(`key ${i}`)))
+
 describe('the reference', () => {
+  test.each(vectors.directories)('reads each block of a directory of $keys keys alone', vector => {
+    const { keys, slots, blockLog, blockBytes } = vector
+    const directory = directories.buildDirectory(printsOf(keys), slots)
+    expect({ blockLog: directory.blockLog, blockBytes: directory.blockBytes }).toEqual({ blockLog, blockBytes })
+    expect(bytesToHex(directory.seed)).toBe(vector.seed)
+    expect(bytesToHex(directories.directoryCommitment(directory))).toBe(vector.commitment)
+    const blocks = split(directories.paddedBlocks(directory), blockBytes)
+    printsOf(keys).forEach((print, i) => {
+      const number = directories.blockOf(directory, print)
+      expect(number).toBe(vector.blocks[i])
+      expect(directories.indexByBlock(directory.seed, blocks[number]!, print, keys)).toBe(vector.indices[i])
+    })
+  })
+
   test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
     const { layout, indices } = vector
     const { n, g, perPartition } = instant.groupsOf(layout)
@@ -71,6 +89,24 @@ describe('the reference', () => {
 })
 
 describe('the WebAssembly core', () => {
+  test.each(vectors.directories)('reads each block of a directory of $keys keys alone', vector => {
+    const { keys, slots, blockLog, blockBytes } = vector
+    const directory = core.buildDirectory(concatBytes(...printsOf(keys)), slots)
+    expect({ blockLog: directory.blockLog, blockBytes: directory.blockBytes }).toEqual({ blockLog, blockBytes })
+    expect(bytesToHex(directory.seed)).toBe(vector.seed)
+    const database = directory.database()
+    expect(bytesToHex(database.commitment(0))).toBe(vector.commitment)
+    const shape = core.directoryShape(blockLog, blockBytes, hexToBytes(vector.seed))
+    const all = new Uint8Array(core.memory.buffer, database.recordsPointer(), blockBytes * 2 ** blockLog).slice()
+    printsOf(keys).forEach((print, i) => {
+      const number = shape.number(print)
+      expect(number).toBe(vector.blocks[i])
+      const block = all.subarray(number * blockBytes, (number + 1) * blockBytes)
+      expect(shape.index(block, print, keys)).toBe(vector.indices[i])
+      expect(() => shape.index(block, print, vector.indices[i]!)).toThrow('beyond the database')
+    })
+  })
+
   test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
     const layout = layoutHandle(core, vector.layout)
     const database = commitDatabase(core, vector.layout, recordsOf(vector)).handle

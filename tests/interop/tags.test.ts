@@ -127,7 +127,7 @@ test('a forged record condemns, whichever it is', () => {
 
 test('a directory is brought on by either form of a list', () => {
   const prints = core.fingerprints(utf8ToBytes('abc'), Uint32Array.of(1, 2, 3))
-  const directory = core.buildDirectory(prints)
+  const directory = core.buildDirectory(prints, 3)
   const before = core.layout(3, 16, 1, 4)
   const database = core.newDatabase(before, 'tags')
   const stored = memory(core, database.recordsPointer(), 48)

@@ -20,6 +20,13 @@ export interface CoreVectors {
   /** keys are "key 0", "key 1", …; the absent ones are "absent 0" to "absent 7" */
   readonly directories: readonly {
     readonly keys: number
+    readonly slots: number
+    readonly blockLog: number
+    readonly blockBytes: number
+    readonly seed: string
+    readonly commitment: string
+    /** of the keys, in order */
+    readonly blocks: readonly number[]
     readonly bytes: string
     readonly indices: readonly number[]
     readonly absentIndices: readonly number[]

@@ -461,8 +461,16 @@ function makeManifests(): Manifest[] {
     updateListHash: zero,
     updateRecordsHash: zero,
     previousManifest: zero,
+    directoryBlockLog: 0,
+    directoryBlockBytes: 0,
+    directorySeed: '00'.repeat(16),
+    directoryCommitment: zero,
   }
-  const keyed = { ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) }
+  const keyed = {
+    ...{ ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) },
+    ...{ directoryBlockLog: 7, directoryBlockBytes: 640, directorySeed: bytes('directory seed', 16) },
+    directoryCommitment: bytes('directory commitment', 32),
+  }
   const changed = {
     generation: 0x01020304,
     epoch: 0xfffffffe,
@@ -486,6 +494,17 @@ function makeManifests(): Manifest[] {
     'first of a generation': {
       ...{ ...keyless, generation: 2, epoch: 2, previousManifest: changed.previousManifest },
       ...{ ...sized(1, 1, 1, 1), recordBytes: 1 },
+    },
+    'keyed without commitments': {
+      ...{ ...keyed, suite: 2, ...sized(9, 8, 2, 5), recordBytes: 24, directoryCommitment: zero },
+      commitments: [zero, zero],
+    },
+    'longest blocks': {
+      ...keyed,
+      ...sized(9, 8, 2, 5),
+      recordBytes: 24,
+      directoryBlockLog: 16,
+      directoryBlockBytes: 65_536,
     },
     'without commitments': {
       ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
@@ -550,6 +569,15 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     "a directory's hash without keys": overwritten(keyless, 72, '01'),
     'keys without a directory': overwritten(keyed, 64, u32(0)),
     'the hash of no update list': overwritten(keyed, 104, '01'),
+    'more than 2^16 blocks': overwritten(keyed, 200, u32(17)),
+    'blocks of no bytes': overwritten(keyed, 204, u32(0)),
+    'blocks of no whole 32 bytes': overwritten(keyed, 204, u32(65)),
+    'blocks of more than 65 536 bytes': overwritten(keyed, 204, u32(65_568)),
+    'more than one block without keys': overwritten(keyless, 200, u32(1)),
+    'blocks without keys': overwritten(keyless, 204, u32(32)),
+    "a directory's seed without keys": overwritten(keyless, 208, '01'),
+    'a commitment to blocks without keys': overwritten(keyless, 224, '01'),
+    'a commitment to blocks in suite 2': overwritten(bytesOf('keyed without commitments'), 224, '01'),
   }
   const query = reference.encodeQuery(keyed, [[0, 4]], 1)
   const badQueries = {

@@ -59,11 +59,11 @@ async function keyless(folder: string, count: number, valueBytes: number): Promi
 export function renewed({ shape, epoch, slots }: Version, headroom: number): Version {
   const kept = slots.filter(slot => slot !== undefined)
   // The length of a record is of no consequence to a database as small as this.
-  const { partitionRecords } = planLayout(kept.length + headroom, 1)
+  const { partitions, partitionRecords } = planLayout(kept.length + headroom, 1)
   const next = { ...shape, partitionRecords, generation: shape.generation + 1 }
   if (!shape.keyed) return new Version(next, epoch + 1, kept)
   const prints = kept.map(({ key }) => fingerprint(bytesOf(key!)))
-  const directory = buildDirectory(prints)
+  const directory = buildDirectory(prints, partitions * partitionRecords)
   const placed: Slot[] = []
   for (const [i, slot] of kept.entries()) placed[indexOf(directory, prints[i]!, kept.length)] = slot
   return new Version(next, epoch + 1, placed)

@@ -16,7 +16,7 @@ export interface Estimate {
   readonly epoch: number
   /** what `mode: 'auto'` would choose */
   readonly mode: string
-  /** of a keyed database: downloaded once, and held, in every mode */
+  /** of a keyed database: downloaded once, and held, in every mode but `instant` */
   readonly directoryBytes: number
   /** By mode. `local` is the honest baseline: keep it all, and ask nobody. */
   readonly modes: Readonly<Record<string, SchemeCosts>>

@@ -55,7 +55,7 @@ export interface OpenWithOptions extends Allowances {
   /**
    * How lookups are answered. `local`: the whole database is kept here, verified and followed by updates, and nothing ever
    * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer. `instant`: nothing is
-   * downloaded but the directory of keys, and nothing kept; two servers answer, with far more work. `auto`, if not given:
+   * downloaded and nothing kept; two servers answer, with far more work, in two round trips for a key. `auto`, if not given:
    * what is stored here already; else `local` for databases of at most 16 MiB, `full` for larger ones.
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'instant' | undefined

@@ -1,19 +1,31 @@
-// Mode `instant`: lookups that need nothing but manifests and the directory. What servers see is the same whatever is asked,
+// Mode `instant`: lookups that need nothing but manifests. What servers see is the same whatever is asked,
 // every change of an answer is refused alike, and nobody can be named for it.
 
-import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, SUITE_TAGS } from '@pirouette/protocol'
+import {
+  decodeInstantQuery,
+  encodeManifest,
+  HEADER_BYTES,
+  INSTANT_PATH,
+  type InstantOf,
+  SUITE_TAGS,
+} from '@pirouette/protocol'
+import type { DirectoryShapeHandle } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { estimate, type MapEvent } from '../src/index.js'
+import { withLayout } from '../src/platform/layout.js'
 import { instant } from '../src/scheme/instant/instant.js'
 import { openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { answering, buildDatabase, type Database } from './support/database.js'
+import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
 import { add, append, change, edit, Living, livingKeyless, remove, utf8 } from './support/living.js'
-import { A, B, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
+import { A, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
 
 const asked = (network: Network, skip = 0): Seen[] =>
   network.seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
 const bodies = (seen: readonly Seen[]) => seen.map(({ body }) => Buffer.from(body).toString('hex'))
+/** What a lookup of a key asks: of each server a block, then a record. */
+const STEPS = ['directory', 'directory', 'records', 'records']
 /** All that could differ between lookups, but for what is drawn anew each time. */
 const shapes = (seen: readonly Seen[]) =>
   seen.map(
@@ -34,23 +46,58 @@ async function opened(network: Network, change: { readonly seed?: number; readon
   return { harness, map, network, events }
 }
 
-/** Changes answers of one server to lookups. */
-function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
-  network.misbehave[server] = on(INSTANT_PATH, async genuine => {
+/** Changes answers of one server to lookups: to all, or to those of blocks or of records. */
+function lying(network: Network, server: string, lie: (answer: Uint8Array) => void, of?: InstantOf): void {
+  network.misbehave[server] = on(INSTANT_PATH, async (genuine, { body }) => {
     const answer = await bytesOf(genuine)
-    lie(answer)
+    if (of === undefined || decodeInstantQuery(body).of === of) lie(answer)
     return ok(answer)
   })
 }
 
+/** Few keys, and blocks of them. */
+const tiny = () => keyed({ keys: NAMES.slice(0, 9), values: NAMES.slice(0, 9).map(() => utf8('value')), partitions: 3 })
+
+function shapeOf<T>({ manifest }: Database, work: (shape: DirectoryShapeHandle) => T): T {
+  const { directoryBlockLog: log, directoryBlockBytes: bytes, directorySeed: seed } = manifest
+  const shape = core.directoryShape(log, bytes, seed)
+  const found = work(shape)
+  shape.free()
+  return found
+}
+
+/** For each block a key that falls into it: one that is there, if there is one. */
+function keysOfEachBlock(database: Database): string[] {
+  return shapeOf(database, shape => {
+    const found = new Map<number, string>()
+    const candidates = [...database.contents.keys!, ...Array.from({ length: 4000 }, (_, i) => `absent ${i}`)]
+    for (const key of candidates) {
+      const number = shape.number(core.fingerprint(utf8(key)))
+      if (!found.has(number)) found.set(number, key)
+    }
+    return [...found.values()]
+  })
+}
+
+/** Answers for records from one database, and for blocks from another's, brought to the same length. */
+function withBlocksOf(database: Database, other: Database) {
+  const { directoryBlockLog: log, directoryBlockBytes: length } = database.manifest
+  const blocks = core.newDatabase(core.layout(2 ** log, length, 1, 2 ** log))
+  const from = other.manifest.directoryBlockBytes
+  const source = new Uint8Array(core.memory.buffer, other.blocks!.recordsPointer(), from * 2 ** log)
+  const into = new Uint8Array(core.memory.buffer, blocks.recordsPointer(), length * 2 ** log)
+  for (let n = 0; n < 2 ** log; n++) into.set(source.subarray(n * from, n * from + Math.min(from, length)), n * length)
+  blocks.commit(0)
+  return answering(core, database.handle, blocks)
+}
+
 describe('a lookup', () => {
-  test('finds keys and indices, alone and in batches, after nothing but manifests and the directory', async () => {
+  test('finds keys and indices, alone and in batches, after nothing but manifests and what is offered', async () => {
     const { network, database } = keyed()
     const { harness, map } = await opened(network)
     expect([map.mode, map.storage, map.stats.held, map.stats.remaining]).toEqual(['instant', 'memory', {}, undefined])
     const paths = network.seen.map(({ path }) => path.replace(/[0-9a-f]{64}/, '<hash>'))
-    expect(new Set(paths)).toEqual(new Set(['/v1/manifest', '/v1/blobs/<hash>']))
-    expect(paths.filter(path => path === '/v1/blobs/<hash>')).toHaveLength(1)
+    expect(paths.sort()).toEqual(['/v1/info', '/v1/info', '/v1/manifest', '/v1/manifest'])
     const { values } = database.contents
     for (const [i, name] of NAMES.entries()) {
       expect(await harness.drive(map.get(name))).toEqual(values[i])
@@ -92,7 +139,7 @@ describe('a lookup', () => {
     expect(told.modes['instant']).toMatchObject({ lookupBytesUp, lookupBytesDown, prepareBytes, held: {} })
   })
 
-  test('shows the same for present, absent and repeated keys: one request to each server, in one tick', async () => {
+  test('shows the same for present, absent and repeated keys: a block, then a record, each asked of both servers in one tick', async () => {
     const { network } = keyed()
     const { harness, map } = await opened(network)
     const views: string[][] = []
@@ -100,12 +147,31 @@ describe('a lookup', () => {
       const before = asked(network).length
       await harness.drive(map.get(key))
       const seen = asked(network, before)
-      expect(seen).toHaveLength(2)
+      expect(seen.map(({ body }) => decodeInstantQuery(body).of)).toEqual(STEPS)
       expect(seen[0]!.tick).toBe(seen[1]!.tick)
+      expect(seen[2]!.tick).toBe(seen[3]!.tick)
+      expect(seen[1]!.tick).toBeLessThan(seen[2]!.tick)
       views.push(shapes(seen))
     }
     for (const view of views) expect(view).toEqual(views[0])
-    expect(new Set(bodies(asked(network))).size).toBe(2 * views.length)
+    expect(new Set(bodies(asked(network))).size).toBe(4 * views.length)
+    expect(network.seen.filter(({ path }) => path !== INSTANT_PATH)).toHaveLength(4)
+  })
+
+  test('of many keys asks for as many blocks and records as there are to be, whatever the keys are', async () => {
+    const { network } = keyed()
+    const { harness, map } = await opened(network)
+    const views: string[][] = []
+    for (const keys of [[NAMES[0]!], NAMES.slice(0, 5), [NAMES[3]!, NAMES[3]!, NAMES[3]!], ['absent.example'], []]) {
+      const before = asked(network).length
+      await harness.drive(map.getMany(keys, { padTo: 5 }))
+      const seen = asked(network, before)
+      expect(seen.map(({ body }) => [decodeInstantQuery(body).of, decodeInstantQuery(body).count])).toEqual(
+        STEPS.map(of => [of, 5]),
+      )
+      views.push(shapes(seen))
+    }
+    for (const view of views) expect(view).toEqual(views[0])
   })
 
   test('is drawn anew each time: no seed comes twice, and a coin says for each query which server is party 0', async () => {
@@ -203,9 +269,96 @@ describe('a lie', () => {
     expect(await harness.failure(map.getMany(NAMES.slice(0, 3)))).toMatchObject({ code: 'tampered', server: undefined })
     network.misbehave[B] = undefined
     expect(await harness.drive(map.getMany(NAMES.slice(0, 3)))).toEqual(database.contents.values.slice(0, 3))
-    expect(new Set(bodies(asked(network))).size).toBe(4)
+    // Blocks and a lie, then blocks and records.
+    expect(new Set(bodies(asked(network))).size).toBe(2 + 4)
     await harness.drive(map.reset())
     expect(await harness.drive(map.get(NAMES[0]!))).toEqual(database.contents.values[0])
+  })
+
+  test.each(['directory', 'records'] as const)(
+    'in a reply of a key’s %s, of either server, for every block there is, is refused with one error and one view',
+    async of => {
+      const { network, database } = tiny()
+      const { harness, map } = await opened(network)
+      const keys = keysOfEachBlock(database)
+      expect(keys).toHaveLength(2 ** database.manifest.directoryBlockLog)
+      await harness.drive(map.get(keys[0]!))
+      const answers = withLayout(core, database.manifest, layout => layout.instantAnswerBytes, of)
+      const [views, errors] = [new Set<string>(), new Set<string>()]
+      // Each bit of every byte for every block is what the core's tests go through; here every byte comes up once.
+      let lies = 0
+      for (const key of keys) {
+        for (const server of [A, B]) {
+          for (const end = lies + Math.ceil(answers / keys.length / 2); lies < end; lies++) {
+            const change = (answer: Uint8Array) => {
+              answer[HEADER_BYTES + (lies % answers)]! ^= 1 << (lies & 7)
+            }
+            lying(network, server, change, of)
+            const before = asked(network).length
+            const { name, code, message, server: named } = await harness.failure(map.get(key))
+            errors.add(JSON.stringify([name, code, message, named ?? 'nobody']))
+            views.add(shapes(asked(network, before)).join('\n'))
+          }
+          network.misbehave[server] = undefined
+        }
+      }
+      expect(lies).toBeGreaterThanOrEqual(answers)
+      expect([...errors]).toEqual([
+        expect.stringMatching(/^\["TamperedError","tampered",".*a\.example.*b\.example.*","nobody"\]$/),
+      ])
+      expect(views.size).toBe(1)
+      expect([...views][0]!.split('\n')).toHaveLength(of === 'directory' ? 2 : 4)
+    },
+  )
+
+  test('that is another directory on one server is refused, whatever is looked up: in its manifest, or in blocks', async () => {
+    const { database } = keyed()
+    const other = buildDatabase(core, { ...database.contents, keys: NAMES.map(name => `x${name}`) })
+    const openedOn = (shown: Database) => opened(new Network({ [A]: [database], [B]: [shown] }))
+    const failing = openedOn({ ...database, ...{ manifest: other.manifest, manifestBytes: other.manifestBytes } })
+    await expect(failing).rejects.toMatchObject({ code: 'servers_disagree' })
+    // The same manifest, and other blocks behind it.
+    const aligned = { ...database, answerInstantly: withBlocksOf(database, other) }
+    const { harness, map, network } = await openedOn(aligned)
+    const views = new Set<string>()
+    for (const key of [NAMES[0]!, `x${NAMES[0]}`, 'absent.example', NAMES[0]!]) {
+      const before = asked(network).length
+      expect(await harness.failure(map.get(key))).toMatchObject({ code: 'tampered', server: undefined })
+      views.add(shapes(asked(network, before)).join('\n'))
+    }
+    expect(views.size).toBe(1)
+    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  })
+
+  test('of both servers in a block, committed to as it is, fails after the record was asked for like any', async () => {
+    // Padding that is not zero: well committed, and no block.
+    const { database } = keyed()
+    const { directoryBlockLog: log, directoryBlockBytes: length } = database.manifest
+    const layout = core.layout(2 ** log, length, 1, 2 ** log)
+    const blocks = core.newDatabase(layout)
+    const [from, into] = [database.blocks!, blocks].map(
+      handle => new Uint8Array(core.memory.buffer, handle.recordsPointer(), length * 2 ** log),
+    )
+    into!.set(from!)
+    const numbers = shapeOf(database, shape => NAMES.map(name => shape.number(core.fingerprint(utf8(name)))))
+    into![(numbers[0]! + 1) * length - 1] = 1
+    blocks.commit(0)
+    const manifest = { ...database.manifest, directoryCommitment: blocks.commitment(0) }
+    const bad = {
+      ...database,
+      manifest,
+      manifestBytes: encodeManifest(manifest),
+      blocks,
+      answerInstantly: answering(core, database.handle, blocks),
+    }
+    const { harness, map, network } = await opened(sameOnBoth(bad))
+    const well = NAMES.findIndex((_, i) => numbers[i] !== numbers[0])
+    expect(await harness.drive(map.get(NAMES[well]!))).toEqual(database.contents.values[well])
+    expect(await harness.failure(map.get(NAMES[0]!))).toMatchObject({
+      code: 'protocol',
+      message: expect.stringContaining('malformed'),
+    })
+    expect(shapes(asked(network, 4))).toEqual(shapes(asked(network).slice(0, 4)))
   })
 
   test('in an answer’s header, or its length, is its sender’s, and the same bytes are asked for again', async () => {
@@ -238,6 +391,72 @@ describe('a database that changes', () => {
     expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
     const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
     expect(found).toEqual([undefined, utf8('edited'), utf8('added'), database.contents.values[19]])
+  })
+
+  test.each([1, 2, 3, 9])(
+    '%i epochs further between block and record: both are of one epoch, and traffic is the same for all keys',
+    async epochs => {
+      const views = new Set<string>()
+      for (const key of [NAMES[0]!, NAMES[0]!, 'absent.example', NAMES[4]!, 'new.example']) {
+        const { network, database } = keyed()
+        const living = new Living(network, database)
+        const { harness, map } = await opened(network)
+        let turned = 0
+        // Published once both servers have the first block lookup's answers.
+        network.misbehave[B] = on(INSTANT_PATH, (genuine, { body }) => {
+          if (decodeInstantQuery(body).of === 'directory' && turned === 0) {
+            for (; turned < epochs; turned++) {
+              const batch = [remove(NAMES[4]!), add('new.example', 'added')]
+              living.publish(turned === 0 ? batch : [change(NAMES[5]!, `${turned}`)])
+            }
+          }
+          return genuine
+        })
+        const value = await harness.drive(map.get(key))
+        // At the epoch before, while that is answered; else at the newest, all anew.
+        const then = new Map(NAMES.map((name, i) => [name, database.contents.values[i]]))
+        const now = new Map([...then, [NAMES[4]!, undefined], ['new.example', utf8('added')]])
+        expect(value).toEqual((epochs === 1 ? then : now).get(key))
+        expect(map.epoch).toBe(epochs === 1 ? 1 : 1 + epochs)
+        const seen = asked(network)
+        const anew = epochs === 1 ? [] : STEPS
+        expect(seen.map(({ body }) => decodeInstantQuery(body).of)).toEqual([...STEPS, ...anew])
+        expect(new Set(bodies(seen)).size).toBe(seen.length)
+        views.add(shapes(seen).join('\n'))
+      }
+      expect(views.size).toBe(1)
+    },
+  )
+
+  test('faster than lookups is given up after as many attempts as ever, the same for all keys', async () => {
+    const views = new Set<string>()
+    for (const key of [NAMES[0]!, 'absent.example', NAMES[7]!]) {
+      const { network, database } = keyed()
+      const living = new Living(network, database)
+      const { harness, map } = await opened(network)
+      network.misbehave[B] = on(INSTANT_PATH, (genuine, { body }) => {
+        const { of } = decodeInstantQuery(body)
+        if (of === 'directory') for (let i = 0; i < 2; i++) living.publish([change(NAMES[5]!, 'again')])
+        return genuine
+      })
+      expect(await harness.failure(map.get(key))).toMatchObject({ code: 'version' })
+      views.add(shapes(asked(network)).join('\n'))
+      expect(asked(network)).toHaveLength(3 * 4)
+    }
+    expect(views.size).toBe(1)
+  })
+
+  test('is followed without a byte but manifests, the directory neither', async () => {
+    const { network, database } = keyed()
+    const living = new Living(network, database)
+    const { harness, map } = await opened(network)
+    const before = network.seen.length
+    for (let i = 0; i < 3; i++) {
+      living.publish([add(`new ${i}`, 'x')])
+      await harness.drive(map.sync())
+    }
+    expect(new Set(network.seen.slice(before).map(({ path }) => path))).toEqual(new Set(['/v1/manifest']))
+    expect(await harness.drive(map.get('new 2'))).toEqual(utf8('x'))
   })
 
   test('is answered at the epoch before, and followed when that is not answered any more: all is asked anew', async () => {
@@ -279,6 +498,24 @@ describe('servers', () => {
     }
     expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
   })
+
+  test.each([[A], [B], [A, B]])(
+    'of which %s offers no instant lookups are refused by name, and asked for nothing',
+    async (...without) => {
+      const { network } = keyed()
+      for (const server of without) {
+        network.misbehave[server] = on('/v1/info', () => {
+          const info = network.info(server)
+          return Response.json({ ...info, offers: { ...info.offers, instant: false } })
+        })
+      }
+      await expect(opened(network)).rejects.toMatchObject({
+        name: 'UnsupportedError',
+        message: expect.stringContaining(`${without[0]!.slice(8)} does not offer`.replace(/^.*\//, '')),
+      })
+      expect(asked(network)).toEqual([])
+    },
+  )
 
   test('whose database has no commitments are refused before anything is asked', async () => {
     const values = Array.from({ length: 6 }, (_, i) => Uint8Array.of(i + 1))

@@ -12,6 +12,9 @@ export const SUITE_TAGS = 2
 /** Suite 4: instant lookups, of databases with commitments. Not a suite that manifests name. */
 export const SUITE_INSTANT = 4
 
+/** Suite 5: the same over the blocks of the key directory. */
+export const SUITE_INSTANT_DIRECTORY = 5
+
 /** Longest key, in bytes of its UTF-8. */
 export const MAX_KEY_BYTES = 4096
 
@@ -28,7 +31,7 @@ export const DATABASE_ID_BYTES = 16
 export const HEADER_BYTES = 40
 
 /** The fixed part of a manifest; 64 bytes for each partition follow. */
-export const MANIFEST_HEADER_BYTES = 200
+export const MANIFEST_HEADER_BYTES = 256
 
 /** The head of an update list; its entries follow. */
 export const UPDATE_LIST_HEADER_BYTES = 40

@@ -52,7 +52,10 @@ export {
   encodeInstantQuery,
   hasInstant,
   INSTANT_PATH,
+  type InstantOf,
   type InstantQuery,
+  instantCommitments,
+  instantLayout,
   MAX_INSTANT_BYTES,
 } from './instant.js'
 export {

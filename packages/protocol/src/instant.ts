@@ -1,8 +1,11 @@
-// Instant lookups: the same 40 bytes of header as other queries and answers have, of suite 4
-// (docs/protocol.md, Instant lookups). How long one query and one answer are follows from the layout, and is the core's to say.
+// Instant lookups: the same 40 bytes of header as other queries and answers have, of suite 4, or of suite 5 for blocks of
+// the key directory (docs/protocol.md, Instant lookups). How long one query and one answer are follows from the layout that
+// is asked, and is the core's to say.
 
 import { checkInteger, checkLength } from './bytes.js'
-import { HEADER_BYTES, MAX_BATCH, SUITE_INSTANT, SUITE_TAGS } from './constants.js'
+import { HEADER_BYTES, MAX_BATCH, SUITE_INSTANT, SUITE_INSTANT_DIRECTORY, SUITE_TAGS } from './constants.js'
+import { malformed } from './errors.js'
+import type { Geometry } from './geometry.js'
 import type { Manifest } from './manifest.js'
 import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageHeader, QUERY_MAGIC } from './message.js'
 
@@ -12,8 +15,14 @@ export const INSTANT_PATH = '/v1/instant'
 /** Longer than any request for instant lookups: of the most queries, for 2^32 groups. */
 export const MAX_INSTANT_BYTES = HEADER_BYTES + MAX_BATCH * 440
 
+/** What can be asked: the records, or in a keyed database the blocks of the directory. */
+export type InstantOf = 'records' | 'directory'
+
+const SUITES = { records: SUITE_INSTANT, directory: SUITE_INSTANT_DIRECTORY } as const
+
 /** A request as it arrives at a server, which has yet to find the manifest it speaks of. */
 export interface InstantQuery extends MessageHeader {
+  readonly of: InstantOf
   /** `count` queries, one after the other, as a view into the request. Neither their length nor they are checked. */
   readonly queries: Uint8Array
 }
@@ -23,35 +32,64 @@ export function hasInstant({ suite }: Pick<Manifest, 'suite'>): boolean {
   return suite !== SUITE_TAGS
 }
 
+/** The layout that is asked. The blocks of a keyed database's directory are one partition. */
+export function instantLayout(
+  manifest: Manifest,
+  of: InstantOf,
+): Pick<Geometry, 'recordBytes' | 'partitions' | 'partitionRecords'> & { readonly records: number } {
+  if (of === 'records') return manifest
+  const blocks = 2 ** manifest.directoryBlockLog
+  return { records: blocks, recordBytes: manifest.directoryBlockBytes, partitions: 1, partitionRecords: blocks }
+}
+
+/** The commitments to what is asked, one a partition. */
+export function instantCommitments(manifest: Manifest, of: InstantOf): Uint8Array {
+  return of === 'records' ? manifest.commitments : manifest.directoryCommitment
+}
+
 /** A request of `count` queries, one after the other. Throws WireError on a count that no request has. */
-export function encodeInstantQuery(manifest: Manifest, count: number, queries: Uint8Array): Uint8Array<ArrayBuffer> {
+export function encodeInstantQuery(
+  manifest: Manifest,
+  of: InstantOf,
+  count: number,
+  queries: Uint8Array,
+): Uint8Array<ArrayBuffer> {
   checkInteger('count', count, 1, MAX_BATCH)
-  return encodeMessage(QUERY_MAGIC, manifest, SUITE_INSTANT, count, queries)
+  return encodeMessage(QUERY_MAGIC, manifest, SUITES[of], count, queries)
 }
 
 /** Reads a request's header. Throws WireError on anything malformed; what follows the header is the server's to check. */
 export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes, [SUITE_INSTANT])
+  const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(SUITES))
   checkInteger('count', header.count, 1, MAX_BATCH)
-  return { ...header, queries: bytes.subarray(HEADER_BYTES) }
+  const of = header.suite === SUITE_INSTANT ? 'records' : 'directory'
+  return { ...header, of, queries: bytes.subarray(HEADER_BYTES) }
 }
 
 /** The answers to `count` queries, one after the other. */
-export function encodeInstantAnswer(manifest: Manifest, count: number, answers: Uint8Array): Uint8Array<ArrayBuffer> {
-  return encodeMessage(ANSWER_MAGIC, manifest, SUITE_INSTANT, count, answers)
+export function encodeInstantAnswer(
+  manifest: Manifest,
+  of: InstantOf,
+  count: number,
+  answers: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  return encodeMessage(ANSWER_MAGIC, manifest, SUITES[of], count, answers)
 }
 
 /**
  * The answers to `count` queries, `answerBytes` each, as a view into `bytes`. Throws WireError, naming the field, unless
- * they are for exactly this manifest's database, generation and epoch. They are not verified.
+ * they are for exactly this manifest's database, generation and epoch, and for what was asked. They are not verified.
  */
 export function decodeInstantAnswer(
   manifest: Manifest,
+  of: InstantOf,
   count: number,
   answerBytes: number,
   bytes: Uint8Array,
 ): Uint8Array {
-  checkAnswered(manifest, count, decodeHeader('answer', ANSWER_MAGIC, bytes, [SUITE_INSTANT]))
+  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(SUITES))
+  if (header.suite !== SUITES[of]) malformed('answer suite', SUITES[of], header.suite)
+  checkAnswered(manifest, count, header)
   checkLength('answer length', bytes, HEADER_BYTES + count * answerBytes)
   return bytes.subarray(HEADER_BYTES)
 }

@@ -60,6 +60,14 @@ export interface Manifest {
   readonly updateRecordsHash: Uint8Array
   /** zero in epoch 1 */
   readonly previousManifest: Uint8Array
+  /** b: the directory has 2^b blocks, which are looked up one at a time by whoever has not got it whole */
+  readonly directoryBlockLog: number
+  /** of each block with its padding */
+  readonly directoryBlockBytes: number
+  /** 16 bytes that keys are hashed under */
+  readonly directorySeed: Uint8Array
+  /** to the padded blocks, as to one partition; zero in suite 2 */
+  readonly directoryCommitment: Uint8Array
   readonly commitments: Uint8Array
   readonly contentHashes: Uint8Array
 }
@@ -67,6 +75,8 @@ export interface Manifest {
 const MAGIC = 'PIRM'
 const PER_PARTITION_BYTES = 2 * HASH_BYTES
 const MAX_U32 = 0xffff_ffff
+const MAX_DIRECTORY_BLOCK_LOG = 16
+const DIRECTORY_BLOCK_UNIT = 32
 
 /** Where the fields stand. */
 const AT = {
@@ -90,6 +100,10 @@ const AT = {
   updateListHash: 104,
   updateRecordsHash: 136,
   previousManifest: 168,
+  directoryBlockLog: 200,
+  directoryBlockBytes: 204,
+  directorySeed: 208,
+  directoryCommitment: 224,
 } as const
 
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
@@ -118,6 +132,10 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   bytes.set(manifest.updateListHash, AT.updateListHash)
   bytes.set(manifest.updateRecordsHash, AT.updateRecordsHash)
   bytes.set(manifest.previousManifest, AT.previousManifest)
+  view.setUint32(AT.directoryBlockLog, manifest.directoryBlockLog, true)
+  view.setUint32(AT.directoryBlockBytes, manifest.directoryBlockBytes, true)
+  bytes.set(manifest.directorySeed, AT.directorySeed)
+  bytes.set(manifest.directoryCommitment, AT.directoryCommitment)
   for (let q = 0; q < manifest.partitions; q++) {
     const at = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * q
     bytes.set(hashAt(manifest.commitments, q), at)
@@ -170,6 +188,10 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     updateListHash: copyOf(bytes, AT.updateListHash, AT.updateListHash + HASH_BYTES),
     updateRecordsHash: copyOf(bytes, AT.updateRecordsHash, AT.updateRecordsHash + HASH_BYTES),
     previousManifest: copyOf(bytes, AT.previousManifest, AT.previousManifest + HASH_BYTES),
+    directoryBlockLog: view.getUint32(AT.directoryBlockLog, true),
+    directoryBlockBytes: view.getUint32(AT.directoryBlockBytes, true),
+    directorySeed: copyOf(bytes, AT.directorySeed, AT.directorySeed + FINGERPRINT_BYTES),
+    directoryCommitment: copyOf(bytes, AT.directoryCommitment, AT.directoryCommitment + HASH_BYTES),
     commitments,
     contentHashes,
   }
@@ -210,6 +232,10 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
   for (const field of fixed) {
     if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
   }
+  for (const field of ['directoryBlockLog', 'directoryBlockBytes'] as const) {
+    if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
+  }
+  if (!equalBytes(previous.directorySeed, next.directorySeed)) malformed('directory seed', 'that of before', 'another')
   for (const field of ['records', 'partitions'] as const) {
     if (next[field] < previous[field]) malformed(field, `at least ${previous[field]}`, next[field])
   }
@@ -261,11 +287,28 @@ function checkManifest(manifest: Manifest): void {
   checkInteger('directory length', manifest.directoryBytes, ...(keyed ? ([1, MAX_U32] as const) : exactly(0)))
   checkLength('directory hash', manifest.directoryHash, HASH_BYTES)
   if (!keyed && !isZero(manifest.directoryHash)) malformed('directory hash', 'zero without keys', 'others')
+  checkBlocks(manifest)
   checkSuccession(manifest)
   checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
   if (manifest.suite === SUITE_TAGS && !isZero(manifest.commitments))
     malformed('commitments', 'zero in suite 2', 'others')
   checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
+}
+
+/** The directory's blocks. */
+function checkBlocks(manifest: Manifest): void {
+  const { keyed, suite, directoryBlockLog, directoryBlockBytes, directorySeed, directoryCommitment } = manifest
+  checkInteger('directory block bits', directoryBlockLog, 0, keyed ? MAX_DIRECTORY_BLOCK_LOG : 0)
+  const [least, most] = keyed ? [DIRECTORY_BLOCK_UNIT, MAX_RECORD_BYTES] : [0, 0]
+  checkInteger('directory block length', directoryBlockBytes, least, most)
+  if (directoryBlockBytes % DIRECTORY_BLOCK_UNIT !== 0) {
+    malformed('directory block length', `a multiple of ${DIRECTORY_BLOCK_UNIT}`, directoryBlockBytes)
+  }
+  checkLength('directory seed', directorySeed, FINGERPRINT_BYTES)
+  checkLength('directory commitment', directoryCommitment, HASH_BYTES)
+  if (!keyed && !isZero(directorySeed)) malformed('directory seed', 'zero without keys', 'others')
+  const committed = keyed && suite !== SUITE_TAGS
+  if (!committed && !isZero(directoryCommitment)) malformed('directory commitment', 'zero', 'others')
 }
 
 /** What leads here from the epoch before: nothing in the first, a list within a generation, a hash always after that. */

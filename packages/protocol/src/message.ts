@@ -30,7 +30,7 @@ import { checkVersion, type Manifest } from './manifest.js'
 
 /** What a query or an answer says before its body. */
 export interface MessageHeader {
-  /** 1: entries with opening proofs; 2: records alone; 4: an instant lookup */
+  /** 1: entries with opening proofs; 2: records alone; 4: an instant lookup; 5: one of a block of the directory */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array

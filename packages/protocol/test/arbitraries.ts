@@ -45,6 +45,10 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       updateListHash: listed ? markedBytes(32) : zero,
       updateRecordsHash: listed ? markedBytes(32) : zero,
       previousManifest: choice.epoch > 1 ? markedBytes(32) : zero,
+      directoryBlockLog: choice.keyed ? fc.integer({ min: 0, max: 16 }) : fc.constant(0),
+      directoryBlockBytes: choice.keyed ? fc.integer({ min: 1, max: 2048 }).map(units => 32 * units) : fc.constant(0),
+      directorySeed: choice.keyed ? bytesOf(16) : fc.constant(new Uint8Array(16)),
+      directoryCommitment: choice.keyed && choice.suite === 1 ? bytesOf(32) : zero,
       commitments:
         choice.suite === 1 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
       contentHashes: bytesOf(32 * choice.partitions),

@@ -32,6 +32,10 @@ const keyless: Manifest = {
   updateListHash: new Uint8Array(32),
   updateRecordsHash: new Uint8Array(32),
   previousManifest: new Uint8Array(32),
+  directoryBlockLog: 0,
+  directoryBlockBytes: 0,
+  directorySeed: new Uint8Array(16),
+  directoryCommitment: new Uint8Array(32),
   commitments: new Uint8Array(512).fill(1),
   contentHashes: new Uint8Array(512).fill(2),
 }
@@ -44,6 +48,13 @@ const later: Manifest = {
   updateListHash: new Uint8Array(32).fill(3),
   updateRecordsHash: new Uint8Array(32).fill(5),
   previousManifest: new Uint8Array(32).fill(4),
+}
+
+/** A database with keys. */
+const keyed: Manifest = {
+  ...{ ...keyless, keyed: true, valueBytes: 16, directoryBytes: 100, directoryHash: new Uint8Array(32).fill(6) },
+  ...{ directoryBlockLog: 7, directoryBlockBytes: 640, directorySeed: new Uint8Array(16).fill(8) },
+  directoryCommitment: new Uint8Array(32).fill(9),
 }
 
 /** A database without commitments. */
@@ -61,13 +72,16 @@ describe('a manifest', () => {
   test('stands in its bytes where docs/protocol.md says', () => {
     const bytes = encodeManifest({ ...later, expires: 0x1_0000_0002, epoch: 3 })
     const view = new DataView(bytes.buffer)
-    expect(bytes.length).toBe(200 + 64 * 16)
+    expect(bytes.length).toBe(256 + 64 * 16)
     expect(new TextDecoder().decode(bytes.subarray(0, 4))).toBe('PIRM')
     expect([view.getUint16(4, true), view.getUint16(6, true)]).toEqual([1, 1])
     expect(bytes.subarray(8, 24)).toEqual(keyless.databaseId)
     expect([24, 28, 32, 36, 40, 44, 48].map(at => view.getUint32(at, true))).toEqual([1, 3, 1000, 32, 16, 63, 32])
     expect([56, 60].map(at => view.getUint32(at, true))).toEqual([2, 1])
-    expect(bytes.subarray(200, 264)).toEqual(Uint8Array.from({ length: 64 }, (_, i) => (i < 32 ? 1 : 2)))
+    expect(bytes.subarray(256, 320)).toEqual(Uint8Array.from({ length: 64 }, (_, i) => (i < 32 ? 1 : 2)))
+    const blocks = encodeManifest({ ...keyed, directoryBlockLog: 9 })
+    expect([200, 204].map(at => new DataView(blocks.buffer).getUint32(at, true))).toEqual([9, 640])
+    expect([...blocks.subarray(208, 256)]).toEqual([...keyed.directorySeed, ...keyed.directoryCommitment])
   })
 
   test('bytes are refused, or are the canonical bytes of what they decode to', () => {
@@ -95,7 +109,7 @@ describe('a manifest', () => {
   test('decodes from a view into a larger buffer', () => {
     const larger = new Uint8Array(3000)
     larger.set(encodeManifest(keyless), 13)
-    expect(decodeManifest(larger.subarray(13, 13 + 200 + 1024))).toEqual(keyless)
+    expect(decodeManifest(larger.subarray(13, 13 + 256 + 1024))).toEqual(keyless)
   })
 
   test.each<[string, Partial<Manifest>, RegExp]>([
@@ -122,6 +136,19 @@ describe('a manifest', () => {
       { ...later, updateRecordsHash: new Uint8Array(32) },
       /update records hash/,
     ],
+    ['blocks without keys', { directoryBlockBytes: 32 }, /directory block length: .*0.*32/],
+    ['more than one block without keys', { directoryBlockLog: 1 }, /directory block bits: .*0.*1/],
+    ["a directory's seed without keys", { directorySeed: new Uint8Array(16).fill(1) }, /directory seed/],
+    [
+      'a commitment to blocks without keys',
+      { directoryCommitment: new Uint8Array(32).fill(1) },
+      /directory commitment/,
+    ],
+    ['more than 2^16 blocks', { ...keyed, directoryBlockLog: 17 }, /directory block bits: .*16.*17/],
+    ['blocks of no bytes', { ...keyed, directoryBlockBytes: 0 }, /directory block length: .*32/],
+    ['blocks of no whole units', { ...keyed, directoryBlockBytes: 65 }, /directory block length: .*multiple of 32.*65/],
+    ['blocks that are too long', { ...keyed, directoryBlockBytes: 65_568 }, /directory block length: .*65536.*65568/],
+    ['a commitment to blocks in suite 2', { ...keyed, suite: 2 }, /directory commitment: .*zero/],
     ['commitments in suite 2', { suite: 2 }, /commitments: .*zero/],
     ['suite 3', { suite: 3 }, /suite: .*1 or 2.*3/],
     ['a list shorter than its header', { ...later, updateListBytes: 39 }, /update list length: .*40.*39/],
@@ -242,6 +269,20 @@ describe('a chain of manifests', () => {
     ['begins a generation with a list', { ...third, generation: 2 }],
   ])('whose next one %s is refused', (_, next) => {
     expect(() => decodeManifests(joined(later, next))).toThrow(WireError)
+  })
+
+  test('keeps the number of blocks, their length and their seed within a generation', () => {
+    const { epoch, updateListBytes, updateListHash, updateRecordsHash, previousManifest } = later
+    const before = { ...keyed, ...{ epoch, updateListBytes, updateListHash, updateRecordsHash, previousManifest } }
+    const next = { ...before, epoch: 3, directoryCommitment: new Uint8Array(32).fill(10) }
+    expect(decodeManifests(joined(before, next))).toHaveLength(2)
+    for (const [change, message] of [
+      [{ directoryBlockLog: 8 }, /directoryBlockLog/],
+      [{ directoryBlockBytes: 672 }, /directoryBlockBytes/],
+      [{ directorySeed: new Uint8Array(16) }, /directory seed/],
+    ] as const) {
+      expect(() => decodeManifests(joined(before, { ...next, ...change }))).toThrow(message)
+    }
   })
 
   function shrunk({ commitments, contentHashes }: Manifest): Partial<Manifest> {

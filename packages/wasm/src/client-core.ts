@@ -8,6 +8,7 @@ type SharedGlue = Pick<
   typeof clientGlue,
   | 'LayoutHandle'
   | 'DirectoryHandle'
+  | 'DirectoryShapeHandle'
   | 'HintBuilderHandle'
   | 'ClientHandle'
   | 'InstantQueryHandle'
@@ -36,6 +37,7 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     blake3: glue.blake3,
     fingerprint: glue.fingerprint,
     decodeDirectory: glue.DirectoryHandle.decode,
+    directoryShape: (...shape) => new glue.DirectoryShapeHandle(...shape),
     newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),

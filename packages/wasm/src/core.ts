@@ -78,6 +78,34 @@ export interface DirectoryHandle {
   free(): void
 }
 
+/** A directory as a server has it. */
+export interface ServerDirectoryHandle extends DirectoryHandle {
+  /** b: it has 2^b blocks */
+  readonly blockLog: number
+  /** L, of each block with its padding */
+  readonly blockBytes: number
+  /** 16 bytes that keys are hashed under */
+  readonly seed: Uint8Array
+  updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
+  /** the directory of the epoch before, from the list (in either form) that led to this one */
+  undone(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
+  /** its padded blocks as a database of one partition, committed to: what instant lookups of blocks are answered from */
+  database(): DatabaseHandle
+  /** brings the blocks of the epoch before to this directory; throws `phase` for those of another generation */
+  bring(blocks: DatabaseHandle): void
+}
+
+/** What the blocks of a directory have in common, as a manifest says it: for whoever looks single blocks up. */
+export interface DirectoryShapeHandle {
+  /** the blocks as a database of 2^b records in one partition */
+  readonly layout: LayoutHandle
+  /** the block that a fingerprint (16 bytes) falls into */
+  number(fingerprint: Uint8Array): number
+  /** where to look for a fingerprint, by its block; throws `directory` if it is no block, or leads beyond the database */
+  index(block: Uint8Array, fingerprint: Uint8Array, records: number): number
+  free(): void
+}
+
 /** The offline phase: partitions in, hint out. Two lanes so that two downloads can run side by side. */
 export interface HintBuilderHandle {
   /** address in WASM memory of the lane's M·ℓ bytes; fetch it anew after any call that may allocate */
@@ -308,7 +336,7 @@ export interface EpochHandle {
   /** their indices, ascending */
   indices(): Uint32Array
   /** the new directory of a keyed database; once, undefined for keyless ones */
-  takeDirectory(): DirectoryHandle | undefined
+  takeDirectory(): ServerDirectoryHandle | undefined
   free(): void
 }
 
@@ -376,7 +404,7 @@ export interface GenerationHandle {
   /** every partition of it is committed; once */
   takeDatabase(): DatabaseHandle | undefined
   /** once; undefined for keyless databases */
-  takeDirectory(): DirectoryHandle | undefined
+  takeDirectory(): ServerDirectoryHandle | undefined
   free(): void
 }
 
@@ -501,6 +529,8 @@ export interface ClientCore {
   fingerprint(key: Uint8Array): Uint8Array
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
+  /** of 2^log blocks of so many bytes, under a seed of 16; throws `directory`, `layout`, `length` */
+  directoryShape(log: number, blockBytes: number, seed: Uint8Array): DirectoryShapeHandle
   /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
@@ -537,7 +567,9 @@ export interface Core extends ClientCore {
   fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
   databaseId(seed: Uint8Array): Uint8Array
-  buildDirectory(fingerprints: Uint8Array): DirectoryHandle
+  /** of n fingerprints, 16 bytes each, for a database of so many slots, Q·M; throws `directory` */
+  buildDirectory(fingerprints: Uint8Array, slots: number): ServerDirectoryHandle
+  decodeDirectory(bytes: Uint8Array, records: number): ServerDirectoryHandle
   /** reads an update list in either form; throws `update` */
   decodeUpdateList(bytes: Uint8Array): UpdateListHandle
   /**

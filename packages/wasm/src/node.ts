@@ -20,6 +20,7 @@ const instance = new Instance<Core>(glue, memory => ({
   fingerprints: glue.fingerprints,
   databaseId: glue.databaseId,
   buildDirectory: glue.DirectoryHandle.build,
+  decodeDirectory: glue.DirectoryHandle.decode,
   decodeUpdateList: glue.UpdateListHandle.decode,
   newDatabase: (layout, ...rest) => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle, ...rest),
   nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),

@@ -20,7 +20,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 const SERVERS: u64 = 2;
 const OFFSET_BYTES: u64 = 2;
 const MESSAGE_HEADER_BYTES: u64 = 40;
-const MANIFEST_HEADER_BYTES: u64 = 200;
+const MANIFEST_HEADER_BYTES: u64 = 256;
 const MANIFEST_PARTITION_BYTES: u64 = 64;
 const UPDATE_LIST_HEADER_BYTES: u64 = 40;
 const UPDATE_ENTRY_HEAD_BYTES: u64 = 5;
@@ -219,7 +219,8 @@ impl Costs {
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;
-        let directory_bytes = if workload.keyed { directory::expected_bytes(layout.records() as u64) } else { 0 };
+        let directory_bytes =
+            if workload.keyed { directory::expected_bytes(layout.records() as u64, slots) } else { 0 };
         let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions;
         let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes;
 

@@ -11,6 +11,7 @@ use pirouette_core::Error;
 use pirouette_core::commitment::Merkle;
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::{At, Database};
+use pirouette_core::directory::Directory;
 use pirouette_core::instant::dpf::{generate, hazmat_generate_with};
 use pirouette_core::instant::pass::{Pass, answer};
 use pirouette_core::instant::query::{Pending, query};
@@ -534,4 +535,72 @@ proptest! {
         prop_assert_eq!(recon(&pending, &commitments, [&whole(&a), &whole(&b)]).unwrap(), None);
         prop_assert!(recon(&pending, &commitments[1..], [&whole(&a), &whole(&b)]).is_err());
     }
+}
+
+// ---- the blocks of a directory ---------------------------------------------------------------------------------
+
+fn print_of(key: u32) -> [u8; 16] {
+    pirouette_core::key::fingerprint(&key.to_le_bytes())
+}
+
+fn directory_of(keys: u32) -> Directory {
+    Directory::build(&(0..keys).flat_map(print_of).collect::<Vec<_>>(), keys as usize).unwrap()
+}
+
+#[test]
+fn every_changed_bit_of_either_answer_is_refused_for_every_block_of_a_directory() {
+    let blocks = directory_of(40).database().unwrap();
+    let (layout, commitment) = (blocks.layout(), commitments(&blocks));
+    for number in 0..layout.records() as u32 {
+        let pending = query(layout, &[number], &entropy("block lies", number as usize)).unwrap();
+        let mut answers = [0, 1].map(|server| answers(&blocks, layout, pending.request(server).unwrap(), At::Newest));
+        for server in 0..2 {
+            for bit in 0..answers[server].len() * 8 {
+                answers[server][bit / 8] ^= 1 << (bit % 8);
+                let found = recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap();
+                assert!(found.is_none(), "block {number}, server {server}, bit {bit}");
+                answers[server][bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        let found = recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap();
+        assert_eq!(found.unwrap(), blocks.record(number as usize).unwrap());
+    }
+}
+
+#[test]
+fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does() {
+    let (records, keys) = (100, 60u32);
+    let layout = Layout::new(u64::from(keys), 16, 4, 25).unwrap();
+    let first = directory_of(keys);
+    let mut content = vec![0; layout.records() * 16];
+    for key in 0..keys {
+        let index = first.index(&print_of(key), keys).unwrap() as usize;
+        content[16 * index..][..16].copy_from_slice(&print_of(key));
+    }
+    let mut database = common::database::<Merkle>(layout, &content);
+    let (added, deleted): (Vec<_>, Vec<_>) = ((70..90).map(print_of).collect(), (10..30).map(print_of).collect());
+    let batch: Vec<_> =
+        deleted.iter().map(Operation::DeleteKey).chain(added.iter().map(|p| Operation::Add(p))).collect();
+    let epoch = apply(&mut database, Some(&first), &batch).unwrap();
+    let second = epoch.directory.unwrap();
+    // A server that comes back knows the newest directory and the list.
+    assert_eq!(second.undone(&epoch.list).unwrap().encode(), first.encode());
+    let mut blocks = first.database().unwrap();
+    let before = commitments(&blocks);
+    second.bring(&mut blocks).unwrap();
+    assert_eq!(commitments(&blocks), commitments(&second.database().unwrap()));
+
+    for (at, directory, commitment) in [(At::Previous, &first, before), (At::Newest, &second, commitments(&blocks))] {
+        let shape = *directory.shape();
+        for key in 0..100 {
+            let print = print_of(key);
+            let pending = query(blocks.layout(), &[shape.number(&print)], &entropy("blocks", key as usize)).unwrap();
+            let [a, b] = [0, 1].map(|server| answers(&blocks, blocks.layout(), pending.request(server).unwrap(), at));
+            let block = recon(&pending, &commitment, [&a, &b]).unwrap().expect("both servers are honest");
+            let alone = shape.index(&block, &print, records).unwrap();
+            assert_eq!(alone, directory.index(&print, records).unwrap());
+        }
+    }
+    let other = Directory::build(&(0..5000).flat_map(print_of).collect::<Vec<_>>(), 100_000).unwrap();
+    assert!(matches!(other.bring(&mut blocks), Err(Error::Phase(_))), "of another generation");
 }

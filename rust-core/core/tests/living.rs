@@ -74,8 +74,8 @@ fn either() -> impl Strategy<Value = Proofs> {
 impl World {
     fn new(keys: u16, partitions: u64) -> Self {
         let prints: Vec<u8> = (0..keys).flat_map(print_of).collect();
-        let directory = Directory::build(&prints).unwrap();
         let layout = Layout::plan(u64::from(keys), RECORD_BYTES as u64, Some(partitions)).unwrap();
+        let directory = Directory::build(&prints, layout.slots()).unwrap();
         let mut content = vec![0; layout.records() * RECORD_BYTES];
         for (key, index) in directory.indices(&prints, u32::from(keys)).unwrap().into_iter().enumerate() {
             content[index as usize * RECORD_BYTES..][..RECORD_BYTES].copy_from_slice(&record(key as u16, 7));
@@ -329,7 +329,8 @@ proptest! {
         prop_assert_eq!(world.database.answer(&somewhere, proofs).unwrap(), answers);
         let directory = directory.unwrap();
         let prints: Vec<u8> = world.model.keys().copied().flat_map(print_of).collect();
-        prop_assert_eq!(directory.encode(), Directory::build(&prints).unwrap().encode());
+        let slots = database.layout().slots();
+        prop_assert_eq!(directory.encode(), Directory::build(&prints, slots).unwrap().encode());
         let count = world.model.len() as u64;
         let plan = Layout::plan(count + headroom, RECORD_BYTES as u64, None).unwrap();
         let layout = *database.layout();

@@ -76,11 +76,20 @@ fn permutations() -> Value {
 fn directories() -> Value {
     [1u32, 2, 16, 17, 700]
         .map(|count| {
+            let slots = 2 * count as usize;
             let prints: Vec<u8> = (0..count).flat_map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
-            let directory = Directory::build(&prints).unwrap();
+            let directory = Directory::build(&prints, slots).unwrap();
+            let shape = directory.shape();
+            let numbers: Vec<_> = prints.as_chunks().0.iter().map(|print| shape.number(print)).collect();
             let absent: Vec<u8> = (0..8).flat_map(|i| fingerprint(format!("absent {i}").as_bytes())).collect();
             json!({
                 "keys": count,
+                "slots": slots,
+                "blockLog": shape.log(),
+                "blockBytes": shape.block_bytes(),
+                "seed": hex(shape.seed()),
+                "blocks": numbers,
+                "commitment": hex(directory.database().unwrap().commitment(0).unwrap()),
                 "bytes": hex(directory.encode()),
                 "indices": directory.indices(&prints, count).unwrap(),
                 "absentIndices": directory.indices(&absent, count).unwrap(),
@@ -374,7 +383,7 @@ fn life(name: &str, keyed: bool, epochs: &[Vec<Step>]) -> Value {
     let label = format!("values of {name}");
     let values = stream(&label, 4 * layout.records());
     let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
-    let mut directory = keyed.then(|| Directory::build(&prints).unwrap());
+    let mut directory = keyed.then(|| Directory::build(&prints, layout.slots()).unwrap());
     let mut content = vec![0; layout.records() * layout.record_bytes()];
     for (i, value) in values.chunks_exact(4).enumerate() {
         let place = match &directory {

@@ -72,7 +72,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let body = |stored: &[u8]| stored[..stored.len() - 16].to_vec();
     let prints: Vec<u8> = (0..40).flat_map(|i: u8| blake3::hash(&[i]).as_bytes()[..16].to_vec()).collect();
     let mut seeds = vec![
-        ("directory", Directory::build(&prints).expect("a directory").encode()),
+        ("directory", Directory::build(&prints, 100).expect("a directory").encode()),
         ("layout", [1_000_000, 32, 16, 62_500].iter().flat_map(|number: &u64| number.to_le_bytes()).collect()),
     ];
     let batch = [Operation::Add(&[9; 4]), Operation::Add(&[8; 4]), Operation::EditIndex(3, &[7; 4])];

@@ -8,6 +8,7 @@
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
 mod cost;
+mod directory;
 mod instant;
 // No client asks for one yet, so that browsers need not download it.
 #[cfg(feature = "server")]
@@ -21,13 +22,11 @@ use std::alloc::System;
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::Directory;
 use pirouette_core::error::Error;
 use pirouette_core::key;
 use pirouette_core::layout::Layout;
 use pirouette_core::scheme::{Asked, Verdict};
 use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::state::journal::update_in;
 use pirouette_core::tapir::update::update_builder;
 use wasm_bindgen::handler::schedule_reinit;
 use wasm_bindgen::prelude::*;
@@ -180,70 +179,6 @@ impl LayoutHandle {
     pub fn max_batch(&self, proofs: Option<String>) -> Outcome<usize> {
         let proofs = proofs_named(proofs).map_err(thrown)?;
         Ok(self.0.max_batch(proofs.entry_bytes::<Merkle>(&self.0)))
-    }
-}
-
-/// The public map from fingerprint to record index.
-#[wasm_bindgen]
-pub struct DirectoryHandle(Directory);
-
-#[wasm_bindgen]
-impl DirectoryHandle {
-    /// From its stored form, for a database of `records`.
-    ///
-    /// # Errors
-    /// `directory`.
-    pub fn decode(bytes: &[u8], records: u32) -> Outcome<DirectoryHandle> {
-        Directory::decode(bytes, records).map(DirectoryHandle).map_err(thrown)
-    }
-
-    /// The stored form.
-    pub fn encode(&self) -> Vec<u8> {
-        self.0.encode()
-    }
-
-    /// The directory of the next epoch, from the list in either form.
-    ///
-    /// # Errors
-    /// `update`.
-    pub fn updated(&self, list: &[u8], before: &LayoutHandle, after: &LayoutHandle) -> Outcome<DirectoryHandle> {
-        UpdateList::decode(list, before.0, after.0)
-            .and_then(|list| self.0.updated(&list))
-            .map(DirectoryHandle)
-            .map_err(thrown)
-    }
-
-    /// The directory after the next entry of a journal, which was made on a hint of layout `before`; none if the entry
-    /// is an effect, which changes no directory.
-    ///
-    /// # Errors
-    /// `state`, `update`.
-    pub fn replayed(&self, entry: &[u8], before: &LayoutHandle) -> Outcome<Option<DirectoryHandle>> {
-        let updated = |list: Option<_>| list.map(|list| self.0.updated(&list)).transpose();
-        update_in(entry, &before.0).and_then(updated).map(|directory| directory.map(DirectoryHandle)).map_err(thrown)
-    }
-
-    /// Keys in the perfect hash.
-    #[wasm_bindgen(getter)]
-    pub fn keys(&self) -> u32 {
-        self.0.keys()
-    }
-
-    /// Where to look for a fingerprint.
-    ///
-    /// # Errors
-    /// `length`, `index`.
-    pub fn index(&self, fingerprint: &[u8], records: u32) -> Outcome<u32> {
-        let fingerprint = exactly("fingerprint", fingerprint).map_err(thrown)?;
-        self.0.index(&fingerprint, records).map_err(thrown)
-    }
-
-    /// Where to look for many.
-    ///
-    /// # Errors
-    /// `length`, `index`.
-    pub fn indices(&self, fingerprints: &[u8], records: u32) -> Outcome<Vec<u32>> {
-        self.0.indices(fingerprints, records).map_err(thrown)
     }
 }
 

@@ -12,7 +12,8 @@ use pirouette_core::scheme::{self, answerers};
 use pirouette_core::{key, tapir::permutation};
 use wasm_bindgen::prelude::*;
 
-use crate::{DirectoryHandle, LayoutHandle, Outcome, exactly, proofs_named, thrown};
+use crate::directory::DirectoryHandle;
+use crate::{LayoutHandle, Outcome, exactly, proofs_named, thrown};
 
 /// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
 ///
@@ -42,12 +43,57 @@ pub fn hazmat_permutations(layout: &LayoutHandle, entropy: &[u8]) -> Outcome<Vec
 
 #[wasm_bindgen]
 impl DirectoryHandle {
-    /// Of distinct fingerprints, 16 bytes each.
+    /// Of distinct fingerprints, 16 bytes each, for a database of so many slots.
     ///
     /// # Errors
     /// `directory`.
-    pub fn build(fingerprints: &[u8]) -> Outcome<DirectoryHandle> {
-        Directory::build(fingerprints).map(DirectoryHandle).map_err(thrown)
+    pub fn build(fingerprints: &[u8], slots: usize) -> Outcome<DirectoryHandle> {
+        Directory::build(fingerprints, slots).map(DirectoryHandle).map_err(thrown)
+    }
+
+    /// How many blocks it has: 2 to this.
+    #[wasm_bindgen(getter, js_name = blockLog)]
+    pub fn block_log(&self) -> u32 {
+        self.0.shape().log()
+    }
+
+    /// Of each block, padded.
+    #[wasm_bindgen(getter, js_name = blockBytes)]
+    pub fn block_bytes(&self) -> usize {
+        self.0.shape().block_bytes()
+    }
+
+    /// 16 bytes.
+    #[wasm_bindgen(getter)]
+    pub fn seed(&self) -> Vec<u8> {
+        self.0.shape().seed().to_vec()
+    }
+
+    /// The directory of the epoch before, from the list that led to this one.
+    ///
+    /// # Errors
+    /// `update`.
+    pub fn undone(&self, list: &[u8], before: &LayoutHandle, after: &LayoutHandle) -> Outcome<DirectoryHandle> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| self.0.undone(&list))
+            .map(DirectoryHandle)
+            .map_err(thrown)
+    }
+
+    /// The padded blocks, committed to.
+    ///
+    /// # Errors
+    /// `layout`.
+    pub fn database(&self) -> Outcome<DatabaseHandle> {
+        self.0.database().map(DatabaseHandle).map_err(thrown)
+    }
+
+    /// Brings the blocks of the epoch before to this directory.
+    ///
+    /// # Errors
+    /// `phase`, `layout`.
+    pub fn bring(&self, blocks: &mut DatabaseHandle) -> Outcome<()> {
+        self.0.bring(&mut blocks.0).map_err(thrown)
     }
 }
 

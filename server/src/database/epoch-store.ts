@@ -66,6 +66,8 @@ export interface GenerationChanges {
   readonly manifestBytes: Uint8Array
   /** empty: keyless */
   readonly directory: Uint8Array
+  /** of the last epoch of the generation before, which may be asked for its blocks yet */
+  readonly oldDirectory: Uint8Array
   readonly batch: BatchRecord
   readonly until: number
   /** history before this epoch goes */
@@ -160,10 +162,10 @@ export class EpochStore {
     return this.#storage.transact(transaction => {
       if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
       putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
+      putDated(transaction, DIRECTORY + hex(before.generation), before.epoch, changes.oldDirectory)
       transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
       putHead(transaction, { epoch, generation, base: epoch, old })
-      transaction.remove(DIRECTORY + hex(before.generation)) // clients that have the old one have it
       for (const key of forgotten) transaction.remove(key)
       return true
     })

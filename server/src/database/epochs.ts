@@ -32,6 +32,8 @@ export interface Epoch {
   answer(queries: Uint8Array, suite: number): Uint8Array
   /** where its records are, at the moment */
   shared(): SharedDatabase
+  /** where the padded blocks of its directory are; undefined if nobody can ask for one */
+  blocks(): SharedDatabase | undefined
 }
 
 /** What clients fetch under a hash. */
@@ -64,8 +66,9 @@ export class FixedEpochs implements Epochs {
 
   constructor(dataset: Dataset) {
     this.#dataset = dataset
-    const { manifest, manifestBytes, manifestHash, database, core } = dataset
+    const { manifest, manifestBytes, manifestHash, database, blocks, core } = dataset
     const shared = { core, handle: database, readers: new Readers(), previous: false }
+    const sharedBlocks = blocks && { ...shared, handle: blocks }
     this.newest = {
       manifest,
       manifestBytes,
@@ -74,6 +77,7 @@ export class FixedEpochs implements Epochs {
       answerBytes: (...query) => database.answerBytes(...query, false),
       answer: (...query) => database.answer(...query),
       shared: () => shared,
+      blocks: () => sharedBlocks,
     }
   }
 

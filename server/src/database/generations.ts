@@ -3,16 +3,19 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, encodeManifest, HASH_BYTES, type Manifest } from '@pirouette/protocol'
-import type { Core, CoreError, DatabaseHandle, DirectoryHandle, GenerationHandle } from '@pirouette/wasm'
+import type { Core, CoreError, DatabaseHandle, GenerationHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+import { blocksOf, directoryFields } from '../dataset/blocks.js'
 import type { Epoch } from './epochs.js'
 import type { KnownManifest } from './loading.js'
 import { refuse } from './operations.js'
 
 export interface MadeGeneration {
   readonly database: DatabaseHandle
-  readonly directory: DirectoryHandle | undefined
+  readonly directory: ServerDirectoryHandle | undefined
   /** empty: keyless */
   readonly directoryBytes: Uint8Array
+  /** the padded blocks of the directory; undefined if nobody can ask for one */
+  readonly blocks: DatabaseHandle | undefined
   readonly known: KnownManifest
   free(): void
 }
@@ -30,13 +33,16 @@ export async function makeGeneration(
   const directory = handle.takeDirectory()
   handle.free()
   const directoryBytes = directory?.encode() ?? new Uint8Array()
-  const manifest = describe(core, database, directoryBytes, before, batch)
+  const blocks = blocksOf(before.manifest, directory)
+  const fields = directoryFields(core, directory, directoryBytes, blocks)
+  const manifest = { ...describe(core, database, before, batch), ...fields }
   return {
-    ...{ database, directory, directoryBytes },
+    ...{ database, directory, directoryBytes, blocks },
     known: { manifest, bytes: encodeManifest(manifest) },
     free() {
       database.free()
       directory?.free()
+      blocks?.free()
     },
   }
 }
@@ -60,7 +66,6 @@ async function runSteps(core: Core, old: DatabaseHandle, keyed: boolean, headroo
 function describe(
   core: Core,
   database: DatabaseHandle,
-  directoryBytes: Uint8Array,
   { manifest: before, manifestBytes }: Epoch,
   batch: Batch,
 ): Manifest {
@@ -73,8 +78,6 @@ function describe(
     ...{ generation: before.generation + 1, epoch: batch.epoch, expires: batch.expires },
     ...{ records, partitions, partitionRecords, maxBatch: database.maxBatch },
     ...{ commitments: database.commitments(), contentHashes: database.contentHashes() },
-    directoryBytes: directoryBytes.length,
-    directoryHash: before.keyed ? core.blake3(directoryBytes) : none,
     ...{ updateListBytes: 0, updateListHash: none, updateRecordsHash: none },
     previousManifest: core.blake3(manifestBytes),
   }

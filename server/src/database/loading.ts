@@ -14,7 +14,8 @@ import {
   partitionBytes,
   proofsOf,
 } from '@pirouette/protocol'
-import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
+import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
 import { recordBytesView } from '../dataset/memory.js'
@@ -28,9 +29,11 @@ export interface KnownManifest {
 /** A stored database in memory, at its newest epoch. */
 export interface Loaded {
   readonly database: DatabaseHandle
-  readonly directory: DirectoryHandle | undefined
+  readonly directory: ServerDirectoryHandle | undefined
   /** empty: keyless */
   readonly directoryBytes: Uint8Array
+  /** the padded blocks of the directory, at the newest epoch; undefined if nobody can ask for one */
+  readonly blocks: DatabaseHandle | undefined
   readonly newest: KnownManifest
   /** what the core answers besides; undefined: the newest is its generation's first */
   readonly previous: KnownManifest | undefined
@@ -60,10 +63,19 @@ export async function load(
     await loader.commit(database, start.manifest, onProgress)
     if (!isFirst) loader.turn(database, newest.manifest, lists.get(head.epoch)!)
     const { directory, directoryBytes } = loader.directory(database, newest.manifest, lists)
+    const blocks =
+      directory &&
+      loader.blocks(
+        directory,
+        directoryBytes,
+        newest.manifest,
+        isFirst ? undefined : lists.get(head.epoch)!,
+        start.manifest,
+      )
     let listBytes = 0
     for (const { length } of lists.values()) listBytes += length
     return {
-      ...{ database, directory, directoryBytes, newest, lagging, listBytes, base: head.base },
+      ...{ database, directory, directoryBytes, blocks, newest, lagging, listBytes, base: head.base },
       previous: isFirst ? undefined : start,
     }
   } catch (error) {
@@ -77,7 +89,7 @@ export async function loadOld(
   core: Core,
   store: EpochStore,
   { generation, epoch }: OldGeneration,
-): Promise<{ readonly database: DatabaseHandle; readonly known: KnownManifest } | undefined> {
+): Promise<(Pick<Loaded, 'database' | 'blocks'> & { readonly known: KnownManifest }) | undefined> {
   const loader = new Loader(core, store, { generation, epoch, base: epoch })
   const known = loader.manifest(epoch)
   let database: DatabaseHandle
@@ -89,7 +101,10 @@ export async function loadOld(
   try {
     loader.fill(database, known.manifest, known.manifest, new Map())
     await loader.commit(database, known.manifest)
-    return { database, known }
+    const { directory, directoryBytes } = loader.directory(database, known.manifest, new Map())
+    const blocks = directory && loader.blocks(directory, directoryBytes, known.manifest)
+    directory?.free()
+    return { database, blocks, known }
   } catch (error) {
     database.free()
     throw error
@@ -254,7 +269,7 @@ class Loader {
     database: DatabaseHandle,
     newest: Manifest,
     lists: Map<number, Uint8Array>,
-  ): { directory: DirectoryHandle | undefined; directoryBytes: Uint8Array } {
+  ): { directory: ServerDirectoryHandle | undefined; directoryBytes: Uint8Array } {
     const stored =
       this.#reading(() => this.#store.directory(newest.generation)) ?? this.#wrong('its directory is missing')
     this.#checkEpoch(stored, 'the directory')
@@ -277,15 +292,55 @@ class Loader {
     return { directory, directoryBytes }
   }
 
-  #updated(directory: DirectoryHandle, list: Uint8Array): DirectoryHandle {
-    const changes = this.#core.decodeUpdateList(list)
-    const { before, after } = changes
-    const updated = directory.updated(list, before, after)
-    for (const handle of [changes, directory, before, after]) handle.free()
+  #updated(directory: ServerDirectoryHandle, list: Uint8Array): ServerDirectoryHandle {
+    const updated = this.#along(list, (before, after) => directory.updated(list, before, after))
+    directory.free()
     return updated
   }
 
-  #checkPlaces(directory: DirectoryHandle, database: DatabaseHandle, { records, recordBytes }: Manifest): void {
+  /** Runs `step` with the layouts that a list leads from and to. */
+  #along<T>(list: Uint8Array, step: (before: LayoutHandle, after: LayoutHandle) => T): T {
+    const changes = this.#core.decodeUpdateList(list)
+    const { before, after } = changes
+    try {
+      return step(before, after)
+    } finally {
+      for (const handle of [changes, before, after]) handle.free()
+    }
+  }
+
+  /** The padded blocks of a directory, at the newest epoch; with the one before, if a list leads there. */
+  blocks(
+    directory: ServerDirectoryHandle,
+    directoryBytes: Uint8Array,
+    newest: Manifest,
+    list?: Uint8Array,
+    before?: Manifest,
+  ): DatabaseHandle | undefined {
+    const check = (
+      manifest: Manifest,
+      of: ServerDirectoryHandle,
+      bytes: Uint8Array,
+      blocks: DatabaseHandle | undefined,
+    ) => {
+      if (hasFields(manifest, directoryFields(this.#core, of, bytes, blocks))) return
+      this.#wrong(`the blocks of its directory are not those of epoch ${manifest.epoch}`)
+    }
+    if (list === undefined || before === undefined) {
+      const blocks = this.#reading(() => blocksOf(newest, directory))
+      check(newest, directory, directoryBytes, blocks)
+      return blocks
+    }
+    const old = this.#reading(() => this.#along(list, (from, to) => directory.undone(list, from, to)))
+    const blocks = this.#reading(() => blocksOf(before, old))
+    check(before, old, old.encode(), blocks)
+    old.free()
+    this.#reading(() => blocks && directory.bring(blocks))
+    check(newest, directory, directoryBytes, blocks)
+    return blocks
+  }
+
+  #checkPlaces(directory: ServerDirectoryHandle, database: DatabaseHandle, { records, recordBytes }: Manifest): void {
     const stored = recordBytesView(this.#core, database, 0, records * recordBytes)
     const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
     for (let i = 0; i < records; i++) {

@@ -16,7 +16,6 @@ import {
   encodeManifest,
   equalBytes,
   fromHex,
-  HASH_BYTES,
   type Manifest,
   partitionBytes,
   type SignatureInfo,
@@ -29,14 +28,15 @@ import {
   type Core,
   type CoreError,
   type DatabaseHandle,
-  type DirectoryHandle,
   type EpochHandle,
   loadCore,
   type RefusedError,
+  type ServerDirectoryHandle,
   type UpdateForm,
 } from '@pirouette/wasm'
 import { verifies } from '../base/ed25519.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
+import { directoryFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
 import type { Dataset } from '../dataset/load.js'
@@ -80,6 +80,7 @@ interface UpdatableEpoch extends Epoch {
 interface OldEpoch {
   readonly epoch: UpdatableEpoch
   readonly database: DatabaseHandle
+  readonly blocks: DatabaseHandle | undefined
   readonly readers: Readers
   /** seconds since 1970 */
   readonly until: number
@@ -107,9 +108,11 @@ export class UpdatableDatabase implements Epochs {
   readonly #storage: Storage
   readonly #store: EpochStore
   #database: DatabaseHandle
-  /** of that database; it changes, and goes, when no thread reads it */
+  /** the padded blocks of its directory; undefined if nobody can ask for one */
+  #blocks: DatabaseHandle | undefined
+  /** of both; they change, and go, when no thread reads them */
   #readers = new Readers()
-  #directory: DirectoryHandle | undefined
+  #directory: ServerDirectoryHandle | undefined
   #directoryBytes: Uint8Array
   #newest: UpdatableEpoch
   #previous: UpdatableEpoch | undefined
@@ -135,6 +138,7 @@ export class UpdatableDatabase implements Epochs {
     this.#storage = storage
     this.#store = new EpochStore(storage)
     this.#database = loaded.database
+    this.#blocks = loaded.blocks
     this.#directory = loaded.directory
     this.#directoryBytes = loaded.directoryBytes
     this.#newest = this.#epochOf(loaded.newest)
@@ -176,6 +180,7 @@ export class UpdatableDatabase implements Epochs {
       return updatable
     } catch (error) {
       loaded.database.free()
+      loaded.blocks?.free()
       throw error
     }
   }
@@ -296,9 +301,9 @@ export class UpdatableDatabase implements Epochs {
     await this.#behind.stop()
     this.#listeners.clear()
     this.#directory?.free()
-    await this.#readers.exclusively(() => this.#database.free())
+    await this.#readers.exclusively(() => freeBoth(this.#database, this.#blocks))
     const old = this.#old
-    await old?.readers.exclusively(() => old.database.free())
+    await old?.readers.exclusively(() => freeBoth(old.database, old.blocks))
     await this.#storage.close()
   }
 
@@ -390,10 +395,11 @@ export class UpdatableDatabase implements Epochs {
     }
     return this.#orFail(async () => {
       const { directoryBytes: directory } = made
+      const oldDirectory = this.#directoryBytes
       const until = Math.floor(this.#now()) + this.#lingerSeconds
       const oldest = batch.epoch - this.history
       const begun = await this.#store
-        .begin({ manifest, manifestBytes: bytes, directory, batch: known, until, oldest })
+        .begin({ manifest, manifestBytes: bytes, directory, oldDirectory, batch: known, until, oldest })
         .catch(error => {
           made.free()
           throw error
@@ -407,9 +413,11 @@ export class UpdatableDatabase implements Epochs {
   /** A generation is on disk: everybody may know, and the old one lingers. */
   #succeed(made: MadeGeneration, until: number): void {
     this.#endOld()
-    this.#old = { epoch: this.#newest, database: this.#database, readers: this.#readers, until }
+    const [database, blocks, readers] = [this.#database, this.#blocks, this.#readers]
+    this.#old = { epoch: this.#newest, database, blocks, readers, until }
     this.#directory?.free()
     this.#database = made.database
+    this.#blocks = made.blocks
     this.#readers = new Readers()
     this.#directory = made.directory
     this.#directoryBytes = made.directoryBytes
@@ -444,9 +452,10 @@ export class UpdatableDatabase implements Epochs {
     if (!lingers) return
     const loaded = await loadOld(this.#core, this.#store, old)
     if (loaded === undefined) return
-    const { known, database } = loaded
+    const { known, database, blocks } = loaded
     const readers = new Readers()
-    this.#old = { epoch: this.#epochOf(known, database, readers), database, readers, until: old.until }
+    const epoch = this.#epochOf(known, database, blocks, readers)
+    this.#old = { epoch, database, blocks, readers, until: old.until }
     this.#watchOld()
   }
 
@@ -461,9 +470,9 @@ export class UpdatableDatabase implements Epochs {
 
   #endOld(): void {
     if (this.#old === undefined) return
-    const { epoch, database, readers } = this.#old
+    const { epoch, database, blocks, readers } = this.#old
     this.#old = undefined
-    const freed = readers.exclusively(() => database.free())
+    const freed = readers.exclusively(() => freeBoth(database, blocks))
     // Should this fail, the next start clears it away.
     this.#inTurn(async () => {
       await freed
@@ -515,6 +524,7 @@ export class UpdatableDatabase implements Epochs {
     if (directory !== undefined) {
       this.#directory?.free()
       this.#directory = directory
+      if (this.#blocks !== undefined) directory.bring(this.#blocks)
     }
     const directoryBytes = directory?.encode() ?? new Uint8Array()
     const manifest: Manifest = {
@@ -522,8 +532,7 @@ export class UpdatableDatabase implements Epochs {
       epoch: batch.epoch,
       expires: batch.expires,
       ...this.#sized(),
-      directoryBytes: directoryBytes.length,
-      directoryHash: before.keyed ? this.#core.blake3(directoryBytes) : new Uint8Array(HASH_BYTES),
+      ...directoryFields(this.#core, directory, directoryBytes, this.#blocks),
       updateListBytes: list.length,
       updateListHash: this.#core.blake3(list),
       updateRecordsHash: this.#core.blake3(recordList),
@@ -610,7 +619,12 @@ export class UpdatableDatabase implements Epochs {
     return done
   }
 
-  #epochOf({ manifest, bytes }: KnownManifest, database = this.#database, readers = this.#readers): UpdatableEpoch {
+  #epochOf(
+    { manifest, bytes }: KnownManifest,
+    database = this.#database,
+    blocks = this.#blocks,
+    readers = this.#readers,
+  ): UpdatableEpoch {
     const core = this.#core
     return {
       manifest,
@@ -626,6 +640,9 @@ export class UpdatableDatabase implements Epochs {
       },
       shared() {
         return { core, handle: database, readers, previous: this.isCores === 'previous' }
+      },
+      blocks() {
+        return blocks && { core, handle: blocks, readers, previous: this.isCores === 'previous' }
       },
     }
   }
@@ -644,6 +661,11 @@ export class UpdatableDatabase implements Epochs {
     }
     return slicedBlob(length, slice)
   }
+}
+
+function freeBoth(database: DatabaseHandle, blocks: DatabaseHandle | undefined): void {
+  database.free()
+  blocks?.free()
 }
 
 /** The two forms of the list that leads to an epoch. */

@@ -22,6 +22,7 @@ import {
   writeRecord,
 } from '@pirouette/protocol'
 import { type Core, type CoreError, type DatabaseHandle, type LayoutHandle, loadCore } from '@pirouette/wasm'
+import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { BuildError } from './errors.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
@@ -82,6 +83,7 @@ interface Filled {
   readonly database: DatabaseHandle
   /** empty: keyless */
   readonly directory: Uint8Array
+  readonly directoryFields: DirectoryFields
 }
 
 /**
@@ -179,7 +181,15 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
   } finally {
     closeSync(fd)
   }
-  return { shape, records, layout, database, directory: new Uint8Array() }
+  const directory = new Uint8Array()
+  return {
+    shape,
+    records,
+    layout,
+    database,
+    directory,
+    directoryFields: directoryFields(core, undefined, directory, undefined),
+  }
 }
 
 /** Every other format: records are placed where the directory says. */
@@ -198,9 +208,9 @@ async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat,
   )
   options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
   const shape = shapeOf(table, options)
-  const directory = core.buildDirectory(table.fingerprints)
-  const indices = directory.indices(table.fingerprints, table.records)
   const { layout, database } = allocate(core, options, table.records, shape.recordBytes)
+  const directory = core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)
+  const indices = directory.indices(table.fingerprints, table.records)
   const into = recordBytesView(core, database, 0, layout.partitions * layout.partitionBytes)
   for (let i = 0; i < table.records; i++) {
     const fingerprint = table.fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
@@ -208,8 +218,11 @@ async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat,
     writeRecord(shape, into, indices[i]! * shape.recordBytes, fingerprint, value)
   }
   const encoded = directory.encode()
+  const blocks = blocksOf({ suite: suiteOf(options.proofs ?? 'merkle') }, directory)
+  const fields = directoryFields(core, directory, encoded, blocks)
+  blocks?.free()
   directory.free()
-  return { shape, records: table.records, layout, database, directory: encoded }
+  return { shape, records: table.records, layout, database, directory: encoded, directoryFields: fields }
 }
 
 /** Fixed if all values are equally long and no room for longer ones was asked for, else variable. */
@@ -262,7 +275,7 @@ function allocate(
 
 /** Hashes every partition and writes the manifest of a first epoch. */
 async function describe(core: Core, filled: Filled, options: BuildOptions): Promise<Manifest> {
-  const { shape, records, layout, database, directory } = filled
+  const { shape, records, layout, database, directoryFields } = filled
   const partitions = layout.partitions
   for (let q = 0; q < partitions; q++) {
     database.commit(q)
@@ -280,9 +293,8 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     partitionRecords: layout.partitionRecords,
     maxBatch: database.maxBatch,
     expires: options.expires ?? 0,
-    directoryBytes: directory.length,
     updateListBytes: 0,
-    directoryHash: shape.keyed ? core.blake3(directory) : new Uint8Array(HASH_BYTES),
+    ...directoryFields,
     updateListHash: new Uint8Array(HASH_BYTES),
     updateRecordsHash: new Uint8Array(HASH_BYTES),
     previousManifest: new Uint8Array(HASH_BYTES),

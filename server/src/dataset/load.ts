@@ -17,6 +17,7 @@ import {
   WireError,
 } from '@pirouette/protocol'
 import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@pirouette/wasm'
+import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
 import { DatasetError } from './errors.js'
@@ -40,6 +41,8 @@ export interface Dataset {
   readonly blobs: ReadonlyMap<string, BlobFile>
   readonly core: Core
   readonly database: DatabaseHandle
+  /** the padded blocks of the directory; undefined if nobody can ask for one */
+  readonly blocks: DatabaseHandle | undefined
   /** gives the memory back; the dataset cannot be used afterwards */
   close(): void
 }
@@ -50,6 +53,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   const manifestBytes = await readManifest(dir)
   const manifest = parseManifest(dir, manifestBytes)
   const database = allocate(core, dir, manifest)
+  let keyBlocks: DatabaseHandle | undefined
   try {
     const blobs = new Map<string, BlobFile>()
     for (let q = 0; q < manifest.partitions; q++) {
@@ -64,7 +68,9 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
     let directory: Uint8Array = new Uint8Array()
     if (manifest.keyed) {
       const path = blobPath(dir, manifest.directoryHash)
-      directory = await checkDirectory(core, database, path, manifest)
+      const checked = await checkDirectory(core, database, path, manifest)
+      directory = checked.bytes
+      keyBlocks = checked.blocks
       blobs.set(toHex(manifest.directoryHash), { path, bytes: manifest.directoryBytes })
     }
     checkPadding(core, database, dir, manifest)
@@ -76,10 +82,15 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       blobs,
       core,
       database,
-      close: () => database.free(),
+      blocks: keyBlocks,
+      close() {
+        database.free()
+        keyBlocks?.free()
+      },
     }
   } catch (error) {
     database.free()
+    keyBlocks?.free()
     throw error
   }
 }
@@ -158,14 +169,14 @@ async function checkDirectory(
   database: DatabaseHandle,
   path: string,
   manifest: Manifest,
-): Promise<Uint8Array> {
+): Promise<{ readonly bytes: Uint8Array; readonly blocks: DatabaseHandle | undefined }> {
   const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
     throw new DatasetError(path, `cannot be read (${error.code})`)
   })
   if (bytes.length !== manifest.directoryBytes || !equalBytes(core.blake3(bytes), manifest.directoryHash)) {
     throw new DatasetError(path, 'its bytes are not those of the directory that the manifest names')
   }
-  const { records, recordBytes } = manifest
+  const { records, recordBytes, partitions, partitionRecords } = manifest
   const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
   const stored = recordBytesView(core, database, 0, records * recordBytes)
   for (let i = 0; i < records; i++) {
@@ -173,18 +184,23 @@ async function checkDirectory(
     for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[from + k]!
   }
   try {
-    const directory = core.buildDirectory(fingerprints)
-    const indices = directory.indices(fingerprints, records)
-    const same = equalBytes(directory.encode(), bytes)
-    directory.free()
-    if (!same) throw new DatasetError(path, 'it is not the directory of these records')
-    const misplaced = indices.findIndex((index, i) => index !== i)
-    if (misplaced !== -1) throw new DatasetError(path, `it does not lead to record ${misplaced}`)
+    const directory = core.buildDirectory(fingerprints, partitions * partitionRecords)
+    try {
+      const misplaced = directory.indices(fingerprints, records).findIndex((index, i) => index !== i)
+      if (!equalBytes(directory.encode(), bytes))
+        throw new DatasetError(path, 'it is not the directory of these records')
+      if (misplaced !== -1) throw new DatasetError(path, `it does not lead to record ${misplaced}`)
+      const blocks = blocksOf(manifest, directory)
+      if (hasFields(manifest, directoryFields(core, directory, bytes, blocks))) return { bytes, blocks }
+      blocks?.free()
+      throw new DatasetError(path, 'its blocks are not those that the manifest names')
+    } finally {
+      directory.free()
+    }
   } catch (error) {
     if ((error as CoreError).code !== 'directory') throw error
     throw new DatasetError(path, `the records have no directory: ${(error as Error).message}`)
   }
-  return bytes
 }
 
 /** The rest of the last partition belongs to no record and is zero. */

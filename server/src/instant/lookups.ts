@@ -7,10 +7,10 @@
 // epoch of a query is looked up when its pass begins.
 
 import { availableParallelism } from 'node:os'
-import type { Manifest } from '@pirouette/protocol'
+import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protocol'
 import type { Core, InstantPassHandle } from '@pirouette/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
-import type { Epochs, SharedDatabase } from '../database/epochs.js'
+import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
 import { Threads } from './threads.js'
 
 export interface InstantOptions {
@@ -23,6 +23,7 @@ export interface InstantOptions {
 /** What one request asks. */
 export interface InstantRequest {
   readonly epochs: Epochs
+  readonly of: InstantOf
   readonly generation: number
   readonly epoch: number
   /** queries, one after the other, that have been checked */
@@ -174,13 +175,13 @@ export class InstantLookups {
     let database: SharedDatabase | undefined
     const taken: Taken[] = []
     for (const entry of [...this.#queue]) {
-      const { epochs, generation, epoch, queries, count } = entry.request
+      const { epochs, of, generation, epoch, queries, count } = entry.request
       const found = epochs.find(generation, epoch)
-      if (found === undefined) {
+      const shared = found && sharedOf(found, of)
+      if (shared === undefined) {
         this.#drop(entry, epochUnknown(epochs.newest.manifest))
         continue
       }
-      const shared = found.shared()
       if (!shared.readers.open) {
         shared.readers.onceOpen(() => void this.#pump())
         continue
@@ -248,9 +249,14 @@ export interface InstantSizes {
   readonly maxBatch: number
 }
 
+/** What an epoch has of this; undefined: nothing. */
+export function sharedOf(epoch: Epoch, of: InstantOf): SharedDatabase | undefined {
+  return of === 'records' ? epoch.shared() : epoch.blocks()
+}
+
 /** Checks a request's queries at the epoch they ask at, and says how long all is. Throws the core's errors. */
-export function checkQueries(core: Core, manifest: Manifest, queries: Uint8Array): InstantSizes {
-  const { records, recordBytes, partitions, partitionRecords } = manifest
+export function checkQueries(core: Core, manifest: Manifest, of: InstantOf, queries: Uint8Array): InstantSizes {
+  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
   const layout = core.layout(records, recordBytes, partitions, partitionRecords)
   try {
     core.checkInstantQueries(layout, queries)

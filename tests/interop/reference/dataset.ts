@@ -3,7 +3,7 @@
 
 import { bytesToHex, concatBytes } from '@noble/hashes/utils.js'
 import { Database } from './database.js'
-import { buildDirectory, encodeDirectory, indexOf } from './directory.js'
+import { buildDirectory, type Directory, directoryCommitment, encodeDirectory, indexOf } from './directory.js'
 import { databaseId, fingerprint, hash } from './hash.js'
 import { maxBatch, planLayout, type Suite } from './layout.js'
 import { encodeManifest, type Manifest } from './manifest.js'
@@ -20,7 +20,7 @@ export interface Dataset {
 /** Values of one length. */
 export function keylessDataset(values: readonly Uint8Array[], partitions?: number, suite: Suite = 1): Dataset {
   const shape = { keyed: false, variable: false, valueBytes: values[0]!.length, recordBytes: values[0]!.length }
-  return dataset(shape, concatBytes(...values), new Uint8Array(), values.length, partitions, suite)
+  return dataset(shape, concatBytes(...values), undefined, values.length, partitions, suite)
 }
 
 /** Values may differ in length. */
@@ -30,13 +30,14 @@ export function keyedDataset(entries: readonly (readonly [Uint8Array, Uint8Array
   const variable = lengths.some(length => length !== valueBytes)
   const shape = { keyed: true, variable, valueBytes, recordBytes: 16 + (variable ? 2 : 0) + valueBytes }
   const prints = entries.map(([key]) => fingerprint(key))
-  const directory = buildDirectory(prints)
+  const layout = planLayout(entries.length, shape.recordBytes, partitions)
+  const directory = buildDirectory(prints, layout.partitions * layout.partitionRecords)
   const records = new Uint8Array(entries.length * shape.recordBytes)
   for (const [i, [, value]] of entries.entries()) {
     const at = indexOf(directory, prints[i]!, entries.length) * shape.recordBytes
     records.set(encodeRecord(shape, { fingerprint: prints[i]!, value }), at)
   }
-  return dataset(shape, records, encodeDirectory(directory), entries.length, partitions)
+  return dataset(shape, records, directory, entries.length, partitions)
 }
 
 type Shape = Pick<Manifest, 'keyed' | 'variable' | 'valueBytes' | 'recordBytes'>
@@ -44,7 +45,7 @@ type Shape = Pick<Manifest, 'keyed' | 'variable' | 'valueBytes' | 'recordBytes'>
 function dataset(
   shape: Shape,
   records: Uint8Array,
-  directory: Uint8Array,
+  keys: Directory | undefined,
   count: number,
   partitions?: number,
   suite: Suite = 1,
@@ -52,6 +53,7 @@ function dataset(
   const layout = planLayout(count, shape.recordBytes, partitions)
   const database = new Database(layout, records)
   const zero = new Uint8Array(32)
+  const directory = keys === undefined ? new Uint8Array() : encodeDirectory(keys)
   const withoutId: Manifest = {
     suite,
     ...layout,
@@ -67,6 +69,10 @@ function dataset(
     updateListHash: zero,
     updateRecordsHash: zero,
     previousManifest: zero,
+    directoryBlockLog: keys?.blockLog ?? 0,
+    directoryBlockBytes: keys?.blockBytes ?? 0,
+    directorySeed: keys?.seed ?? new Uint8Array(16),
+    directoryCommitment: keys !== undefined && suite === 1 ? directoryCommitment(keys) : zero,
     commitments: suite === 1 ? database.commitments : database.commitments.map(() => zero),
     contentHashes: database.contentHashes,
   }

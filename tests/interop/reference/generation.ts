@@ -20,7 +20,7 @@ export function nextGeneration(before: Layout, records: Uint8Array, keyed: boole
   const layout = { ...planned, records: kept.length }
   if (!keyed) return { layout, records, directory: new Uint8Array() }
   const prints = kept.map(record => record.subarray(0, 16))
-  const directory = buildDirectory(prints)
+  const directory = buildDirectory(prints, layout.partitions * layout.partitionRecords)
   const placed = new Uint8Array(kept.length * recordBytes)
   kept.forEach((record, i) => void placed.set(record, indexOf(directory, prints[i]!, kept.length) * recordBytes))
   return { layout, records: placed, directory: encodeDirectory(directory) }

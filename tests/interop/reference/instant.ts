@@ -22,6 +22,12 @@ export function groupsOf(layout: Layout) {
   return { g, d, perPartition, n, groupBytes: layout.recordBytes * 2 ** g }
 }
 
+/** One query and one answer. */
+export function instantBytes(layout: Layout): number {
+  const { g, d, n, groupBytes } = groupsOf(layout)
+  return 33 + 16 * (n - 7) + Math.ceil((n - 7) / 4) + groupBytes + 32 * (d - g)
+}
+
 /** 48 bytes of one block under a 16-byte seed. */
 function stretch(seed: Uint8Array) {
   const block = chacha20orig(seed, new Uint8Array(8), new Uint8Array(48))

@@ -1,6 +1,7 @@
-// docs/protocol.md, Manifest: its 200 bytes and the pairs of hashes after them.
+// docs/protocol.md, Manifest: its 256 bytes and the pairs of hashes after them.
 
 import { isZero, Reader, Writer } from './bytes.js'
+import { checkShape } from './directory.js'
 import { checkLayout, entryBytes, type Layout, type Suite } from './layout.js'
 
 export interface Manifest extends Layout {
@@ -19,6 +20,10 @@ export interface Manifest extends Layout {
   readonly updateListHash: Uint8Array
   readonly updateRecordsHash: Uint8Array
   readonly previousManifest: Uint8Array
+  readonly directoryBlockLog: number
+  readonly directoryBlockBytes: number
+  readonly directorySeed: Uint8Array
+  readonly directoryCommitment: Uint8Array
   /** one a partition */
   readonly commitments: readonly Uint8Array[]
   readonly contentHashes: readonly Uint8Array[]
@@ -44,6 +49,9 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
     .put(manifest.directoryHash, manifest.updateListHash, manifest.updateRecordsHash, manifest.previousManifest)
+    .u32(manifest.directoryBlockLog)
+    .u32(manifest.directoryBlockBytes)
+    .put(manifest.directorySeed, manifest.directoryCommitment)
   manifest.commitments.forEach((commitment, q) => void writer.put(commitment, manifest.contentHashes[q]!))
   return writer.bytes()
 }
@@ -72,6 +80,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const updateListHash = reader.take(32)
   const updateRecordsHash = reader.take(32)
   const previousManifest = reader.take(32)
+  const [directoryBlockLog, directoryBlockBytes] = [reader.u32(), reader.u32()]
+  const [directorySeed, directoryCommitment] = [reader.take(16), reader.take(32)]
 
   checkLayout({ records, recordBytes, partitions, partitionRecords })
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
@@ -81,6 +91,10 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (recordBytes !== 16 * Number(keyed) + 2 * Number(variable) + valueBytes) throw new Error('wrong ℓ')
   if (!keyed && !(directoryBytes === 0 && isZero(directoryHash))) throw new Error('a directory without keys')
   if (keyed && directoryBytes === 0) throw new Error('keys without a directory')
+  const ofBlocks = directoryBlockLog === 0 && directoryBlockBytes === 0 && isZero(directorySeed)
+  if (keyed) checkShape({ blockLog: directoryBlockLog, blockBytes: directoryBlockBytes })
+  else if (!ofBlocks) throw new Error('blocks without keys')
+  if ((!keyed || suite === 2) && !isZero(directoryCommitment)) throw new Error('a commitment to no blocks')
   if (maxBatch < 1 || maxBatch > 64) throw new Error('no batch limit')
   if (
     maxBatch > 1 &&
@@ -121,6 +135,10 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     updateListHash,
     updateRecordsHash,
     previousManifest,
+    directoryBlockLog,
+    directoryBlockBytes,
+    directorySeed,
+    directoryCommitment,
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
   }

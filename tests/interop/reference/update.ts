@@ -2,7 +2,7 @@
 
 import { bytesToHex as hex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
-import { type Directory, perfectIndex } from './directory.js'
+import { type Directory, withOverlay } from './directory.js'
 import { type Layout, split } from './layout.js'
 
 /** `place`: a fingerprint, or in keyless databases an index, which an add has not. Records are whole. */
@@ -134,14 +134,11 @@ export function followRecords(after: Layout, records: Uint8Array, changes: reado
 
 /** Step 4. */
 export function followDirectory(directory: Directory, changes: readonly Change[]): Directory {
-  const overlay = new Map(directory.overlay)
-  for (const { delta } of changes.filter(({ kind }) => kind === DELETE)) overlay.delete(hex(delta.subarray(0, 16)))
-  for (const { index, delta } of changes.filter(({ kind }) => kind === ADD)) {
-    const print = delta.subarray(0, 16)
-    if (perfectIndex(directory, print) === index) overlay.delete(hex(print))
-    else overlay.set(hex(print), index)
-  }
-  return { ...directory, overlay: new Map([...overlay].sort(([a], [b]) => (a < b ? -1 : 1))) }
+  const of = (wanted: number) => changes.filter(({ kind }) => kind === wanted)
+  return withOverlay(directory, [
+    ...of(DELETE!).map(({ delta }) => [delta.subarray(0, 16), undefined] as const),
+    ...of(ADD!).map(({ index, delta }) => [delta.subarray(0, 16), index] as const),
+  ])
 }
 
 function xor(a: Uint8Array, b: Uint8Array): Uint8Array {

@@ -4,21 +4,32 @@
 // the records looked at. An absent key leads to somebody else's record like any other, and that proves its absence.
 
 import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import type { Core } from '@pirouette/wasm'
 import { ProtocolError, StorageError, UsageError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
+import { withDirectoryShape } from '../platform/layout.js'
 import { recordAfter } from './moved.js'
+
+/** Says where a fingerprint is to be looked for among so many records: the directory, or what was fetched of it. */
+export interface KeyIndex {
+  index(fingerprint: Uint8Array, records: number): number
+}
 
 /** Where records are looked for: the database at one epoch. */
 export interface Place {
   readonly core: Core
   readonly manifest: Manifest
-  /** undefined in a keyless database */
-  readonly directory: DirectoryHandle | undefined
+  /** undefined in a keyless database, and where it is not at hand */
+  readonly directory: KeyIndex | undefined
 }
 
 export interface Question<T> {
+  /**
+   * Where the directory is not at hand: the blocks of it to be looked up first, one query each. Undefined: none, the
+   * indices are known. Throws UsageError.
+   */
+  blocks(core: Core, manifest: Manifest): Uint32Array | undefined
   /** record indices, one query each. Throws UsageError. */
   indices(place: Place): Uint32Array
   /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
@@ -34,20 +45,30 @@ export function valuesOf(
   padTo: number,
   random: Environment['random'],
 ): Question<readonly Found[]> {
-  return {
-    indices({ core, manifest, directory }) {
-      if (directory === undefined) throw new UsageError('this database has no keys; look records up with at(index)')
-      const most = manifest.maxBatch
-      if (padTo > most)
-        throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
-      const indices = new Uint32Array(padTo)
-      inCore(core, () => {
-        keys.forEach((key, i) => {
-          indices[i] = directory.index(core.fingerprint(key), manifest.records)
-        })
+  const check = ({ keyed, maxBatch: most }: Manifest) => {
+    if (!keyed) throw new UsageError('this database has no keys; look records up with at(index)')
+    if (padTo > most) throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
+  }
+  /** One query a key, and the rest at random places below `bound`. */
+  const padded = (core: Core, bound: number, placeOf: (fingerprint: Uint8Array) => number) => {
+    const places = new Uint32Array(padTo)
+    inCore(core, () => {
+      keys.forEach((key, i) => {
+        places[i] = placeOf(core.fingerprint(key))
       })
-      for (let i = keys.length; i < padTo; i++) indices[i] = randomBelow(manifest.records, random)
-      return indices
+    })
+    for (let i = keys.length; i < padTo; i++) places[i] = randomBelow(bound, random)
+    return places
+  }
+  return {
+    blocks(core, manifest) {
+      check(manifest)
+      const blocks = 2 ** manifest.directoryBlockLog
+      return withDirectoryShape(core, manifest, shape => padded(core, blocks, print => shape.number(print)))
+    },
+    indices({ core, manifest, directory }) {
+      check(manifest)
+      return padded(core, manifest.records, print => directory!.index(print, manifest.records))
     },
     read(place, records, lists) {
       const { core, manifest } = place
@@ -74,6 +95,7 @@ export function valueAt(index: number): Question<Found> {
     throw new UsageError(`at: expected an index from 0 to ${records - 1}`)
   }
   return {
+    blocks: () => undefined,
     indices({ manifest }) {
       if (!begun && !isOf(manifest)) refuse(manifest)
       // Asked again after the database was compacted: whether the index has gone must not show (P5).

@@ -1,16 +1,32 @@
-// A manifest's layout, as the core knows it.
+// A manifest's layouts, as the core knows them.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { Core, LayoutHandle } from '@pirouette/wasm'
+import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protocol'
+import type { Core, DirectoryShapeHandle, LayoutHandle } from '@pirouette/wasm'
 import { inCore, release } from './core.js'
 
-/** Runs `work` with a layout handle, and frees it. */
-export function withLayout<T>(core: Core, manifest: Manifest, work: (layout: LayoutHandle) => T): T {
-  const { records, recordBytes, partitions, partitionRecords } = manifest
+/** Runs `work` with a layout handle, and frees it. `of`: the records' layout, or that of the directory's blocks. */
+export function withLayout<T>(
+  core: Core,
+  manifest: Manifest,
+  work: (layout: LayoutHandle) => T,
+  of: InstantOf = 'records',
+): T {
+  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
   const layout = inCore(core, () => core.layout(records, recordBytes, partitions, partitionRecords))
   try {
     return work(layout)
   } finally {
     release(core, layout)
+  }
+}
+
+/** Runs `work` with what a keyed manifest says of its directory's blocks, and frees it. */
+export function withDirectoryShape<T>(core: Core, manifest: Manifest, work: (shape: DirectoryShapeHandle) => T): T {
+  const { directoryBlockLog: log, directoryBlockBytes: bytes, directorySeed: seed } = manifest
+  const shape = inCore(core, () => core.directoryShape(log, bytes, seed))
+  try {
+    return work(shape)
+  } finally {
+    release(core, shape)
   }
 }

@@ -10,7 +10,7 @@
 // A scheme computes and fetches; it stores nothing, locks nothing, and knows no other scheme. What it is handed comes from
 // manifests that both servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
-import type { Manifest, Proofs } from '@pirouette/protocol'
+import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
 import type { Core, LayoutHandle, UpdateForm } from '@pirouette/wasm'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
@@ -63,8 +63,10 @@ export type Sizes = Readonly<Record<string, number>>
 /** Needs no state, no lock, no journal and no fence: each lookup is independent of every other. */
 export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
-  /** A batch for `indices`, out of fresh randomness. To be freed. */
-  begin(context: SchemeContext, manifest: Manifest, indices: Uint32Array): StatelessBatch
+  /** Whether a server that offers this can be a party. */
+  isOffered(offers: Info['offers']): boolean
+  /** A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness. To be freed. */
+  begin(context: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array): StatelessBatch
 }
 
 /** Keeps a state, which must never go backwards (docs/threat-model.md, S1–S8). */
@@ -161,7 +163,7 @@ export type Verdict = 'genuine' | 'forged' | 'open'
 
 /** A batch of a stateless scheme. */
 export interface StatelessBatch extends Batch {
-  /** All replies are in and none is forged: count·ℓ bytes in the batch's order. Undefined: together they are not genuine. */
+  /** All replies are in and none is forged: what was asked for, in the batch's order. Undefined: together they are not genuine. */
   finish(): Uint8Array | undefined
   free(): void
 }

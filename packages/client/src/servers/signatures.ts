@@ -2,24 +2,14 @@
 // the manifest before and the expiry, so that two servers which lie together can neither make up a record nor pair a
 // genuine manifest with a false list. It comes on top of comparing the servers, never instead.
 
-import {
-  equalBytes,
-  fromHex,
-  type Manifest,
-  parseInfo,
-  type SignatureInfo,
-  signedBytes,
-  toHex,
-  WireError,
-} from '@pirouette/protocol'
+import { equalBytes, fromHex, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
-import { type Agreed, fromWire } from './manifests.js'
-import { withRetry } from './retry.js'
-import { getBounded, type Link } from './transport.js'
+import { infoOf } from './info.js'
+import type { Agreed } from './manifests.js'
+import type { Link } from './transport.js'
 
 const KEY_BYTES = 32
-const LONGEST_INFO = 64 * 1024
 /** the last moment that JavaScript can write down */
 const LAST_DATE = 8.64e15
 
@@ -89,26 +79,13 @@ export class Publisher {
 
   /** What either server hands on. It is worth what it verifies to, so one that is silent is passed over. */
   async #signatures(links: readonly [Link, Link], signal: AbortSignal): Promise<SignatureInfo[]> {
-    const lists = await Promise.allSettled(links.map(link => signaturesOf(link, signal)))
+    const lists = await Promise.allSettled(links.map(link => infoOf(link, signal)))
     signal.throwIfAborted()
-    const found = lists.flatMap(list => (list.status === 'fulfilled' ? list.value : []))
+    const found = lists.flatMap(list => (list.status === 'fulfilled' ? list.value.signatures : []))
     const failed = lists.find(list => list.status === 'rejected')
     if (failed !== undefined && lists.every(list => list.status === 'rejected')) throw failed.reason
     return found
   }
-}
-
-async function signaturesOf(link: Link, signal: AbortSignal): Promise<readonly SignatureInfo[]> {
-  const bytes = await withRetry(link, signal, () => getBounded(link, '/v1/info', LONGEST_INFO, signal))
-  return fromWire(link, () => {
-    let json: unknown
-    try {
-      json = JSON.parse(new TextDecoder().decode(bytes))
-    } catch {
-      throw new WireError('malformed', 'info: expected JSON')
-    }
-    return parseInfo(json).signatures
-  })
 }
 
 /** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits as `pirouette keygen` prints them. */

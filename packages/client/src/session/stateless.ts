@@ -1,18 +1,19 @@
-// A session whose scheme keeps no state: it has a manifest and a directory. There is no turn, no lock, no journal and no
-// fence: lookups are independent of one another, and one that fails may be made again, out of fresh randomness.
+// A session whose scheme keeps no state: it has a manifest, and nothing else. There is no turn, no lock, no journal and no
+// fence: lookups are independent of one another, and one that fails may be made again, out of fresh randomness. A key is
+// found in two steps, a block of the directory and then the record, both asked for privately, at one epoch, every time.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { DirectoryHandle } from '@pirouette/wasm'
+import type { InstantOf, Manifest } from '@pirouette/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
-import { ClosedError, TamperedError } from '../base/errors.js'
+import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { FetchedBlocks } from '../lookup/blocks.js'
 import { exchange, hasTurned } from '../lookup/exchange.js'
-import { openRecords, type Place, type Question } from '../lookup/question.js'
-import { assertAlive, isDead, release } from '../platform/core.js'
-import { downloadDirectory, FailedServers } from '../scheme/download.js'
+import { openRecords, type Question } from '../lookup/question.js'
+import { assertAlive, isDead } from '../platform/core.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
+import { infoOf } from '../servers/info.js'
 import { type Agreed, agree } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
@@ -28,12 +29,8 @@ export class StatelessSession implements Session {
   readonly #lookups: readonly [Link, Link]
   readonly #closing = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
-  /** of earlier epochs, to be freed when no lookup may look at them any more */
-  readonly #retired: DirectoryHandle[] = []
-  #at: (Place & Agreed) | undefined
+  #at: Agreed | undefined
   #closed: Promise<void> | undefined
-  /** closed, and no lookup is under way any more */
-  #ended = false
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
 
@@ -69,7 +66,19 @@ export class StatelessSession implements Session {
   }
 
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    await this.#moveToNewest(progress, signal)
+    await Promise.all([this.#moveToNewest(progress, signal), this.#assertOffered(signal)])
+  }
+
+  /** Said before anything is asked, and whatever it would be. */
+  async #assertOffered(signal: AbortSignal): Promise<void> {
+    const infos = await Promise.all(this.#downloads.map(link => infoOf(link, signal)))
+    infos.forEach(({ offers }, i) => {
+      if (this.#scheme.isOffered(offers)) return
+      const { name } = this.#downloads[i]!.server
+      throw new UnsupportedError(
+        `${name} does not offer lookups of mode '${this.#scheme.name}'; open the map in another`,
+      )
+    })
   }
 
   listen(): void {
@@ -87,7 +96,6 @@ export class StatelessSession implements Session {
     settled
       .then(() => {
         this.#underWay.delete(settled)
-        if (this.#underWay.size === 0) this.#freeRetired()
       })
       .catch(() => {})
     return abortable(answer, signal)
@@ -104,29 +112,36 @@ export class StatelessSession implements Session {
       assertAlive(core)
       const at = this.#at!
       publisher?.checkExpiry(at.manifest)
-      const indices = question.indices(at)
+      const { manifest } = at
+      const place = { core, manifest, directory: undefined }
+      const numbers = question.blocks(core, manifest)
       try {
-        const records = openRecords(at, indices, await this.#records(at.manifest, indices))
-        publisher?.checkExpiry(at.manifest)
+        // Both steps at one epoch. If it is answered no more, whatever was asked at it is asked anew, from the first step on.
+        const directory =
+          numbers && new FetchedBlocks(core, manifest, numbers, await this.#fetch(manifest, 'directory', numbers))
+        const indices = question.indices({ core, manifest, directory })
+        const records = openRecords(place, indices, await this.#fetch(manifest, 'records', indices))
+        directory?.assertWellFormed()
+        publisher?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)
-        return question.read(at, records, [])
+        return question.read(place, records, [])
       } catch (error) {
-        if (attempt === ATTEMPTS || !hasTurned(error, at.manifest)) throw error
+        if (attempt === ATTEMPTS || !hasTurned(error, manifest)) throw error
         await this.#follow()
         if (this.#at === at) throw error
       }
     }
   }
 
-  async #records(manifest: Manifest, indices: Uint32Array): Promise<Uint8Array> {
+  async #fetch(manifest: Manifest, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
     const { environment, stats } = this.#parts
-    const batch = this.#scheme.begin(this.#context, manifest, indices)
+    const batch = this.#scheme.begin(this.#context, manifest, of, indices)
     try {
       // Which server is which party is drawn anew each time.
       const links = (environment.random(1)[0]! & 1) === 0 ? this.#lookups : [...this.#lookups].reverse()
       await exchange({ manifest, batch, links, stats, onForged: async () => {} })
-      const records = batch.finish()
-      if (records !== undefined) return records
+      const found = batch.finish()
+      if (found !== undefined) return found
       const names = links.map(({ server }) => server.name).sort()
       throw new TamperedError(undefined, `one of ${names.join(' and ')} has answered with what is not in the database`)
     } finally {
@@ -163,14 +178,12 @@ export class StatelessSession implements Session {
 
   async #end(): Promise<void> {
     await Promise.allSettled([...this.#underWay, this.#listening, this.#syncing])
-    this.#ended = true
-    this.#retire()
-    this.#freeRetired()
+    this.#at = undefined
   }
 
-  /** To the newest epoch that both servers have. The directory is fetched again if it is another. */
+  /** To the newest epoch that both servers have. */
   async #moveToNewest(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const { core, environment, publisher, stats, announce } = this.#parts
+    const { core, publisher, announce } = this.#parts
     const before = this.#at
     progress.phase('manifest')
     const agreed = await agree(this.#downloads, signal)
@@ -179,14 +192,8 @@ export class StatelessSession implements Session {
     const { manifest } = agreed
     this.#scheme.costs(core, manifest, this.#parts.options) // throws if the database has no such lookups
     if (before !== undefined && manifest.epoch <= before.manifest.epoch) return
-    progress.expect(manifest.directoryBytes)
-    const received = (bytes: number) => progress.add(bytes)
-    const sources = { servers: this.#downloads, failures: new FailedServers(this.#downloads, stats), received }
-    const { handle: directory } = await downloadDirectory({ core, environment }, manifest, sources, signal)
-    if (this.#ended || this.#at !== before) return release(core, directory)
-    this.#retire()
-    if (this.#underWay.size === 0) this.#freeRetired()
-    this.#at = { core, directory, ...agreed }
+    if (this.#at !== before) return
+    this.#at = agreed
     const { generation, epoch } = manifest
     if (before !== undefined) announce({ type: 'updated', generation, epoch })
   }
@@ -194,15 +201,6 @@ export class StatelessSession implements Session {
   get #context(): SchemeContext {
     const { core, environment, options } = this.#parts
     return { core, environment, options }
-  }
-
-  #retire(): void {
-    if (this.#at?.directory !== undefined) this.#retired.push(this.#at.directory)
-    this.#at = undefined
-  }
-
-  #freeRetired(): void {
-    for (const directory of this.#retired.splice(0)) release(this.#parts.core, directory)
   }
 
   #assertOpen(): void {

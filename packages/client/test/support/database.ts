@@ -1,7 +1,7 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type Manifest, type Proofs, suiteOf } from '@pirouette/protocol'
-import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
+import { encodeManifest, encodeRecord, type InstantOf, type Manifest, type Proofs, suiteOf } from '@pirouette/protocol'
+import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@pirouette/wasm'
 
 export interface Contents {
   /** text keys; without them the database is keyless */
@@ -29,10 +29,12 @@ export interface Database {
   readonly byIndex: readonly (Uint8Array | undefined)[]
   readonly handle: DatabaseHandle
   /** undefined in a keyless database */
-  readonly directory: DirectoryHandle | undefined
+  readonly directory: ServerDirectoryHandle | undefined
+  /** its padded blocks */
+  readonly blocks: DatabaseHandle | undefined
   answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** to queries one after the other, as a server's passes do */
-  answerInstantly(queries: Uint8Array): Uint8Array
+  answerInstantly(of: InstantOf, queries: Uint8Array): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -54,7 +56,9 @@ export function buildDatabase(core: Core, contents: Contents): Database {
   const partitionRecords = contents.partitionRecords ?? Math.ceil(records / partitions)
 
   const fingerprints = keys?.map(key => core.fingerprint(new TextEncoder().encode(key)))
-  const directory = fingerprints && core.buildDirectory(Uint8Array.from(fingerprints.flatMap(f => [...f])))
+  const slots = partitions * partitionRecords
+  const directory = fingerprints && core.buildDirectory(Uint8Array.from(fingerprints.flatMap(f => [...f])), slots)
+  const blocks = directory?.database()
   const byIndex: (Uint8Array | undefined)[] = []
   const flat = new Uint8Array(partitions * partitionRecords * shape.recordBytes)
   values.forEach((value, i) => {
@@ -95,14 +99,22 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     updateListHash: ZERO,
     updateRecordsHash: ZERO,
     previousManifest: ZERO,
+    directoryBlockLog: directory?.blockLog ?? 0,
+    directoryBlockBytes: directory?.blockBytes ?? 0,
+    directorySeed: directory?.seed ?? new Uint8Array(16),
+    directoryCommitment: blocks?.commitment(0) ?? ZERO,
     commitments: perPartition(q => handle.commitment(q)),
     contentHashes: perPartition(q => handle.contentHash(q)),
     ...contents.manifest,
   }
   const answer = (vectors: Uint8Array, proofs?: Proofs) => handle.answer(vectors, proofs && suiteOf(proofs))
-  const answerInstantly = (queries: Uint8Array) => instantAnswers(core, handle, queries)
+  const answerInstantly = answering(core, handle, blocks)
   const manifestBytes = encodeManifest(manifest)
-  return { contents, manifest, manifestBytes, blobs, byIndex, handle, directory, answer, answerInstantly }
+  return { contents, manifest, manifestBytes, blobs, byIndex, handle, directory, blocks, answer, answerInstantly }
+}
+
+export function answering(core: Core, handle: DatabaseHandle, blocks: DatabaseHandle | undefined) {
+  return (of: InstantOf, queries: Uint8Array) => instantAnswers(core, of === 'records' ? handle : blocks!, queries)
 }
 
 /** One pass for each query, in this thread. */

@@ -2,7 +2,7 @@
 
 import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, EpochHandle } from '@pirouette/wasm'
-import { type Database, instantAnswers } from './database.js'
+import { answering, type Database } from './database.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
 export interface Operation {
@@ -27,6 +27,7 @@ export function nextEpoch(
   const handle = copyOf(core, before)
   const epoch = applied(core, { ...before, handle }, operations)
   const directory = epoch.takeDirectory()
+  const blocks = directory?.database()
   const list = epoch.list()
   const both = epoch.list('record')
   epoch.free()
@@ -52,6 +53,7 @@ export function nextEpoch(
     updateListHash: core.blake3(list),
     updateRecordsHash: core.blake3(both),
     previousManifest: core.blake3(before.manifestBytes),
+    directoryCommitment: blocks?.commitment(0) ?? old.directoryCommitment,
     commitments: perPartition(q => handle.commitment(q)),
     contentHashes: perPartition(q => handle.contentHash(q)),
     ...change,
@@ -64,8 +66,9 @@ export function nextEpoch(
     blobs,
     byIndex: Array.from({ length: records }, (_, i) => valueAt(manifest, flat, i)),
     directory,
+    blocks,
     answer: (vectors, proofs) => handle.answer(vectors, proofs && suiteOf(proofs)),
-    answerInstantly: queries => instantAnswers(core, handle, queries),
+    answerInstantly: answering(core, handle, blocks),
   }
 }
 

@@ -166,12 +166,12 @@ export class Network {
   }
 
   #instant(databases: readonly Database[], body: Uint8Array): Response {
-    const { generation, epoch, count, queries } = decodeInstantQuery(body)
+    const { of, generation, epoch, count, queries } = decodeInstantQuery(body)
     const database = databases
       .slice(-2)
       .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
     if (database === undefined) return epochUnknown(databases.at(-1)!)
-    return ok(encodeInstantAnswer(database.manifest, count, database.answerInstantly(queries)))
+    return ok(encodeInstantAnswer(database.manifest, of, count, database.answerInstantly(of, queries)))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */

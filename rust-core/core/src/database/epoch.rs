@@ -13,7 +13,7 @@ use crate::bytes::is_zero;
 use crate::commitment::VectorCommitment;
 use crate::database::flat::Database;
 use crate::database::list::{Entry, Form, Kind, UpdateList};
-use crate::directory::Directory;
+use crate::directory::{Directory, Overfull};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
@@ -53,7 +53,7 @@ pub enum Reason {
     Missing,
     /// a record that is not ℓ bytes, has no fingerprint, or an operation of the other kind of database
     Malformed,
-    /// no index is left for another record in this generation
+    /// no index is left for another record in this generation, or no room for its key in the directory
     Full,
     /// the database could not be written
     Failed(Error),
@@ -101,7 +101,13 @@ pub fn apply<C: VectorCommitment>(
         list.push(*index, kind, old, record);
         records_list.push(*index, kind, old, record);
     }
-    let directory = directory.map(|directory| directory.updated(&list)).transpose().map_err(failed)?;
+    let directory = match directory {
+        None => None,
+        Some(_) if before.record_bytes() < FINGERPRINT_BYTES => {
+            return Err(failed(Error::Phase("records without keys")));
+        }
+        Some(directory) => Some(directory.followed(&list).map_err(|full| crowded(directory, batch, full))?),
+    };
     database.write(after, &writes).map_err(failed)?;
     Ok(Epoch { list, records: records_list, directory })
 }
@@ -133,6 +139,15 @@ fn grown<C: VectorCommitment>(database: &Database<C>, records: usize) -> Result<
     let after = Layout::new(records as u64, before.record_bytes() as u64, partitions as u64, m as u64)?;
     database.check_carried(&after)?;
     Ok(after)
+}
+
+/// A block of the directory has no room for all that is added to it: the last add that falls into it cannot be.
+fn crowded(directory: &Directory, batch: &[Operation<'_>], Overfull(block): Overfull) -> Refused {
+    let into_it = |operation: &Operation<'_>| match operation {
+        Operation::Add(record) => record.first_chunk().is_some_and(|print| directory.shape().number(print) == block),
+        _ => false,
+    };
+    Refused { operation: batch.iter().rposition(into_it).unwrap_or(0), reason: Reason::Full }
 }
 
 fn kind(keyed: bool, new: bool, old: &[u8], record: &[u8]) -> Kind {

@@ -30,7 +30,7 @@ pub struct NextGeneration<C> {
 
 enum Stage<C> {
     Collect(DirectoryBuilder),
-    Index(DirectoryBuilder),
+    Index(DirectoryBuilder, Database<C>),
     Place(Database<C>, Option<Directory>),
     Commit(Database<C>, Option<Directory>),
     /// an error came before
@@ -68,13 +68,19 @@ impl<C: VectorCommitment> NextGeneration<C> {
                     }
                 }
                 self.next = slice.end;
-                if self.next < self.records { Stage::Collect(builder) } else { Stage::Index(builder) }
+                if self.next < self.records {
+                    Stage::Collect(builder)
+                } else if builder.keys() == 0 {
+                    return Err(Error::Directory("there are no keys".into()));
+                } else {
+                    let database = allocate(old, builder.keys(), self.headroom)?;
+                    Stage::Index(builder, database)
+                }
             }
-            Stage::Index(mut builder) => match builder.step()? {
-                None => Stage::Index(builder),
+            Stage::Index(mut builder, database) => match builder.step(database.layout().slots())? {
+                None => Stage::Index(builder, database),
                 Some(directory) => {
                     self.next = 0;
-                    let database = allocate(old, directory.keys() as usize, self.headroom)?;
                     Stage::Place(database, Some(directory))
                 }
             },

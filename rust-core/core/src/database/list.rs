@@ -9,7 +9,7 @@
 //! Partitions never go: Q grows or stays, M and ℓ are fixed within a generation.
 
 use crate::bytes::{is_zero, xor_into};
-use crate::directory::Directory;
+use crate::directory::{Directory, Overfull};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
@@ -269,20 +269,40 @@ impl Directory {
     /// leads to them, keys that were deleted leave it. Equal updates give equal bytes everywhere.
     ///
     /// # Errors
-    /// [`Error::Update`] if records have no room for a fingerprint.
+    /// [`Error::Update`] if records have no room for a fingerprint, or a block for those added to it.
     pub fn updated(&self, list: &UpdateList) -> Result<Self, Error> {
         if list.after.record_bytes() < FINGERPRINT_BYTES {
             return Err(Error::Update("a record has no room for a fingerprint"));
         }
-        let mut changes = Vec::new();
-        // Deletes before adds: one batch may delete a key and add it again, in a slot below the old one.
-        for wanted in [Kind::Delete, Kind::Add] {
-            for entry in list.entries().filter(|entry| entry.kind == wanted) {
-                // An added slot was empty and a deleted one is: old ⊕ new is the record, fingerprint first.
-                let print = std::array::from_fn(|at| entry.change.delta(at));
-                changes.push((print, (wanted == Kind::Add).then_some(entry.index)));
-            }
-        }
-        Ok(self.with_overlay(&changes))
+        self.followed(list).map_err(|Overfull(_)| Error::Update("a block of the directory has no room for its keys"))
     }
+
+    /// The directory of the epoch before, from that of the epoch that the list leads to.
+    ///
+    /// # Errors
+    /// As [`Directory::updated`].
+    pub fn undone(&self, list: &UpdateList) -> Result<Self, Error> {
+        if list.after.record_bytes() < FINGERPRINT_BYTES {
+            return Err(Error::Update("a record has no room for a fingerprint"));
+        }
+        let changes = changes(list, [Kind::Add, Kind::Delete], Kind::Delete);
+        self.with_overlay(&changes).map_err(|Overfull(_)| Error::Update("it does not lead to this directory"))
+    }
+
+    /// The same, of records that have room for a fingerprint.
+    pub(crate) fn followed(&self, list: &UpdateList) -> Result<Self, Overfull> {
+        // Deletes before adds: one batch may delete a key and add it again, in a slot below the old one.
+        self.with_overlay(&changes(list, [Kind::Delete, Kind::Add], Kind::Add))
+    }
+}
+
+/// What entries of these kinds, in this order, say of fingerprints: where those of `placed` are, and that the others are
+/// nowhere. An added slot was empty and a deleted one is: old ⊕ new is the record, fingerprint first.
+fn changes(list: &UpdateList, kinds: [Kind; 2], placed: Kind) -> Vec<([u8; FINGERPRINT_BYTES], Option<u32>)> {
+    let print = |entry: &Entry<'_>| std::array::from_fn(|at| entry.change.delta(at));
+    let of_kind = |wanted: Kind| {
+        let entries = list.entries().filter(move |entry| entry.kind == wanted);
+        entries.map(move |entry| (print(&entry), (wanted == placed).then_some(entry.index)))
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
 }

@@ -16,7 +16,7 @@ import type { CoreError } from '@pirouette/wasm'
 import { networkOf } from '../../base/address.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
-import { checkQueries, type InstantLookups, type InstantSizes } from '../../instant/lookups.js'
+import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
 import { whenOver } from '../over.js'
 import type { Readiness } from '../readiness.js'
 import type { Unsent } from '../unsent.js'
@@ -46,13 +46,13 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     const query = read(request.body)
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
-    const { generation, count, queries } = query
+    const { of, generation, count, queries } = query
     unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes)
     try {
       const network = networkOf(request.ip)
-      const waiting = lookups.submit({ epochs, generation, epoch: query.epoch, queries, count, network })
+      const waiting = lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network })
       whenOver(request, reply, waiting.cancel)
-      const bytes = encodeInstantAnswer(epoch.manifest, count, await waiting.answers)
+      const bytes = encodeInstantAnswer(epoch.manifest, of, count, await waiting.answers)
       return reply
         .header('cache-control', 'no-store, no-transform')
         .header('content-length', bytes.length)
@@ -92,9 +92,11 @@ function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
 }
 
 /** Looked at whole before they wait with others' queries: a pass is made of what is right. */
-function checked(epoch: Epoch, { queries, count }: InstantQuery): InstantSizes {
+function checked(epoch: Epoch, { of, queries, count }: InstantQuery): InstantSizes {
+  const shared = sharedOf(epoch, of)
+  if (shared === undefined) throw new Refusal('bad_request', 'suite: this database has no keys, so no directory')
   try {
-    const sizes = checkQueries(epoch.shared().core, epoch.manifest, queries)
+    const sizes = checkQueries(shared.core, epoch.manifest, of, queries)
     if (queries.length === count * sizes.requestBytes) return sizes
     const expected = HEADER_BYTES + count * sizes.requestBytes
     throw new Refusal('bad_request', `query length: expected ${expected}, got ${HEADER_BYTES + queries.length}`)

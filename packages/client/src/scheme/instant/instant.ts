@@ -1,7 +1,8 @@
 // Instant lookups (docs/protocol.md): nothing is downloaded and nothing kept. Each server is sent one key of a distributed
 // point function, which tells nothing alone, and sums the groups of records that it selects; both sums together are one
 // group and the way from it to its commitment. Every byte of them is part of the verdict (I2), so that whether a lie is
-// noticed does not depend on what was asked; whose lie it was cannot be told.
+// noticed does not depend on what was asked; whose lie it was cannot be told. Records are asked for, and in keyed databases
+// the blocks of the directory that say where.
 
 import {
   decodeInstantAnswer,
@@ -9,9 +10,11 @@ import {
   HEADER_BYTES,
   hasInstant,
   INSTANT_PATH,
+  type InstantOf,
+  instantCommitments,
   type Manifest,
 } from '@pirouette/protocol'
-import type { Core, InstantQueryHandle } from '@pirouette/wasm'
+import type { Core, InstantQueryHandle, LayoutHandle } from '@pirouette/wasm'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
@@ -25,29 +28,38 @@ export const instant: StatelessScheme = {
   parties: ['one', 'other'],
 
   costs(core, manifest) {
-    const { requestBytes, answerBytes } = sizesOf(core, manifest)
+    // Of a key: a block of the directory, then the record. An index costs the latter alone.
+    const steps = (manifest.keyed ? (['directory', 'records'] as const) : (['records'] as const)).map(of =>
+      sizesOf(core, manifest, of),
+    )
     return {
       prepareBytes: 0,
-      lookupBytesUp: 2 * (HEADER_BYTES + requestBytes),
-      lookupBytesDown: 2 * (HEADER_BYTES + answerBytes),
+      lookupBytesUp: steps.reduce((sum, { requestBytes }) => sum + 2 * (HEADER_BYTES + requestBytes), 0),
+      lookupBytesDown: steps.reduce((sum, { answerBytes }) => sum + 2 * (HEADER_BYTES + answerBytes), 0),
       held: {},
       maxBatch: manifest.maxBatch,
     }
   },
 
-  begin(context, manifest, indices) {
-    return new InstantBatch(context, manifest, indices)
+  isOffered: ({ instant }) => instant === true,
+
+  begin(context, manifest, of, indices) {
+    return new InstantBatch(context, manifest, of, indices)
   },
 }
 
 /** Of one query. Throws UnsupportedError for a database without commitments. */
-function sizesOf(core: Core, manifest: Manifest): { readonly requestBytes: number; readonly answerBytes: number } {
+function sizesOf(
+  core: Core,
+  manifest: Manifest,
+  of: InstantOf,
+): { readonly requestBytes: number; readonly answerBytes: number } {
   if (!hasInstant(manifest)) {
     throw new UnsupportedError("mode: 'instant' needs commitments, and this database was built for tags alone")
   }
-  return withLayout(core, manifest, layout =>
-    inCore(core, () => ({ requestBytes: layout.instantRequestBytes, answerBytes: layout.instantAnswerBytes })),
-  )
+  const sizes = (layout: LayoutHandle) =>
+    inCore(core, () => ({ requestBytes: layout.instantRequestBytes, answerBytes: layout.instantAnswerBytes }))
+  return withLayout(core, manifest, sizes, of)
 }
 
 const HEDGE = new TextEncoder().encode('pirouette 2026-11 instant entropy v1')
@@ -56,14 +68,15 @@ const HEDGE = new TextEncoder().encode('pirouette 2026-11 instant entropy v1')
  * Entropy that depends on what is asked: a clone whose generator is in the same state (a virtual machine started twice)
  * would otherwise send two keys under the same seeds, whose corrections differ by what was asked.
  */
-function hedged(core: Core, random: Uint8Array, indices: Uint32Array): Uint8Array {
-  const bytes = new Uint8Array(HEDGE.length + ENTROPY_BYTES + 4 * indices.length)
+function hedged(core: Core, random: Uint8Array, of: InstantOf, indices: Uint32Array): Uint8Array {
+  const bytes = new Uint8Array(HEDGE.length + ENTROPY_BYTES + 4 * indices.length + 1)
   bytes.set(HEDGE)
   bytes.set(random, HEDGE.length)
   const view = new DataView(bytes.buffer)
   indices.forEach((index, i) => {
     view.setUint32(HEDGE.length + ENTROPY_BYTES + 4 * i, index, true)
   })
+  bytes[bytes.length - 1] = of === 'records' ? 0 : 1
   const entropy = inCore(core, () => core.blake3(bytes))
   random.fill(0)
   bytes.fill(0)
@@ -74,37 +87,38 @@ function hedged(core: Core, random: Uint8Array, indices: Uint32Array): Uint8Arra
 class InstantBatch implements StatelessBatch {
   readonly #core: Core
   readonly #manifest: Manifest
+  readonly #of: InstantOf
   readonly #query: InstantQueryHandle
   readonly #count: number
   readonly #answerBytes: number
   readonly #answers: Uint8Array[] = []
   readonly asks: readonly Ask[]
 
-  constructor({ core, environment }: SchemeContext, manifest: Manifest, indices: Uint32Array) {
+  constructor({ core, environment }: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array) {
     this.#core = core
     this.#manifest = manifest
+    this.#of = of
     this.#count = indices.length
-    this.#answerBytes = sizesOf(core, manifest).answerBytes
-    const entropy = hedged(core, environment.random(ENTROPY_BYTES), indices)
-    this.#query = withLayout(core, manifest, layout =>
-      inCore(core, () => core.newInstantQuery(layout, indices, entropy)),
-    )
+    this.#answerBytes = sizesOf(core, manifest, of).answerBytes
+    const entropy = hedged(core, environment.random(ENTROPY_BYTES), of, indices)
+    const query = (layout: LayoutHandle) => inCore(core, () => core.newInstantQuery(layout, indices, entropy))
+    this.#query = withLayout(core, manifest, query, of)
     entropy.fill(0)
     const replyBytes = HEADER_BYTES + this.#count * this.#answerBytes
     this.asks = ([0, 1] as const).map(party => {
       const queries = inCore(core, () => this.#query.request(party))
-      return { path: INSTANT_PATH, body: encodeInstantQuery(manifest, this.#count, queries), replyBytes }
+      return { path: INSTANT_PATH, body: encodeInstantQuery(manifest, of, this.#count, queries), replyBytes }
     })
   }
 
   accept(party: number, reply: Uint8Array): Verdict {
-    this.#answers[party] = decodeInstantAnswer(this.#manifest, this.#count, this.#answerBytes, reply)
+    this.#answers[party] = decodeInstantAnswer(this.#manifest, this.#of, this.#count, this.#answerBytes, reply)
     return 'open'
   }
 
   finish(): Uint8Array | undefined {
     const [one, other] = this.#answers as [Uint8Array, Uint8Array]
-    return inCore(this.#core, () => this.#query.recon(this.#manifest.commitments, one, other))
+    return inCore(this.#core, () => this.#query.recon(instantCommitments(this.#manifest, this.#of), one, other))
   }
 
   free(): void {

@@ -1,0 +1,48 @@
+// Keys found without the directory: by the blocks of it that were looked up for this one lookup. They are used once and
+// forgotten (P4): whoever kept them would show, by not asking, that a key falls into the same block as an earlier one.
+
+import type { Manifest } from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm'
+import { ProtocolError } from '../base/errors.js'
+import { coreCode, inCore } from '../platform/core.js'
+import { withDirectoryShape } from '../platform/layout.js'
+import type { KeyIndex } from './question.js'
+
+export class FetchedBlocks implements KeyIndex {
+  readonly #core: Core
+  readonly #manifest: Manifest
+  readonly #numbers: Uint32Array
+  readonly #bytes: Uint8Array
+  #malformed = false
+
+  /** `bytes`: the blocks of these numbers, one after the other, verified. */
+  constructor(core: Core, manifest: Manifest, numbers: Uint32Array, bytes: Uint8Array) {
+    this.#core = core
+    this.#manifest = manifest
+    this.#numbers = numbers
+    this.#bytes = bytes
+  }
+
+  /** Of a fingerprint whose block was fetched. A malformed block leads to the first record: it is asked for all the same. */
+  index(fingerprint: Uint8Array, records: number): number {
+    return withDirectoryShape(this.#core, this.#manifest, shape => {
+      const at = this.#numbers.indexOf(inCore(this.#core, () => shape.number(fingerprint)))
+      const { directoryBlockBytes: length } = this.#manifest
+      try {
+        return inCore(this.#core, () =>
+          shape.index(this.#bytes.subarray(at * length, (at + 1) * length), fingerprint, records),
+        )
+      } catch (error) {
+        if (coreCode(error) !== 'directory') throw error
+        this.#malformed = true
+        return 0
+      }
+    })
+  }
+
+  /** To be called when the records are in: an error before would show in the traffic which keys it is for. */
+  assertWellFormed(): void {
+    if (!this.#malformed) return
+    throw new ProtocolError('both servers', 'the directory both publish is malformed; ask their operators')
+  }
+}

@@ -1,0 +1,210 @@
+//! Building a directory in steps of bounded work, so that a server can answer in between, and is told when memory does not
+//! suffice.
+
+use super::Directory;
+use super::block;
+use super::shape::{Plan, Shape};
+use crate::error::Error;
+use crate::key::{DirectorySeed, FINGERPRINT_BYTES};
+
+/// Keys looked at in one step.
+const STEP_KEYS: usize = 1 << 15;
+
+type Fingerprint = [u8; FINGERPRINT_BYTES];
+
+/// Builds a directory: first all keys, then steps until it is there.
+pub struct DirectoryBuilder {
+    /// by their first byte
+    buckets: Vec<Vec<Fingerprint>>,
+    keys: usize,
+    /// the next bucket or block to look at
+    next: usize,
+    phase: Phase,
+}
+
+enum Phase {
+    /// sorting, for the seed
+    Sort(Box<DirectorySeed>),
+    /// how many keys each block gets
+    Count(Blocks),
+    /// to each block its keys
+    Place(Blocks),
+    /// a perfect hash for each
+    Hash(Blocks, Vec<u8>),
+    /// an error came before, or it was handed over
+    Over,
+}
+
+struct Blocks {
+    plan: Plan,
+    seed: u128,
+    /// at first how many keys each gets, then where its keys end so far, in the end where they end
+    ends: Vec<usize>,
+    keys: Vec<Fingerprint>,
+}
+
+impl Blocks {
+    fn number(&self, key: &Fingerprint) -> usize {
+        block::number(u128::from_le_bytes(*key) ^ self.seed, self.plan.log) as usize
+    }
+
+    fn keys_of(&self, number: usize) -> &[Fingerprint] {
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.keys[begin..self.ends[number]]
+    }
+}
+
+impl Default for DirectoryBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DirectoryBuilder {
+    /// A builder without keys.
+    #[must_use]
+    pub fn new() -> Self {
+        DirectoryBuilder {
+            buckets: vec![Vec::new(); 256],
+            keys: 0,
+            next: 0,
+            phase: Phase::Sort(Box::new(DirectorySeed::new())),
+        }
+    }
+
+    /// Keys so far.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Adds a key, before the first [`DirectoryBuilder::step`].
+    ///
+    /// # Errors
+    /// [`Error::Directory`] for an all-zero fingerprint (which marks an empty slot), for too many, and if memory does
+    /// not suffice.
+    pub fn push(&mut self, fingerprint: &Fingerprint) -> Result<(), Error> {
+        if fingerprint == &[0; FINGERPRINT_BYTES] {
+            return Err(Error::Directory("a fingerprint is all zero".into()));
+        }
+        if self.keys == u32::MAX as usize {
+            return Err(Error::Directory("too many keys for one directory".into()));
+        }
+        let bucket = &mut self.buckets[usize::from(fingerprint[0])];
+        bucket.try_reserve(1).map_err(|_| no_memory())?;
+        bucket.push(*fingerprint);
+        self.keys += 1;
+        Ok(())
+    }
+
+    /// Goes on building, for a database of so many slots (Q·M); the directory, once it is done. Not to be called after
+    /// that, or after an error.
+    ///
+    /// # Errors
+    /// [`Error::Directory`] if there are no keys, two are equal, they cannot be placed, or memory does not suffice;
+    /// [`Error::Phase`] after it was done.
+    pub fn step(&mut self, slots: usize) -> Result<Option<Directory>, Error> {
+        if self.keys == 0 {
+            return Err(Error::Directory("there are no keys".into()));
+        }
+        let mut looked_at = 0;
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Sort(mut seed) => {
+                while let Some(bucket) = self.buckets.get_mut(self.next).filter(|_| looked_at < STEP_KEYS) {
+                    bucket.sort_unstable();
+                    if bucket.windows(2).any(|pair| pair[0] == pair[1]) {
+                        return Err(Error::Directory("two keys have one fingerprint".into()));
+                    }
+                    seed.absorb(bucket);
+                    looked_at += bucket.len();
+                    self.next += 1;
+                }
+                if self.next < self.buckets.len() {
+                    Phase::Sort(seed)
+                } else {
+                    Phase::Count(self.blocks(&seed, slots)?)
+                }
+            }
+            Phase::Count(mut blocks) => {
+                while let Some(bucket) = self.buckets.get(self.next).filter(|_| looked_at < STEP_KEYS) {
+                    for key in bucket {
+                        let number = blocks.number(key);
+                        blocks.ends[number] += 1;
+                    }
+                    looked_at += bucket.len();
+                    self.next += 1;
+                }
+                if self.next < self.buckets.len() {
+                    Phase::Count(blocks)
+                } else {
+                    let mut before = 0;
+                    for end in &mut blocks.ends {
+                        before += std::mem::replace(end, before);
+                    }
+                    self.next = 0;
+                    Phase::Place(blocks)
+                }
+            }
+            Phase::Place(mut blocks) => {
+                while let Some(bucket) = self.buckets.get_mut(self.next).filter(|_| looked_at < STEP_KEYS) {
+                    for key in std::mem::take(bucket) {
+                        let number = blocks.number(&key);
+                        blocks.keys[blocks.ends[number]] = key;
+                        blocks.ends[number] += 1;
+                        looked_at += 1;
+                    }
+                    self.next += 1;
+                }
+                if self.next < self.buckets.len() {
+                    Phase::Place(blocks)
+                } else {
+                    self.next = 0;
+                    Phase::Hash(blocks, Vec::new())
+                }
+            }
+            Phase::Hash(blocks, mut bytes) => {
+                while self.next < blocks.ends.len() && looked_at < STEP_KEYS {
+                    let keys = blocks.keys_of(self.next);
+                    bytes.try_reserve(block::most_bytes(keys.len())).map_err(|_| no_memory())?;
+                    let base = blocks.ends[self.next] - keys.len();
+                    block::build(base as u32, keys, blocks.seed, &mut bytes)?;
+                    looked_at += keys.len() + 1;
+                    self.next += 1;
+                }
+                if self.next == blocks.ends.len() {
+                    return self.finish(&blocks, bytes).map(Some);
+                }
+                Phase::Hash(blocks, bytes)
+            }
+            Phase::Over => return Err(Error::Phase("the directory was made, or cannot be")),
+        };
+        Ok(None)
+    }
+
+    /// The seed is known: so is which block each key falls into.
+    fn blocks(&mut self, seed: &DirectorySeed, slots: usize) -> Result<Blocks, Error> {
+        self.next = 0;
+        let plan = Plan::new(self.keys as u64, slots as u64);
+        let mut keys = Vec::new();
+        keys.try_reserve_exact(self.keys).map_err(|_| no_memory())?;
+        keys.resize(self.keys, [0; FINGERPRINT_BYTES]);
+        Ok(Blocks { plan, seed: u128::from_le_bytes(seed.finish()), ends: vec![0; 1 << plan.log], keys })
+    }
+
+    fn finish(&self, blocks: &Blocks, bytes: Vec<u8>) -> Result<Directory, Error> {
+        let mut longest = 0;
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let (block, behind) = block::Block::split(rest)?;
+            longest = longest.max(block.bytes());
+            rest = behind;
+        }
+        let too_many = |_| Error::Directory("too many keys for one directory".into());
+        let shape = Shape::new(blocks.plan.log, blocks.plan.block_bytes(longest), &blocks.seed.to_le_bytes());
+        Directory::from_blocks(shape.map_err(too_many)?, bytes, self.keys as u32)
+    }
+}
+
+fn no_memory() -> Error {
+    Error::Directory("memory does not suffice".into())
+}
