@@ -26,6 +26,10 @@ const manifest: Manifest = {
   updateListHash: new Uint8Array(32),
   updateRecordsHash: new Uint8Array(32),
   previousManifest: new Uint8Array(32),
+  directoryBlockLog: 0,
+  directoryBlockBytes: 0,
+  directorySeed: new Uint8Array(16),
+  directoryCommitment: new Uint8Array(32),
   commitments: new Uint8Array(4 * 32),
   contentHashes: new Uint8Array(4 * 32),
 }

@@ -7,7 +7,7 @@ import { defaultHeadroom, type Size, whyGenerationPays } from '../dist/publisher
 
 const core = await loadCore()
 const layout = { records: 1, recordBytes: 32, partitions: 16, partitionRecords: 1 }
-const small: Size = { ...layout, keyed: true, directoryBytes: 100 }
+const small: Size = { ...layout, keyed: true, directoryBytes: 100, directoryBlockLog: 7 }
 
 function pays(change: Partial<Size>): boolean {
   return whyGenerationPays(core, { ...small, ...change }) !== undefined
@@ -27,24 +27,37 @@ test.each<[string, Partial<Size>, boolean]>([
 })
 
 test.each<[string, Partial<Size>, boolean]>([
-  ['1000 added keys among few', { records: 2000, directoryBytes: 21_000 }, false],
-  ['more added keys among few', { records: 2000, directoryBytes: 21_001 }, true],
-  ['as many bytes again as a million keys have', { records: 1_000_000, directoryBytes: 1_500_000 }, false],
-  ['more than those', { records: 1_000_000, directoryBytes: 1_500_001 }, true],
+  ['1000 added keys among few', { records: 2000, directoryBytes: 1_500 + 2_048 + 20_000 }, false],
+  ['more added keys among few', { records: 2000, directoryBytes: 1_500 + 2_048 + 20_001 }, true],
+  [
+    'as many bytes again as a million keys have',
+    { records: 1_000_000, directoryBlockLog: 13, directoryBytes: 1_881_072 },
+    false,
+  ],
+  ['more than those', { records: 1_000_000, directoryBlockLog: 13, directoryBytes: 1_881_073 }, true],
   ['no keys', { records: 2000, directoryBytes: 100_000, keyed: false }, false],
 ])('a directory of %s', (_, change, expected) => {
   expect(pays({ partitions: 16, partitionRecords: 65_536, ...change })).toBe(expected)
 })
 
 test('never of a generation just begun, whatever room it has', () => {
-  for (const records of [1, 15, 16, 17, 1000, 65_536, 1_048_575, 1_048_577, 4_000_000]) {
+  const keys = Array.from({ length: 300_000 }, (_, i) => `${i}`)
+  const ends = new Uint32Array(keys.length)
+  keys.forEach((key, i) => {
+    ends[i] = (ends[i - 1] ?? 0) + key.length
+  })
+  const prints = core.fingerprints(Buffer.from(keys.join('')), ends)
+  for (const records of [1, 15, 16, 17, 1000, 65_536, 300_000]) {
     for (const recordBytes of [1, 32, 100]) {
       for (const headroom of [0, defaultHeadroom({ records }), records * 3]) {
         const layout = core.planLayout(records + headroom, recordBytes)
         const { partitions, partitionRecords } = layout
-        // A fresh directory: 3.3 bits a key, and levels of at least 255 bits.
-        const directoryBytes = Math.ceil(0.42 * records) + 1200
-        expect(pays({ records, recordBytes, partitions, partitionRecords, directoryBytes })).toBe(false)
+        const directory = core.buildDirectory(prints.subarray(0, 16 * records), partitions * partitionRecords)
+        const { length: directoryBytes } = directory.encode()
+        const { blockLog: directoryBlockLog } = directory
+        directory.free()
+        const size = { records, recordBytes, partitions, partitionRecords, directoryBytes, directoryBlockLog }
+        expect(pays(size)).toBe(false)
       }
     }
   }

@@ -3,7 +3,7 @@
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
 import { type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
-import { type ClientHandle, type DirectoryHandle, type HintBuilderHandle, loadCore } from '@pirouette/wasm'
+import { type ClientHandle, type HintBuilderHandle, loadCore, type ServerDirectoryHandle } from '@pirouette/wasm'
 import { Disk } from '../simulator/disk.js'
 import { Locks } from '../simulator/locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
@@ -89,7 +89,7 @@ export class Tab implements SimulatedTab {
   readonly draws = new Draws()
   readonly #streams = new Set<Stream>()
   /** key directories in its memory */
-  readonly directories = new Set<DirectoryHandle>()
+  readonly directories = new Set<ServerDirectoryHandle>()
   map: PirouetteMap | undefined
   /** where its state is */
   disk: Disk
@@ -298,7 +298,7 @@ export class Tab implements SimulatedTab {
     })
   }
 
-  #watchedDirectory(directory: DirectoryHandle): DirectoryHandle {
+  #watchedDirectory(directory: ServerDirectoryHandle): ServerDirectoryHandle {
     const { updated, replayed, free } = directory
     this.directories.add(directory)
     return Object.assign(directory, {

@@ -87,6 +87,7 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
   /** 16 bytes that keys are hashed under */
   readonly seed: Uint8Array
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
+  replayed(entry: Uint8Array, before: LayoutHandle): ServerDirectoryHandle | undefined
   /** the directory of the epoch before, from the list (in either form) that led to this one */
   undone(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
   /** its padded blocks as a database of one partition, committed to: what instant lookups of blocks are answered from */

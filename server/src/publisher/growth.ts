@@ -7,8 +7,9 @@ import type { Core } from '@pirouette/wasm'
 /** A lookup costs 2·Q entries; beyond this many times the planner's Q, planning anew pays. */
 const MOST_PARTITIONS_OVER_PLAN = 1.25
 
-/** A directory without an overlay has about 0.42 bytes a record, and an added key costs 20. */
-const FRESH_DIRECTORY_BYTES_A_RECORD = 0.5
+/** A directory without an overlay has at most so many bytes a record and a block, and an added key costs 20. */
+const FRESH_DIRECTORY_BYTES_A_RECORD = 0.75
+const FRESH_DIRECTORY_BYTES_A_BLOCK = 16
 const MOST_OVERLAY_BYTES_A_RECORD = 1
 const SMALL_OVERLAY_BYTES = 20_000
 
@@ -18,18 +19,19 @@ const HEADROOM_PART = 10
 /** What a manifest says that bears on it. */
 export type Size = Pick<
   Manifest,
-  'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'keyed' | 'directoryBytes'
+  'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'keyed' | 'directoryBytes' | 'directoryBlockLog'
 >
 
 /** Why a new generation pays; undefined: it does not. */
 export function whyGenerationPays(core: Core, manifest: Size): string | undefined {
-  const { records, recordBytes, partitions, partitionRecords, keyed, directoryBytes } = manifest
+  const { records, recordBytes, partitions, partitionRecords, keyed, directoryBytes, directoryBlockLog } = manifest
   const planned = plannedPartitions(core, partitions * partitionRecords, recordBytes)
   if (planned !== undefined && partitions > MOST_PARTITIONS_OVER_PLAN * planned) {
     return `it has ${partitions} partitions where ${planned} would do, and every lookup costs in proportion`
   }
   const overlay = Math.max(SMALL_OVERLAY_BYTES, MOST_OVERLAY_BYTES_A_RECORD * records)
-  if (keyed && directoryBytes > FRESH_DIRECTORY_BYTES_A_RECORD * records + overlay) {
+  const fresh = FRESH_DIRECTORY_BYTES_A_RECORD * records + FRESH_DIRECTORY_BYTES_A_BLOCK * 2 ** directoryBlockLog
+  if (keyed && directoryBytes > fresh + overlay) {
     return `its directory has grown to ${directoryBytes} bytes`
   }
   return undefined

@@ -2,7 +2,7 @@
 // wanted, and send back the sum of theirs. Nothing is kept, and only both answers together show whether they fit: each
 // record is followed by a checksum. (No protection from servers that know the sum they make wrong.)
 
-import { partitionBytes, WireError } from '@pirouette/protocol'
+import { type InstantOf, instantLayout, WireError } from '@pirouette/protocol'
 import type { Scheme, StatelessScheme } from '../../src/scheme/scheme.js'
 import { SCHEMES } from '../../src/scheme/table.js'
 import type { Database } from './database.js'
@@ -11,7 +11,8 @@ import { A, B, type Network, ok } from './network.js'
 
 const CHECKSUM_BYTES = 8
 export const PATH = '/v1/xor'
-const EPOCH_BYTES = 4
+/** an epoch, and a byte that says of what: 0 of records, 1 of the directory's blocks */
+const HEAD_BYTES = 5
 
 const vectorBytes = (records: number) => Math.ceil(records / 8)
 const sumBytes = (recordBytes: number) => recordBytes + CHECKSUM_BYTES
@@ -20,26 +21,36 @@ export const xor: StatelessScheme = {
   name: 'xor',
   kind: 'stateless',
   parties: ['one', 'other'],
-  costs: (_core, { records, recordBytes }) => ({
-    prepareBytes: 0,
-    lookupBytesUp: 2 * (EPOCH_BYTES + vectorBytes(records)),
-    lookupBytesDown: 2 * sumBytes(recordBytes),
-    held: {},
-    maxBatch: 64,
-  }),
-  begin({ environment }, { records, recordBytes, epoch }, indices) {
+  costs(_core, manifest) {
+    const steps = manifest.keyed ? (['directory', 'records'] as const) : (['records'] as const)
+    const layouts = steps.map(of => instantLayout(manifest, of))
+    return {
+      prepareBytes: 0,
+      lookupBytesUp: layouts.reduce((sum, { records }) => sum + 2 * (HEAD_BYTES + vectorBytes(records)), 0),
+      lookupBytesDown: layouts.reduce((sum, { recordBytes }) => sum + 2 * sumBytes(recordBytes), 0),
+      held: {},
+      maxBatch: 64,
+    }
+  },
+  isOffered: () => true,
+  begin({ environment }, manifest, of, indices) {
+    const { epoch } = manifest
+    const { records, recordBytes } = instantLayout(manifest, of)
     const each = vectorBytes(records)
-    const [one, other] = [0, 1].map(() => new Uint8Array(EPOCH_BYTES + indices.length * each)) as [
+    const [one, other] = [0, 1].map(() => new Uint8Array(HEAD_BYTES + indices.length * each)) as [
       Uint8Array,
       Uint8Array,
     ]
     const sums = new Uint8Array(indices.length * sumBytes(recordBytes))
     indices.forEach((index, i) => {
       const set = environment.random(each)
-      for (const body of [one, other]) body.set(set, EPOCH_BYTES + i * each)
-      other[EPOCH_BYTES + i * each + (index >> 3)]! ^= 1 << (index & 7)
+      for (const body of [one, other]) body.set(set, HEAD_BYTES + i * each)
+      other[HEAD_BYTES + i * each + (index >> 3)]! ^= 1 << (index & 7)
     })
-    for (const body of [one, other]) new DataView(body.buffer).setUint32(0, epoch, true)
+    for (const body of [one, other]) {
+      new DataView(body.buffer).setUint32(0, epoch, true)
+      body[4] = of === 'records' ? 0 : 1
+    }
     return {
       asks: [one, other].map(body => ({ path: PATH, body, replyBytes: sums.length })),
       accept(_party, reply) {
@@ -88,19 +99,20 @@ export function serveXor(
         const { generation, epoch: newest } = kept.at(-1)!.manifest
         return Response.json({ code: 'epoch_unknown', message: '', generation, epoch: newest }, { status: 404 })
       }
-      const answer = answered(database, body.subarray(EPOCH_BYTES))
+      const answer = answered(database, body[4] === 0 ? 'records' : 'directory', body.subarray(HEAD_BYTES))
       lie(server, answer)
       return ok(answer)
     }
   }
 }
 
-function answered({ manifest, handle }: Database, sets: Uint8Array): Uint8Array {
-  const { records, recordBytes, partitions } = manifest
+function answered({ manifest, handle, blocks }: Database, of: InstantOf, sets: Uint8Array): Uint8Array {
+  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
+  const source = of === 'records' ? handle : blocks!
   const flat = new Uint8Array(
     core.memory.buffer,
-    handle.recordsPointer(),
-    partitions * partitionBytes(manifest),
+    source.recordsPointer(),
+    partitions * partitionRecords * recordBytes,
   ).slice()
   const each = vectorBytes(records)
   const answer = new Uint8Array((sets.length / each) * sumBytes(recordBytes))
