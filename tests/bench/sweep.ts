@@ -137,7 +137,7 @@ async function compute(data: Buffer, wanted: number | undefined) {
   const updates = {} as Record<Change, UpdateFigures>
   for (const change of CHANGES) {
     const { serverMs, client } = bench.updates(change, BATCH, REPEATS)
-    const manifests = 2 * (200 + 64 * bench.layout.partitions)
+    const manifests = 2 * (256 + 64 * bench.layout.partitions)
     const both = <T>(of: (proofs: Proofs) => T) => ({ merkle: of('merkle'), tags: of('tags') })
     updates[change] = {
       server: serverMs.map(ms => ms / 1000 / BATCH),

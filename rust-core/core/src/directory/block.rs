@@ -157,9 +157,9 @@ pub(super) fn build(base: u32, keys: &[Fingerprint], seed: u128, into: &mut Vec<
             collided[word] |= wanted[word] & mask;
             wanted[word] |= mask;
         }
-        let collides = |bit: usize| collided[bit / WORD_BITS] >> (bit % WORD_BITS) & 1 == 1;
+        let is_shared = |bit: usize| collided[bit / WORD_BITS] >> (bit % WORD_BITS) & 1 == 1;
         let mut bits = bits.iter();
-        left.retain(|_| bits.next().is_some_and(|bit| collides(*bit)));
+        left.retain(|_| bits.next().is_some_and(|bit| is_shared(*bit)));
         for (wanted, collided) in wanted.iter().zip(&collided) {
             into.extend_from_slice(&(wanted & !collided).to_le_bytes());
         }
@@ -174,6 +174,7 @@ pub(super) fn most_bytes(keys: usize) -> usize {
 
 /// Bytes of a block of so many keys, as expected. Of k keys on m bits, k·(1 − (1 − 1/m)^(k−1)) are left for the next level;
 /// where few are, they came in pairs, and there may be no further level. Basic operations alone: the same everywhere.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 2^32 keys
 pub(super) fn expected_bytes(keys: u64) -> f64 {
     let mut bytes = HEADER_BYTES as f64 + (level_words(keys as usize) * WORD_BYTES) as f64;
     let mut bits = (level_words(keys as usize) * WORD_BITS) as f64;

@@ -313,14 +313,14 @@ mod tests {
         assert!(directory.encode().len() < 70_000, "{}", directory.encode().len());
     }
 
-    /// The seeds are fixed, so the bounds hold or fail for good: 3 %.
+    /// The seeds are fixed, so the bounds hold or fail for good: 4 %.
     #[test]
     fn sizes_are_as_expected() {
         for count in [1u32, 2, 10, 40, 100, 128, 200, 1000, 20_000, 100_000] {
             let actual = built(count).encode().len() as u64;
             let expected = expected_bytes(count.into(), count.into());
             let off = actual.abs_diff(expected);
-            assert!(off <= expected * 3 / 100, "{count} keys: {expected} bytes expected, {actual} found");
+            assert!(off <= expected * 4 / 100, "{count} keys: {expected} bytes expected, {actual} found");
         }
     }
 

@@ -150,6 +150,7 @@ fn ceiled_root(n: u64) -> u64 {
 
 /// Bytes of a new directory of `keys` keys in a database of so many slots, as expected: how many keys are left for each
 /// level depends on the keys.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 2^32 keys
 pub(crate) fn expected_bytes(keys: u64, slots: u64) -> u64 {
     let blocks = 1u64 << Plan::new(keys, slots).log;
     let others = blocks as f64 - 1.0;
