@@ -113,7 +113,9 @@ describe('open({ mode: "instant" })', () => {
 
   test('names the server that does not offer it', async () => {
     const both = await servers({ instant: false })
-    const map = await opened(both)
-    await expect(map.get(keyOf(1))).rejects.toMatchObject({ server: both[1].url, refusal: 'not_found' })
+    await expect(opened(both)).rejects.toMatchObject({
+      name: 'UnsupportedError',
+      message: expect.stringContaining(`${both[1].url} does not offer`),
+    })
   })
 })

@@ -604,3 +604,20 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
     let other = Directory::build(&(0..5000).flat_map(print_of).collect::<Vec<_>>(), 100_000).unwrap();
     assert!(matches!(other.bring(&mut blocks), Err(Error::Phase(_))), "of another generation");
 }
+
+/// What a client without a directory moves for a key, both bodies of both servers with their heads of 40 bytes; the table
+/// of docs/costs.md. The blocks' length depends on the keys, which are fixed.
+#[test]
+fn a_key_is_looked_up_in_some_kilobytes_whatever_the_size_of_the_database() {
+    for (log, expected) in [(16, 4042), (20, 4814), (22, 5678)] {
+        let keys = 1u32 << log;
+        let layout = Layout::plan(u64::from(keys), 48, None).unwrap();
+        let prints: Vec<u8> =
+            (0..keys).flat_map(|i| pirouette_core::key::fingerprint(format!("key {i}").as_bytes())).collect();
+        let blocks = Directory::build(&prints, layout.slots()).unwrap().shape().layout().unwrap();
+        let lookup: usize = [&blocks, &layout].map(|of| 2 * (80 + request_bytes(of) + answer_bytes(of))).iter().sum();
+        assert_eq!(lookup, expected, "2^{log} keys");
+        let first = 2 * (256 + 64 * layout.partitions()) + lookup;
+        assert!(lookup <= 8000 && first <= 30_000);
+    }
+}
