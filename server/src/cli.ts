@@ -18,6 +18,10 @@ const buildOptions = () => [
     VALUE_ENCODINGS,
   ),
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
+  new Option(
+    '--pack <g>',
+    'records a block: shorter light hints, longer answers; auto: what is best for light hints (default: 1)',
+  ).argParser(pack),
   new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
     wholeNumber,
   ),
@@ -155,6 +159,10 @@ function collected(text: string, before: string[] = []): string[] {
 function hash(text: string): string {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new InvalidArgumentError('It must be 64 lower-case hex digits.')
   return text
+}
+
+function pack(text: string): number | 'auto' {
+  return text === 'auto' ? text : wholeNumber(text)
 }
 
 function workers(text: string): number | false {
