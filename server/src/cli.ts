@@ -69,6 +69,14 @@ const serveCommand = program
     workers,
   )
   .option('--instant-rate-limit <n>', 'instant lookups a minute for one client address; 0: any number', wholeNumber, 0)
+  .option('--light <n>', 'light hints made at a time; off: they are not offered', workers, 1)
+  .option(
+    '--light-rate-limit <n>',
+    'requests of light hints a minute for one client address; 0: any number',
+    wholeNumber,
+    0,
+  )
+  .option('--light-total-limit <n>', 'the same for all clients together', wholeNumber, 0)
   .option(
     '--publisher-key <[name=]key...>',
     'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
