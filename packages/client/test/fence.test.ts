@@ -756,7 +756,8 @@ describe('the fence on the way', () => {
     const sent = world.network.queries().length
     expect((await life.failure(map.at(6))).code).toBe('condemned')
     expect((await world.head())!.condemned).toEqual({ culprit: undefined })
-    world.network.misbehave = {}
+    world.network.misbehave[retrieve] = undefined
+    world.network.misbehave[refresh] = undefined
     expect((await life.failure(map.at(6))).code).toBe('condemned')
     expect(world.network.queries(sent)).toHaveLength(2)
   })

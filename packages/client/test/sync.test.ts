@@ -185,7 +185,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         network.misbehave[liar] = flip(50)
         const before = network.queries().length
         expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: liar })
-        network.misbehave = {}
+        for (const server of [A, B]) network.misbehave[server] = undefined
         expect(await harness.failure(map.at(3))).toMatchObject({ name: 'CondemnedError', server: liar })
         expect(network.queries(before)).toHaveLength(2)
       },
