@@ -91,6 +91,7 @@ test('GET /v1/info says what is offered', async () => {
     push: false,
     fence: false,
     instant: true,
+    light: true,
     history: 0,
   })
   const bare = parseInfo((await (await serverFor(await bareSmall())).inject('/v1/info')).json())

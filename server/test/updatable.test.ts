@@ -735,6 +735,7 @@ describe('over HTTP', () => {
         push: true,
         fence: true,
         instant: true,
+        light: true,
         history: 64,
       },
     })
