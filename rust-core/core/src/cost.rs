@@ -76,7 +76,12 @@ pub fn block_records(records: u64, record_bytes: u64, partitions: Option<u64>) -
 
 /// Both replies of which a light hint is made.
 fn light_bytes(layout: &Layout) -> u64 {
-    light::parities_reply_bytes(layout) as u64 + light::tags_reply_bytes(layout) as u64
+    light::parities_reply_bytes(layout) as u64 + light_tag_bytes(layout)
+}
+
+/// More than a 32-bit machine may be able to address.
+fn light_tag_bytes(layout: &Layout) -> u64 {
+    layout.slots() as u64 * TAG_BYTES as u64
 }
 
 /// How lookups are answered.
@@ -213,7 +218,7 @@ impl Speeds {
 
     /// A pass over all records and the trees above its groups.
     fn instant(layout: &Layout) -> u64 {
-        (layout.database_bytes() as u64 + instant::tree_bytes_read(layout) as u64) / Self::SCAN
+        (layout.database_bytes() as u64 + instant::tree_bytes_read(layout)) / Self::SCAN
     }
 
     fn parities(layout: &Layout) -> u64 {
@@ -305,7 +310,7 @@ fn instantly(layout: &Layout, merkle: &Costs, workload: &Workload) -> ModeCosts 
 
 /// The refresh server makes the parities and the retrieve server tags them; with tags, each does both.
 fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
-    let [parities, tags] = [light::parities_reply_bytes(layout), light::tags_reply_bytes(layout)].map(|n| n as u64);
+    let (parities, tags) = (light::parities_reply_bytes(layout) as u64, light_tag_bytes(layout));
     let [parities_request, tags_request] = [light::PARITIES_REQUEST_BYTES, light::TAGS_REQUEST_BYTES].map(|n| n as u64);
     let sums = parities - hint.hint_bytes;
     let seed = parities_request / 2;

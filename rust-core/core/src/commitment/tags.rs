@@ -163,6 +163,24 @@ mod tests {
         }
     }
 
+    /// A tag of several records is not compared before one of them changes: so nothing may make a wrong one right.
+    #[test]
+    fn a_wrong_tag_stays_wrong_whatever_changes() {
+        let layout = Layout::packed(8, 3, 1, 8, 4).unwrap();
+        let mut records = counting(0..24);
+        let mut tags = Tags::new(&layout, [7; 16]).unwrap();
+        tags.tag_partition(&layout, 0, &records);
+        tags.of_blocks[1] ^= 1 << 40;
+        for (index, byte) in [(4, 1), (5, 2), (0, 3), (4, 4), (7, 5), (6, 6), (5, 7)] {
+            let place = &mut records[3 * index..][..3];
+            tags.change(index, place, &[byte; 3]);
+            place.fill(byte);
+            let differences: Vec<u64> =
+                (0..2).map(|block| tags.difference(block, &records[12 * block..][..12])).collect();
+            assert_eq!(differences, [0, 1 << 40]);
+        }
+    }
+
     proptest! {
         #[test]
         fn edits_and_growth_equal_tagging_anew(

@@ -50,10 +50,10 @@ pub fn answer_bytes(layout: &Layout) -> usize {
 }
 
 /// Bytes of trees that a server reads to answer: of all levels from the groups' up, but the commitments.
-pub(crate) fn tree_bytes_read(layout: &Layout) -> usize {
+pub(crate) fn tree_bytes_read(layout: &Layout) -> u64 {
     let (shape, m) = (shape(layout), layout.partition_records());
     let nodes: usize = (shape.group_log..shape.depth).map(|level| m.div_ceil(1 << level)).sum();
-    shape.partitions * nodes * NODE_BYTES
+    shape.partitions as u64 * nodes as u64 * NODE_BYTES as u64
 }
 
 /// Most queries one request may carry.
