@@ -1,7 +1,7 @@
 // The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
 // and its teller named, and everything works again after starting afresh. What is published, every open page learns.
 
-import { type Costs, loadCore } from '@pirouette/wasm'
+import { loadCore, type ModeCosts } from '@pirouette/wasm'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
@@ -286,18 +286,29 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     await type('lookupsPerDay', '100')
     await type('records', '1048576')
     await says('1,048,576 records of 32 bytes, in 16 partitions of 65,536.')
-    const { merkle, tags } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
-    expect([merkle.lookupHashes, tags.lookupHashes]).toEqual([544, 33])
+    const { modes } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    const [local, instant, light, , , full] = modes as [
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+    ]
+    expect([full.mode, full.proofs, light.proofs]).toEqual(['full', 'tags', 'merkle'])
     const { recommended, rows } = await shown()
-    expect(recommended).toBe('tags')
-    expect(rows).toContainEqual(['Hashes to check it', '544', '33'])
+    expect(recommended).toBe('full')
     const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
-    const lookup = (costs: Costs) => kB(costs.lookupBytesUp + costs.lookupBytesDown)
-    expect(rows).toContainEqual(['A lookup', lookup(merkle), lookup(tags)])
+    const lookup = (costs: ModeCosts) => kB(costs.lookupBytesUp + costs.lookupBytesDown)
+    expect(local.lookupBytesUp + local.lookupBytesDown).toBe(0)
+    expect(rows).toContainEqual(['A lookup', '–', lookup(instant), lookup(light), lookup(full)])
 
-    await type('records', '16777216')
-    await says('Take opening proofs')
-    expect((await shown()).recommended).toBe('merkle')
+    await type('lookupsPerDay', '1')
+    await says('look up instantly')
+    expect((await shown()).recommended).toBe('instant')
+    await type('records', '1000')
+    await says('keep it all')
+    expect((await shown()).recommended).toBe('local')
     await type('records', '0')
     await says('There can be no such database')
     expect(await page.$('#plan-costs[hidden]')).not.toBeNull()
