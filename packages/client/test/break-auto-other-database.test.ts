@@ -11,7 +11,7 @@ import { settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, sameOnBoth } from './support/harness.js'
-import { A, B, hang, on } from './support/network.js'
+import { A, B, hang } from './support/network.js'
 import { type Life, World } from './support/world.js'
 
 const SECRET = new Uint8Array(32).fill(7)
@@ -116,5 +116,3 @@ test('of what was half-made in mode auto itself, too', async () => {
   )
   expect(outcome).toBe('signature')
 })
-
-void on
