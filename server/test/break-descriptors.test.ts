@@ -24,5 +24,5 @@ test.runIf(process.platform === 'linux')('an anonymous connection holds few file
     most = Math.max(most, (await openFiles()) - before)
   }
   console.log({ most })
-  expect(most).toBeLessThan(200)
+  expect(most).toBeLessThan(300) // as many slices of 64 KiB as one connection may leave unread, and some
 }, 60_000)
