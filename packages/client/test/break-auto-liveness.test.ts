@@ -115,7 +115,9 @@ test('close() does not wait for a lock that another tab holds, also while a stat
   void other.environment.locks.hold(name, 45_000, () => new Promise<void>(() => {}))
   for (let i = 0; i < 12; i++) {
     let done = false
-    const answer = map.at(i).then(() => void (done = true))
+    const answer = map.at(i).then(() => {
+      done = true
+    })
     while (!done) await settle()
     await answer
   }

@@ -42,20 +42,23 @@ test.each(['full', 'instant'])('mode %s: an expired epoch is followed by a newer
   await w.drive(map.close())
 })
 
-test.each(['full', 'instant'])('mode %s: stays at the newest epoch that is signed, if the newest is not', async mode => {
-  const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
-  const network = sameOnBoth(first)
-  network.signatures.push(signatureOf(first))
-  const w = new World({ network, database: first })
-  const map = await w.life().open({ mode, publisherKey, push: false } as never)
-  const second = edited(first, 3)
-  const third = edited(second, 4)
-  for (const server of [A, B]) {
-    network.publish(server, second)
-    network.publish(server, third)
-  }
-  network.signatures.push(signatureOf(second))
-  expect(await w.drive(map.at(3))).toEqual(second.byIndex[3])
-  expect(map.epoch).toBe(2)
-  await w.drive(map.close())
-})
+test.each(['full', 'instant'])(
+  'mode %s: stays at the newest epoch that is signed, if the newest is not',
+  async mode => {
+    const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
+    const network = sameOnBoth(first)
+    network.signatures.push(signatureOf(first))
+    const w = new World({ network, database: first })
+    const map = await w.life().open({ mode, publisherKey, push: false } as never)
+    const second = edited(first, 3)
+    const third = edited(second, 4)
+    for (const server of [A, B]) {
+      network.publish(server, second)
+      network.publish(server, third)
+    }
+    network.signatures.push(signatureOf(second))
+    expect(await w.drive(map.at(3))).toEqual(second.byIndex[3])
+    expect(map.epoch).toBe(2)
+    await w.drive(map.close())
+  },
+)

@@ -14,7 +14,10 @@ test.each([
 ])('%o beside %o: the database is not downloaded again for each lookup', async (one, other) => {
   const w = new World()
   const [first, second] = [w.life(), w.life()]
-  const maps = [await first.open({ push: false, ...one } as never), await second.open({ push: false, ...other } as never)]
+  const maps = [
+    await first.open({ push: false, ...one } as never),
+    await second.open({ push: false, ...other } as never),
+  ]
   await rest()
   const blobs = () => w.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
   const before = blobs()
