@@ -1,4 +1,4 @@
-//! `cargo run --release -p schemes -- tables [--quick | --full] [--to FOLDER]`: measures the schemes and writes
+//! `cargo run --release -p schemes -- tables [--quick] [--to FOLDER]`: measures the schemes and writes
 //! papers.md, with the papers' figures beside ours, and papers.csv, the same figures for programs.
 
 use std::path::PathBuf;
@@ -6,21 +6,19 @@ use std::process::ExitCode;
 
 use schemes::tables::{Extent, write};
 
-const USAGE: &str = "usage: schemes tables [--quick | --full] [--to FOLDER]
+const USAGE: &str = "usage: schemes tables [--quick] [--to FOLDER]
   --quick  N up to 2^20; larger sizes by formula
-  --full   the keyword schemes at n = 2^20 too, which takes five minutes of a processor
   --to     where papers.md and papers.csv go; default: docs of this repository";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
-    let mut extent = Extent::Usual;
+    let mut extent = Extent::Full;
     let mut folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
     let mut asked = false;
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "tables" => asked = true,
             "--quick" => extent = Extent::Quick,
-            "--full" => extent = Extent::Full,
             "--to" => match args.next() {
                 Some(path) => folder = path.into(),
                 None => return usage(),
