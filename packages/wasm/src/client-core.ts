@@ -11,11 +11,13 @@ type SharedGlue = Pick<
   | 'HintBuilderHandle'
   | 'ClientHandle'
   | 'InstantQueryHandle'
+  | 'LightAttemptHandle'
   | 'LocalHandle'
   | 'blake3'
   | 'chooseMode'
   | 'fingerprint'
   | 'plan'
+  | 'planBlockRecords'
   | 'journalLimit'
   | 'suitableProofs'
 >
@@ -31,12 +33,14 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     plan: workload => glue.plan(workload) as Plan,
     journalLimit: glue.journalLimit,
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
+    planBlockRecords: glue.planBlockRecords,
     planLayout: glue.LayoutHandle.plan,
     layout: (...numbers) => new glue.LayoutHandle(...numbers),
     blake3: glue.blake3,
     fingerprint: glue.fingerprint,
     decodeDirectory: glue.DirectoryHandle.decode,
     newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
+    newLightAttempt: (layout, ...rest) => new glue.LightAttemptHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
     chooseMode: layout => glue.chooseMode(own(layout)),
