@@ -196,14 +196,15 @@ impl<'a, D: Doubling> Server<'a, D> {
     pub fn hints(&self, seed: &[u8]) -> Result<Vec<u8>, Error> {
         /// keys whose trees are grown side by side
         const LANES: usize = 64;
-        /// partitions whose offsets lie together, and hints whose offsets are kept
+        /// partitions that pass by together, and whose offsets therefore lie together
         const TOGETHER: usize = 16;
+        /// hints whose offsets are kept until all partitions have passed by
         const BATCH: usize = 4096;
         let seed = seed.try_into().map_err(|_| bad("seed", "16 bytes", seed.len()))?;
         let (root, bytes) = (self.geometry.root(), self.geometry.record_bytes);
         let keys: Vec<Key> = hint_keys(seed, &self.geometry).collect();
         let mut parities = vec![0; self.geometry.hint_bytes()];
-        // Trees first, then records: a few partitions after the other pass by, which a processor's cache holds.
+        // Trees first, then records: few partitions at a time, which a processor's second cache holds.
         let mut offsets = vec![[0u16; TOGETHER]; root.div_ceil(TOGETHER) * BATCH];
         for (keys, parities) in keys.chunks(BATCH).zip(parities.chunks_mut(BATCH * bytes)) {
             for (first, keys) in keys.chunks(LANES).enumerate() {
@@ -220,7 +221,10 @@ impl<'a, D: Doubling> Server<'a, D> {
                 let partitions = self.records.range(first * root, root.min(first + TOGETHER) * root);
                 let here = TOGETHER.min(root - first);
                 for (parity, offsets) in parities.chunks_exact_mut(bytes).zip(offsets) {
-                    let places: [_; TOGETHER] = std::array::from_fn(|d| (d * root + usize::from(offsets[d])) * bytes);
+                    let mut places = [0; TOGETHER];
+                    for (d, (place, &offset)) in places.iter_mut().zip(offsets).enumerate() {
+                        *place = (d * root + usize::from(offset)) * bytes;
+                    }
                     xor_from(parity, partitions, &places[..here]);
                 }
             }

@@ -23,16 +23,29 @@ pub enum Extent {
     Full,
 }
 
+/// What measures one paper's tables, which are printed as soon as they are there.
+type Section = fn(&mut Document, Extent);
+
+const SECTIONS: [(&str, Section); 5] = [
+    ("singlepass", singlepass::table_2),
+    ("s3pir", s3pir::tables),
+    ("pai", pai::tables),
+    ("treepir", treepir::section_5),
+    ("tapir", tapir::table_1),
+];
+
+/// Measures one paper's tables and writes nothing; false if there is no such paper.
+pub fn print(name: &str, extent: Extent) -> bool {
+    let section = SECTIONS.iter().find(|section| section.0 == name);
+    section.map(|section| section.1(&mut Document::default(), extent)).is_some()
+}
+
 /// Measures everything and writes papers.md and papers.csv into a folder.
 pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
     let begin = Instant::now();
     let load_before = load();
     let mut document = Document::default();
-    singlepass::table_2(&mut document);
-    s3pir::tables(&mut document, extent);
-    pai::tables(&mut document, extent);
-    treepir::section_5(&mut document, extent);
-    tapir::table_1(&mut document, extent);
+    SECTIONS.iter().for_each(|section| section.1(&mut document, extent));
     let run = match extent {
         Extent::Quick => "This run: `--quick`, larger sizes by formula",
         Extent::Full => "This run: all that fits 16 GB of memory",

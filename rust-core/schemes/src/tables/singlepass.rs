@@ -1,5 +1,6 @@
 //! SinglePass, Table 2.
 
+use super::Extent;
 use super::document::{Cell, Document, paper};
 use super::measure::{Spread, batches, once, repeat};
 use crate::channel::Channel;
@@ -12,7 +13,7 @@ const RECORDS: usize = 3_000_000;
 const BYTES: usize = 32;
 const PARTITIONS: usize = 10;
 
-pub fn table_2(document: &mut Document) {
+pub fn table_2(document: &mut Document, _: Extent) {
     document.say(
         "## SinglePass\n\nLazzaretti, Papamanthou: *Single Pass Client-Preprocessing Private Information Retrieval*, Fig. 4 and 7. Two servers.",
     );
