@@ -2,14 +2,14 @@
 // permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
 // Answers carry opening proofs, or are checked with tags that the client keeps.
 
-import { answerBytes, type Manifest, partitionBlocks, partitionBytes, queryBytes } from '@pirouette/protocol'
+import type { Manifest } from '@pirouette/protocol'
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
-import { databaseBytes } from '../download.js'
+import { costsOf } from '../costs.js'
 import type { StatefulScheme } from '../scheme.js'
 import { HintState } from './hint-state.js'
 import { HintPreparation } from './preparation.js'
-import { chooseProofs, PERMUTATION_ENTRY_BYTES, TAG_BYTES } from './proofs.js'
+import { chooseProofs } from './proofs.js'
 
 export const tapir: StatefulScheme = {
   name: 'full',
@@ -17,20 +17,9 @@ export const tapir: StatefulScheme = {
   parties: ['retrieve', 'refresh'],
   fencedBy: 1,
 
-  costs(core, manifest, { proofs: wish }) {
+  costs(core, manifest, { proofs: wish, usage }) {
     const proofs = chooseProofs(core, manifest, wish)
-    const slots = manifest.partitions * partitionBlocks(manifest)
-    return {
-      prepareBytes: databaseBytes(manifest),
-      lookupBytesUp: 2 * queryBytes(manifest, 1),
-      lookupBytesDown: 2 * answerBytes(manifest, 1, proofs),
-      held: {
-        parities: partitionBytes(manifest),
-        permutations: PERMUTATION_ENTRY_BYTES * slots,
-        tags: proofs === 'tags' ? TAG_BYTES * slots : 0,
-      },
-      maxBatch: manifest.maxBatch,
-    }
+    return { ...costsOf(core, manifest, 'full', proofs, usage), maxBatch: manifest.maxBatch }
   },
 
   prepare(context, manifest) {
