@@ -105,12 +105,19 @@ describe('the WebAssembly core', () => {
     })
     expect([parities!, tags!].map(bytesToHex)).toEqual([vector.parities, vector.tags])
     const outcome = attempt.finish(parities!, tags!)
-    expect(outcome.accepted).toBe(true)
+    expect(outcome.takeInquiry()).toBeUndefined()
     const client = outcome.takeHint()!
     expect(bytesToHex(client.hintId)).toBe(vector.hintId)
     expect(() => attempt.paritiesRequest()).toThrow('the attempt is over')
     parities![0]! ^= 1
     const refused = begin().finish(parities!, tags!)
-    expect([refused.accepted, refused.blamesRefreshServer, refused.takeHint()]).toEqual([false, true, undefined])
+    expect(refused.takeHint()).toBeUndefined()
+    const inquiry = refused.takeInquiry()!
+    expect(inquiry.blamesRefreshServer).toBe(true)
+    const { partitions, partitionRecords, recordBytes } = vector.layout
+    const all = new Uint8Array(partitions * partitionRecords * recordBytes)
+    all.set(recordsOf(vector))
+    split(all, partitionRecords * recordBytes).forEach((partition, q) => void inquiry.take(q, partition))
+    expect([...inquiry.liars()!]).toEqual([1])
   })
 })

@@ -1,4 +1,4 @@
-// The core's stored forms, as far as the model reads them (rust-core/core/src/state). Written from their description,
+// The core's stored forms, as far as the model reads them (rust-core/core/src/tapir/state). Written from their description,
 // not with the core's own decoder.
 
 import { Reader } from '../interop/reference/bytes.js'

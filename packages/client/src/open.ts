@@ -56,7 +56,8 @@ export interface OpenWithOptions extends Allowances {
    * How lookups are answered. `local`: the whole database is kept here, verified and followed by updates, and nothing ever
    * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer. `instant`: nothing is
    * downloaded but the directory of keys, and nothing kept; two servers answer, with far more work. `auto`, if not given:
-   * what is stored here already; else `local` for databases of at most 16 MiB, `full` for larger ones.
+   * what is stored here already; else `instant` from the first moment on, and behind it `local` is prepared for databases of
+   * at most 16 MiB, `full` for larger ones once a dozen lookups show that it pays; then `map.mode` changes, with an event.
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'instant' | undefined
   /**

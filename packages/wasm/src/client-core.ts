@@ -11,6 +11,7 @@ type SharedGlue = Pick<
   | 'HintBuilderHandle'
   | 'ClientHandle'
   | 'InstantQueryHandle'
+  | 'LightAttemptHandle'
   | 'LocalHandle'
   | 'blake3'
   | 'chooseMode'
@@ -40,6 +41,7 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     fingerprint: glue.fingerprint,
     decodeDirectory: glue.DirectoryHandle.decode,
     newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
+    newLightAttempt: (layout, ...rest) => new glue.LightAttemptHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
     chooseMode: (layout, directoryBytes, { instant, light }, lookups) =>

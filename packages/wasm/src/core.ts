@@ -233,25 +233,37 @@ export interface LightAttemptHandle {
 }
 
 export interface LightOutcomeHandle {
-  /** every check was passed */
-  readonly accepted: boolean
-  /** it was the refresh server that lied; if replies were refused and this is false, it may have been either */
-  readonly blamesRefreshServer: boolean
   /** an ordinary hint that checks Merkle proofs, once; undefined if the replies were refused */
   takeHint(): ClientHandle | undefined
+  /** what will show who lied, once; undefined if the replies were accepted */
+  takeInquiry(): LightInquiryHandle | undefined
+  free(): void
+}
+
+/** Replies that were refused, in memory alone, until all partitions of their epoch have shown who lied. */
+export interface LightInquiryHandle {
+  /** it was the refresh server, without looking further; if false, it may have been either */
+  readonly blamesRefreshServer: boolean
+  /** compares what was replied with a partition that has its content hash */
+  take(partition: number, bytes: Uint8Array): void
+  /** 0 if the retrieve server lied, 1 if the refresh server; undefined while partitions are missing. The inquiry is over. */
+  liars(): Uint32Array | undefined
+  /** overwrites secrets, then frees */
   free(): void
 }
 
 /**
- * A server's reply for a light hint in the making: of one epoch, and sent when it is whole. Made in steps or by a worker
- * thread, as an InstantPassHandle is.
+ * A server's reply for a light hint in the making: of one epoch, and sent when it is whole. Made in steps of a partition,
+ * here or by worker threads, as an InstantPassHandle is; but a descriptor is for the next so many steps, and they need
+ * not all be made by one thread.
  */
 export interface LightReplyHandle {
   /** a partition's work; whether there is more. Throws `phase` if the database has changed: begin anew. */
   step(database: DatabaseHandle): boolean
-  /** address in WASM memory of what a worker thread is told, before any step */
-  descriptor(database: DatabaseHandle): number
-  stepped(): void
+  /** address in WASM memory of what a worker thread is told that is to go the steps of the next so many partitions */
+  descriptor(database: DatabaseHandle, partitions: number): number
+  /** they are made; whether there is more */
+  stepped(): boolean
   /** once */
   finish(): Uint8Array
   free(): void
@@ -553,6 +565,8 @@ export interface ClientCore {
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
+  /** begins a light hint under 32 bytes of fresh OS entropy; throws `length` */
+  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
@@ -615,8 +629,6 @@ export interface Core extends ClientCore {
   /** checks one request's queries before they wait with others'; throws `length`, `query` */
   checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
   newWorkerStack(): WorkerStackHandle
-  /** begins a light hint under 32 bytes of fresh OS entropy; throws `length` */
-  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array): LightAttemptHandle
   /** what a refresh server replies to `paritiesRequest`, at the newest epoch or the one before */
   newLightParities(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** what a retrieve server replies to `tagsRequest` */

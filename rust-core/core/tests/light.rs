@@ -10,7 +10,7 @@ use pirouette_core::commitment::Merkle;
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::layout::Layout;
-use pirouette_core::light::attempt::{Attempt, Outcome, Verdict, hazmat_check};
+use pirouette_core::light::attempt::{Attempt, Liars, Outcome, Verdict, hazmat_check};
 use pirouette_core::light::making::Making;
 use pirouette_core::light::{parities_reply_bytes, tags_reply_bytes};
 use pirouette_core::random::Uniform;
@@ -56,7 +56,7 @@ fn attempt(database: &Database<Merkle>, root: u8) -> Attempt {
 fn accepted(outcome: Outcome) -> Hint {
     match outcome {
         Outcome::Accepted(hint) => hint,
-        Outcome::Refused(verdict) => panic!("honest servers were refused: {verdict:?}"),
+        Outcome::Refused(inquiry) => panic!("honest servers were refused: {:?}", inquiry.verdict()),
     }
 }
 
@@ -64,7 +64,7 @@ fn accepted(outcome: Outcome) -> Hint {
 fn refused(outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::Accepted(_) => panic!("a lie was accepted"),
-        Outcome::Refused(verdict) => verdict,
+        Outcome::Refused(inquiry) => inquiry.verdict(),
     }
 }
 
@@ -151,6 +151,53 @@ fn tags_changed_alike_in_one_column_are_caught_by_the_sums_alone() {
         }
     }
     assert_eq!(pairs, [3 * m * (3 * m - 1) / 2 - 3 * m, 3 * m]);
+}
+
+/// Whichever lie it was, all partitions, in any order, show whose; and before the last of them nobody is named.
+#[test]
+fn partitions_show_who_lied_however_the_checks_went() {
+    let database = filled((3, 5, 9));
+    let parity_bytes = database.layout().partition_bytes();
+    let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
+    let flipped = |bytes: &[u8], at: usize| {
+        let mut lie = bytes.to_vec();
+        lie[at] ^= 4;
+        lie
+    };
+    let same_column = {
+        let seed = *attempt(&database, 1).parities_request().first_chunk().unwrap();
+        let permutations = Permutations::from_entropy(database.layout(), &seed);
+        let mut lie = tags.clone();
+        for q in 0..2 {
+            lie[8 * (5 * q + usize::from(permutations.of(q)[2]))] ^= 1;
+        }
+        lie
+    };
+    let cases = [
+        (flipped(&parities, 3), tags.clone(), Liars { refresh: true, retrieve: false }),
+        (flipped(&parities, parity_bytes + 3), tags.clone(), Liars { refresh: true, retrieve: false }),
+        (parities.clone(), flipped(&tags, 77), Liars { refresh: false, retrieve: true }),
+        (parities.clone(), same_column, Liars { refresh: false, retrieve: true }),
+        (flipped(&parities, 0), flipped(&tags, 0), Liars { refresh: true, retrieve: true }),
+    ];
+    for (number, (parities, tags, expected)) in cases.into_iter().enumerate() {
+        for order in [[0, 1, 2], [2, 0, 1]] {
+            let inquire = |taken: &[usize]| {
+                let Outcome::Refused(mut inquiry) = attempt(&database, 1).finish(&parities, &tags).unwrap() else {
+                    panic!("a lie was accepted")
+                };
+                for &q in taken {
+                    inquiry.take(q, database.partition(q).unwrap()).unwrap();
+                    inquiry.take(q, database.partition(q).unwrap()).unwrap(); // which changes nothing
+                }
+                assert!(inquiry.take(3, database.partition(0).unwrap()).is_err());
+                assert!(inquiry.take(0, &[0; 44]).is_err());
+                inquiry.liars()
+            };
+            assert_eq!(inquire(&order[..2]), None);
+            assert_eq!(inquire(&order), Some(expected), "case {number}");
+        }
+    }
 }
 
 /// Which is why the point is shown to the retrieve server alone: a parity changed by a polynomial with that root passes.

@@ -9,8 +9,6 @@
 
 mod cost;
 mod instant;
-// No client asks for one yet, so that browsers need not download it.
-#[cfg(feature = "server")]
 mod light;
 mod local;
 #[cfg(feature = "server")]

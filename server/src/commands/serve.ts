@@ -44,6 +44,10 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
   readonly instantRateLimit: number
+  /** light hints made at a time; false: off */
+  readonly light: number | false
+  readonly lightRateLimit: number
+  readonly lightTotalLimit: number
   readonly logLevel: string
 }
 
@@ -67,6 +71,8 @@ export async function serve(options: ServeArguments): Promise<void> {
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
     instantRateLimit: options.instantRateLimit,
+    light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
+    lightRateLimit: options.lightRateLimit,
     publisherToken,
     log: { level: options.logLevel, stream: process.stderr },
   })

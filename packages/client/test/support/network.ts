@@ -203,6 +203,7 @@ export class Network {
       push: false,
       fence: this.fence,
       instant: true,
+      light: true,
       history: 64,
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }

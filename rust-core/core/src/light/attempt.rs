@@ -1,13 +1,14 @@
 //! The client's side of a light hint: its secrets, and the checks that both replies have to pass before anything of
 //! them is stored, registered or asked with. An attempt is made once: whatever fails, its root is never used again.
 
-use pirouette_kernels::light::CHALLENGES;
+use pirouette_kernels::light::{Buckets, CHALLENGES, Work};
 use pirouette_kernels::linear::{Point, TAG_BYTES};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES, parities_reply_bytes, tags_reply_bytes};
+use crate::bytes::zeroed;
 use crate::commitment::Checks;
-use crate::error::{Error, expect_length};
+use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES};
@@ -42,7 +43,7 @@ pub enum Outcome {
     /// both replies passed every check
     Accepted(Hint),
     /// at least one server lied
-    Refused(Verdict),
+    Refused(Box<Inquiry>),
 }
 
 /// Which checks the replies passed.
@@ -121,7 +122,22 @@ impl Attempt {
         let point = u64::from_le_bytes(self.point);
         let verdict = hazmat_check(&self.layout, point, &permutations, words, parities, sums, tags_reply);
         if !verdict.holds() {
-            return Ok(Outcome::Refused(verdict));
+            let inquiry = Inquiry {
+                layout: self.layout,
+                verdict,
+                seed: self.seed,
+                challenge: self.challenge,
+                point: self.point,
+                parities: parities.to_vec(),
+                sums: sums.to_vec(),
+                tags: tags_reply.to_vec(),
+                words: vec![[0; 8]; self.layout.partition_records()],
+                permutation: vec![0; self.layout.partition_records()],
+                buckets: zeroed(Buckets::new(self.layout.record_bytes()).bytes())?,
+                taken: vec![false; self.layout.partitions()],
+                tags_differ: false,
+            };
+            return Ok(Outcome::Refused(Box::new(inquiry)));
         }
         Ok(Outcome::Accepted(Hint {
             layout: self.layout,
@@ -132,6 +148,92 @@ impl Attempt {
             parities: parities.to_vec(),
             condemned: false,
         }))
+    }
+}
+
+/// Replies that were refused, kept in memory until all partitions have shown who lied. Secret, as the attempt was.
+#[derive(ZeroizeOnDrop)]
+pub struct Inquiry {
+    #[zeroize(skip)]
+    layout: Layout,
+    #[zeroize(skip)]
+    verdict: Verdict,
+    seed: [u8; ENTROPY_BYTES],
+    challenge: [u8; ENTROPY_BYTES],
+    point: [u8; TAG_BYTES],
+    /// as they were replied, and what they ought to be taken away: zero in the end if they were right
+    parities: Vec<u8>,
+    sums: Vec<u8>,
+    /// as they were replied
+    tags: Vec<u8>,
+    words: Vec<[u8; 8]>,
+    permutation: Vec<u16>,
+    buckets: Vec<u8>,
+    #[zeroize(skip)]
+    taken: Vec<bool>,
+    #[zeroize(skip)]
+    tags_differ: bool,
+}
+
+/// Who lied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Liars {
+    /// the refresh server: parities or challenge sums were wrong
+    pub refresh: bool,
+    /// the retrieve server: tags were wrong
+    pub retrieve: bool,
+}
+
+impl Inquiry {
+    /// Which checks the replies passed.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Compares what was replied with a partition, whose content hash has been found right, of the replies' epoch. A
+    /// partition counts once.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition; [`Error::Length`] if it is not as long as one.
+    pub fn take(&mut self, q: usize, partition: &[u8]) -> Result<(), Error> {
+        expect_below("partition", q, self.taken.len())?;
+        expect_length("partition", partition, self.layout.partition_bytes())?;
+        if core::mem::replace(&mut self.taken[q], true) {
+            return Ok(());
+        }
+        let (m, record_bytes) = (self.layout.partition_records(), self.layout.record_bytes());
+        Work {
+            partition_records: m,
+            record_bytes,
+            seed: Some(&self.seed),
+            challenge: Some(&self.challenge),
+            point: None,
+            words: &mut self.words,
+            permutation: &mut self.permutation,
+            buckets: &mut self.buckets,
+            parities: &mut self.parities,
+            tags: &mut [],
+        }
+        .run(q, core::iter::once(partition));
+        let mut point = Point::new(u64::from_le_bytes(self.point));
+        for (record, tag) in partition.chunks_exact(record_bytes).zip(&self.tags.as_chunks::<TAG_BYTES>().0[q * m..]) {
+            self.tags_differ |= point.tag(record).to_le_bytes() != *tag;
+        }
+        point.clear();
+        Ok(())
+    }
+
+    /// Who lied, once all partitions were taken; none before.
+    #[must_use]
+    pub fn liars(mut self) -> Option<Liars> {
+        if !self.taken.iter().all(|&taken| taken) {
+            return None;
+        }
+        let Inquiry { layout, buckets, sums, parities, tags_differ, .. } = &mut self;
+        Buckets::new(layout.record_bytes()).sums(buckets, sums);
+        let refresh = parities.iter().chain(sums.iter()).any(|&byte| byte != 0);
+        Some(Liars { refresh, retrieve: *tags_differ })
     }
 }
 
