@@ -9,12 +9,12 @@ mod modes;
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Commit, Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
+use crate::database::lanes::LANES;
 use crate::directory;
 use crate::error::Error;
 use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
 use crate::light;
-use crate::tapir::hint::LANES;
 use crate::tapir::query::NAME_BYTES;
 
 pub use modes::{Held, Mode, ModeCosts, Offers, choose_mode, modes};
