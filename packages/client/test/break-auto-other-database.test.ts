@@ -87,7 +87,10 @@ test('a half-made state remembers how far it has come, also for the lookups befo
   const back = new World({ network: showing(first), database: first, before })
   const life = back.life()
   // For comparison, what is promised, and held in the other modes: client/break-forgotten.test.ts
-  const control = await back.copy().life().failure(back.copy().life().openIdle({ mode: 'full', publisherKey }))
+  const control = await back
+    .copy()
+    .life()
+    .failure(back.copy().life().openIdle({ mode: 'full', publisherKey }))
   expect(control.code).toBe('signature')
   const outcome = await back.drive(
     life.openIdle({ mode: 'auto', push: false, publisherKey } as never).then(

@@ -86,6 +86,8 @@ export class Machine {
   #store: StateStore
   #storage: StorageKind
   #phase: Phase = NONE
+  /** a hint has been used in this life of the page */
+  #hasBegun = false
   /** hints no longer used, to be freed when nobody reads what they have answered */
   readonly #retired: Hint[] = []
   #manifest: Manifest | undefined
@@ -147,6 +149,7 @@ export class Machine {
 
   /** A hint that the store has, too. */
   adopt(hint: Hint, journalBytes: number): void {
+    this.#hasBegun = true
     this.#phase = { is: 'live', hint }
     this.#manifest = hint.manifest
     this.checkpoints.note(journalBytes)
@@ -228,10 +231,13 @@ export class Machine {
     return scheme?.kind === 'stateful' ? scheme : undefined
   }
 
-  /** Whether stored state may be used: the app may insist on another mode, or on other options. */
+  /**
+   * Whether stored state may be used: the app may insist on another mode, or on other options. On options only when the map
+   * is opened: two tabs that insist on two kinds of proof would else begin anew in turn, lookup after lookup.
+   */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
     const { mode, options } = this.parts
-    return (mode === 'auto' || mode === scheme.name) && made.suits(options)
+    return (mode === 'auto' || mode === scheme.name) && (this.#hasBegun || made.suits(options))
   }
 
   // ---- the store -------------------------------------------------------------------------------------
