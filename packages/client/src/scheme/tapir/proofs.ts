@@ -8,9 +8,6 @@ import { UnsupportedError } from '../../base/errors.js'
 import { inCore } from '../../platform/core.js'
 import type { ProofsPreference } from '../scheme.js'
 
-export const TAG_BYTES = 8
-export const PERMUTATION_ENTRY_BYTES = 2
-
 /** Throws UnsupportedError if these servers do not have what is wished for. */
 export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPreference): Proofs {
   const offered = proofsOf(manifest)
