@@ -6,7 +6,8 @@
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` only writes docs/papers.md
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
-//                                                 `uniformity` tests/privacy/soak.ts: more of their tests
+//                                                 `uniformity` tests/privacy/soak.ts: more of their tests; after `tests`
+//                                                 the tests of `test` with nothing left to a sample
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            lint | format        check or rewrite the sources
 //                            docs                 the API reference, into docs/api
@@ -18,7 +19,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
 import { checkDocs } from './check-docs.mjs'
-import { ask, cachedStep, Failure, main, root, run, runPackage, step, whenStopped } from './steps.mjs'
+import { ask, cachedStep, environment, Failure, main, root, run, runPackage, step, whenStopped } from './steps.mjs'
 
 const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
 const WASM_PACK = '0.15.1'
@@ -120,7 +121,10 @@ async function bench() {
 }
 
 async function soak() {
-  return await runOfTests('soak')
+  if (args[0] !== 'tests') return await runOfTests('soak')
+  await build()
+  environment.PIROUETTE_THOROUGH = '1'
+  return (await testTypeScript(args.slice(1))).failed === 0 ? 0 : 1
 }
 
 async function runOfTests(program) {

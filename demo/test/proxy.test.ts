@@ -15,6 +15,7 @@ const manifest: Manifest = {
   recordBytes: 16,
   partitions: 4,
   partitionRecords: 16,
+  blockRecords: 1,
   valueBytes: 16,
   keyed: false,
   variable: false,

@@ -1,11 +1,7 @@
-// The `pirouette` command: what it understands. What it does is in commands/.
+// The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from './base/version.js'
-import { build } from './commands/build.js'
-import { plan } from './commands/plan.js'
-import { keygen, publish } from './commands/publish.js'
-import { serve } from './commands/serve.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
@@ -22,6 +18,10 @@ const buildOptions = () => [
     VALUE_ENCODINGS,
   ),
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
+  new Option(
+    '--pack <g>',
+    'records a block: shorter light hints, longer answers; auto: what is best for light hints (default: 1)',
+  ).argParser(pack),
   new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
     wholeNumber,
   ),
@@ -47,7 +47,7 @@ const buildCommand = program
   .option('--force', 'replace another dataset in that directory')
   .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
 for (const option of buildOptions()) buildCommand.addOption(option)
-buildCommand.action(build)
+buildCommand.action(async options => (await import('./commands/build.js')).build(options))
 
 const serveCommand = program
   .command('serve')
@@ -92,7 +92,7 @@ const serveCommand = program
       .default('info'),
   )
 for (const option of buildOptions()) serveCommand.addOption(option)
-serveCommand.action(serve)
+serveCommand.action(async options => (await import('./commands/serve.js')).serve(options))
 
 program
   .command('plan')
@@ -109,7 +109,7 @@ program
   .option('--uplink <kbit/s>', "a client's connection, up (default: 5000)", wholeNumber)
   .option('--downlink <kbit/s>', "a client's connection, down (default: 20000)", wholeNumber)
   .option('--json', 'print JSON, in bytes and microseconds')
-  .action(plan)
+  .action(async options => (await import('./commands/plan.js')).plan(options))
 
 program
   .command('publish [batch]')
@@ -134,13 +134,13 @@ program
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
   .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
   .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
-  .action(publish)
+  .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
   .command('keygen')
   .description('Make a key for signing batches and manifests.')
   .requiredOption('--out <file>', 'a new file; keep it secret')
-  .action(keygen)
+  .action(async options => (await import('./commands/publish.js')).keygen(options))
 
 try {
   await program.parseAsync()
@@ -167,6 +167,10 @@ function collected(text: string, before: string[] = []): string[] {
 function hash(text: string): string {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new InvalidArgumentError('It must be 64 lower-case hex digits.')
   return text
+}
+
+function pack(text: string): number | 'auto' {
+  return text === 'auto' ? text : wholeNumber(text)
 }
 
 function workers(text: string): number | false {

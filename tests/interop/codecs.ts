@@ -20,6 +20,7 @@ export interface ManifestFields {
   readonly recordBytes: number
   readonly partitions: number
   readonly partitionRecords: number
+  readonly blockRecords: number
   readonly valueBytes: number
   readonly keyed: boolean
   readonly variable: boolean

@@ -473,13 +473,14 @@ function makeManifests(): Manifest[] {
     previousManifest: bytes('previous manifest', 32),
   }
   const sized = (records: number, valueBytes: number, partitions: number, partitionRecords: number) => ({
-    ...{ records, valueBytes, partitions, partitionRecords },
+    ...{ records, valueBytes, partitions, partitionRecords, blockRecords: 1 },
     commitments: Array.from({ length: partitions }, (_, q) => bytes(`commitment ${q}`, 32)),
     contentHashes: Array.from({ length: partitions }, (_, q) => bytes(`content ${q}`, 32)),
   })
   const cases: Record<string, ManifestFields> = {
     smallest: { ...keyless, ...sized(1, 1, 1, 1), recordBytes: 1 },
     keyed: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24 },
+    'four a block': { ...keyed, ...sized(9, 8, 2, 8), recordBytes: 24, blockRecords: 4 },
     'keys alone': { ...keyed, ...sized(16, 0, 16, 1), recordBytes: 16 },
     variable: { ...keyed, ...changed, ...sized(50, 300, 17, 3), variable: true, recordBytes: 318 },
     'keyless and variable': { ...keyless, ...sized(3, 1, 1, 4), variable: true, recordBytes: 3 },
@@ -533,6 +534,9 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'neither variable nor fixed': overwritten(keyed, 53, '02'),
     'a batch limit of 0': overwritten(keyed, 54, '00'),
     'a batch limit of 65': overwritten(keyed, 54, '41'),
+    'blocks that do not divide a partition': overwritten(bytesOf('four a block'), 55, '04'),
+    'blocks of more than 65 536 bytes': overwritten(overwritten(keyed, 44, u32(4096)), 55, '0c'),
+    'blocks of more records than can be': overwritten(keyed, 55, 'ff'),
     'answers of more than 16 MiB': overwritten(bytesOf('longest answers'), 54, '03'),
     'an expiry of 2^53 seconds': overwritten(keyed, 62, '20'),
     'a manifest before the first': overwritten(keyed, 168, '01'),

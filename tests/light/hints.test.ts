@@ -21,7 +21,10 @@ interface Running {
 }
 
 /** Two operators with the same file. */
-async function servers(second: { readonly light?: false } = {}): Promise<readonly [Running, Running]> {
+async function servers(
+  second: { readonly light?: false } = {},
+  pack: 'auto' | 1 = 1,
+): Promise<readonly [Running, Running]> {
   const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const data = join(dir, 'a.csv')
@@ -29,7 +32,7 @@ async function servers(second: { readonly light?: false } = {}): Promise<readonl
     data,
     `key,value\n${Array.from({ length: COUNT }, (_, i) => `${keyOf(i)},${contentOf(i)}\n`).join('')}`,
   )
-  await buildDataset({ data, out: join(dir, 'out'), valueEncoding: 'hex', maxValueBytes: 20 })
+  await buildDataset({ data, out: join(dir, 'out'), valueEncoding: 'hex', maxValueBytes: 20, pack })
   const run = async (options: { readonly light?: false }): Promise<Running> => {
     const dataset = await loadDataset(join(dir, 'out'))
     const storage = new MemoryStorage()
@@ -69,8 +72,10 @@ async function publish(both: readonly Running[], operations: readonly object[]):
 const hexOf = (value: Uint8Array | undefined) => value && bytesToHex(value)
 
 describe('open({ mode: "light" })', () => {
-  test('makes a hint of what two servers send, and finds keys, absent ones and batches', async () => {
-    const map = await opened(await servers())
+  test.each([1, 'auto'] as const)('makes a hint of what two servers send, pack: %s, and finds keys', async pack => {
+    const both = await servers({}, pack)
+    expect(both[0].updatable.newest.manifest.blockRecords > 1).toBe(pack === 'auto')
+    const map = await opened(both)
     expect([map.mode, map.size, map.stats.held['tags'], map.stats.incidents]).toEqual(['light', COUNT, 0, []])
     const chosen = Array.from({ length: 24 }, (_, k) => (k * 977) % COUNT)
     const found = await Promise.all(chosen.map(i => map.get(keyOf(i))))

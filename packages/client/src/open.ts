@@ -58,7 +58,9 @@ export interface OpenWithOptions extends Allowances {
    * one server makes the hint and the other sends what it is checked with, a small part of the database together; the two
    * could then work out every lookup if they pooled what they know. If that fails, it is as `full` until `reset()`.
    * `instant`: nothing is downloaded but the directory of keys, and nothing kept; two servers answer, with far more work.
-   * `auto`, if not given: what is stored here already; else `local` for databases of at most 16 MiB, `full` for larger ones.
+   * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
+   * prepared for databases of at most 16 MiB, `full` for larger ones once a dozen lookups show that it pays; then `map.mode`
+   * changes, with an event.
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
   /**

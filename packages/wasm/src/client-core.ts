@@ -17,6 +17,7 @@ type SharedGlue = Pick<
   | 'chooseMode'
   | 'fingerprint'
   | 'plan'
+  | 'planBlockRecords'
   | 'journalLimit'
   | 'suitableProofs'
 >
@@ -32,6 +33,7 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     plan: workload => glue.plan(workload) as Plan,
     journalLimit: glue.journalLimit,
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
+    planBlockRecords: glue.planBlockRecords,
     planLayout: glue.LayoutHandle.plan,
     layout: (...numbers) => new glue.LayoutHandle(...numbers),
     blake3: glue.blake3,

@@ -7,7 +7,7 @@
 
 /** Stable codes of errors thrown by the core. */
 export type CoreErrorCode =
-  | 'layout' // impossible (N, ℓ, Q, M), or too large for the address space
+  | 'layout' // impossible (N, ℓ, Q, M, g), or too large for the address space
   | 'length' // a buffer has the wrong length
   | 'index' // a record index, partition or offset out of range, or a name there is not
   | 'directory' // directory bytes that are malformed, or keys that cannot be placed
@@ -42,15 +42,17 @@ export type UpdateForm = 'delta' | 'record'
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
 export type RoleNumber = 0 | 1
 
-/** (N, ℓ, Q, M) and the sizes that follow from them. Immutable; holds no WASM memory worth freeing. */
+/** (N, ℓ, Q, M, g) and the sizes that follow from them. Immutable; holds no WASM memory worth freeing. */
 export interface LayoutHandle {
   readonly records: number
   readonly recordBytes: number
   readonly partitions: number
   readonly partitionRecords: number
+  /** g */
+  readonly blockRecords: number
   /** M·ℓ */
   readonly partitionBytes: number
-  /** one entry of an answer: ℓ, and with `merkle` (the default) 32·⌈log2 M⌉ of opening proof */
+  /** one entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of opening proof */
   entryBytes(proofs?: Proofs): number
   /** most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
   maxBatch(proofs?: Proofs): number
@@ -177,9 +179,9 @@ export interface ClientHandle {
   readonly condemned: boolean
   /** bytes of parities, M·ℓ */
   readonly hintBytes: number
-  /** bytes of permutations, 2·Q·M */
+  /** bytes of permutations, 2·Q·M′ */
   readonly permutationBytes: number
-  /** bytes of tags, 8·Q·M; 0 without */
+  /** bytes of tags, 8·Q·M′; 0 without */
   readonly tagBytes: number
   /** overwrites secrets, then frees */
   free(): void
@@ -481,12 +483,13 @@ export interface Costs {
 export interface Plan {
   /** what it was made for, defaults included */
   readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions'>]-?: NonNullable<Workload[Name]> }
-  /** (N, ℓ, Q, M) */
+  /** (N, ℓ, Q, M, g) */
   readonly layout: {
     readonly records: number
     readonly recordBytes: number
     readonly partitions: number
     readonly partitionRecords: number
+    readonly blockRecords: number
   }
   readonly merkle: Costs
   readonly tags: Costs
@@ -505,8 +508,18 @@ export interface ClientCore {
   journalLimit(heldBytes: number): number
   /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
-  planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
-  layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
+  /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
+  planBlockRecords(records: number, recordBytes: number, partitions?: number): number
+  /** `blockRecords`: g; 1 */
+  planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
+  /** of a manifest's numbers; `blockRecords`: g; 1 */
+  layout(
+    records: number,
+    recordBytes: number,
+    partitions: number,
+    partitionRecords: number,
+    blockRecords?: number,
+  ): LayoutHandle
   /** BLAKE3, 32 bytes */
   blake3(bytes: Uint8Array): Uint8Array
   /** 16-byte key fingerprint (docs/protocol.md, Hashes) */

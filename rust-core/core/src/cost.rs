@@ -10,6 +10,7 @@ use crate::directory;
 use crate::error::Error;
 use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
+use crate::light;
 use crate::tapir::hint::LANES;
 use crate::tapir::query::NAME_BYTES;
 
@@ -54,6 +55,28 @@ pub fn tags_fit(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> boo
 /// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
 /// goes with it, asks nobody, and assumes nothing.
 const LOCAL_BYTES: u64 = 16 << 20;
+
+/// A block is not made longer than this.
+const BLOCK_BYTES: u64 = 256;
+
+/// g for a database whose clients are to make light hints: the power of two with g·ℓ ≤ 256 for which both replies are
+/// shortest, and the smaller of two. A block of several records has one tag, and one entry of a permutation; but every entry
+/// of an answer is as long as it, so that without light hints g is better 1 (docs/costs.md).
+///
+/// # Errors
+/// [`Error::Layout`] if there is no such database.
+pub fn block_records(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<u64, Error> {
+    let most = (BLOCK_BYTES / record_bytes.max(1)).max(1).ilog2();
+    let plans = (0..=most).map(|log| Layout::plan_packed(records, record_bytes, partitions, 1 << log));
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let best = plans.iter().min_by_key(|layout| light_bytes(layout));
+    Ok(best.map_or(1, |layout| layout.stored().block_records as u64))
+}
+
+/// Both replies of which a light hint is made.
+fn light_bytes(layout: &Layout) -> u64 {
+    light::parities_reply_bytes(layout) as u64 + light::tags_reply_bytes(layout) as u64
+}
 
 /// How lookups are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::content_hash;
-use crate::layout::Layout;
+use crate::layout::{Layout, Stored};
 use crate::random::ENTROPY_BYTES;
 use crate::tapir::hint::{HINT_ID_BYTES, LANES, Stamp};
 use crate::tapir::state::BINDING_BYTES;
@@ -186,7 +186,7 @@ impl Local {
         if !self.is_whole() {
             return Err(Error::Phase("partitions are missing"));
         }
-        let record_bytes = self.layout.record_bytes();
+        let record_bytes = self.layout.stored().record_bytes;
         let mut out = Vec::with_capacity(indices.len() * record_bytes);
         for &index in indices {
             expect_below("record", index as usize, self.layout.records())?;
@@ -295,10 +295,10 @@ impl Local {
 
     /// Adds old ⊕ new to every record that the list names, of partitions that are there.
     fn xor(&mut self, list: &UpdateList) {
-        let record_bytes = self.layout.record_bytes();
+        let Stored { record_bytes, partition_records, .. } = *self.layout.stored();
         for entry in list.entries() {
             let index = entry.index as usize;
-            if self.held[index / self.layout.partition_records()] {
+            if self.held[index / partition_records] {
                 entry.change.apply(&mut self.records[index * record_bytes..][..record_bytes]);
             }
         }
@@ -368,5 +368,5 @@ fn hash_of(content_hashes: &[u8], q: usize) -> &[u8; CONTENT_HASH_BYTES] {
 
 /// Whether a list changes this partition.
 fn touches(list: &UpdateList, q: usize) -> bool {
-    list.entries().any(|entry| entry.index as usize / list.after().partition_records() == q)
+    list.entries().any(|entry| entry.index as usize / list.after().stored().partition_records == q)
 }

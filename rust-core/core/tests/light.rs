@@ -88,8 +88,14 @@ fn downloaded(database: &mut Database<Merkle>, attempt: &Attempt) -> Hint {
 #[test]
 fn a_light_hint_is_the_one_that_a_download_makes_and_looks_up() {
     // Long records are added up in another way; 33 bytes are a stripe and a byte more.
-    for dimensions in [(3, 13, 64), (2, 5, 33), (4, 16, 1), (1, 1, 8), (5, 7, 300), (2, 3, 5000)] {
-        let mut database = filled(dimensions);
+    let single = [(3, 13, 64), (2, 5, 33), (4, 16, 1), (1, 1, 8), (5, 7, 300), (2, 3, 5000)].map(filled);
+    // Blocks of four records, the last with one; and one block a partition.
+    let packed = [(45, 20, 3, 20, 4), (7, 3, 2, 4, 4)].map(|(n, l, q, m, g)| {
+        let layout = Layout::packed(n, l, q, m, g).unwrap();
+        database(layout, &bytes("records", (n * l) as usize))
+    });
+    for mut database in single.into_iter().chain(packed) {
+        let dimensions = *database.layout();
         let attempt = attempt(&database, 1);
         let expected = substance(&downloaded(&mut database, &attempt));
         let [parities, tags] = replies(&database, &attempt, At::Newest);
@@ -455,6 +461,30 @@ fn replies_are_of_one_epoch_the_newest_or_the_one_before() {
     let tags = made(&database, Making::tags(&database, &mixed.tags_request(), At::Previous));
     let parities = made(&database, Making::parities(&database, &mixed.parities_request(), At::Newest));
     assert!(matches!(mixed.finish(&parities, &tags), Err(Error::Length { .. })));
+}
+
+/// An update of a packed database changes whole blocks.
+#[test]
+fn a_packed_database_is_answered_at_the_epoch_before() {
+    let layout = Layout::packed(45, 20, 3, 20, 4).unwrap();
+    let mut database = database(layout, &bytes("records", 45 * 20));
+    let old = attempt(&database, 1);
+    let before = replies(&database, &old, At::Newest);
+    let record = bytes("edit", 20);
+    let mut batch = vec![Operation::EditIndex(1, &record), Operation::EditIndex(2, &record)];
+    batch.extend((0..20).map(|_| Operation::Add(&record)));
+    apply(&mut database, None, &batch).map_err(|refused| refused.reason).unwrap();
+    assert_eq!(database.layout().partitions(), 4);
+    assert!(replies(&database, &old, At::Previous) == before);
+    let [parities, tags] = before;
+    accepted(old.finish(&parities, &tags).unwrap());
+    let new = attempt(&database, 2);
+    let [parities, tags] = replies(&database, &new, At::Newest);
+    let mut hint = accepted(new.finish(&parities, &tags).unwrap());
+    for index in [1, 2, 3, 44, 45, 64] {
+        let pending = query(&mut hint, &[index], &[index as u8; 32]).unwrap();
+        assert_eq!(finish(&database, &mut hint, pending), database.record(index as usize).unwrap());
+    }
 }
 
 #[test]

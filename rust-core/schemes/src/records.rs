@@ -59,6 +59,11 @@ impl Records {
         &mut self.bytes[i * self.record_bytes..][..self.record_bytes]
     }
 
+    /// All records, one after another.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Records `from` to `to`, as bytes.
     pub fn range(&self, from: usize, to: usize) -> &[u8] {
         &self.bytes[from * self.record_bytes..to * self.record_bytes]
@@ -88,18 +93,25 @@ pub fn xor(into: &mut [u8], from: &[u8]) {
     }
 }
 
-/// `into` ⊕= `from` if `keep`, without a branch on it.
+/// `into` ⊕= as many bytes from each of these places on: what hints and answers are made of.
+///
+/// The sum stays in a register while the records come, so that the processor has many of them under way at a time: they lie
+/// anywhere, and it is waiting for them that takes long.
 #[inline]
-pub fn xor_if(keep: bool, into: &mut [u8], from: &[u8]) {
-    let mask = u8::from(keep).wrapping_neg();
+pub fn xor_from(into: &mut [u8], bytes: &[u8], places: &[usize]) {
+    let length = into.len();
     let (wide, rest) = into.as_chunks_mut::<32>();
-    let (wide_from, rest_from) = from.as_chunks::<32>();
-    for (a, b) in wide.iter_mut().zip(wide_from) {
-        for (x, y) in a.iter_mut().zip(b) {
-            *x ^= y & mask;
+    for (n, piece) in wide.iter_mut().enumerate() {
+        let mut sum = *piece;
+        for &place in places {
+            xor(&mut sum, &bytes[place + 32 * n..][..32]);
         }
+        *piece = sum;
     }
-    for (x, y) in rest.iter_mut().zip(rest_from) {
-        *x ^= y & mask;
+    if !rest.is_empty() {
+        let from = length - rest.len();
+        for &place in places {
+            xor(rest, &bytes[place + from..][..rest.len()]);
+        }
     }
 }

@@ -11,7 +11,8 @@ use schemes::error::Error;
 use schemes::prg::{Aes, Block, ChaCha, Prg};
 use schemes::random::{Random, Uniform};
 use schemes::records::Records;
-use schemes::s3pir::hints::{Backup, Drawn, Slots};
+use schemes::s3pir::drawing::Drawn;
+use schemes::s3pir::slots::{Backup, Slots};
 use schemes::s3pir::{Deviation, Geometry, LAMBDA, Search, Server, one_server, two_servers};
 
 #[test]
@@ -124,12 +125,13 @@ impl Prg for Table {
         Table(*key)
     }
     fn fill(&self, stream: u64, first: u64, blocks: &mut [Block]) {
+        let byte = self.0[stream as usize];
         for (n, block) in (first..).zip(blocks) {
             *block = [0; 16];
-            for hint in 0..4 {
-                let byte = self.0.get((4 * n + hint) as usize).copied().unwrap_or(0);
-                block[2 * hint as usize] = byte >> stream & 1;
-                block[8 + 2 * hint as usize] = byte >> (4 + stream) & 1;
+            // Selections in the first block, offsets in the third, of two bytes each.
+            let bits = if n == 0 { byte } else { byte >> 4 };
+            if n == 0 || n == 2 {
+                (0..4).for_each(|stripe| block[2 * stripe] = bits >> stripe & 1);
             }
         }
     }

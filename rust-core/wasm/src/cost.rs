@@ -7,7 +7,7 @@ use pirouette_core::error::Error;
 use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
-use crate::{LayoutHandle, Outcome, name_of, thrown};
+use crate::{LayoutHandle, Outcome, name_of, thrown, whole};
 
 /// Plans a database for a workload.
 ///
@@ -31,6 +31,15 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
 #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // memory is far below 2^53 bytes
 pub fn journal_limit(held_bytes: f64) -> f64 {
     cost::journal_limit(held_bytes as u64) as f64
+}
+
+/// g for a database whose clients are to make light hints.
+///
+/// # Errors
+/// `layout`.
+#[wasm_bindgen(js_name = planBlockRecords)]
+pub fn plan_block_records(records: f64, record_bytes: f64, partitions: Option<f64>) -> Outcome<u32> {
+    cost::block_records(whole(records), whole(record_bytes), partitions.map(whole)).map(|g| g as u32).map_err(thrown)
 }
 
 /// Which kind of proof suits a client, where servers offer both: tags, if what it would hold fits 64 MB.
@@ -88,9 +97,10 @@ fn workload_object(workload: &Workload) -> Object {
 fn layout_object(layout: &Layout) -> Object {
     let numbers = [
         ("records", layout.records()),
-        ("recordBytes", layout.record_bytes()),
+        ("recordBytes", layout.stored().record_bytes),
         ("partitions", layout.partitions()),
-        ("partitionRecords", layout.partition_records()),
+        ("partitionRecords", layout.stored().partition_records),
+        ("blockRecords", layout.stored().block_records),
     ];
     object(numbers.map(|(name, number)| (name, number as u64)))
 }

@@ -160,7 +160,7 @@ async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
-  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, proofs } = options
+  const { data, format, recordBytes, valueEncoding, partitions, pack, maxValueBytes, headroom, proofs } = options
   const { expires, succeeds, name } = options
   const out = join(parent, 'dataset')
   const choices = {
@@ -169,6 +169,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
     recordBytes,
     valueEncoding,
     partitions,
+    pack,
     maxValueBytes,
     headroom,
     proofs,

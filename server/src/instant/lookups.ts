@@ -244,8 +244,8 @@ export interface InstantSizes {
 
 /** Checks a request's queries at the epoch they ask at, and says how long all is. Throws the core's errors. */
 export function checkQueries(core: Core, manifest: Manifest, queries: Uint8Array): InstantSizes {
-  const { records, recordBytes, partitions, partitionRecords } = manifest
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
+  const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   try {
     core.checkInstantQueries(layout, queries)
     const { instantRequestBytes: requestBytes, instantAnswerBytes: answerBytes, instantMaxBatch: maxBatch } = layout

@@ -55,6 +55,7 @@ function dataset(
   const withoutId: Manifest = {
     suite,
     ...layout,
+    blockRecords: 1,
     ...shape,
     databaseId: new Uint8Array(16),
     generation: 1,

@@ -4,6 +4,7 @@ import { isZero, Reader, Writer } from './bytes.js'
 import { checkLayout, entryBytes, type Layout, type Suite } from './layout.js'
 
 export interface Manifest extends Layout {
+  readonly blockRecords: number
   readonly suite: Suite
   readonly databaseId: Uint8Array
   readonly generation: number
@@ -39,7 +40,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u32(manifest.valueBytes)
     .flag(manifest.keyed)
     .flag(manifest.variable)
-    .u16(manifest.maxBatch)
+    .put(Uint8Array.of(manifest.maxBatch, Math.log2(manifest.blockRecords)))
     .u64(manifest.expires)
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
@@ -64,7 +65,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const valueBytes = reader.u32()
   const keyed = reader.flag('keyed')
   const variable = reader.flag('variable')
-  const maxBatch = reader.u16()
+  const [maxBatch, packing] = reader.take(2) as unknown as [number, number]
+  const blockRecords = 2 ** packing
   const expires = reader.u64()
   const directoryBytes = reader.u32()
   const updateListBytes = reader.u32()
@@ -73,7 +75,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const updateRecordsHash = reader.take(32)
   const previousManifest = reader.take(32)
 
-  checkLayout({ records, recordBytes, partitions, partitionRecords })
+  const layout = { records, recordBytes, partitions, partitionRecords, blockRecords }
+  checkLayout(layout)
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
   reader.end()
 
@@ -82,10 +85,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (!keyed && !(directoryBytes === 0 && isZero(directoryHash))) throw new Error('a directory without keys')
   if (keyed && directoryBytes === 0) throw new Error('keys without a directory')
   if (maxBatch < 1 || maxBatch > 64) throw new Error('no batch limit')
-  if (
-    maxBatch > 1 &&
-    maxBatch * partitions * entryBytes({ records, recordBytes, partitions, partitionRecords }, suite) > 2 ** 24
-  ) {
+  if (maxBatch > 1 && maxBatch * partitions * entryBytes(layout, suite) > 2 ** 24) {
     throw new Error('answers that are too long')
   }
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
@@ -110,6 +110,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     recordBytes,
     partitions,
     partitionRecords,
+    blockRecords,
     valueBytes,
     keyed,
     variable,

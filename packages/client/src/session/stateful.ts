@@ -15,6 +15,8 @@ import { identityOf } from '../servers/pair.js'
 import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
+import { readHead } from '../state/head.js'
+import { belongsTo } from '../state/hint.js'
 import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
@@ -154,6 +156,13 @@ export class StatefulSession implements Session {
 
   // ---- opening -------------------------------------------------------------------------------------
 
+  /** What the store has of these servers, before anything is done about it. `whole`: or condemned. */
+  async stored(): Promise<'partial' | 'whole' | undefined> {
+    const head = await readHead(this.#machine, false)
+    if (head === undefined || !belongsTo(head.record, this.#machine.parts.servers)) return undefined
+    return head.stage === 'whole' || head.condemned !== undefined ? 'whole' : 'partial'
+  }
+
   /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const machine = this.#machine
@@ -178,9 +187,8 @@ export class StatefulSession implements Session {
     try {
       await this.#followServers(watch.signal)
     } catch (error) {
-      // What has all records answers without them: they may be away.
-      const away = error instanceof ServerError && !(error instanceof TamperedError)
-      if (away && this.#machine.known?.state.kind === 'held') return
+      // They may be away for a time. What has all records answers without them; a hint is asked again by the next lookup.
+      if (error instanceof ServerError && !(error instanceof TamperedError)) return
       if (!(error instanceof OutdatedError)) throw error
       const { reason } = error
       // An old generation answers on while the new one is fetched; anything else is not answered any more.

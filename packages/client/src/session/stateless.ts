@@ -24,6 +24,7 @@ import type { Session } from './session.js'
 export class StatelessSession implements Session {
   readonly #parts: Parts
   readonly #scheme: StatelessScheme
+  readonly #over: (error: unknown) => void
   readonly #downloads: readonly [Link, Link]
   readonly #lookups: readonly [Link, Link]
   readonly #closing = new AbortController()
@@ -37,9 +38,11 @@ export class StatelessSession implements Session {
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
 
-  constructor(parts: Parts, scheme: StatelessScheme) {
+  /** `over`: told of each lookup that has ended, whoever still waits for it, and of the error it has ended with. */
+  constructor(parts: Parts, scheme: StatelessScheme, over: (error: unknown) => void = () => {}) {
     this.#parts = parts
     this.#scheme = scheme
+    this.#over = over
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
   }
@@ -79,10 +82,12 @@ export class StatelessSession implements Session {
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     const answer = this.#lookUp(question, signal)
-    const settled = answer.then(
-      () => {},
-      () => {},
-    )
+    const settled = answer
+      .then(
+        () => undefined,
+        error => error,
+      )
+      .then(this.#over)
     this.#underWay.add(settled)
     settled
       .then(() => {

@@ -89,6 +89,7 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     ...shape,
     partitions,
     partitionRecords,
+    blockRecords: 1,
     maxBatch: handle.maxBatch,
     expires: 0,
     directoryBytes: directoryBlob?.length ?? 0,

@@ -8,7 +8,8 @@
 //! that contains the record again.
 //!
 //! Which half and which records follow from a pseudorandom function of the hint's number and the stripe, 16 bits each:
-//! a stripe is chosen if its value is below the hint's *cutoff*, the middle of its q values.
+//! a stripe is chosen if its value is below the hint's *cutoff*, the middle of its q values. [`drawing`] is that,
+//! [`folding`] makes the parities, [`slots`] is what a client does with them.
 //!
 //! **Privacy** is perfect given a random function, for adaptive sequences of lookups and any number of hints: after every
 //! query all slots have again the law of independent fresh hints (§3.5 of the paper, with the corrections below). With one
@@ -32,12 +33,14 @@
 //! With two servers, the offline server's wrong parity tells it, on failure, which hint was used. Pirouette's single-server
 //! design checks both parities against linear tags for this reason; the paper, and this module, do not.
 
-pub mod hints;
+pub mod drawing;
+pub mod folding;
 pub mod one_server;
+pub mod slots;
 pub mod two_servers;
 
 use crate::error::{Error, bad, expect_bytes};
-use crate::records::{Records, xor};
+use crate::records::{Records, xor_from};
 
 /// Wrong turns; only tests take them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +116,12 @@ impl Geometry {
         (index / self.stripe_records, index % self.stripe_records)
     }
 
+    /// 16 bits as an offset.
+    #[inline]
+    fn offset(&self, bits: u16) -> usize {
+        usize::from(bits) & (self.stripe_records - 1)
+    }
+
     fn check(&self, index: usize) -> Result<(), Error> {
         let slots = self.stripes * self.stripe_records;
         if index < slots { Ok(()) } else { Err(bad("index", format_args!("below {slots}"), index)) }
@@ -141,13 +150,16 @@ impl<'a> Server<'a> {
         expect_bytes("query", query, self.geometry.query_bytes())?;
         let (bits, offsets) = query.split_at(stripes.div_ceil(8));
         let mut answer = vec![0; 2 * record_bytes];
+        let mut subsets = [Vec::with_capacity(stripes), Vec::with_capacity(stripes)];
         for (k, offset) in offsets.as_chunks().0.iter().enumerate() {
             let offset = usize::from(u16::from_le_bytes(*offset));
             if offset >= stripe_records {
                 return Err(bad("offset", format_args!("below {stripe_records}"), offset));
             }
-            let subset = usize::from(bits[k / 8] >> (k % 8) & 1);
-            xor(&mut answer[subset * record_bytes..][..record_bytes], self.records.get(k * stripe_records + offset));
+            subsets[usize::from(bits[k / 8] >> (k % 8) & 1)].push((k * stripe_records + offset) * record_bytes);
+        }
+        for (parity, subset) in answer.chunks_exact_mut(record_bytes).zip(&subsets) {
+            xor_from(parity, self.records.bytes(), subset);
         }
         Ok(answer)
     }

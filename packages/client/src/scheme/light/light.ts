@@ -2,7 +2,15 @@
 // retrieve server is shown a key and makes the tags that they are checked with. What comes of it is a hint like any other,
 // whose lookups are TAPIR's. What fails falls back to downloading one.
 
-import { answerBytes, hasLight, lightReplyBytes, type Manifest, partitionBytes, queryBytes } from '@pirouette/protocol'
+import {
+  answerBytes,
+  hasLight,
+  lightReplyBytes,
+  type Manifest,
+  partitionBlocks,
+  partitionBytes,
+  queryBytes,
+} from '@pirouette/protocol'
 import { UnsupportedError } from '../../base/errors.js'
 import { StateUnreadableError } from '../../store/store.js'
 import { HINT_PARTIES, PERMUTATION_ENTRY_BYTES, REFRESH, reopenHint } from '../hint-state.js'
@@ -24,7 +32,7 @@ export const light: StatefulScheme = {
       lookupBytesDown: 2 * answerBytes(manifest, 1, 'merkle'),
       held: {
         parities: partitionBytes(manifest),
-        permutations: PERMUTATION_ENTRY_BYTES * manifest.partitions * manifest.partitionRecords,
+        permutations: PERMUTATION_ENTRY_BYTES * manifest.partitions * partitionBlocks(manifest),
         tags: 0,
       },
       maxBatch: manifest.maxBatch,

@@ -16,9 +16,9 @@ export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPrefere
     throw new UnsupportedError(`proofs: '${wish}' is not offered by these servers, which offer ${offered.join(', ')}`)
   }
   if (offered.length === 1) return offered[0]
-  const { records, recordBytes, partitions, partitionRecords, directoryBytes } = manifest
+  const { records, recordBytes, partitions, partitionRecords, blockRecords, directoryBytes } = manifest
   return inCore(core, () => {
-    const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+    const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const suitable = core.suitableProofs(layout, directoryBytes)
     layout.free()
     return suitable

@@ -2,7 +2,7 @@
 // permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
 // Answers carry opening proofs, or are checked with tags that the client keeps.
 
-import { answerBytes, type Manifest, partitionBytes, queryBytes } from '@pirouette/protocol'
+import { answerBytes, type Manifest, partitionBlocks, partitionBytes, queryBytes } from '@pirouette/protocol'
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { databaseBytes } from '../download.js'
@@ -19,7 +19,7 @@ export const tapir: StatefulScheme = {
 
   costs(core, manifest, { proofs: wish }) {
     const proofs = chooseProofs(core, manifest, wish)
-    const slots = manifest.partitions * manifest.partitionRecords
+    const slots = manifest.partitions * partitionBlocks(manifest)
     return {
       prepareBytes: databaseBytes(manifest),
       lookupBytesUp: 2 * queryBytes(manifest, 1),
