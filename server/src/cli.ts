@@ -102,6 +102,8 @@ program
   .option('--keyed', 'records are looked up by key (default: by index)')
   .option('--variable', 'values have lengths of their own (default: all have one)')
   .option('--partitions <q...>', 'this number of partitions (default: chosen); several: a table of them', wholeNumbers)
+  .option('--pack <g>', 'records a block; auto: what is best for light hints (default: 1)', pack)
+  .option('--modes', 'only the ways to look up, as a Markdown table')
   .option('--batch <n>', 'records asked for in one lookup (default: 1)', wholeNumber)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
   .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)

@@ -93,7 +93,7 @@ describe('a light hint', () => {
     await harness.drive(map.get(NAMES[3]!))
     const { lookupBytesUp, lookupBytesDown } = costs
     expect(map.stats.lastLookup).toMatchObject({ bytesUp: lookupBytesUp, bytesDown: lookupBytesDown })
-    expect(map.stats.held).toEqual(costs.held)
+    expect(map.stats.held).toEqual({ tags: 0, ...costs.held })
     expect((await estimate([A, B], { fetch: network.fetch })).modes['light']).toEqual({ ...costs, maxBatch })
   })
 

@@ -1,7 +1,7 @@
 // The client half of the core's interface over either build's glue.
 
 import type * as clientGlue from '../generated/client.js'
-import type { ClientCore, LayoutHandle, LocalHandle, Plan } from './core.js'
+import type { ClientCore, LayoutHandle, LocalHandle, Mode, ModeCosts, Plan } from './core.js'
 
 /** The classes and functions that both builds export. */
 type SharedGlue = Pick<
@@ -19,6 +19,7 @@ type SharedGlue = Pick<
   | 'plan'
   | 'planBlockRecords'
   | 'journalLimit'
+  | 'modeCosts'
   | 'suitableProofs'
 >
 
@@ -43,7 +44,9 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     newLightAttempt: (layout, ...rest) => new glue.LightAttemptHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
-    chooseMode: layout => glue.chooseMode(own(layout)),
+    chooseMode: (layout, directoryBytes, { instant, light }, lookups) =>
+      glue.chooseMode(own(layout), directoryBytes, instant, light, lookups) as Mode,
+    modeCosts: (layout, ...rest) => glue.modeCosts(own(layout), ...rest) as ModeCosts[],
     newLocal: (layout, ...rest) => new glue.LocalHandle(own(layout), ...rest) as LocalHandle,
     resumeLocal: (stored, layout, ...rest) => glue.LocalHandle.resume(stored, own(layout), ...rest) as LocalHandle,
     reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),

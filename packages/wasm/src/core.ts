@@ -406,6 +406,8 @@ export interface Workload {
   readonly variable?: boolean | undefined
   /** Q; without it the planner decides */
   readonly partitions?: number | undefined
+  /** g, or `auto`: what is best for light hints; 1 */
+  readonly pack?: number | 'auto' | undefined
   /** queries a lookup; 1 */
   readonly batch?: number | undefined
   /** of one client; 20 */
@@ -479,10 +481,43 @@ export interface Costs {
   readonly digestHashes: number
 }
 
+/** How lookups are answered: from a copy that is kept, without anything, or from a hint that a server or the client made. */
+export type Mode = 'local' | 'instant' | 'light' | 'full'
+
+/** What one way of looking up costs (docs/costs.md). Bytes are of bodies, both servers together. */
+export interface ModeCosts {
+  readonly mode: Mode
+  /** what proves answers; missing: nothing is asked */
+  readonly proofs?: Proofs
+  /** sent to prepare */
+  readonly prepareBytesUp: number
+  /** received to prepare, without manifests and directory */
+  readonly prepareBytes: number
+  /** both ways before the first lookup: manifests and directory, and preparing */
+  readonly firstBytes: number
+  readonly lookupBytesUp: number
+  readonly lookupBytesDown: number
+  /** both ways: lookups, their fence, changes */
+  readonly dayBytes: number
+  /** between lookups, by what they are, without the directory */
+  readonly held: Readonly<Partial<Record<'records' | 'parities' | 'permutations' | 'tags', number>>>
+  /** all that is held, with the directory */
+  readonly memoryBytes: number
+  /** at most: state, manifest, directory, what is pending, journal */
+  readonly diskBytes: number
+  /** both servers' processors, to prepare: by a model that is right to within a factor of two */
+  readonly serverPrepareMicros: number
+  /** the same for a lookup */
+  readonly serverLookupMicros: number
+}
+
+/** What is done with a database that there is. */
+export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'changesPerDay'>
+
 /** What a database will cost, computed before anything of it exists. */
 export interface Plan {
   /** what it was made for, defaults included */
-  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions'>]-?: NonNullable<Workload[Name]> }
+  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions' | 'pack'>]-?: NonNullable<Workload[Name]> }
   /** (N, ℓ, Q, M, g) */
   readonly layout: {
     readonly records: number
@@ -491,6 +526,8 @@ export interface Plan {
     readonly partitionRecords: number
     readonly blockRecords: number
   }
+  /** `local`, keeping it all, is the first; `light` and `full` are there with either kind of proof */
+  readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
   /** tags, if the client has the memory and they do not move more bytes a day */
@@ -546,8 +583,18 @@ export interface ClientCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): HintBuilderHandle
-  /** how a client answers that is free to choose: the planner's rule, from the layout alone */
-  chooseMode(layout: LayoutHandle): 'local' | 'full'
+  /**
+   * The mode for a client that is free to choose and has made so many lookups: the planner's rule, from manifest, offers and
+   * count alone. With the count it goes on, and never back.
+   */
+  chooseMode(
+    layout: LayoutHandle,
+    directoryBytes: number,
+    offers: { readonly instant: boolean; readonly light: boolean },
+    lookups: number,
+  ): Mode
+  /** what each way of looking up costs under a manifest; `commitments`: it has them */
+  modeCosts(layout: LayoutHandle, directoryBytes: number, commitments: boolean, usage: Usage): ModeCosts[]
   /** begins a copy of the database; `id`: 16 random bytes */
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */

@@ -1,18 +1,19 @@
-//! What a database will cost, computed before anything of it exists: pure formulas over [`Layout::plan`], for each way
-//! in which a client may check its answers. docs/costs.md says where each formula comes from and where it is measured.
+//! What a database will cost, computed before anything of it exists: pure formulas over a [`Layout`], for each way to look
+//! up ([`modes`]) and, of hints, for each way to check answers ([`Costs`]). Whoever plans, chooses or shows costs asks here.
+//! docs/costs.md says where each formula comes from and where it is measured.
 //!
 //! Bytes are bodies and buffers: no HTTP, no TLS, no WebAssembly module. Traffic is that of both servers together.
 
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
-use crate::commitment::{CELL_BYTES, Commit, Merkle, Proofs};
+use crate::commitment::{Commit, Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
+use crate::database::lanes::LANES;
 use crate::directory;
 use crate::error::Error;
 use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
-use crate::light;
-use crate::tapir::hint::LANES;
 use crate::tapir::query::NAME_BYTES;
+use crate::{instant, light};
 
 /// Client memory that a plan may use unless it is told another: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
@@ -75,7 +76,12 @@ pub fn block_records(records: u64, record_bytes: u64, partitions: Option<u64>) -
 
 /// Both replies of which a light hint is made.
 fn light_bytes(layout: &Layout) -> u64 {
-    light::parities_reply_bytes(layout) as u64 + light::tags_reply_bytes(layout) as u64
+    light::parities_reply_bytes(layout) as u64 + light_tag_bytes(layout)
+}
+
+/// More than a 32-bit machine may be able to address.
+fn light_tag_bytes(layout: &Layout) -> u64 {
+    layout.slots() as u64 * TAG_BYTES as u64
 }
 
 /// How lookups are answered.
@@ -83,15 +89,287 @@ fn light_bytes(layout: &Layout) -> u64 {
 pub enum Mode {
     /// the whole database is kept: [`crate::local`]
     Local,
+    /// two servers sum up all of it for each lookup: [`crate::instant`]
+    Instant,
+    /// two servers are asked, from a hint that one of them made: [`crate::light`]
+    Light,
     /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
     Full,
 }
 
-/// What a client chooses that is free to. It follows from the manifest alone: from the device, it would tell devices apart.
+/// What servers offer beside downloads and answers to hints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offers {
+    /// instant lookups
+    pub instant: bool,
+    /// light hints
+    pub light: bool,
+}
+
+/// The mode that a client ought to be in that is free to choose and has made so many lookups. It follows from the manifest,
+/// the offers and the count alone: from keys it would tell what is asked, from the device it would tell devices apart.
+///
+/// A database of at most 16 MiB is kept whole. Of any other, that mode is right which would have been the cheapest for as
+/// many lookups as there were, by time: transfer over the connection of [`Workload::new`] and the servers' computing,
+/// preparing included. So a client begins with what needs no preparing, and prepares for more once it has
+/// spent as much without. The count only grows, and a mode is never gone back to.
 #[must_use]
-pub fn choose_mode(layout: &Layout) -> Mode {
-    let bytes = layout.partitions() as u64 * layout.partition_bytes() as u64;
-    if bytes <= LOCAL_BYTES { Mode::Local } else { Mode::Full }
+pub fn choose_mode(layout: &Layout, directory_bytes: u64, offers: Offers, lookups: u64) -> Mode {
+    if layout.database_bytes() as u64 <= LOCAL_BYTES {
+        return Mode::Local;
+    }
+    let tags = tags_fit(layout, directory_bytes, DEFAULT_MEMORY_BYTES);
+    let mine = |row: &ModeCosts| match row.mode {
+        Mode::Local => false,
+        Mode::Instant => offers.instant,
+        Mode::Light => offers.light && row.proofs == Some(Proofs::Openings),
+        Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
+    };
+    let workload = Workload::new(0, 0);
+    let rows = modes(layout, directory_bytes, true, &workload).into_iter().filter(mine);
+    rows.min_by_key(|row| row.micros(&workload, lookups)).map_or(Mode::Full, |row| row.mode)
+}
+
+/// What a client holds between lookups, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// all of them: Q·M·ℓ
+    pub records: u64,
+    /// M·ℓ
+    pub parities: u64,
+    /// 2·Q·M′
+    pub permutations: u64,
+    /// 8·Q·M′
+    pub tags: u64,
+    /// of keyed databases
+    pub directory: u64,
+}
+
+impl Held {
+    /// All of it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.records + self.parities + self.permutations + self.tags + self.directory
+    }
+}
+
+/// What one way of looking up costs. Bytes are of both servers together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModeCosts {
+    /// the way
+    pub mode: Mode,
+    /// what proves answers; `None`: nothing is asked
+    pub proofs: Option<Proofs>,
+    /// sent to prepare
+    pub prepare_bytes_up: u64,
+    /// received to prepare: without manifests and directory
+    pub prepare_bytes_down: u64,
+    /// both ways before the first lookup: manifests and directory, and preparing
+    pub first_bytes: u64,
+    /// both requests of a lookup, without the fence's part
+    pub lookup_bytes_up: u64,
+    /// both answers, without the fence's part
+    pub lookup_bytes_down: u64,
+    /// both ways: lookups, their fence, and changes
+    pub day_bytes: u64,
+    /// in memory
+    pub held: Held,
+    /// on disk, at most: what is stored, with its manifest and its directory, what is pending, and the journal
+    pub disk_bytes: u64,
+    /// both servers' processors, to prepare, by the model of [`Speeds`]; what is downloaded takes none
+    pub server_prepare_micros: u64,
+    /// the same for a lookup
+    pub server_lookup_micros: u64,
+}
+
+impl ModeCosts {
+    /// Transfer and servers' time of preparing and so many lookups.
+    #[must_use]
+    pub fn micros(&self, workload: &Workload, lookups: u64) -> u128 {
+        let time = |up, down, computed| {
+            let moved = micros(up, workload.uplink_kbit).saturating_add(micros(down, workload.downlink_kbit));
+            u128::from(moved) + u128::from(computed)
+        };
+        let prepare = time(self.prepare_bytes_up, self.prepare_bytes_down, self.server_prepare_micros);
+        prepare + u128::from(lookups) * time(self.lookup_bytes_up, self.lookup_bytes_down, self.server_lookup_micros)
+    }
+}
+
+/// How fast a server computes: WebAssembly with simd128 on one thread. `node tests/run.mjs speeds` measures them; these are
+/// of 22 November 2026, on a processor of the AMD EPYC family. They are right to within a factor of two, on such a
+/// machine, at N from 2^16 to 2^22 and ℓ from 32 to 1024.
+struct Speeds;
+
+impl Speeds {
+    /// bytes a microsecond that a pass for an instant lookup reads, of records and of trees
+    const SCAN: u64 = 10_000;
+    /// bytes a microsecond that are folded into parities and summed up for challenges
+    const PARITIES: u64 = 1_500;
+    /// nanoseconds more for each record
+    const PARITIES_RECORD: u64 = 50;
+    /// bytes a microsecond that are tagged
+    const TAGS: u64 = 1_700;
+    /// nanoseconds more for each record
+    const TAGS_RECORD: u64 = 7;
+    /// nanoseconds for an entry of an answer
+    const ENTRY: u64 = 150;
+    /// bytes a microsecond of its proof
+    const PROOF: u64 = 540;
+
+    /// A pass over all records and the trees above its groups.
+    fn instant(layout: &Layout) -> u64 {
+        (layout.database_bytes() as u64 + instant::tree_bytes_read(layout)) / Self::SCAN
+    }
+
+    fn parities(layout: &Layout) -> u64 {
+        layout.database_bytes() as u64 / Self::PARITIES + layout.slots() as u64 * Self::PARITIES_RECORD / 1000
+    }
+
+    fn tags(layout: &Layout) -> u64 {
+        layout.database_bytes() as u64 / Self::TAGS + layout.slots() as u64 * Self::TAGS_RECORD / 1000
+    }
+
+    /// So many entries of one answer.
+    fn answer(entries: u64, proof_bytes: u64) -> u64 {
+        entries * Self::ENTRY / 1000 + entries * proof_bytes / Self::PROOF
+    }
+}
+
+/// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups, light
+/// hints and full ones, both of these with either kind of proof. Without commitments there are only the first, and full
+/// hints with tags. Of the workload, what is done: batch, lookups and changes a day.
+#[must_use]
+pub fn modes(layout: &Layout, directory_bytes: u64, commitments: bool, workload: &Workload) -> Vec<ModeCosts> {
+    let both = [Proofs::Openings, Proofs::Tags];
+    let [merkle, tags] = both.map(|proofs| Costs::new(layout, directory_bytes, workload, proofs));
+    let mut rows = vec![keeping_all(&merkle, workload)];
+    if commitments {
+        rows.push(instantly(layout, &merkle, workload));
+        rows.extend(
+            [(&merkle, both[0]), (&tags, both[1])].map(|(costs, proofs)| lightly(layout, costs, proofs, workload)),
+        );
+        rows.push(fully(layout, &merkle, both[0], workload));
+    }
+    rows.push(fully(layout, &tags, both[1], workload));
+    rows
+}
+
+/// Everything is downloaded and kept; deltas suffice.
+fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
+    let changing = u64::from(workload.changes_per_day > 0);
+    let journal_bytes =
+        changing.saturating_mul(journal_limit(merkle.database_bytes).saturating_add(merkle.update_list_bytes));
+    ModeCosts {
+        mode: Mode::Local,
+        proofs: None,
+        prepare_bytes_up: 0,
+        prepare_bytes_down: merkle.database_bytes,
+        first_bytes: merkle.offline_bytes,
+        lookup_bytes_up: 0,
+        lookup_bytes_down: 0,
+        day_bytes: merkle.update_bytes,
+        held: Held { records: merkle.database_bytes, directory: merkle.directory_bytes, ..Held::default() },
+        disk_bytes: journal_bytes.saturating_add(
+            FRAME_BYTES
+                + LAYOUT_BYTES
+                + BINDING_BYTES
+                + merkle.database_bytes
+                + merkle.manifest_bytes
+                + merkle.directory_bytes,
+        ),
+        server_prepare_micros: 0,
+        server_lookup_micros: 0,
+    }
+}
+
+/// Nothing is kept but the directory, which is fetched anew when it has changed.
+fn instantly(layout: &Layout, merkle: &Costs, workload: &Workload) -> ModeCosts {
+    let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
+    let [request, answer] = [instant::request_bytes(layout), instant::answer_bytes(layout)].map(|bytes| bytes as u64);
+    let [up, down] = [request, answer].map(|bytes| SERVERS * (MESSAGE_HEADER_BYTES + batch * bytes));
+    let public = SERVERS * merkle.manifest_bytes + merkle.directory_bytes;
+    ModeCosts {
+        mode: Mode::Instant,
+        proofs: Some(Proofs::Openings),
+        prepare_bytes_up: 0,
+        prepare_bytes_down: 0,
+        first_bytes: public,
+        lookup_bytes_up: up,
+        lookup_bytes_down: down,
+        day_bytes: lookups_per_day.saturating_mul(up + down).saturating_add(if changes_per_day > 0 {
+            public
+        } else {
+            0
+        }),
+        held: Held { directory: merkle.directory_bytes, ..Held::default() },
+        disk_bytes: 0,
+        server_prepare_micros: 0,
+        server_lookup_micros: SERVERS * batch * Speeds::instant(layout),
+    }
+}
+
+/// The refresh server makes the parities and the retrieve server tags them; with tags, each does both.
+fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
+    let (parities, tags) = (light::parities_reply_bytes(layout) as u64, light_tag_bytes(layout));
+    let [parities_request, tags_request] = [light::PARITIES_REQUEST_BYTES, light::TAGS_REQUEST_BYTES].map(|n| n as u64);
+    let sums = parities - hint.hint_bytes;
+    let seed = parities_request / 2;
+    // For tags that neither server can forge: the other server's sums and its tags too, under a seed and a key more.
+    let (more_up, more_down, more_micros) = match proofs {
+        Proofs::Openings => (0, 0, 0),
+        Proofs::Tags => (seed + tags_request, sums + tags, Speeds::parities(layout) / 2 + Speeds::tags(layout)),
+    };
+    let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + parities_request + tags_request + more_up;
+    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + parities + tags + more_down;
+    // Linear tags follow differences.
+    let list_bytes = Costs::new(layout, hint.directory_bytes, workload, Proofs::Openings).update_bytes;
+    let full = fully(layout, hint, proofs, workload);
+    ModeCosts {
+        mode: Mode::Light,
+        prepare_bytes_up,
+        prepare_bytes_down,
+        first_bytes: SERVERS * hint.manifest_bytes + hint.directory_bytes + prepare_bytes_up + prepare_bytes_down,
+        day_bytes: full.day_bytes.saturating_sub(hint.update_bytes).saturating_add(list_bytes),
+        server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + more_micros,
+        ..full
+    }
+}
+
+fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
+    let entries = workload.batch * layout.partitions() as u64;
+    ModeCosts {
+        mode: Mode::Full,
+        proofs: Some(proofs),
+        prepare_bytes_up: 0,
+        prepare_bytes_down: hint.database_bytes,
+        first_bytes: hint.offline_bytes,
+        lookup_bytes_up: hint.lookup_bytes_up,
+        lookup_bytes_down: hint.lookup_bytes_down,
+        day_bytes: hint.day_bytes(),
+        held: Held {
+            records: 0,
+            parities: hint.hint_bytes,
+            permutations: hint.permutation_bytes,
+            tags: hint.tag_bytes,
+            directory: hint.directory_bytes,
+        },
+        disk_bytes: hint.checkpoint_bytes
+            + hint.manifest_bytes
+            + hint.directory_bytes
+            + hint.pending_bytes
+            + hint.journal_bytes,
+        server_prepare_micros: 0,
+        server_lookup_micros: SERVERS * Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64),
+    }
+}
+
+/// How many records make a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pack {
+    /// so many: g
+    Records(u64),
+    /// as [`block_records`] says
+    Auto,
 }
 
 /// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
@@ -107,6 +385,8 @@ pub struct Workload {
     pub variable: bool,
     /// Q, if it is not to be planned
     pub partitions: Option<u64>,
+    /// g
+    pub pack: Pack,
     /// queries a lookup
     pub batch: u64,
     /// lookups of one client
@@ -132,6 +412,7 @@ impl Workload {
             keyed: false,
             variable: false,
             partitions: None,
+            pack: Pack::Records(1),
             batch: 1,
             lookups_per_day: 20,
             changes_per_day: 0,
@@ -154,9 +435,9 @@ pub struct Costs {
     pub entry_bytes: u64,
     /// parities, M·ℓ
     pub hint_bytes: u64,
-    /// 2·Q·M
+    /// 2·Q·M′
     pub permutation_bytes: u64,
-    /// 8·Q·M, or none
+    /// 8·Q·M′, or none
     pub tag_bytes: u64,
     /// the key directory: expected, because it depends on the keys; none if keyless
     pub directory_bytes: u64,
@@ -211,16 +492,16 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What `proofs` cost under `layout`, which was planned for `workload`.
-    fn new(layout: &Layout, workload: &Workload, proofs: Proofs) -> Self {
-        let [record_bytes, partitions, slots] =
-            [layout.record_bytes(), layout.partitions(), layout.slots()].map(|number| number as u64);
+    /// What `proofs` cost under `layout`, for what is done in `workload`.
+    fn new(layout: &Layout, directory_bytes: u64, workload: &Workload, proofs: Proofs) -> Self {
+        let [record_bytes, block_bytes, partitions, slots] =
+            [layout.stored().record_bytes, layout.record_bytes(), layout.partitions(), layout.slots()]
+                .map(|number| number as u64);
         let [partition_bytes, database_bytes] =
             [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
         let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
         let [entry_bytes, auxiliary_bytes] =
             [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
-        let depth = u64::from(layout.depth());
 
         let entries = SERVERS * partitions;
         let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
@@ -228,21 +509,20 @@ impl Costs {
                 0,
                 0,
                 partitions * auxiliary_bytes,
-                batch * entries * (depth + 1),
+                batch * entries * Merkle::hashes_of_entry(layout) as u64,
                 UPDATE_ENTRY_HEAD_BYTES + record_bytes,
             ),
-            // The recovered record of each query is checked as well.
+            // The recovered block of each query is checked as well, and of a block each record has its hash.
             Proofs::Tags => (
                 TAG_BYTES as u64 * slots,
                 TAG_KEY_BYTES as u64,
                 0,
-                batch * (entries + 1),
+                batch * (entries + 1) * layout.stored().block_records as u64,
                 UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,
             ),
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;
-        let directory_bytes = if workload.keyed { directory::expected_bytes(layout.records() as u64) } else { 0 };
         let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions;
         let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes;
 
@@ -256,7 +536,7 @@ impl Costs {
 
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
         let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * (query_bytes + each);
-        let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + record_bytes));
+        let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + block_bytes));
         let journal_bytes = journal_limit(partition_bytes + permutation_bytes + tag_bytes) + effect_bytes;
 
         let content_bytes =
@@ -299,7 +579,7 @@ impl Costs {
             tree_bytes,
             content_bytes,
             server_bytes: database_bytes + tree_bytes + content_bytes + directory_bytes,
-            digest_hashes: tree_bytes / CELL_BYTES as u64,
+            digest_hashes: if tree_bytes == 0 { 0 } else { partitions * Merkle::hashes_of_partition(layout) as u64 },
         }
     }
 
@@ -325,6 +605,8 @@ pub struct Plan {
     pub merkle: Costs,
     /// with tags that the client keeps
     pub tags: Costs,
+    /// every way to look up, as [`modes`] has them
+    pub modes: Vec<ModeCosts>,
     /// tags, if the client has the memory and they do not move more bytes a day
     pub recommended: Proofs,
     /// why, in a sentence
@@ -343,17 +625,26 @@ impl Plan {
         if workload.uplink_kbit == 0 || workload.downlink_kbit == 0 {
             return Err(Error::Layout("a connection has at least 1 kbit/s each way".into()));
         }
-        let layout = Layout::plan(workload.records, workload.record_bytes(), workload.partitions)?;
+        let Workload { records, partitions, .. } = *workload;
+        let record_bytes = workload.record_bytes();
+        let block_records = match workload.pack {
+            Pack::Records(count) => count,
+            Pack::Auto => block_records(records, record_bytes, partitions)?,
+        };
+        let layout = Layout::plan_packed(records, record_bytes, partitions, block_records)?;
         let most = layout.max_batch(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
         if !(1..=most).contains(&workload.batch) {
             return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
         }
-        let [merkle, tags] = [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, workload, proofs));
+        let directory_bytes = if workload.keyed { directory::expected_bytes(records) } else { 0 };
+        let [merkle, tags] =
+            [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, directory_bytes, workload, proofs));
+        let modes = modes(&layout, directory_bytes, true, workload);
         let (recommended, reason) = {
             let fit = tags_fit(&layout, tags.directory_bytes, workload.memory_bytes);
             recommend(&merkle, &tags, workload.memory_bytes, fit)
         };
-        Ok(Plan { workload: *workload, layout, merkle, tags, recommended, reason })
+        Ok(Plan { workload: *workload, layout, merkle, tags, modes, recommended, reason })
     }
 }
 

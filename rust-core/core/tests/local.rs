@@ -4,7 +4,7 @@ mod common;
 
 use common::database;
 use pirouette_core::commitment::Merkle;
-use pirouette_core::cost::{Mode, choose_mode};
+use pirouette_core::cost::{Mode, Offers, choose_mode};
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::Database;
 use pirouette_core::database::list::UpdateList;
@@ -199,7 +199,9 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
 
 #[test]
 fn the_mode_follows_from_the_size_alone() {
-    let mode = |slots: u64, record_bytes| choose_mode(&Layout::new(slots, record_bytes, 32, slots / 32).unwrap());
+    let mode = |slots: u64, record_bytes| {
+        choose_mode(&Layout::new(slots, record_bytes, 32, slots / 32).unwrap(), 0, Offers::default(), 0)
+    };
     assert_eq!(mode(1 << 20, 16), Mode::Local); // 16 MiB
     assert_eq!(mode((1 << 20) + 32, 16), Mode::Full);
     assert_eq!(mode(1 << 10, 1 << 14), Mode::Local);

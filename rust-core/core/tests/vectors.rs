@@ -368,8 +368,23 @@ impl Step {
     }
 }
 
+/// A key from `key` on that is not in the first directory of a life, and which that leads to `index` of `records` all the same, for want
+/// of a level that has it.
+fn key_by_fallback(key: u32, index: u32, records: u32) -> u32 {
+    let directory = Directory::build(&(0..5).flat_map(print_of).collect::<Vec<u8>>()).unwrap();
+    let falls_back = |key: u32, records: u32| {
+        let rest = u128::from_le_bytes(print_of(key)) % u128::from(records);
+        directory.index(&print_of(key), records).unwrap() == rest as u32
+    };
+    let led_to = |key: u32| directory.index(&print_of(key), records).unwrap() == index;
+    (key..key + 10_000)
+        .find(|key| led_to(*key) && (records..records + 20).all(|records| falls_back(*key, records)))
+        .unwrap()
+}
+
 /// Two databases of a few records through some epochs: adds that fill empty slots and open partitions, edits, deletes, a
-/// key deleted and added again, an add that is deleted again, an edit that changes nothing.
+/// key deleted and added again, an add that is deleted again, an edit that changes nothing, adds where the directory leads
+/// already: by a level, so that the overlay has no entry, and by the fallback alone, at N before and after, so that it has.
 fn lives() -> Value {
     let keyed = vec![
         vec![
@@ -388,6 +403,12 @@ fn lives() -> Value {
             Step::key("edit", 0, "i"),
             Step::key("edit", 0, "j"),
         ],
+        vec![
+            Step::key("add", key_by_fallback(100, 5, 8), "q"),
+            Step::key("add", key_by_fallback(200, 8, 9), "r"),
+            Step::key("delete", 0, ""),
+        ],
+        vec![Step::key("add", 0, "s")],
     ];
     let keyless = vec![
         vec![

@@ -1,8 +1,8 @@
 //! The planner: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
 
-use js_sys::{Object, Reflect};
+use js_sys::{Array, Object, Reflect};
 use pirouette_core::commitment::Proofs;
-use pirouette_core::cost::{self, Costs, Plan, Workload};
+use pirouette_core::cost::{self, Costs, Mode, ModeCosts, Offers, Pack, Plan, Workload};
 use pirouette_core::error::Error;
 use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
@@ -19,6 +19,7 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     let out = Object::new();
     set(&out, "workload", workload_object(&plan.workload));
     set(&out, "layout", layout_object(&plan.layout));
+    set(&out, "modes", modes_array(&plan.modes));
     set(&out, "merkle", costs_object(&plan.merkle));
     set(&out, "tags", costs_object(&plan.tags));
     set(&out, "recommended", name_of(plan.recommended));
@@ -49,6 +50,71 @@ pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
     name_of(if fit { Proofs::Tags } else { Proofs::Openings })
 }
 
+/// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
+///
+/// # Errors
+/// `layout`, for a property that is no whole number.
+#[wasm_bindgen(js_name = modeCosts)]
+pub fn mode_costs(
+    layout: &LayoutHandle,
+    directory_bytes: u32,
+    commitments: bool,
+    workload: &JsValue,
+) -> Outcome<Array> {
+    let workload = read(workload).map_err(thrown)?;
+    Ok(modes_array(&cost::modes(&layout.0, u64::from(directory_bytes), commitments, &workload)))
+}
+
+/// The mode for a client that is free to choose.
+#[wasm_bindgen(js_name = chooseMode)]
+#[allow(clippy::cast_sign_loss)] // saturates
+pub fn choose_mode(layout: &LayoutHandle, directory_bytes: u32, instant: bool, light: bool, lookups: f64) -> String {
+    let mode = cost::choose_mode(&layout.0, u64::from(directory_bytes), Offers { instant, light }, lookups as u64);
+    mode_name(mode).into()
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Local => "local",
+        Mode::Instant => "instant",
+        Mode::Light => "light",
+        Mode::Full => "full",
+    }
+}
+
+fn modes_array(modes: &[ModeCosts]) -> Array {
+    modes.iter().map(mode_object).collect()
+}
+
+fn mode_object(costs: &ModeCosts) -> Object {
+    let out = object([
+        ("prepareBytesUp", costs.prepare_bytes_up),
+        ("prepareBytes", costs.prepare_bytes_down),
+        ("firstBytes", costs.first_bytes),
+        ("lookupBytesUp", costs.lookup_bytes_up),
+        ("lookupBytesDown", costs.lookup_bytes_down),
+        ("dayBytes", costs.day_bytes),
+        ("memoryBytes", costs.held.bytes()),
+        ("diskBytes", costs.disk_bytes),
+        ("serverPrepareMicros", costs.server_prepare_micros),
+        ("serverLookupMicros", costs.server_lookup_micros),
+    ]);
+    set(&out, "mode", mode_name(costs.mode));
+    if let Some(proofs) = costs.proofs {
+        set(&out, "proofs", name_of(proofs));
+    }
+    let held = &costs.held;
+    let parts: &[_] = match costs.mode {
+        Mode::Local => &[("records", held.records)],
+        Mode::Instant => &[],
+        Mode::Light | Mode::Full => {
+            &[("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)]
+        }
+    };
+    set(&out, "held", object(parts.iter().copied()));
+    out
+}
+
 /// A missing property has the default of [`Workload::new`].
 #[allow(clippy::cast_sign_loss)] // checked
 fn read(workload: &JsValue) -> Result<Workload, Error> {
@@ -66,6 +132,10 @@ fn read(workload: &JsValue) -> Result<Workload, Error> {
         keyed: property("keyed").is_truthy(),
         variable: property("variable").is_truthy(),
         partitions: number("partitions")?,
+        pack: match property("pack").as_string().as_deref() {
+            Some("auto") => Pack::Auto,
+            _ => number("pack")?.map_or(base.pack, Pack::Records),
+        },
         batch: number("batch")?.unwrap_or(base.batch),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
         changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),

@@ -10,9 +10,6 @@ import type { AskedState, Batch, SchemeContext, SchemeOptions, Sizes, Verdict } 
 
 const NOTHING_PENDING = new Uint8Array(32)
 
-export const TAG_BYTES = 8
-export const PERMUTATION_ENTRY_BYTES = 2
-
 /** Who is asked through a hint; the refresh server keeps its fence. */
 export const HINT_PARTIES = ['retrieve', 'refresh'] as const
 export const REFRESH = 1

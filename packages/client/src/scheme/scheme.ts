@@ -11,7 +11,7 @@
 // manifests that both servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Manifest, Proofs } from '@pirouette/protocol'
-import type { Core, LayoutHandle, UpdateForm } from '@pirouette/wasm'
+import type { Core, LayoutHandle, ModeCosts, UpdateForm, Usage } from '@pirouette/wasm'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
 
@@ -27,6 +27,8 @@ export interface SchemeContext {
 /** What an app may choose. A scheme looks at what is its own. */
 export interface SchemeOptions {
   readonly proofs: ProofsPreference
+  /** what costs are told for */
+  readonly usage?: Usage | undefined
 }
 
 export type ProofsPreference = 'auto' | Proofs
@@ -43,12 +45,8 @@ interface AnyScheme {
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
 
-/** Bytes of bodies; all parties together. */
-export interface SchemeCosts {
-  /** once, before the first lookup, without manifests and directory */
-  readonly prepareBytes: number
-  readonly lookupBytesUp: number
-  readonly lookupBytesDown: number
+/** What the planner says (docs/costs.md). Bytes of bodies; all parties together. */
+export interface SchemeCosts extends Omit<ModeCosts, 'mode' | 'held'> {
   /** between lookups, by what they are, without the directory */
   readonly held: Sizes
   /** queries that one lookup may make */

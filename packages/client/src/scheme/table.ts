@@ -27,6 +27,8 @@ export function paysAfter(core: Core, manifest: Manifest, lookups: number): bool
 
 /** The scheme that a new map is made for where the app leaves it open: the planner's rule, from the manifest alone. */
 export function chooseScheme(core: Core, manifest: Manifest): StatefulScheme {
-  const mode = withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout)))
+  const mode = withLayout(core, manifest, layout =>
+    inCore(core, () => core.chooseMode(layout, manifest.directoryBytes, { instant: false, light: false }, 0)),
+  )
   return mode === 'local' ? local : tapir
 }

@@ -97,8 +97,8 @@ export class ChoosingSession implements Session {
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const stateful = this.#now as StatefulSession
     const stored = await stateful.stored()
-    if (stored === 'whole') return await stateful.begin(progress, signal)
-    const stateless = new StatelessSession(this.#parts, this.#scheme, error => this.#over(error))
+    if (stored?.stage === 'whole') return await stateful.begin(progress, signal)
+    const stateless = new StatelessSession(this.#parts, this.#scheme, error => this.#over(error), stored?.manifest)
     try {
       await stateless.begin(progress, signal)
     } catch (error) {
@@ -108,7 +108,7 @@ export class ChoosingSession implements Session {
     }
     this.#now = stateless
     this.#next = stateful
-    this.#failed = stored === 'partial' // somebody has found before that it pays
+    this.#failed = stored !== undefined // somebody has found before that it pays
     this.#consider()
   }
 
@@ -146,6 +146,7 @@ export class ChoosingSession implements Session {
       await next.begin(new ProgressMeter(), signal)
       if (this.#isBehind(next)) await next.sync(signal)
       if (this.#isBehind(next)) return // the servers' word of now against their word of before: not for us to decide
+      this.#assertSuccession(next)
       signal.throwIfAborted()
     } catch {
       return
@@ -155,6 +156,12 @@ export class ChoosingSession implements Session {
     this.#next = undefined
     if (this.#listens) next.listen()
     announce({ type: 'mode', mode: next.mode })
+  }
+
+  /** Throws SignatureError: what one session has shown, the other has not seen. */
+  #assertSuccession({ manifest }: StatefulSession): void {
+    const shown = this.#now.manifest
+    if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
   }
 
   /** A map never goes back to an older epoch. */

@@ -11,6 +11,7 @@ import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
 import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
+import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/pair.js'
 import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/updates.js'
@@ -26,6 +27,13 @@ import { followEvents } from './events.js'
 import { Queue } from './queue.js'
 import { Rebuilding } from './rebuilding.js'
 import type { Session } from './session.js'
+
+/** What a store has, and of which epoch. */
+export interface Stored {
+  readonly stage: 'partial' | 'whole'
+  /** undefined: it cannot be read any more */
+  readonly manifest: Manifest | undefined
+}
 
 export class StatefulSession implements Session {
   readonly #machine: Machine
@@ -157,10 +165,11 @@ export class StatefulSession implements Session {
   // ---- opening -------------------------------------------------------------------------------------
 
   /** What the store has of these servers, before anything is done about it. `whole`: or condemned. */
-  async stored(): Promise<'partial' | 'whole' | undefined> {
+  async stored(): Promise<Stored | undefined> {
     const head = await readHead(this.#machine, false)
     if (head === undefined || !belongsTo(head.record, this.#machine.parts.servers)) return undefined
-    return head.stage === 'whole' || head.condemned !== undefined ? 'whole' : 'partial'
+    const stage = head.condemned === undefined ? head.stage : 'whole'
+    return { stage, manifest: readManifest(head.record.manifest) }
   }
 
   /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */

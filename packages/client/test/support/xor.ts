@@ -21,7 +21,8 @@ export const xor: StatelessScheme = {
   kind: 'stateless',
   parties: ['one', 'other'],
   costs: (_core, { records, recordBytes }) => ({
-    prepareBytes: 0,
+    ...{ prepareBytes: 0, prepareBytesUp: 0, firstBytes: 0, dayBytes: 0, memoryBytes: 0, diskBytes: 0 },
+    ...{ serverPrepareMicros: 0, serverLookupMicros: 0 },
     lookupBytesUp: 2 * (EPOCH_BYTES + vectorBytes(records)),
     lookupBytesDown: 2 * sumBytes(recordBytes),
     held: {},

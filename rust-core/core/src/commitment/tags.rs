@@ -26,16 +26,16 @@ pub struct Tags {
     key: [u8; TAG_KEY_BYTES],
     /// g
     block_records: usize,
-    /// by block
-    tags: Vec<u64>,
+    /// in order
+    of_blocks: Vec<u64>,
 }
 
 impl Tags {
     /// Room for a tag of each of the layout's Q·M′ blocks, to be filled with [`Tags::tag_partition`] before use.
     pub(crate) fn new(layout: &Layout, key: [u8; TAG_KEY_BYTES]) -> Result<Self, Error> {
-        let mut tags = Tags { key, block_records: layout.stored().block_records, tags: Vec::new() };
+        let mut tags = Tags { key, block_records: layout.stored().block_records, of_blocks: Vec::new() };
         tags.reserve(layout)?;
-        tags.tags.resize(layout.slots(), 0);
+        tags.of_blocks.resize(layout.slots(), 0);
         Ok(tags)
     }
 
@@ -54,26 +54,26 @@ impl Tags {
 
     /// Zero if these are the bytes of the block that was tagged. Takes the same steps whatever they are.
     pub(crate) fn difference(&self, block: usize, bytes: &[u8]) -> u64 {
-        self.tags[block] ^ self.tag(block, bytes)
+        self.of_blocks[block] ^ self.tag(block, bytes)
     }
 
     /// Puts a record in the place of the one that was tagged at an index.
     pub(crate) fn change(&mut self, index: usize, old: &[u8], new: &[u8]) {
-        self.tags[index / self.block_records] ^= self.record_tag(index, old) ^ self.record_tag(index, new);
+        self.of_blocks[index / self.block_records] ^= self.record_tag(index, old) ^ self.record_tag(index, new);
     }
 
     /// Tags the M′ blocks of partition `q`.
     pub(crate) fn tag_partition(&mut self, layout: &Layout, q: usize, partition: &[u8]) {
         let first = q * layout.partition_records();
         for (m, bytes) in partition.chunks_exact(layout.record_bytes()).enumerate() {
-            self.tags[first + m] = self.tag(first + m, bytes);
+            self.of_blocks[first + m] = self.tag(first + m, bytes);
         }
     }
 
     /// Makes sure that [`Tags::grow`] finds the memory it needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
-        let more = after.slots().saturating_sub(self.tags.len());
-        self.tags.try_reserve_exact(more).map_err(|_| {
+        let more = after.slots().saturating_sub(self.of_blocks.len());
+        self.of_blocks.try_reserve_exact(more).map_err(|_| {
             Error::Layout(format!("memory for {more} more tags could not be had; Merkle proofs need none"))
         })
     }
@@ -81,15 +81,15 @@ impl Tags {
     /// Tags the blocks of the new partitions of a larger layout: they are zero before anything is added.
     pub(crate) fn grow(&mut self, after: &Layout) {
         let empty = vec![0; after.record_bytes()];
-        for block in self.tags.len()..after.slots() {
-            self.tags.push(self.tag(block, &empty));
+        for block in self.of_blocks.len()..after.slots() {
+            self.of_blocks.push(self.tag(block, &empty));
         }
     }
 
     /// Bytes held, 8·Q·M′.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tags.len() * TAG_BYTES
+        self.of_blocks.len() * TAG_BYTES
     }
 
     /// The key, for stored forms alone.
@@ -99,12 +99,12 @@ impl Tags {
 
     /// Tags by block, for stored forms alone.
     pub(crate) fn by_index(&self) -> &[u64] {
-        &self.tags
+        &self.of_blocks
     }
 
     /// Puts stored tags, 8 bytes each, in the place of those from block `first` on.
     pub(crate) fn restore(&mut self, first: usize, stored: &[u8]) {
-        for (tag, bytes) in self.tags[first..].iter_mut().zip(stored.as_chunks().0) {
+        for (tag, bytes) in self.of_blocks[first..].iter_mut().zip(stored.as_chunks().0) {
             *tag = u64::from_le_bytes(*bytes);
         }
     }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn tags_are_siphash_2_4_of_index_and_record() {
         let key: [u8; 16] = counting(0..16).try_into().unwrap();
-        let tags = Tags { key, block_records: 1, tags: Vec::new() };
+        let tags = Tags { key, block_records: 1, of_blocks: Vec::new() };
         let index = u64::from_le_bytes(counting(0..8).try_into().unwrap());
         for (end, expected) in [
             (8, 0x93f5_f579_9a93_2462),
@@ -151,15 +151,33 @@ mod tests {
         for index in 0..10 {
             let record = &partition[index % 5 * 5..][..5];
             assert_eq!(tags.difference(index, record), 0);
-            assert_ne!(other.tags[index], tags.tags[index]);
+            assert_ne!(other.of_blocks[index], tags.of_blocks[index]);
             for bit in 0..40 {
                 let mut flipped = record.to_vec();
                 flipped[bit / 8] ^= 1 << (bit % 8);
                 assert_ne!(tags.difference(index, &flipped), 0);
             }
             // Equal records at different places have different tags.
-            assert!((0..10).all(|at| (tags.tags[at] == tags.tags[index]) == (at == index)));
+            assert!((0..10).all(|at| (tags.of_blocks[at] == tags.of_blocks[index]) == (at == index)));
             assert!((0..10).all(|at| (tags.difference(at, record) == 0) == (at % 5 == index % 5)));
+        }
+    }
+
+    /// A tag of several records is not compared before one of them changes: so nothing may make a wrong one right.
+    #[test]
+    fn a_wrong_tag_stays_wrong_whatever_changes() {
+        let layout = Layout::packed(8, 3, 1, 8, 4).unwrap();
+        let mut records = counting(0..24);
+        let mut tags = Tags::new(&layout, [7; 16]).unwrap();
+        tags.tag_partition(&layout, 0, &records);
+        tags.of_blocks[1] ^= 1 << 40;
+        for (index, byte) in [(4, 1), (5, 2), (0, 3), (4, 4), (7, 5), (6, 6), (5, 7)] {
+            let place = &mut records[3 * index..][..3];
+            tags.change(index, place, &[byte; 3]);
+            place.fill(byte);
+            let differences: Vec<u64> =
+                (0..2).map(|block| tags.difference(block, &records[12 * block..][..12])).collect();
+            assert_eq!(differences, [0, 1 << 40]);
         }
     }
 
@@ -182,7 +200,7 @@ mod tests {
             }
             let mut anew = Tags::new(&after, key).unwrap();
             (0..4).for_each(|q| anew.tag_partition(&after, q, &records[q * 12..][..12]));
-            prop_assert_eq!(&edited.tags, &anew.tags);
+            prop_assert_eq!(&edited.of_blocks, &anew.of_blocks);
         }
     }
 }

@@ -37,6 +37,7 @@ pub struct Attempt {
 }
 
 /// What came of an attempt.
+#[allow(clippy::large_enum_variant)] // there is one of it, and it is taken apart at once
 pub enum Outcome {
     /// both replies passed every check
     Accepted(Hint),

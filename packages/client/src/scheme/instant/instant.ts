@@ -15,6 +15,7 @@ import type { Core, InstantQueryHandle } from '@pirouette/wasm'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
+import { costsOf } from '../costs.js'
 import type { Ask, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
 
 const ENTROPY_BYTES = 32
@@ -24,15 +25,9 @@ export const instant: StatelessScheme = {
   kind: 'stateless',
   parties: ['one', 'other'],
 
-  costs(core, manifest) {
-    const { requestBytes, answerBytes } = sizesOf(core, manifest)
-    return {
-      prepareBytes: 0,
-      lookupBytesUp: 2 * (HEADER_BYTES + requestBytes),
-      lookupBytesDown: 2 * (HEADER_BYTES + answerBytes),
-      held: {},
-      maxBatch: manifest.maxBatch,
-    }
+  costs(core, manifest, { usage }) {
+    sizesOf(core, manifest)
+    return { ...costsOf(core, manifest, 'instant', undefined, usage), maxBatch: manifest.maxBatch }
   },
 
   begin(context, manifest, indices) {

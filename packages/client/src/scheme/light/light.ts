@@ -13,7 +13,8 @@ import {
 } from '@pirouette/protocol'
 import { UnsupportedError } from '../../base/errors.js'
 import { StateUnreadableError } from '../../store/store.js'
-import { HINT_PARTIES, PERMUTATION_ENTRY_BYTES, REFRESH, reopenHint } from '../hint-state.js'
+import { costsOf } from '../costs.js'
+import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
 import type { SchemeOptions, StatefulScheme } from '../scheme.js'
 import { LightPreparation } from './preparation.js'
 
@@ -24,19 +25,9 @@ export const light: StatefulScheme = {
   fencedBy: REFRESH,
   fallback: 'full',
 
-  costs(_core, manifest, options) {
+  costs(core, manifest, options) {
     assertOffered(manifest, options)
-    return {
-      prepareBytes: lightReplyBytes('hint', manifest) + lightReplyBytes('tags', manifest),
-      lookupBytesUp: 2 * queryBytes(manifest, 1),
-      lookupBytesDown: 2 * answerBytes(manifest, 1, 'merkle'),
-      held: {
-        parities: partitionBytes(manifest),
-        permutations: PERMUTATION_ENTRY_BYTES * manifest.partitions * partitionBlocks(manifest),
-        tags: 0,
-      },
-      maxBatch: manifest.maxBatch,
-    }
+    return { ...costsOf(core, manifest, 'light', 'merkle', options.usage), maxBatch: manifest.maxBatch }
   },
 
   prepare(context, manifest) {

@@ -2,11 +2,11 @@
 // permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
 // Answers carry opening proofs, or are checked with tags that the client keeps.
 
-import { answerBytes, type Manifest, partitionBlocks, partitionBytes, queryBytes } from '@pirouette/protocol'
+import type { Manifest } from '@pirouette/protocol'
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
-import { databaseBytes } from '../download.js'
-import { HINT_PARTIES, PERMUTATION_ENTRY_BYTES, REFRESH, reopenHint, TAG_BYTES } from '../hint-state.js'
+import { costsOf } from '../costs.js'
+import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
 import { HintPreparation } from './preparation.js'
 import { chooseProofs } from './proofs.js'
@@ -17,20 +17,9 @@ export const tapir: StatefulScheme = {
   parties: HINT_PARTIES,
   fencedBy: REFRESH,
 
-  costs(core, manifest, { proofs: wish }) {
+  costs(core, manifest, { proofs: wish, usage }) {
     const proofs = chooseProofs(core, manifest, wish)
-    const slots = manifest.partitions * partitionBlocks(manifest)
-    return {
-      prepareBytes: databaseBytes(manifest),
-      lookupBytesUp: 2 * queryBytes(manifest, 1),
-      lookupBytesDown: 2 * answerBytes(manifest, 1, proofs),
-      held: {
-        parities: partitionBytes(manifest),
-        permutations: PERMUTATION_ENTRY_BYTES * slots,
-        tags: proofs === 'tags' ? TAG_BYTES * slots : 0,
-      },
-      maxBatch: manifest.maxBatch,
-    }
+    return { ...costsOf(core, manifest, 'full', proofs, usage), maxBatch: manifest.maxBatch }
   },
 
   prepare(context, manifest) {
