@@ -2,15 +2,7 @@
 // retrieve server is shown a key and makes the tags that they are checked with. What comes of it is a hint like any other,
 // whose lookups are TAPIR's. What fails falls back to downloading one.
 
-import {
-  answerBytes,
-  hasLight,
-  lightReplyBytes,
-  type Manifest,
-  partitionBlocks,
-  partitionBytes,
-  queryBytes,
-} from '@pirouette/protocol'
+import { hasLight, type Manifest } from '@pirouette/protocol'
 import { UnsupportedError } from '../../base/errors.js'
 import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
