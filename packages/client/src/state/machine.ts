@@ -87,6 +87,8 @@ export class Machine {
   #store: StateStore
   #storage: StorageKind
   #phase: Phase = NONE
+  /** a hint has been used in this life of the page */
+  #hasBegun = false
   /** hints no longer used, to be freed when nobody reads what they have answered */
   readonly #retired: Hint[] = []
   #manifest: Manifest | undefined
@@ -152,6 +154,7 @@ export class Machine {
 
   /** A hint that the store has, too. */
   adopt(hint: Hint, journalBytes: number): void {
+    this.#hasBegun = true
     this.#phase = { is: 'live', hint }
     this.#manifest = hint.manifest
     this.checkpoints.note(journalBytes)
@@ -259,10 +262,14 @@ export class Machine {
     return scheme?.kind === 'stateful' ? scheme : undefined
   }
 
-  /** Whether stored state may be used: the app may insist on another mode, or on other options. */
+  /**
+   * Whether stored state may be used: the app may insist on another mode, or on other options. On options only when the map
+   * is opened: two tabs that insist on two kinds of proof would else begin anew in turn, lookup after lookup.
+   */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
     const { mode, options } = this.parts
-    return (mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name) && made.suits(options)
+    const wanted = mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name
+    return wanted && (this.#hasBegun || made.suits(options))
   }
 
   // ---- the store -------------------------------------------------------------------------------------
