@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import { encodeQuery, type Manifest, withClaim } from '@pirouette/protocol'
+import { encodeInstantQuery, encodeQuery, type Manifest, withClaim } from '@pirouette/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { closeServer, listen, startProxy, type Watcher } from '../src/node/proxy.js'
 
@@ -15,6 +15,7 @@ const manifest: Manifest = {
   recordBytes: 16,
   partitions: 4,
   partitionRecords: 16,
+  blockRecords: 1,
   valueBytes: 16,
   keyed: false,
   variable: false,
@@ -93,8 +94,24 @@ test.each([
   expect(requests[0]?.url).toBe('/keys/v1/answer')
   expect(new Uint8Array(requests[0]!.body)).toEqual(body)
   expect(proxy.seen).toHaveLength(before + 1)
-  expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: body.length, partitions: 4, vectors })
+  expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: body.length, of: 'offsets', columns: 4, vectors })
   expect(proxy.seen.at(-1)!.claimed).toBe(body === claimed)
+})
+
+test('of instant lookups the keys are kept, and their answers are lied about as well', async () => {
+  const keys = [
+    [1, 2, 3],
+    [250, 0, 9],
+  ]
+  const body = encodeInstantQuery(manifest, 2, Uint8Array.from(keys.flat()))
+  expect((await post('/keys/v1/instant', body)).bytes).toEqual(answer)
+  const seen = { database: 'keys', bytes: body.length, claimed: false, of: 'bytes', columns: 3, vectors: keys }
+  expect(proxy.seen.at(-1)).toMatchObject(seen)
+  proxy.lying = true
+  const { bytes } = await post('/keys/v1/instant', body)
+  const changed = [...bytes.keys()].filter(at => bytes[at] !== answer[at])
+  expect(changed).toHaveLength(1)
+  expect(changed[0]).toBeGreaterThanOrEqual(40)
 })
 
 test('a lie is one bit of one byte after the header, at another place each time', async () => {

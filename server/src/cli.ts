@@ -1,11 +1,7 @@
-// The `pirouette` command: what it understands. What it does is in commands/.
+// The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from './base/version.js'
-import { build } from './commands/build.js'
-import { plan } from './commands/plan.js'
-import { keygen, publish } from './commands/publish.js'
-import { serve } from './commands/serve.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
@@ -22,6 +18,10 @@ const buildOptions = () => [
     VALUE_ENCODINGS,
   ),
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
+  new Option(
+    '--pack <g>',
+    'records a block: shorter light hints, longer answers; auto: what is best for light hints (default: 1)',
+  ).argParser(pack),
   new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
     wholeNumber,
   ),
@@ -47,7 +47,7 @@ const buildCommand = program
   .option('--force', 'replace another dataset in that directory')
   .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
 for (const option of buildOptions()) buildCommand.addOption(option)
-buildCommand.action(build)
+buildCommand.action(async options => (await import('./commands/build.js')).build(options))
 
 const serveCommand = program
   .command('serve')
@@ -69,6 +69,14 @@ const serveCommand = program
     workers,
   )
   .option('--instant-rate-limit <n>', 'instant lookups a minute for one client address; 0: any number', wholeNumber, 0)
+  .option('--light <n>', 'light hints made at a time; off: they are not offered', workers, 1)
+  .option(
+    '--light-rate-limit <n>',
+    'requests of light hints a minute for one client address; 0: any number',
+    wholeNumber,
+    0,
+  )
+  .option('--light-total-limit <n>', 'the same for all clients together', wholeNumber, 0)
   .option(
     '--publisher-key <[name=]key...>',
     'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
@@ -84,7 +92,7 @@ const serveCommand = program
       .default('info'),
   )
 for (const option of buildOptions()) serveCommand.addOption(option)
-serveCommand.action(serve)
+serveCommand.action(async options => (await import('./commands/serve.js')).serve(options))
 
 program
   .command('plan')
@@ -94,6 +102,8 @@ program
   .option('--keyed', 'records are looked up by key (default: by index)')
   .option('--variable', 'values have lengths of their own (default: all have one)')
   .option('--partitions <q...>', 'this number of partitions (default: chosen); several: a table of them', wholeNumbers)
+  .option('--pack <g>', 'records a block; auto: what is best for light hints (default: 1)', pack)
+  .option('--modes', 'only the ways to look up, as a Markdown table')
   .option('--batch <n>', 'records asked for in one lookup (default: 1)', wholeNumber)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
   .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)
@@ -101,7 +111,7 @@ program
   .option('--uplink <kbit/s>', "a client's connection, up (default: 5000)", wholeNumber)
   .option('--downlink <kbit/s>', "a client's connection, down (default: 20000)", wholeNumber)
   .option('--json', 'print JSON, in bytes and microseconds')
-  .action(plan)
+  .action(async options => (await import('./commands/plan.js')).plan(options))
 
 program
   .command('publish [batch]')
@@ -126,13 +136,13 @@ program
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
   .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
   .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
-  .action(publish)
+  .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
   .command('keygen')
   .description('Make a key for signing batches and manifests.')
   .requiredOption('--out <file>', 'a new file; keep it secret')
-  .action(keygen)
+  .action(async options => (await import('./commands/publish.js')).keygen(options))
 
 try {
   await program.parseAsync()
@@ -159,6 +169,10 @@ function collected(text: string, before: string[] = []): string[] {
 function hash(text: string): string {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new InvalidArgumentError('It must be 64 lower-case hex digits.')
   return text
+}
+
+function pack(text: string): number | 'auto' {
+  return text === 'auto' ? text : wholeNumber(text)
 }
 
 function workers(text: string): number | false {

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { defaultHeadroom, type Size, whyGenerationPays } from '../dist/publisher/growth.js'
 
 const core = await loadCore()
-const layout = { records: 1, recordBytes: 32, partitions: 16, partitionRecords: 1 }
+const layout = { records: 1, recordBytes: 32, partitions: 16, partitionRecords: 1, blockRecords: 1 }
 const small: Size = { ...layout, keyed: true, directoryBytes: 100, directoryBlockLog: 7 }
 
 function pays(change: Partial<Size>): boolean {

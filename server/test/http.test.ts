@@ -91,6 +91,7 @@ test('GET /v1/info says what is offered', async () => {
     push: false,
     fence: false,
     instant: true,
+    light: true,
     history: 0,
   })
   const bare = parseInfo((await (await serverFor(await bareSmall())).inject('/v1/info')).json())
@@ -159,6 +160,7 @@ describe('GET /v1/blobs/<hash>', () => {
       ['bytes=-1', last, last],
       ['bytes=-999999999', 0, last],
       [`bytes=${last}-`, last, last],
+      ['Bytes=10-19', 10, 19],
     ]
     for (const [range, first, end] of ranges) {
       const reply = await get({ range })

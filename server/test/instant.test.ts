@@ -21,8 +21,8 @@ import { type FastifyInstance, fastify } from 'fastify'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Readers } from '../dist/database/readers.js'
 import {
+  Computations,
   createServer,
-  InstantLookups,
   type InstantOptions,
   type PirouetteOptions,
   pirouettePlugin,
@@ -97,18 +97,18 @@ const changing = async () => opened(await storageOf('a.bin', CONTENT, { recordBy
 
 /** The plugin with a queue that the test can look into. */
 async function withQueue(options: PirouetteOptions, queue: InstantOptions = {}) {
-  const lookups = new InstantLookups(queue)
-  lookups.onFailure = error => {
+  const computations = new Computations({ instant: queue })
+  computations.onFailure = error => {
     throw error
   }
   const app = fastify()
-  await app.register(pirouettePlugin, { ...options, instant: lookups })
+  await app.register(pirouettePlugin, { ...options, computations })
   await app.ready()
   onTestFinished(async () => {
     await app.close()
-    await lookups.close()
+    await computations.close()
   })
-  return { app, lookups }
+  return { app, computations, lookups: computations.instant! }
 }
 
 /** Nobody may begin to read until `release`; whoever asks waits. */
@@ -480,7 +480,8 @@ describe('the queue', () => {
 
   test('gives one network half of its room, and all of them together all of it', async () => {
     const updatable = await changing()
-    const lookups = new InstantLookups({ workers: 1, waiting: 8 })
+    const computations = new Computations({ instant: { workers: 1, waiting: 8 } })
+    const lookups = computations.instant!
     const { manifest } = updatable.newest
     const release = held(updatable.newest.shared().readers)
     const submit = (network: string, count: number) => {
@@ -498,7 +499,7 @@ describe('the queue', () => {
     await release()
     await Promise.all(inside)
     expect((await submit('a', 8)).length % 8).toBe(0) // whoever is alone gets one request of any size
-    await lookups.close()
+    await computations.close()
   })
 
   test('is left by clients that have gone', async () => {
@@ -566,11 +567,11 @@ describe('a larger database', () => {
     const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
     const threads = () => process.getActiveResourcesInfo().filter(name => name === 'Worker' || name === 'MessagePort')
     const before = threads().length
-    const { app, lookups } = await withQueue({ dataset }, { workers: 2 })
+    const { app, computations, lookups } = await withQueue({ dataset }, { workers: 2 })
     const indices = Array.from({ length: 60 }, (_, k) => (k * 1999) % records)
     const replies = lookup(dataset.manifest, indices).bodies.map(body => post(app, body))
     await expect.poll(() => lookups.passes).toBeGreaterThan(0)
-    const closing = lookups.close()
+    const closing = computations.close()
     expect(await found(app, dataset.manifest, [0])).toBe('not_ready')
     await closing
     expect([lookups.passes, lookups.waiting]).toEqual([0, 0])

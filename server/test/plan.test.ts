@@ -40,8 +40,36 @@ test('a table has both kinds of proof side by side and ends with a recommendatio
   expect(lines.at(-2)).toMatch(/^A day moves 25\.0 kB with tags and would move 353 kB with proofs\./)
   // Columns: every row that has cells ends where the head does.
   const head = lines.find(line => line.trim().startsWith('merkle'))!
-  for (const line of lines.filter(line => line.startsWith('  '))) expect(line.length).toBe(head.length)
+  const details = lines.slice(lines.indexOf('Hints, by what proves answers'))
+  for (const line of details.filter(line => line.startsWith('  '))) expect(line.length).toBe(head.length)
 })
+
+test('every way to look up has a row, and keeping it all is the first', async () => {
+  const args = ['--records', '1048576', '--value-bytes', '32'] as const
+  const cellsOf = (text: string, between: RegExp) => text.split('\n').map(line => line.trim().split(between))
+  const plain = cellsOf((await plan(...args)).stdout, / {2,}/)
+  const first = plain.findIndex(([head]) => head === 'before the first')
+  expect(plain.slice(first + 1, first + 7).map(([way]) => way)).toEqual([
+    ...['keep it all (local)', 'instant', 'light hint, merkle', 'light hint, tags', 'full hint, merkle'],
+    'full hint, tags',
+  ])
+  expect(plain[first + 1]).toEqual(['keep it all (local)', '33.6 MB', '–', '–', ...KEPT])
+  const { stdout } = await plan(...args, '--pack', 'auto', '--modes')
+  const rows = cellsOf(stdout.trimEnd(), / *\| */).map(row => row.slice(1, -1))
+  expect(
+    new Set(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map(row => row.length),
+    ).size,
+  ).toBe(1)
+  expect(rows[4]!.slice(0, 3)).toEqual(['light hint, merkle', '3.2 MB', '21.7 kB'])
+  expect((await plan(...args, '--pack', '3')).stderr).toContain('a power of two')
+})
+
+/** In memory and on disk, and no time of any server. */
+const KEPT = ['33.6 MB', '33.6 MB', '–', '–']
 
 test('keys, changes and batches have rows of their own', async () => {
   const plain = (await plan(...small)).stdout

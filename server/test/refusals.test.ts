@@ -41,7 +41,7 @@ async function world(fence: UpdatableOptions['fence'] = {}): Promise<World & { f
 }
 
 interface Message {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH'
+  readonly method: 'GET' | 'OPTIONS' | 'POST' | 'PUT' | 'DELETE' | 'PATCH'
   readonly url: string
   readonly headers?: Record<string, string>
   readonly payload?: Uint8Array | string
@@ -104,6 +104,11 @@ function signature({ updatable }: World, change: object = {}): Message {
   return post('/v1/signatures', JSON.stringify({ ...entry, ...change }), { authorization: `Bearer ${TOKEN}` })
 }
 
+function respelt(message: Message, from: string, to: string): Message {
+  expect(message.payload).toContain(from)
+  return { ...message, payload: String(message.payload).replace(from, to) }
+}
+
 const without = (message: Message, header: string): Message => {
   const { [header]: _, ...headers } = message.headers!
   return { ...message, headers }
@@ -121,6 +126,18 @@ const BAD = '400 bad_request'
 const CASES: Record<string, readonly Case[]> = {
   'any request': [
     ['an unknown path', () => get('/v1/nothing'), '404 not_found'],
+    ['a preflight of an unknown path', () => ({ method: 'OPTIONS', url: '/v1/nothing' }), '404 not_found'],
+    ['a preflight of the root', () => ({ method: 'OPTIONS', url: '/' }), '404 not_found'],
+    ...[
+      '/v1/manifest',
+      '/v1/blobs/ab',
+      '/v1/answer',
+      '/v1/instant',
+      '/v1/events',
+      '/v1/epochs',
+      '/v1/epochs/3',
+      '/readyz',
+    ].map<Case>(url => [`a preflight of ${url}`, () => ({ method: 'OPTIONS', url }), '204']),
     ['a path that is no UTF-8', () => get('/%ff'), BAD],
     ['a GET of what is posted to', () => get('/v1/answer'), '404 not_found'],
     ['a GET of the batches', () => get('/v1/epochs'), '404 not_found'],
@@ -255,6 +272,13 @@ const CASES: Record<string, readonly Case[]> = {
     ['more than 64 MiB', w => withHeader(batch(w, EDIT), 'content-length', `${64 * 2 ** 20 + 1}`), '413 too_large'],
     ['the status of an epoch to come', () => get('/v1/epochs/4'), '404 epoch_unknown'],
     ['the status of what is no number', () => get('/v1/epochs/one'), BAD],
+    ['the status of a line end', () => get('/v1/epochs/%0a'), BAD],
+    ['the status of nothing', () => get('/v1/epochs/'), '404 not_found'],
+    [
+      'the token under a scheme in lower case, and a new batch',
+      w => withHeader(batch(w, 'x\n'), 'authorization', `bearer ${TOKEN}`),
+      '422 batch_refused',
+    ],
   ],
   signatures: [
     ['no token', w => without(signature(w), 'authorization'), '401 unauthorized'],
@@ -262,6 +286,9 @@ const CASES: Record<string, readonly Case[]> = {
     ['no JSON', () => post('/v1/signatures', 'x', { authorization: `Bearer ${TOKEN}` }), BAD],
     ['upper case', w => signature(w, { publicKey: toHex(publicKey).toUpperCase() }), BAD],
     ['epoch 0', w => signature(w, { epoch: 0 }), BAD],
+    ['an epoch with a point', w => respelt(signature(w), '"epoch":3', '"epoch":3.0'), BAD],
+    ['an epoch with an exponent', w => respelt(signature(w), '"epoch":3', '"epoch":3e0'), BAD],
+    ['a member too many', w => signature(w, { more: 'x' }), BAD],
     ['one that does not verify', w => signature(w, { signature: '11'.repeat(64) }), BAD],
     ['an epoch that is not answered', w => signature(w, { epoch: 1 }), '404 epoch_unknown'],
     ['more than 4096 bytes', w => signature(w, { more: 'x'.repeat(4096) }), '413 too_large'],

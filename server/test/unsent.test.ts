@@ -1,40 +1,15 @@
 // Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
 
-import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@pirouette/protocol'
-import { type FastifyInstance, fastify } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Unsent } from '../dist/http/unsent.js'
-import { loadDataset, MemoryStorage, type PirouetteOptions, pirouettePlugin, UpdatableDatabase } from '../dist/index.js'
+import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+import { deaf, served } from './sockets.js'
 import { batchOn } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
-
-async function served(options: PirouetteOptions): Promise<{ app: FastifyInstance; port: number; statuses: number[] }> {
-  const app = fastify({ trustProxy: true })
-  const statuses: number[] = []
-  app.addHook('onSend', async (_request, reply) => void statuses.push(reply.statusCode))
-  await app.register(pirouettePlugin, options)
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  onTestFinished(() => {
-    app.server.closeAllConnections()
-    return app.close()
-  })
-  return { app, port: Number(new URL(url).port), statuses }
-}
-
-/** A connection that sends and does not read. */
-async function deaf(port: number, ...requests: (string | Buffer)[]): Promise<Socket> {
-  const socket = connect({ port, host: '127.0.0.1' })
-  socket.on('error', () => {}) // the server may hang up
-  socket.pause()
-  onTestFinished(() => void socket.destroy())
-  await once(socket, 'connect')
-  for (const request of requests) socket.write(request)
-  return socket
-}
 
 const posted = (body: Uint8Array, from = '198.51.100.1') =>
   Buffer.concat([

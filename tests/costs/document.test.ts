@@ -12,7 +12,9 @@ const read = (path: string) => readFile(new URL(`../../docs/${path}`, import.met
 
 test('the tables of docs/costs.md are what their commands print', async () => {
   const document = await read('costs.md')
-  const commands = [...document.matchAll(/^pirouette (plan .* --partitions .*)$/gm)].map(([, command]) => command!)
+  const commands = [...document.matchAll(/^pirouette (plan .*(?: --partitions .*| --modes))$/gm)].map(
+    ([, command]) => command!,
+  )
   expect(commands.length).toBeGreaterThan(0)
   for (const command of commands) expect(document).toContain(await runPirouette(...command.split(' ')))
 })

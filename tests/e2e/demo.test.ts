@@ -1,7 +1,7 @@
 // The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
 // and its teller named, and everything works again after starting afresh. What is published, every open page learns.
 
-import { type Costs, loadCore } from '@pirouette/wasm'
+import { loadCore, type ModeCosts } from '@pirouette/wasm'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
@@ -43,6 +43,21 @@ class Panel {
     // Not by frames: only the page in front has any.
     const news = await this.page.waitForFunction(arrived, { polling: 'mutation' }, this.id, epoch)
     return (await news.jsonValue()) as string
+  }
+
+  /** What it says answers. */
+  async mode(): Promise<string> {
+    return await this.page.$eval(`#${this.id} .mode-title`, shown => shown.textContent ?? '')
+  }
+
+  /** What it says when another mode has taken over. */
+  async changeOfMode(): Promise<string> {
+    const said = (id: string) => {
+      const text = document.querySelector(`#${id} .change`)?.textContent ?? ''
+      return text.startsWith('Changed') && text
+    }
+    const text = await this.page.waitForFunction(said, { polling: 'mutation' }, this.id)
+    return (await text.jsonValue()) as string
   }
 
   async startAfresh(): Promise<void> {
@@ -94,6 +109,96 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     expect(found.text.replaceAll(' ', '')).toContain(key)
     expect(await keys().ask('alice@example.org')).toMatchObject({ kind: 'absent' })
     await (await page.waitForSelector('#phishing-tab'))!.click()
+  })
+
+  test('a map that is left to choose answers instantly, and says so when it has changed', async () => {
+    await (await page.waitForSelector('#keys-tab'))!.click()
+    expect(await keys().mode()).toBe('Instant')
+    expect(demo.proxies.B.seen.at(-1)).toMatchObject({ database: 'keys', of: 'bytes', vectors: [expect.any(Array)] })
+    const [{ name, key }] = keyDirectory() as unknown as [{ name: string; key: string }]
+    for (let lookup = 3; lookup <= 12; lookup++) expect(await keys().ask(name)).toMatchObject({ kind: 'found' })
+    const changed = await keys().changeOfMode()
+    expect(changed).toMatch(/^Changed from “Instant” to “Full hint” after \d+ lookups here\.$/)
+    expect(await keys().mode()).toBe('Full hint')
+    const found = await keys().ask(name)
+    expect(found.text.replaceAll(' ', '')).toContain(key)
+    expect(demo.proxies.B.seen.at(-1)).toMatchObject({ database: 'keys', of: 'offsets' })
+    await (await page.waitForSelector('#phishing-tab'))!.click()
+  })
+
+  test('a lie in an instant answer is caught, and nobody is named', async () => {
+    const context = await browser.createBrowserContext() // with nothing stored
+    const stranger = await context.newPage()
+    const complaintsOfStranger = await complaintsOf(stranger)
+    await stranger.goto(demo.url)
+    await (await stranger.waitForSelector('#keys-tab'))!.click()
+    const theirs = new Panel(stranger, 'keys')
+    await theirs.ready()
+    demo.proxies.A.lying = true
+    const caught = await theirs.ask('alice@example.org').finally(() => {
+      demo.proxies.A.lying = false
+    })
+    expect(caught).toMatchObject({ kind: 'caught', text: expect.stringContaining('A server lied, and was caught') })
+    expect(caught.text).not.toMatch(/Server [AB] /)
+    expect(await theirs.ask('alice@example.org')).toMatchObject({ kind: 'absent' })
+    expect(await complaintsOfStranger.all()).toEqual([])
+    await context.close()
+    await page.bringToFront()
+  })
+
+  test('what belongs to the phishing list alone is shown with it alone', async () => {
+    const shown = () => page.$eval('#publishing', section => section.checkVisibility())
+    expect(await shown()).toBe(true)
+    await (await page.waitForSelector('#keys-tab'))!.click()
+    expect(await shown()).toBe(false)
+    await (await page.waitForSelector('#phishing-tab'))!.click()
+    expect(await shown()).toBe(true)
+  })
+
+  test('a first visit is measured in every mode, and can be stopped', async () => {
+    const cells = () =>
+      page.$$eval('#first-visit tbody tr', rows =>
+        rows.map(row => ({
+          mode: row.getAttribute('data-mode'),
+          cells: [...row.querySelectorAll('td')].map(cell => cell.textContent),
+        })),
+      )
+    const says = async (start: string) => {
+      const said = await page.waitForFunction(
+        start => {
+          const text = document.querySelector('#measured')?.textContent ?? ''
+          return text.startsWith(start) && text
+        },
+        { polling: 'mutation' },
+        start,
+      )
+      return (await said.jsonValue()) as string
+    }
+    await page.click('#measure')
+    await page.click('#measure-stop')
+    await says('Stopped.')
+    expect((await cells()).at(-1)).toEqual({ mode: 'local', cells: ['–', '–', '–'] })
+
+    await page.click('#measure')
+    expect(await says('To keep it all moves')).toMatch(/ \d+ times as much as “Instant” before the first answer\.$/)
+    const rows = await cells()
+    expect(rows.map(({ mode }) => mode)).toEqual(['instant', 'full', 'local'])
+    const moved = rows.map(({ cells: [text] }) => Number(/^([\d.]+) kB$/.exec(text!)?.[1] ?? Number.NaN) * 1e3)
+    const megabytes = rows.map(({ cells: [text] }) => Number(/^([\d.]+) MB$/.exec(text!)?.[1] ?? Number.NaN))
+    const { estimate } = await import('@pirouette/client')
+    const { modes, directoryBytes } = await estimate([`${demo.servers.A}/keys`, `${demo.servers.B}/keys`])
+    // Manifests come on top, of both servers.
+    const least = (mode: string) => directoryBytes + modes[mode]!.prepareBytes + modes[mode]!.lookupBytesDown
+    expect(moved[0]).toBeGreaterThan(least('instant'))
+    expect(moved[0]).toBeLessThan(least('instant') + 20_000)
+    for (const [i, mode] of [
+      [1, 'full'],
+      [2, 'local'],
+    ] as const) {
+      expect(Math.abs(megabytes[i]! - least(mode) / 1e6)).toBeLessThan(0.1)
+    }
+    for (const { cells } of rows) for (const text of cells.slice(1)) expect(text).toMatch(/^[\d.]+ m?s$/)
+    expect(await page.$('#measure-stop[hidden]')).not.toBeNull()
   })
 
   test('what the servers saw is drawn', async () => {
@@ -181,18 +286,29 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     await type('lookupsPerDay', '100')
     await type('records', '1048576')
     await says('1,048,576 records of 32 bytes, in 16 partitions of 65,536.')
-    const { merkle, tags } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
-    expect([merkle.lookupHashes, tags.lookupHashes]).toEqual([544, 33])
+    const { modes } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    const [local, instant, light, , , full] = modes as [
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+      ModeCosts,
+    ]
+    expect([full.mode, full.proofs, light.proofs]).toEqual(['full', 'tags', 'merkle'])
     const { recommended, rows } = await shown()
-    expect(recommended).toBe('tags')
-    expect(rows).toContainEqual(['Hashes to check it', '544', '33'])
+    expect(recommended).toBe('full')
     const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
-    const lookup = (costs: Costs) => kB(costs.lookupBytesUp + costs.lookupBytesDown)
-    expect(rows).toContainEqual(['A lookup', lookup(merkle), lookup(tags)])
+    const lookup = (costs: ModeCosts) => kB(costs.lookupBytesUp + costs.lookupBytesDown)
+    expect(local.lookupBytesUp + local.lookupBytesDown).toBe(0)
+    expect(rows).toContainEqual(['A lookup', '–', lookup(instant), lookup(light), lookup(full)])
 
-    await type('records', '16777216')
-    await says('Take opening proofs')
-    expect((await shown()).recommended).toBe('merkle')
+    await type('lookupsPerDay', '1')
+    await says('look up instantly')
+    expect((await shown()).recommended).toBe('instant')
+    await type('records', '1000')
+    await says('keep it all')
+    expect((await shown()).recommended).toBe('local')
     await type('records', '0')
     await says('There can be no such database')
     expect(await page.$('#plan-costs[hidden]')).not.toBeNull()

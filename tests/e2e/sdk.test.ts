@@ -12,6 +12,7 @@ import { runPirouette, type ServerProcess, startServerProcess } from '../support
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 import { answers, claims } from '../support/shapes.js'
+import { THOROUGH } from '../support/thorough.js'
 import { complaintsOf, startPage } from '../support/web.js'
 
 const values = distinctRecords(1000, 12)
@@ -69,15 +70,20 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   })
   afterAll(() => browser.close())
 
-  test('at(i) is right for every i of 1 000 records', { timeout: 120_000 }, async () => {
-    const found = await page.evaluate(async servers => {
-      const map = await pirouette.open({ servers, mode: 'full' })
-      const found: (number[] | undefined)[] = []
-      for (let i = 0; i < map.size; i++) found.push(Array.from((await map.at(i)) ?? []))
-      await map.close()
-      return found
-    }, at('records'))
-    expect(found).toEqual(values.map(value => [...value]))
+  test('at(i) is right for each i of 1 000 records that is tried', { timeout: 120_000 }, async () => {
+    const step = THOROUGH ? 1 : 9 // 999 = 111 · 9
+    const found = await page.evaluate(
+      async (servers, step) => {
+        const map = await pirouette.open({ servers, mode: 'full' })
+        const found: (number[] | undefined)[] = []
+        for (let i = 0; i < map.size; i += step) found.push(Array.from((await map.at(i)) ?? []))
+        await map.close()
+        return found
+      },
+      at('records'),
+      step,
+    )
+    expect(found).toEqual(values.filter((_, i) => i % step === 0).map(value => [...value]))
   })
 
   test('get, has and getMany are right for present and for absent keys', async () => {
@@ -140,7 +146,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
 
   test('a browser adds nothing to a request that tells two lookups or two people apart', () => {
     const seen = proxies.map(proxy => proxy.seen)
-    expect(answers(seen[0]!).length).toBeGreaterThan(1000)
+    expect(answers(seen[0]!).length).toBeGreaterThan(200)
     for (const method of ['GET', 'POST']) {
       const headers = seen
         .flat()

@@ -64,8 +64,8 @@ describe.each([
     expect(bytesToHex(implementation.databaseId(utf8ToBytes(seed)))).toBe(id)
   })
 
-  test.each(vectors.plans)('plans N = $records, ℓ = $recordBytes', plan => {
-    expect(implementation.planLayout(plan.records, plan.recordBytes)).toEqual(plan)
+  test.each(vectors.plans)('plans N = $records, ℓ = $recordBytes, g = $blockRecords', plan => {
+    expect(implementation.planLayout(plan.records, plan.recordBytes, undefined, plan.blockRecords)).toEqual(plan)
   })
 
   test.each(vectors.permutations)('draws permutations of $layout.partitionRecords', vector => {

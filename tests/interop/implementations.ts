@@ -3,14 +3,14 @@
 // file in rust-core/core/tests/vectors.rs.)
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import { type Core, type DatabaseHandle, loadCore, type Proofs } from '@pirouette/wasm'
+import { type Core, type DatabaseHandle, type LayoutHandle, loadCore, type Proofs } from '@pirouette/wasm'
 import { commitDatabase, layoutHandle, makeHint, memory, tagsOf } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
 import { buildDirectory, decodeDirectory, encodeDirectory, indexOf } from './reference/directory.js'
 import { nextGeneration } from './reference/generation.js'
 import { databaseId, fingerprint } from './reference/hash.js'
-import { entryBytes, type Layout, maxBatch, planLayout, type Suite } from './reference/layout.js'
+import { blocksOf, entryBytes, type Layout, maxBatch, planLayout, type Suite } from './reference/layout.js'
 import type { Vectors } from './reference/message.js'
 import { permutations } from './reference/random.js'
 import { Hint } from './reference/scheme.js'
@@ -27,7 +27,7 @@ import {
 export interface Implementation {
   fingerprint(key: Uint8Array): Uint8Array
   databaseId(seed: Uint8Array): Uint8Array
-  planLayout(records: number, recordBytes: number): Layout
+  planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): Layout
   permutations(layout: Layout, entropy: Uint8Array): number[][]
   buildDirectory(fingerprints: readonly Uint8Array[], slots: number): Uint8Array
   indicesOf(directory: Uint8Array, fingerprints: readonly Uint8Array[], records: number): number[]
@@ -91,7 +91,7 @@ export const reference: Implementation = {
   fingerprint,
   databaseId,
   planLayout,
-  permutations: ({ partitions, partitionRecords }, entropy) => permutations(partitions, partitionRecords, entropy),
+  permutations: (layout, entropy) => permutations(layout.partitions, blocksOf(layout).partitionRecords, entropy),
   buildDirectory: (prints, slots) => encodeDirectory(buildDirectory(prints, slots)),
   indicesOf(bytes, prints, records) {
     const directory = decodeDirectory(bytes, records)
@@ -161,12 +161,11 @@ export async function wasm(): Promise<Implementation> {
     fingerprint: core.fingerprint,
     databaseId: core.databaseId,
     planLayout(...wanted) {
-      const { records, recordBytes, partitions, partitionRecords } = core.planLayout(...wanted)
-      return { records, recordBytes, partitions, partitionRecords }
+      return layoutOf(core.planLayout(...wanted))
     },
     permutations(layout, entropy) {
       const entries = [...core.hazmatPermutations(layoutHandle(core, layout), entropy)]
-      const m = layout.partitionRecords
+      const m = blocksOf(layout).partitionRecords
       return Array.from({ length: layout.partitions }, (_, q) => entries.slice(q * m, (q + 1) * m))
     },
     buildDirectory: (prints, slots) => core.buildDirectory(concatBytes(...prints), slots).encode(),
@@ -183,11 +182,11 @@ export async function wasm(): Promise<Implementation> {
       while (next.step(old));
       const made = next.finish()
       const database = made.takeDatabase()!
-      const { records, recordBytes, partitions, partitionRecords } = database.layout
+      const { partitions } = database.layout
       const digests = (of: (q: number) => Uint8Array) =>
         concatBytes(...Array.from({ length: partitions }, (_, q) => of(q)))
       return {
-        layout: { records, recordBytes, partitions, partitionRecords },
+        layout: layoutOf(database.layout),
         directory: made.takeDirectory()?.encode() ?? new Uint8Array(),
         commitments: digests(q => database.commitment(q)),
         contentHashes: digests(q => database.contentHash(q)),
@@ -255,9 +254,13 @@ export async function wasm(): Promise<Implementation> {
 }
 
 function stateOf(core: Core, handle: DatabaseHandle, directory: Uint8Array): State {
-  const { records, recordBytes, partitions, partitionRecords } = handle.layout
-  const content = memory(core, handle.recordsPointer(), records * recordBytes).slice()
-  return { layout: { records, recordBytes, partitions, partitionRecords }, records: content, directory }
+  const layout = layoutOf(handle.layout)
+  const content = memory(core, handle.recordsPointer(), layout.records * layout.recordBytes).slice()
+  return { layout, records: content, directory }
+}
+
+function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRecords }: LayoutHandle): Layout {
+  return { records, recordBytes, partitions, partitionRecords, ...(blockRecords === 1 ? {} : { blockRecords }) }
 }
 
 /** Offsets as they follow a query's header: u16, little-endian. */

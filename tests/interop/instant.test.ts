@@ -10,7 +10,7 @@ import { Database } from './reference/database.js'
 import * as directories from './reference/directory.js'
 import { fingerprint } from './reference/hash.js'
 import * as instant from './reference/instant.js'
-import { type Layout, split } from './reference/layout.js'
+import { blocksOf, type Layout, placeOf, split } from './reference/layout.js'
 import * as light from './reference/light.js'
 import { Words } from './reference/random.js'
 import { type CoreVectors, readVectors, stream } from './vectors.js'
@@ -39,7 +39,7 @@ describe('the reference', () => {
 
   test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
     const { layout, indices } = vector
-    const { n, g, perPartition } = instant.groupsOf(layout)
+    const { n, a, perPartition } = instant.groupsOf(layout)
     const words = new Words(hexToBytes(vector.entropy), 0)
     const seed = () => {
       const writer = new Writer()
@@ -48,10 +48,10 @@ describe('the reference', () => {
     }
     const requests: [Uint8Array[], Uint8Array[]] = [[], []]
     for (const index of indices) {
-      const [q, m] = [Math.floor(index / layout.partitionRecords), index % layout.partitionRecords]
+      const { q, m } = placeOf(layout, index)
       const seeds = [seed(), seed()] as const
       const first = words.below(2)
-      instant.generate(n, q * perPartition + Math.floor(m / 2 ** g), seeds).forEach((key, party) => {
+      instant.generate(n, q * perPartition + Math.floor(m / 2 ** a), seeds).forEach((key, party) => {
         requests[first ^ party]!.push(key)
       })
     }
@@ -70,12 +70,14 @@ describe('the reference', () => {
   })
 
   test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
-    const { layout } = vector
+    const layout = blocksOf(vector.layout)
     const secrets = light.secretsOf(hexToBytes(vector.root))
     expect(bytesToHex(secrets.hintId)).toBe(vector.hintId)
     expect(bytesToHex(concatBytes(secrets.seed, secrets.challenge))).toBe(vector.paritiesRequest)
     expect(bytesToHex(secrets.point)).toBe(vector.tagsRequest)
-    const records = new Database(layout, recordsOf(vector)).partitions.flatMap(of => split(of, layout.recordBytes))
+    const records = new Database(vector.layout, recordsOf(vector)).partitions.flatMap(of =>
+      split(of, layout.recordBytes),
+    )
     const [parities, tags] = [light.parities(layout, records, secrets), light.tags(records, secrets)]
     expect(bytesToHex(parities)).toBe(vector.parities)
     expect(bytesToHex(tags)).toBe(vector.tags)
@@ -139,12 +141,19 @@ describe('the WebAssembly core', () => {
     })
     expect([parities!, tags!].map(bytesToHex)).toEqual([vector.parities, vector.tags])
     const outcome = attempt.finish(parities!, tags!)
-    expect(outcome.accepted).toBe(true)
+    expect(outcome.takeInquiry()).toBeUndefined()
     const client = outcome.takeHint()!
     expect(bytesToHex(client.hintId)).toBe(vector.hintId)
     expect(() => attempt.paritiesRequest()).toThrow('the attempt is over')
     parities![0]! ^= 1
     const refused = begin().finish(parities!, tags!)
-    expect([refused.accepted, refused.blamesRefreshServer, refused.takeHint()]).toEqual([false, true, undefined])
+    expect(refused.takeHint()).toBeUndefined()
+    const inquiry = refused.takeInquiry()!
+    expect(inquiry.blamesRefreshServer).toBe(true)
+    const { partitions, partitionRecords, recordBytes } = vector.layout
+    const all = new Uint8Array(partitions * partitionRecords * recordBytes)
+    all.set(recordsOf(vector))
+    split(all, partitionRecords * recordBytes).forEach((partition, q) => void inquiry.take(q, partition))
+    expect([...inquiry.liars()!]).toEqual([1])
   })
 })

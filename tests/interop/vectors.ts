@@ -119,7 +119,7 @@ export interface UpdateVectors {
 
 /** A database and its epochs, each made of a batch. Without keys the directory is of no bytes. */
 export interface LifeVector {
-  readonly name: 'keyed' | 'keyless'
+  readonly name: 'keyed' | 'keyless' | 'keyed, two a block'
   readonly layout: Layout
   /** four bytes a record are BLAKE3's output stream for this label: with keys, of "key 0", "key 1", … in this order */
   readonly valuesLabel: string

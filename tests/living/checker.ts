@@ -2,9 +2,9 @@
 //
 //   - a lookup's result is what the model has at the epoch that the map is at when the call ends (`map.epoch`), and so is
 //     `map.size`. A map's epoch never goes back, and is never one that not both servers have;
-//   - after open() and sync() the epoch is at least the newest that both servers had when the call began, and the newest
-//     there is if nothing was published meanwhile; but open() may end at the last epoch of an old generation, until the
-//     new one is fetched;
+//   - after sync(), and after open() if no server was away, the epoch is at least the newest that both servers had when
+//     the call began, and the newest there is if nothing was published meanwhile; but open() may end at the last epoch of
+//     an old generation, until the new one is fetched;
 //   - a call fails only for a reason: it was called off, its map closed, its servers out of reach, its state put back;
 //   - state is discarded, or outdated, only if no update leads on from it; a hint is condemned only if it was put back.
 //
@@ -77,6 +77,8 @@ export class Checker {
       return
     }
     if (what === 'open' && epoch === publisher.lastOf(version.shape.generation)) return
+    // A map that is stored opens while a server is away, as it was.
+    if (what === 'open' && this.#facts.misfortunes > call.misfortunes) return
     const least = call.calm ? publisher.newest.epoch : call.agreed
     if (epoch < least) throw new Error(`: the map is at epoch ${epoch}, and both servers had ${least}`)
   }

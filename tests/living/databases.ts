@@ -24,23 +24,23 @@ const PARTITIONS = 16
 
 /** Builds all of them below `folder`. */
 export async function layFoundations(folder: string): Promise<readonly Foundation[]> {
-  return [await keyed(folder, 250, 6), await keyed(folder, 100, 6), await keyless(folder, 120, 6)]
+  return [await keyed(folder, 250, 6, 2), await keyed(folder, 100, 6, 1), await keyless(folder, 120, 6)]
 }
 
-/** Some of the last partition is left open. Values have lengths of their own. */
-async function keyed(folder: string, count: number, headroom: number): Promise<Foundation> {
+/** `pack` records a block. Some of the last partition is left open. Values have lengths of their own. */
+async function keyed(folder: string, count: number, headroom: number, pack: number): Promise<Foundation> {
   const valueBytes = 14
   const entries = Array.from({ length: count }, (_, i) => ({ key: `key ${i}`, value: `value ${i}`.slice(i % 4) }))
   const lines = entries.map(entry => `${JSON.stringify(entry)}\n`).join('')
-  const options = { format: 'jsonl', partitions: PARTITIONS, headroom, maxValueBytes: valueBytes } as const
+  const options = { format: 'jsonl', partitions: PARTITIONS, headroom, pack, maxValueBytes: valueBytes } as const
   const { path, dataset } = await build(folder, `${count} keys`, lines, options)
   const directory = decodeDirectory(dataset.directory, count)
   const slots: Slot[] = []
   for (const { key, value } of entries) {
     slots[indexOf(directory, fingerprint(bytesOf(key)), count)] = { key, value: bytesOf(value) }
   }
-  const { partitionRecords } = dataset.manifest
-  const shape = { keyed: true, valueBytes, partitionRecords, generation: 1 }
+  const { partitionRecords, blockRecords } = dataset.manifest
+  const shape = { keyed: true, valueBytes, partitionRecords, blockRecords, generation: 1 }
   return { name: `${count} keys`, path, dataset, first: new Version(shape, 1, slots) }
 }
 
@@ -50,8 +50,8 @@ async function keyless(folder: string, count: number, valueBytes: number): Promi
   const options = { format: 'bin', partitions: PARTITIONS, recordBytes: valueBytes } as const
   const { path, dataset } = await build(folder, name, Buffer.concat(values), options)
   const slots = values.map(value => ({ key: undefined, value }))
-  const { partitionRecords } = dataset.manifest
-  const shape = { keyed: false, valueBytes, partitionRecords, generation: 1 }
+  const { partitionRecords, blockRecords } = dataset.manifest
+  const shape = { keyed: false, valueBytes, partitionRecords, blockRecords, generation: 1 }
   return { name, path, dataset, first: new Version(shape, 1, slots) }
 }
 
@@ -59,7 +59,7 @@ async function keyless(folder: string, count: number, valueBytes: number): Promi
 export function renewed({ shape, epoch, slots }: Version, headroom: number): Version {
   const kept = slots.filter(slot => slot !== undefined)
   // The length of a record is of no consequence to a database as small as this.
-  const { partitions, partitionRecords } = planLayout(kept.length + headroom, 1)
+  const { partitions, partitionRecords } = planLayout(kept.length + headroom, 1, undefined, shape.blockRecords)
   const next = { ...shape, partitionRecords, generation: shape.generation + 1 }
   if (!shape.keyed) return new Version(next, epoch + 1, kept)
   const prints = kept.map(({ key }) => fingerprint(bytesOf(key!)))

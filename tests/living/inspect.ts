@@ -6,6 +6,7 @@ import { fingerprint, hash } from '../interop/reference/hash.js'
 import { encodeRecord } from '../interop/reference/record.js'
 import type { Disk } from '../simulator/disk.js'
 import { decodeCheckpoint } from '../simulator/forms.js'
+import { layoutHandle } from '../support/wasm.js'
 import { core, type Tab } from './client.js'
 import { bytesOf } from './databases.js'
 import type { Version } from './model.js'
@@ -28,14 +29,17 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
   if (manifest.keyed && hex(hash(stored.directory)) !== hex(manifest.directoryHash)) {
     throw new Error('the stored directory is not the one that a new client is given')
   }
-  const { partitionRecords, recordBytes } = manifest
+  const { partitionRecords, recordBytes, blockRecords } = manifest
   const parities = new Uint8Array(partitionRecords * recordBytes)
   const seen = new Set<number>()
   stored.permutations.forEach((permutation, q) => {
     permutation.forEach((offset, j) => {
-      seen.add(q * partitionRecords + offset)
-      const record = recordAt(version, q * partitionRecords + offset, manifest)
-      for (let b = 0; b < recordBytes; b++) parities[j * recordBytes + b]! ^= record[b]!
+      for (let slot = 0; slot < blockRecords; slot++) {
+        const index = q * partitionRecords + offset * blockRecords + slot
+        seen.add(index)
+        const [record, at] = [recordAt(version, index, manifest), (j * blockRecords + slot) * recordBytes]
+        for (let b = 0; b < recordBytes; b++) parities[at + b]! ^= record[b]!
+      }
     })
   })
   if (seen.size !== manifest.partitions * partitionRecords) throw new Error('what is stored is no permutation')
@@ -46,7 +50,7 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
 async function assertStoredWhole({ store }: Disk, hint: string, version: Version, newest: Uint8Array): Promise<void> {
   const { checkpoint, manifest: bytes, entries } = await store.readHint(Buffer.from(hint, 'hex'))
   const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
-  const layout = core.layout(then.records, then.recordBytes, then.partitions, then.partitionRecords)
+  const layout = layoutHandle(core, then)
   const local = core.resumeLocal(checkpoint, layout, then.contentHashes, core.blake3(bytes))
   try {
     for (const entry of entries) local.replay(entry)
@@ -75,7 +79,7 @@ export function assertDirectory(tab: Tab, fresh: Tab): void {
 async function storedHint({ store }: Disk, hint: string, newest: Uint8Array) {
   const { checkpoint, manifest: bytes, directory, entries } = await store.readHint(Buffer.from(hint, 'hex'))
   const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
-  const layout = core.layout(then.records, then.recordBytes, then.partitions, then.partitionRecords)
+  const layout = layoutHandle(core, then)
   const client = core.reopenClient(checkpoint, layout, then.commitments, core.blake3(bytes))
   let known = then.keyed ? core.decodeDirectory(directory, then.records) : undefined
   try {

@@ -10,9 +10,9 @@ import { anyFaults } from './faults.js'
 import { report, simulate } from './simulate.js'
 
 /** Seeds that together come across all of this; others have to, when client or servers have changed. */
-const SEEDS = [29, 12, 10, 23, 1, 3, 5, 7]
+const SEEDS = [3, 9, 10, 12, 36, 40]
 const MOST = 60
-const LOCAL_SCHEDULES = 10
+const LOCAL_SEEDS = [3, 5, 10, 12]
 
 /** What the schedules must have come across, lest they prove nothing. */
 const MET = [
@@ -55,11 +55,11 @@ const MET_LOCALLY = [
   ...['resumed', 'updated', 'outdated generation'].map(event => `event: ${event}`),
 ]
 
-test(`${LOCAL_SCHEDULES} schedules, mode local: nothing leaves for a lookup, and nothing is condemned`, {
+test(`${LOCAL_SEEDS.length} schedules, mode local: nothing leaves for a lookup, and nothing is condemned`, {
   timeout: 300_000,
 }, async () => {
   const met = new Map<string, number>()
-  for (let seed = 1; seed <= LOCAL_SCHEDULES; seed++) {
+  for (const seed of LOCAL_SEEDS) {
     const faults = { ...anyFaults(new Chance(seed)), mode: 'local' } as const
     const outcome = await simulate(seed, { foundations, folder: folder.path, faults })
     if (outcome.violation !== undefined) expect.fail(report(outcome))

@@ -29,6 +29,8 @@ export interface Shape {
   readonly valueBytes: number
   /** M */
   readonly partitionRecords: number
+  /** g */
+  readonly blockRecords: number
   readonly generation: number
 }
 

@@ -1,8 +1,8 @@
-// The core's stored forms, as far as the model reads them (rust-core/core/src/state). Written from their description,
+// The core's stored forms, as far as the model reads them (rust-core/core/src/tapir/state). Written from their description,
 // not with the core's own decoder.
 
 import { Reader } from '../interop/reference/bytes.js'
-import { type Layout, partitionBytes } from '../interop/reference/layout.js'
+import { blocksOf, type Layout, partitionBytes } from '../interop/reference/layout.js'
 import type { Vectors } from '../interop/reference/message.js'
 
 const CHECKSUM_BYTES = 16
@@ -42,9 +42,9 @@ export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
 export function decodeCheckpoint(bytes: Uint8Array, layout: Layout, tags = false): CheckpointForm {
   const { reader, hintId, version } = openFrame(bytes, 'PIRc', layout)
   reader.take(64) // what it is bound to, and its secret
-  const permutations = times(layout.partitions, () => times(layout.partitionRecords, reader.u16))
+  const permutations = times(layout.partitions, () => times(blocksOf(layout).partitionRecords, reader.u16))
   const parities = reader.take(partitionBytes(layout))
-  if (tags) reader.take(16 + 8 * layout.partitions * layout.partitionRecords)
+  if (tags) reader.take(16 + 8 * layout.partitions * blocksOf(layout).partitionRecords)
   reader.end()
   return { hintId, version, permutations, parities }
 }

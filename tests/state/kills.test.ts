@@ -2,13 +2,16 @@
 // profile: the same bytes are sent again, every value is right, and nothing is downloaded twice.
 
 import { test } from 'vitest'
+import { THOROUGH } from '../support/thorough.js'
 import { killMidDownload, killMidLookup } from './browser/kills.js'
 import { onStage } from './browser/stage.js'
 
-test('killed ten times in the middle of lookups', { timeout: 180_000 }, async () => {
-  await onStage(4096, stage => killMidLookup(stage, 1, 10))
+const [LOOKUPS, DOWNLOADS] = THOROUGH ? [10, 4] : [3, 2]
+
+test(`killed ${LOOKUPS} times in the middle of lookups`, { timeout: 180_000 }, async () => {
+  await onStage(4096, stage => killMidLookup(stage, 1, LOOKUPS))
 })
 
-test('killed four times in the middle of the offline phase', { timeout: 120_000 }, async () => {
-  await onStage(65_536, stage => killMidDownload(stage, 1, 4))
+test(`killed ${DOWNLOADS} times in the middle of the offline phase`, { timeout: 120_000 }, async () => {
+  await onStage(65_536, stage => killMidDownload(stage, 1, DOWNLOADS))
 })

@@ -7,6 +7,7 @@ import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conformance } from '../../packages/client/src/testing/store.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
+import { THOROUGH } from '../support/thorough.js'
 import { bundle } from '../support/web.js'
 import { storeTests } from './page.js'
 
@@ -57,7 +58,7 @@ describe.each(['chromium', 'firefox'] as const)('IndexedDB in %s', name => {
       await page.evaluate((kind, name) => globalThis.page.storeTests.conform(kind, name), kind, name)
     })
 
-    const runs = kind === 'sealed' ? 100 : 200
+    const runs = (kind === 'sealed' ? 25 : 50) * (THOROUGH ? 4 : 1)
     test(`${runs} random schedules agree with the model`, { timeout: 300_000 }, async () => {
       await page.evaluate((kind, options) => globalThis.page.storeTests.schedules(kind, options), kind, {
         runs,

@@ -12,8 +12,8 @@ export interface CommittedDatabase {
   readonly partitions: readonly Uint8Array[]
 }
 
-export function layoutHandle(core: Core, { records, recordBytes, partitions, partitionRecords }: Layout) {
-  return core.layout(records, recordBytes, partitions, partitionRecords)
+export function layoutHandle(core: Core, { records, recordBytes, partitions, partitionRecords, blockRecords }: Layout) {
+  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
 }
 
 /** `records`: N·ℓ bytes. */

@@ -1,7 +1,8 @@
 // The demo's two databases.
 //
 // phishing: the domains on the blocklist of eth-phishing-detect (MetaMask and contributors), as keys without values.
-// keys: a directory of 2^18 made-up names, each with 32 made-up bytes. No person's name and nobody's key is in it.
+// keys: a directory of 2^18 made-up names, each with 64 made-up bytes: too large to be kept
+// whole as a matter of course. No person's name and nobody's key is in it.
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -54,7 +55,7 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
     for (const animal of ANIMALS) {
       for (let number = 0; number < 64; number += 1) {
         const name = `${adjective}-${animal}-${number}@example.org`
-        yield { name, key: createHash('sha256').update(`pirouette demo key of ${name}`).digest('hex') }
+        yield { name, key: createHash('sha512').update(`pirouette demo key of ${name}`).digest('hex') }
       }
     }
   }

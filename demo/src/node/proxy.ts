@@ -1,4 +1,4 @@
-// A proxy in front of one server, which does two things no honest operator does: it keeps the vectors of every query,
+// A proxy in front of one server, which does two things no honest operator does: it keeps what every query shows,
 // so that the page can draw what this server saw, and when told to lie it changes one byte of every answer. For the
 // rest it forwards as it receives.
 
@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { decodeClaimedQuery, FENCE_REPLY_BYTES } from '@pirouette/protocol'
+import { decodeClaimedQuery, decodeInstantQuery, FENCE_REPLY_BYTES, INSTANT_PATH } from '@pirouette/protocol'
 import type { Sighting } from '../page/backstage.js'
 
 export interface Watcher {
@@ -20,7 +20,7 @@ export interface Watcher {
 
 const KEPT_SIGHTINGS = 64
 const HEADER_BYTES = 40 // of an answer: a lie about the header would only be a malformed answer
-const ANSWER_PATH = /^\/(?<database>[^/]*)\/v1\/answer$/
+const QUERY_PATH = /^\/(?<database>[^/]*)(?<route>\/v1\/(answer|instant))$/
 
 /** Starts a proxy before `target`, the URL of a server, on a free port of this machine. */
 export async function startProxy(target: string): Promise<Watcher> {
@@ -36,9 +36,9 @@ export async function startProxy(target: string): Promise<Watcher> {
 
   async function forward(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const path = incoming.url ?? '/'
-    const database = incoming.method === 'POST' ? ANSWER_PATH.exec(path)?.groups?.['database'] : undefined
+    const { database, route } = (incoming.method === 'POST' && QUERY_PATH.exec(path)?.groups) || {}
     const body = await buffer(incoming)
-    const query = database === undefined ? undefined : watch(database, body)
+    const claimed = database !== undefined && watch(database, body, route === INSTANT_PATH)
 
     const answer = await ask(incoming, path, body, outgoing)
     const headers = withoutHopByHop(answer.headers)
@@ -49,34 +49,22 @@ export async function startProxy(target: string): Promise<Watcher> {
     }
     const bytes = await buffer(answer)
     // A lie about a verdict behind the answer would only be a malformed one too.
-    const end = bytes.length - (query?.claim === undefined ? 0 : FENCE_REPLY_BYTES)
+    const end = bytes.length - (claimed ? FENCE_REPLY_BYTES : 0)
     const position = HEADER_BYTES + Math.floor(Math.random() * (end - HEADER_BYTES))
     bytes[position]! ^= 0x01
     outgoing.writeHead(200, headers).end(bytes)
   }
 
-  /** Keeps what a query shows. undefined: these bytes are none. */
-  function watch(database: string, body: Uint8Array): ReturnType<typeof decodeClaimedQuery> | undefined {
+  /** Keeps what a query shows, unless these bytes are none; whether it has a claim. */
+  function watch(database: string, body: Uint8Array, instant: boolean): boolean {
     try {
-      const read = decodeClaimedQuery(body)
-      const { partitions, count, vectors } = read.query
-      const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)
-      const vector = (k: number) =>
-        Array.from({ length: partitions }, (_, q) => view.getUint16(2 * (k * partitions + q), true))
+      const { claimed, ...shown } = instant ? keysIn(body) : offsetsIn(body)
       sightings += 1
-      seen.push({
-        id: sightings,
-        database,
-        at: Date.now(),
-        bytes: body.length,
-        claimed: read.claim !== undefined,
-        partitions,
-        vectors: Array.from({ length: count }, (_, k) => vector(k)),
-      })
+      seen.push({ id: sightings, database, at: Date.now(), bytes: body.length, claimed, ...shown })
       if (seen.length > KEPT_SIGHTINGS) seen.shift()
-      return read
+      return claimed
     } catch {
-      return undefined // the server will say so
+      return false // the server will say so
     }
   }
 
@@ -92,6 +80,27 @@ export async function startProxy(target: string): Promise<Watcher> {
 
   const proxy: Watcher = { url: await listen(server, 0), seen, lying: false, close: () => closeServer(server) }
   return proxy
+}
+
+type Shown = Pick<Sighting, 'claimed' | 'of' | 'columns' | 'vectors'>
+
+function offsetsIn(body: Uint8Array): Shown {
+  const { query, claim } = decodeClaimedQuery(body)
+  const { partitions, count, vectors } = query
+  const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)
+  const vector = (k: number) =>
+    Array.from({ length: partitions }, (_, q) => view.getUint16(2 * (k * partitions + q), true))
+  return {
+    ...{ claimed: claim !== undefined, of: 'offsets', columns: partitions },
+    vectors: Array.from({ length: count }, (_, k) => vector(k)),
+  }
+}
+
+function keysIn(body: Uint8Array): Shown {
+  const { count, queries } = decodeInstantQuery(body)
+  const keyBytes = Math.floor(queries.length / count)
+  const key = (k: number) => Array.from(queries.subarray(k * keyBytes, (k + 1) * keyBytes))
+  return { claimed: false, of: 'bytes', columns: keyBytes, vectors: Array.from({ length: count }, (_, k) => key(k)) }
 }
 
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer'])

@@ -7,7 +7,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { decodeManifest } from '@pirouette/protocol'
+import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
 import { databases, prepareData } from './data.js'
 import { createPageServer } from './page-server.js'
@@ -90,5 +90,5 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
 async function readM(server: RunningServer, database: DatabaseName): Promise<number> {
   const response = await fetch(`${server.url}/${database}/v1/manifest`)
   if (!response.ok) throw new Error(`${response.url}: ${response.status}`)
-  return decodeManifest(new Uint8Array(await response.arrayBuffer())).partitionRecords
+  return partitionBlocks(decodeManifest(new Uint8Array(await response.arrayBuffer())))
 }

@@ -42,9 +42,11 @@ export interface Sighting {
   readonly bytes: number
   /** whether its last 80 bytes were a claim, for the rollback fence that this server keeps */
   readonly claimed: boolean
-  /** Q */
-  readonly partitions: number
-  /** one vector of Q offsets for each query of the batch */
+  /** what stands in `vectors`: offsets, or of an instant lookup the bytes of keys */
+  readonly of: 'offsets' | 'bytes'
+  /** Q, or bytes of a key: the length of each vector */
+  readonly columns: number
+  /** one for each query of the batch */
   readonly vectors: readonly (readonly number[])[]
 }
 

@@ -1,23 +1,34 @@
 // What a database of one's own would cost, as one types its size. The formulas are the core's (docs/costs.md), the same
 // that `pirouette plan` prints.
 
-import { type Costs, loadCore, type Plan, type Proofs } from '@pirouette/wasm'
+import { type ClientCore, loadCore, type Mode, type ModeCosts, type Plan } from '@pirouette/wasm'
 import { bytes, count, element, find, milliseconds } from './format.js'
 
-const KINDS: readonly Proofs[] = ['merkle', 'tags']
+const DAYS = 30
 
-/** A label, and what stands beside it for each kind of proof. */
-type Row = readonly [label: string, cell: (costs: Costs, kind: Proofs) => string]
+const TITLES: Record<Mode, string> = {
+  local: 'keep it all',
+  instant: 'look up instantly',
+  light: 'have a light hint made',
+  full: 'make a hint of the whole database',
+}
+
+/** A label, and what stands beside it for each mode. */
+type Row = readonly [label: string, cell: (costs: ModeCosts) => string]
+
+const some = (write: (n: number) => string) => (n: number) => (n === 0 ? '–' : write(n))
+const size = some(bytes)
+const time = some(micros => milliseconds(micros / 1000))
 
 const rows: readonly Row[] = [
-  ['Download, once', costs => bytes(costs.offlineBytes)],
-  ['Download at 20 Mbit/s', costs => milliseconds(costs.offlineMicros / 1000)],
-  ['A lookup', costs => bytes(costs.lookupBytesUp + costs.lookupBytesDown)],
-  ['Hashes to check it', costs => costs.lookupHashes.toLocaleString('en')],
-  ['A day of lookups', costs => bytes(costs.dayBytesUp + costs.dayBytesDown)],
-  ['Kept in memory', costs => bytes(costs.memoryBytes)],
-  ['Kept on disk', costs => bytes(costs.checkpointBytes + costs.journalBytes)],
-  ['Memory of a server', costs => bytes(costs.serverBytes)],
+  ['Before the first lookup', costs => size(costs.firstBytes)],
+  ['The same at 20 Mbit/s', costs => time((costs.firstBytes * 8) / 20)],
+  ['A lookup', costs => size(costs.lookupBytesUp + costs.lookupBytesDown)],
+  ['A day of lookups', costs => size(costs.dayBytes)],
+  ['Kept in memory', costs => size(costs.memoryBytes)],
+  ['Kept on disk, at most', costs => size(costs.diskBytes)],
+  ['Servers’ processors, before', costs => time(costs.serverPrepareMicros)],
+  ['Servers’ processors, a lookup', costs => time(costs.serverLookupMicros)],
 ]
 
 export class Calculator {
@@ -32,7 +43,7 @@ export class Calculator {
   start(): void {
     const show = () =>
       void this.#plan().then(
-        plan => this.#show(plan),
+        ([plan, mode]) => this.#show(plan, mode),
         (error: unknown) => this.#refuse(error instanceof Error ? error.message : String(error)),
       )
     this.#form.addEventListener('input', show)
@@ -40,36 +51,41 @@ export class Calculator {
     show()
   }
 
-  async #plan(): Promise<Plan> {
-    const { plan } = await loadCore()
+  async #plan(): Promise<readonly [Plan, Mode]> {
+    const core = await loadCore()
     for (const input of this.#form.querySelectorAll('input')) {
       if (!input.checkValidity()) throw new Error(`${labelOf(input)}: ${input.validationMessage}`)
     }
     const number = (name: string) => find(this.#form, `[name=${name}]`, HTMLInputElement).valueAsNumber
-    return plan({
+    const plan = core.plan({
       records: number('records'),
       valueBytes: number('valueBytes'),
       lookupsPerDay: number('lookupsPerDay'),
       keyed: find(this.#form, '[name=keyed]', HTMLInputElement).checked,
     })
+    return [plan, modeAfterAMonth(core, plan)]
   }
 
-  #show(plan: Plan): void {
+  #show(plan: Plan, mode: Mode): void {
     const { records, recordBytes, partitions, partitionRecords } = plan.layout
-    this.#say('found', plan.recommended === 'tags' ? 'Keep tags' : 'Take opening proofs', [
-      plan.reason,
+    this.#say('found', `After a month: ${TITLES[mode]}`, [
+      `Of a hint’s answers: ${plan.reason}`,
       `${count(records, 'record')} of ${recordBytes} bytes, in ${count(partitions, 'partition')} of ` +
         `${partitionRecords.toLocaleString('en')}.`,
     ])
+    // A full hint takes the proofs that suit it; a light one is made for opening proofs.
+    const shown = plan.modes.filter(
+      ({ mode, proofs }) => mode === 'local' || proofs === (mode === 'full' ? plan.recommended : 'merkle'),
+    )
     const cells = ([label, cell]: Row) =>
       element(
         'tr',
         {},
         element('th', { scope: 'row' }, label),
-        ...KINDS.map(kind => element('td', { 'data-kind': kind }, cell(plan[kind], kind))),
+        ...shown.map(costs => element('td', { 'data-kind': costs.mode }, cell(costs))),
       )
     find(this.#table, 'tbody', HTMLTableSectionElement).replaceChildren(...rows.map(cells))
-    this.#table.dataset['recommended'] = plan.recommended
+    this.#table.dataset['recommended'] = mode
     this.#table.hidden = false
   }
 
@@ -83,6 +99,16 @@ export class Calculator {
     const more = rest.map(text => element('p', { class: 'quiet' }, text))
     this.#verdict.replaceChildren(element('p', { class: 'title' }, title), element('p', {}, first), ...more)
   }
+}
+
+/** What a map that chooses is in after so many days, at servers that offer everything. */
+function modeAfterAMonth(core: ClientCore, { layout, merkle, workload }: Plan): Mode {
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
+  const handle = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
+  const lookups = DAYS * workload.lookupsPerDay
+  const mode = core.chooseMode(handle, merkle, { instant: true, light: true }, lookups)
+  handle.free()
+  return mode
 }
 
 const labelOf = (input: HTMLInputElement) => input.labels?.[0]?.textContent?.trim() ?? input.name

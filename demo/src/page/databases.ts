@@ -1,6 +1,6 @@
 // The two databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
 
-import type { PirouetteMap } from '@pirouette/client'
+import type { OpenOptions, PirouetteMap } from '@pirouette/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
 import { element } from './format.js'
@@ -16,6 +16,8 @@ export interface Database {
   readonly name: DatabaseName
   readonly title: string
   readonly about: (map: PirouetteMap | undefined) => string
+  /** how it is opened; without it: as the SDK chooses */
+  readonly mode?: NonNullable<OpenOptions['mode']>
   readonly question: string
   readonly examples: readonly string[]
   /** what to ask for; undefined: nothing that can be asked */
@@ -40,6 +42,7 @@ export const phishing: Database = {
   about: map =>
     `${map ? `${map.size.toLocaleString('en')} domains` : 'Domains'} known to impersonate others. The domain and those ` +
     `above it are asked for at once, in ${KEYS_PER_LOOKUP} questions whatever you type.`,
+  mode: 'full', // small enough to be kept whole, which would leave nothing to see
   question: 'Domain or URL',
   examples: ['metemask.today', 'nft.moonbirds.tv', 'wikipedia.org'],
   read: hostOf,
@@ -65,7 +68,7 @@ export const keys: Database = {
   name: 'keys',
   title: 'What is this person’s key?',
   about: map =>
-    `${map ? `${map.size.toLocaleString('en')} made-up names` : 'Made-up names'}, each with 32 made-up bytes: what a ` +
+    `${map ? `${map.size.toLocaleString('en')} made-up names` : 'Made-up names'}, each with 64 made-up bytes: what a ` +
     'messenger asks its server before it writes to somebody, and thereby tells it.',
   question: 'Name',
   examples: ['quiet-otter-17@example.org', 'merry-heron-3@example.org', 'alice@example.org'],

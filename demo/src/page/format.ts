@@ -18,6 +18,8 @@ export function count(n: number, noun: string): string {
   return `${n.toLocaleString('en')} ${noun}${n === 1 ? '' : 's'}`
 }
 
+export const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
+
 /** An element with attributes and children; strings become text. */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,

@@ -3,7 +3,8 @@
 import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError } from '@pirouette/client'
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Verdict } from './databases.js'
-import { bytes, element, find, milliseconds } from './format.js'
+import { bytes, element, find, messageOf, milliseconds } from './format.js'
+import { type Mode, modeOf } from './modes.js'
 import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
 
@@ -18,6 +19,7 @@ export class Lookup {
   #busy = false
   /** what is shown */
   #epoch = 0
+  #mode: Mode | undefined
   /** what was asked last, and the epoch when it was */
   #last: { readonly key: string; readonly epoch: number } | undefined
 
@@ -55,14 +57,18 @@ export class Lookup {
     this.#begun = true
     const at = (server: string) => `${server}/${this.#database.name}`
     const { servers, publisherKey } = this.#config
+    const { mode } = this.#database
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({
         servers: [at(servers.A), at(servers.B)],
-        mode: 'full', // small enough to be kept whole, which would leave nothing to see
+        ...(mode && { mode }),
         publisherKey,
         onProgress,
         onEvent: event => {
           if (event.type === 'updated') void this.#updated(event.epoch)
+          if (event.type === 'preparing')
+            this.#write('.change', 'Something cheaper is being prepared behind your lookups.')
+          if (event.type === 'mode') this.#turned(event.mode)
         },
       })
     })
@@ -91,10 +97,27 @@ export class Lookup {
     )
   }
 
+  /** Another mode has taken the lookups over. */
+  #turned(name: string | undefined): void {
+    const [before, now] = [this.#mode, modeOf(name)]
+    this.#showMode(name)
+    if (before === undefined || now === undefined) return
+    const count = this.#map?.stats.lookups ?? 0
+    this.#write('.change', `Changed from “${before.title}” to “${now.title}” after ${count} lookups here.`)
+  }
+
+  #showMode(name: string | undefined): void {
+    this.#mode = modeOf(name)
+    find(this.#panel, '.mode', HTMLElement).hidden = this.#mode === undefined
+    if (this.#mode === undefined) return
+    this.#write('.mode-title', this.#mode.title)
+    this.#write('.means', this.#mode.means)
+  }
+
   #showEpoch(epoch: number): void {
     this.#epoch = epoch
     this.#write('.epoch', `Epoch ${epoch}`)
-    find(this.#panel, '.version', HTMLElement).hidden = false
+    find(this.#panel, '.version:has(.epoch)', HTMLElement).hidden = false
     this.#write('.about', this.#database.about(this.#map))
   }
 
@@ -105,7 +128,7 @@ export class Lookup {
     this.#enable(false)
     progress.value = 0
     progress.hidden = false
-    this.#write('.opening-text', `${what} the database once, so that nobody learns which part of it you need…`)
+    this.#write('.opening-text', `${what} what everybody downloads, so that nobody learns which part of it you need…`)
     let total = 0
     try {
       await run(({ loadedBytes, totalBytes }) => {
@@ -118,7 +141,10 @@ export class Lookup {
       const seconds = milliseconds(performance.now() - began)
       const how = total === 0 ? 'kept from before' : `${bytes(total)} downloaded and checked`
       this.#write('.opening-text', `Ready: ${how} in ${seconds}.`)
-      if (this.#map) this.#showEpoch(this.#map.epoch)
+      if (this.#map) {
+        this.#showEpoch(this.#map.epoch)
+        this.#showMode(this.#map.mode)
+      }
       this.#enable(true)
     } catch (error) {
       this.#write('.opening-text', '')
@@ -146,15 +172,18 @@ export class Lookup {
     find(this.#panel, '.costs', HTMLElement).hidden = true
     find(this.#panel, '.again', HTMLElement).replaceChildren()
     this.#last = { key, epoch: map.epoch }
-    try {
-      const verdict = await this.#database.ask(map, key)
-      this.#show(verdict.kind, verdict.title, verdict.body)
-      this.#showCosts(map)
-    } catch (error) {
-      this.#showFailure(map, error)
-    }
-    await this.#sightings.draw(this.#database.name, key).catch(() => {
-      // The demo's own server has gone; the lookup itself was not its business.
+    await this.#sightings.alone(async () => {
+      try {
+        const verdict = await this.#database.ask(map, key)
+        this.#show(verdict.kind, verdict.title, verdict.body)
+        this.#showCosts(map)
+      } catch (error) {
+        this.#showFailure(map, error)
+      }
+      this.#showMode(map.mode) // none, if the map is condemned now
+      await this.#sightings.draw(this.#database.name, key).catch(() => {
+        // The demo's own server has gone; the lookup itself was not its business.
+      })
     })
     this.#setBusy(false)
   }
@@ -166,8 +195,13 @@ export class Lookup {
   }
 
   #showFailure(map: PirouetteMap, error: unknown): void {
-    if (error instanceof TamperedError) {
-      const liar = this.#nameOf(error.server ?? '')
+    if (error instanceof TamperedError && error.server === undefined) {
+      this.#show('caught', 'A server lied, and was caught', [
+        'Their two answers together are not in the database both servers agreed on, so nothing of them was used. Which ' +
+          'of them lied cannot be told from an instant answer. No secret is kept, so that you may simply ask again.',
+      ])
+    } else if (error instanceof TamperedError && error.server !== undefined) {
+      const liar = this.#nameOf(error.server)
       this.#show('caught', `Server ${liar} lied, and was caught`, [
         `Something in its answer does not fit the digests both servers agreed on, so nothing of the answer was used. ` +
           `This map’s hint is condemned: to ask again with the same secrets could tell the servers what you asked. `,
@@ -230,5 +264,3 @@ export class Lookup {
     return url.startsWith(`${this.#config.servers.A}/`) ? 'A' : 'B'
   }
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

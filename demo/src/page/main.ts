@@ -4,7 +4,8 @@
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
 import { keys, phishing } from './databases.js'
-import { element, find } from './format.js'
+import { FirstVisit } from './first-visit.js'
+import { element, find, messageOf } from './format.js'
 import { Lookup } from './lookup.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
@@ -19,6 +20,7 @@ async function start(): Promise<void> {
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
   const lookups = [phishing, keys].map(database => new Lookup(panel(database.name), database, config, sightings))
+  new FirstVisit(panel('first-visit'), keys, config, sightings)
   connectTabs(index => void lookups[index]?.open())
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectLiar(config.liar)
@@ -33,7 +35,10 @@ function connectTabs(chosen: (index: number) => void): void {
       const selected = i === index
       tab.setAttribute('aria-selected', String(selected))
       tab.tabIndex = selected ? 0 : -1
-      find(document, `#${tab.getAttribute('aria-controls')}`, HTMLElement).hidden = !selected
+      // Its panel, and what else belongs to it alone.
+      for (const id of tab.getAttribute('aria-controls')!.split(' ')) {
+        find(document, `#${id}`, HTMLElement).hidden = !selected
+      }
     }
     chosen(index)
   }
@@ -70,8 +75,11 @@ function connectLiar(liarNow: ServerName | null): void {
 }
 
 start().catch((error: unknown) => {
-  const reason = error instanceof Error ? error.message : String(error)
   find(document, 'main', HTMLElement).prepend(
-    element('p', { class: 'card', role: 'alert' }, `This page could not start: ${reason}. Is the demo still running?`),
+    element(
+      'p',
+      { class: 'card', role: 'alert' },
+      `This page could not start: ${messageOf(error)}. Is the demo still running?`,
+    ),
   )
 })

@@ -2,7 +2,7 @@
 // server, a plot of the offsets it was sent. Newest first.
 
 import { type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
-import { count, element } from './format.js'
+import { bytes, count, element } from './format.js'
 
 const SERVERS: readonly ServerName[] = ['A', 'B']
 const ROWS_KEPT = 6
@@ -15,6 +15,8 @@ export class Sightings {
   /** ids of the last sightings drawn, or there before this page was */
   readonly #drawn: Record<ServerName, number>
   readonly #previous = new Map<DatabaseName, Record<ServerName, Sighting>>()
+  /** settles when nobody is alone any more */
+  #turn: Promise<unknown> = Promise.resolve()
 
   constructor(
     elements: { list: HTMLOListElement; empty: HTMLElement },
@@ -25,6 +27,13 @@ export class Sightings {
     this.#empty = elements.empty
     this.#partitionRecords = partitionRecords
     this.#drawn = { A: already.A.at(-1)?.id ?? 0, B: already.B.at(-1)?.id ?? 0 }
+  }
+
+  /** Runs `work` when all before it has ended: whatever servers see meanwhile is its own. */
+  alone<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work)
+    this.#turn = result.catch(() => {})
+    return result
   }
 
   /** Asks what the servers saw of the lookup that has just ended, and draws it. */
@@ -51,12 +60,17 @@ export class Sightings {
 }
 
 function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefined, partitionRecords: number) {
-  const offsets = now.vectors.flat()
+  const numbers = now.vectors.flat()
+  const bound = now.of === 'bytes' ? 256 : partitionRecords
+  const what =
+    now.of === 'bytes'
+      ? `${count(now.vectors.length, 'key')} of ${now.columns} bytes`
+      : `${count(now.vectors.length, 'vector')} of ${now.columns} offsets`
   const caption = element(
     'figcaption',
     {},
     element('strong', { class: `server ${server.toLowerCase()}` }, `Server ${server} saw`),
-    ` ${count(now.vectors.length, 'vector')} of ${now.partitions} offsets, ${now.bytes} bytes`,
+    ` ${what}, in ${bytes(now.bytes)}`,
     now.claimed ? ', 80 for its fence' : '',
   )
   const details = element(
@@ -65,15 +79,15 @@ function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefi
     element('summary', {}, 'The numbers'),
     element('pre', { tabindex: '0' }, now.vectors.map(vector => vector.join(' ')).join('\n')),
   )
-  const figure = element('figure', { class: server.toLowerCase() }, caption, plot(now, partitionRecords))
-  if (before && before.vectors.flat().length === offsets.length) {
-    const same = before.vectors.flat().filter((offset, i) => offset === offsets[i]).length
-    const expected = offsets.length / partitionRecords
+  const figure = element('figure', { class: server.toLowerCase() }, caption, plot(now, bound))
+  if (before?.of === now.of && before.vectors.flat().length === numbers.length) {
+    const same = before.vectors.flat().filter((number, i) => number === numbers[i]).length
+    const expected = numbers.length / bound
     figure.append(
       element(
         'p',
         { class: 'quiet' },
-        `In common with the lookup before: ${same} of ${offsets.length} (by chance: ${expected.toPrecision(1)})`,
+        `In common with the lookup before: ${same} of ${numbers.length} (by chance: ${expected.toPrecision(1)})`,
       ),
     )
   }
@@ -81,19 +95,20 @@ function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefi
   return figure
 }
 
-/** One column a partition, one dot an offset; one unit is one partition wide and one record high. */
-function plot({ vectors, partitions }: Sighting, partitionRecords: number): SVGElement {
+/** A column for each partition, or each byte of a key; a dot for each number. One unit is a column wide and 1 high. */
+function plot({ of, vectors, columns }: Sighting, bound: number): SVGElement {
   const svg = svgElement('svg', {
-    viewBox: `0 0 ${partitions} ${partitionRecords}`,
+    class: of,
+    viewBox: `0 0 ${columns} ${bound}`,
     preserveAspectRatio: 'none',
     role: 'img',
-    'aria-label': `${count(vectors.flat().length, 'offset')} between 0 and ${partitionRecords - 1}`,
+    'aria-label': `${vectors.flat().length} ${of} between 0 and ${bound - 1}`,
   })
-  for (let q = 0; q < partitions; q += 1) {
-    svg.append(svgElement('path', { class: 'partition', d: `M ${q + 0.5} 0 V ${partitionRecords}` }))
+  for (let q = 0; q < columns; q += 1) {
+    if (of === 'offsets') svg.append(svgElement('path', { class: 'partition', d: `M ${q + 0.5} 0 V ${bound}` }))
     // Strokes of no length, with round ends: dots that stay round however the plot is stretched.
     const dots = vectors.map(vector => `M ${q + 0.5} ${vector[q]! + 0.5} h 0`)
-    svg.append(svgElement('path', { class: 'offsets', d: dots.join(' ') }))
+    svg.append(svgElement('path', { class: 'dots', d: dots.join(' ') }))
   }
   return svg
 }

@@ -31,6 +31,10 @@ export async function estimate(
   options: {
     readonly fetch?: Fetch | undefined
     readonly proofs?: ProofsPreference | undefined
+    /** for the bytes of a day: 20 unless said otherwise */
+    readonly lookupsPerDay?: number | undefined
+    /** for the bytes of a day: records that change; 0 */
+    readonly changesPerDay?: number | undefined
     readonly signal?: AbortSignal | undefined
   } = {},
 ): Promise<Estimate> {
@@ -43,15 +47,16 @@ export async function estimate(
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
     const core = await environment.loadCore()
-    const proofs = options.proofs ?? 'auto'
+    const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
     const { name: mode } = chooseScheme(core, manifest)
     const modes = Object.fromEntries(
       [...SCHEMES].flatMap(([name, scheme]) => {
         try {
-          return [[name, scheme.costs(core, manifest, { proofs })]]
+          return [[name, scheme.costs(core, manifest, { proofs, usage: { lookupsPerDay, changesPerDay } })]]
         } catch (error) {
           // A mode that this database does not have is none of its costs.
-          if (error instanceof UnsupportedError && scheme.kind === 'stateless') return []
+          const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined
+          if (error instanceof UnsupportedError && optional) return []
           throw error
         }
       }),

@@ -74,8 +74,8 @@ export class PirouetteMap {
   }
 
   /**
-   * How lookups are answered: `local`, from the database that is kept here, and nothing leaves; `full`, by two servers, from
-   * a hint that was made of a full download. Undefined while the map is condemned.
+   * How lookups are answered now: `local`, from the database that is kept here, and nothing leaves; `full`, by two servers,
+   * from a hint that was made of a full download; `instant`, by two servers, from nothing. Undefined while the map is condemned.
    */
   get mode(): string | undefined {
     return this.#session.mode

@@ -9,6 +9,7 @@ export { MemoryStore } from './store/memory.js'
 export type { Identity, OpenedStore, OpenStore, StoragePreference } from './store/storage.js'
 export {
   type Advance,
+  type DurableStore,
   type HintRecord,
   type PartialUpdate,
   type StateHead,
@@ -18,4 +19,6 @@ export {
   type StoredCheckpoint,
   type StoredHint,
   type StoredPartial,
+  StoreFullError,
+  StoreUnavailableError,
 } from './store/store.js'

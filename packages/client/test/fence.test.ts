@@ -747,6 +747,21 @@ describe('the fence on the way', () => {
     expect(world.clock.now() - start).toBeGreaterThan(30_000)
   })
 
+  test('a refusal beside a server that has turned: condemned, and nothing goes out again', async () => {
+    const { world, life, map } = await opened()
+    const { refresh, retrieve } = await rolesOf(world)
+    const unknown = { code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }
+    world.network.misbehave[retrieve] = on('/v1/answer', () => Response.json(unknown, { status: 404 }))
+    world.network.misbehave[refresh] = says(() => REFUSED)
+    const sent = world.network.queries().length
+    expect((await life.failure(map.at(6))).code).toBe('condemned')
+    expect((await world.head())!.condemned).toEqual({ culprit: undefined })
+    world.network.misbehave[retrieve] = undefined
+    world.network.misbehave[refresh] = undefined
+    expect((await life.failure(map.at(6))).code).toBe('condemned')
+    expect(world.network.queries(sent)).toHaveLength(2)
+  })
+
   test('a refusal behind a forged answer: the liar is named', async () => {
     const { world, life, map } = await opened()
     const { refresh } = await rolesOf(world)

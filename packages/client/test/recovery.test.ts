@@ -96,16 +96,28 @@ describe('a whole hint', () => {
     await world.auditor.assertSound()
   })
 
-  test('a server that cannot be reached: open() rejects, and the state stays', async () => {
+  test('servers that cannot be reached: the map opens, its lookups say so, and are right once they are back', async () => {
     const world = await lived()
     const before = await world.head()
+    const away = on('/v1/', () => problem(503, 'not_ready'))
+    world.network.misbehave[A] = world.network.misbehave[B] = away
+    const map = await world.life().open()
+    expect(map.mode).toBe('full')
+    expect(await world.head()).toEqual(before)
+    await expect(world.drive(map.at(6))).rejects.toMatchObject({ name: 'NetworkError' })
+    world.network.misbehave[A] = world.network.misbehave[B] = undefined
+    await world.checkValues(map)
+    await world.drive(map.close())
+    await world.checkValues(await world.life().open())
+    await world.auditor.assertSound()
+  })
+
+  test('nothing stored, and a server that cannot be reached: open() rejects', async () => {
+    const world = new World()
     world.network.misbehave[B] = on('/v1/manifest', () => problem(503, 'not_ready'))
     const life = world.life()
     expect(await life.failure(life.openIdle())).toMatchObject({ name: 'NetworkError', server: B })
-    expect(await world.head()).toEqual(before)
-    world.network.misbehave[B] = undefined
-    await world.checkValues(await world.life().open())
-    await world.auditor.assertSound()
+    expect(await world.head()).toBeUndefined()
   })
 })
 

@@ -1,5 +1,5 @@
 // The rooms of src/, from the ground up: a file may know its own room and those below, and no file is on a circle of
-// imports, of types either. ARCHITECTURE in the README says what each is for.
+// imports, of types either. *Where things are* in the README says what each is for.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'

@@ -20,7 +20,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, hang, type Network, ok, on, problem, queryIn } from './support/network.js'
+import { A, B, bytesOf, flip, hang, type Network, ok, on, problem, queryIn } from './support/network.js'
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
@@ -170,6 +170,26 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       for (let i = 4; i < 30; i++) expect(await harness.drive(map.get(`k${i}`))).toEqual(utf8(`${i}`))
       expect(await harness.drive(map.getMany(keys))).toEqual(expected)
     })
+
+    test.each([
+      [A, B],
+      [B, A],
+    ])(
+      'a forged answer of %s beside %s that has turned: condemned, and nothing goes out again',
+      async (liar, turned) => {
+        const living = livingKeyless()
+        const { harness, map, network } = await opened(living)
+        living.publish([edit(3, 'three')])
+        const unknown = { code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }
+        network.misbehave[turned] = on('/v1/answer', () => Response.json(unknown, { status: 404 }))
+        network.misbehave[liar] = flip(50)
+        const before = network.queries().length
+        expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: liar })
+        for (const server of [A, B]) network.misbehave[server] = undefined
+        expect(await harness.failure(map.at(3))).toMatchObject({ name: 'CondemnedError', server: liar })
+        expect(network.queries(before)).toHaveLength(2)
+      },
+    )
 
     test.each([A, B])(
       '%s claims an epoch that nobody else has: the lookup fails, nothing is lost, nothing repeats',

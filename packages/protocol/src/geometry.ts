@@ -11,7 +11,7 @@ import {
   UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
 
-/** The part of a manifest that decides sizes: ℓ, Q and M, and whether there are commitments. */
+/** The part of a manifest that decides sizes: ℓ, Q, M and g, and whether there are commitments. */
 export interface Geometry {
   /** ℓ: bytes of one stored record */
   readonly recordBytes: number
@@ -19,6 +19,8 @@ export interface Geometry {
   readonly partitions: number
   /** M */
   readonly partitionRecords: number
+  /** g; missing: 1 */
+  readonly blockRecords?: number
   /** missing: 1 */
   readonly suite?: number
 }
@@ -36,9 +38,19 @@ export function suiteOf(proofs: Proofs): number {
   return proofs === 'tags' ? SUITE_TAGS : SUITE_MERKLE_BLAKE3
 }
 
-/** d = ⌈log2 M⌉: levels of a partition's tree above its leaves. */
+/** M′ = M/g: the blocks of a partition, and the bound of offsets. */
+export function partitionBlocks({ partitionRecords, blockRecords = 1 }: Geometry): number {
+  return partitionRecords / blockRecords
+}
+
+/** ℓ′ = g·ℓ: bytes of a block. */
+export function blockBytes({ recordBytes, blockRecords = 1 }: Geometry): number {
+  return recordBytes * blockRecords
+}
+
+/** d = ⌈log2 M′⌉: levels of a partition's tree above its leaves. */
 export function depth(layout: Geometry): number {
-  return 32 - Math.clz32(layout.partitionRecords - 1)
+  return 32 - Math.clz32(partitionBlocks(layout) - 1)
 }
 
 /** Bytes of what proves one entry. */
@@ -46,9 +58,9 @@ export function proofBytes(layout: Geometry, proofs: Proofs = proofsOf(layout)[0
   return proofs === 'tags' ? 0 : HASH_BYTES * depth(layout)
 }
 
-/** Bytes of one entry of an answer: a record and its opening proof, if it has one. */
+/** Bytes of one entry of an answer: a block and its opening proof, if it has one. */
 export function entryBytes(layout: Geometry, proofs?: Proofs): number {
-  return layout.recordBytes + proofBytes(layout, proofs)
+  return blockBytes(layout) + proofBytes(layout, proofs)
 }
 
 /** Bytes of one partition, M·ℓ. */

@@ -59,6 +59,18 @@ export {
   MAX_INSTANT_BYTES,
 } from './instant.js'
 export {
+  decodeLightReply,
+  decodeLightRequest,
+  encodeLightReply,
+  encodeLightRequest,
+  hasLight,
+  type LightPart,
+  type LightRequest,
+  lightPath,
+  lightReplyBytes,
+  lightRequestBytes,
+} from './light.js'
+export {
   checkFollows,
   contentHash,
   decodeManifest,

@@ -25,6 +25,8 @@ export interface Info {
     readonly fence: boolean
     /** instant lookups; missing: false */
     readonly instant: boolean
+    /** light hints; missing: false */
+    readonly light: boolean
     /** epochs before the newest whose manifests and update lists are kept; missing: 0 */
     readonly history: number
   }
@@ -100,6 +102,7 @@ export function parseInfo(json: unknown): Info {
       push: offers['push'] === true,
       fence: offers['fence'] === true,
       instant: offers['instant'] === true,
+      light: offers['light'] === true,
       history: offers['history'] === undefined ? 0 : count('info offers.history', offers['history']),
     },
     signatures: array('info signatures', info['signatures']).map(parseSignature),

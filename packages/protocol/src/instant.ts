@@ -36,10 +36,10 @@ export function hasInstant({ suite }: Pick<Manifest, 'suite'>): boolean {
 export function instantLayout(
   manifest: Manifest,
   of: InstantOf,
-): Pick<Geometry, 'recordBytes' | 'partitions' | 'partitionRecords'> & { readonly records: number } {
+): Pick<Manifest, 'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'blockRecords'> {
   if (of === 'records') return manifest
-  const blocks = 2 ** manifest.directoryBlockLog
-  return { records: blocks, recordBytes: manifest.directoryBlockBytes, partitions: 1, partitionRecords: blocks }
+  const [records, recordBytes] = [2 ** manifest.directoryBlockLog, manifest.directoryBlockBytes]
+  return { records, recordBytes, partitions: 1, partitionRecords: records, blockRecords: 1 }
 }
 
 /** The commitments to what is asked, one a partition. */

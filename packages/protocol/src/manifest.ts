@@ -40,6 +40,8 @@ export interface Manifest {
   readonly partitions: number
   /** M */
   readonly partitionRecords: number
+  /** g: the records of a block, a power of two */
+  readonly blockRecords: number
   /** length of every value, or with `variable` the longest allowed */
   readonly valueBytes: number
   /** records begin with their key's fingerprint */
@@ -93,6 +95,7 @@ const AT = {
   keyed: 52,
   variable: 53,
   maxBatch: 54,
+  blockRecordsLog: 55,
   expires: 56,
   directoryBytes: 64,
   updateListBytes: 68,
@@ -124,7 +127,8 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   view.setUint32(AT.valueBytes, manifest.valueBytes, true)
   bytes[AT.keyed] = manifest.keyed ? 1 : 0
   bytes[AT.variable] = manifest.variable ? 1 : 0
-  view.setUint16(AT.maxBatch, manifest.maxBatch, true)
+  bytes[AT.maxBatch] = manifest.maxBatch
+  bytes[AT.blockRecordsLog] = Math.log2(manifest.blockRecords)
   view.setBigUint64(AT.expires, BigInt(manifest.expires), true)
   view.setUint32(AT.directoryBytes, manifest.directoryBytes, true)
   view.setUint32(AT.updateListBytes, manifest.updateListBytes, true)
@@ -180,7 +184,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     valueBytes: view.getUint32(AT.valueBytes, true),
     keyed: flag('keyed', bytes[AT.keyed]!),
     variable: flag('variable', bytes[AT.variable]!),
-    maxBatch: view.getUint16(AT.maxBatch, true),
+    maxBatch: bytes[AT.maxBatch]!,
+    blockRecords: 2 ** bytes[AT.blockRecordsLog]!,
     expires: Number(expires),
     directoryBytes: view.getUint32(AT.directoryBytes, true),
     updateListBytes: view.getUint32(AT.updateListBytes, true),
@@ -228,7 +233,10 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     checkInteger('update list length', next.updateListBytes, ...exactly(0))
     return
   }
-  const fixed = ['suite', 'recordBytes', 'partitionRecords', 'valueBytes', 'keyed', 'variable', 'maxBatch'] as const
+  const fixed = [
+    ...(['suite', 'recordBytes', 'partitionRecords', 'blockRecords'] as const),
+    ...(['valueBytes', 'keyed', 'variable', 'maxBatch'] as const),
+  ]
   for (const field of fixed) {
     if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
   }
@@ -262,14 +270,18 @@ export function checkVersion(
 
 /** The rules that bind the fields to one another; one place for both directions. */
 function checkManifest(manifest: Manifest): void {
-  const { records, recordBytes, partitions, partitionRecords, valueBytes, keyed, variable } = manifest
+  const { records, recordBytes, partitions, partitionRecords, blockRecords, valueBytes, keyed, variable } = manifest
   checkVersion('manifest', FORMAT, manifest.suite)
   checkLength('database id', manifest.databaseId, DATABASE_ID_BYTES)
   checkInteger('epoch', manifest.epoch, 1, MAX_U32)
   checkInteger('generation', manifest.generation, 1, manifest.epoch)
   checkInteger('record bytes', recordBytes, 1, MAX_RECORD_BYTES)
   checkInteger('partitions', partitions, 1, MAX_PARTITIONS)
-  checkInteger('partition records', partitionRecords, 1, MAX_PARTITION_RECORDS)
+  checkInteger('block records', blockRecords, 1, Math.floor(MAX_RECORD_BYTES / recordBytes))
+  checkInteger('partition records', partitionRecords, 1, Math.min(MAX_U32, MAX_PARTITION_RECORDS * blockRecords))
+  if (!Number.isInteger(Math.log2(blockRecords)) || partitionRecords % blockRecords !== 0) {
+    malformed('block records', `a power of two that divides ${partitionRecords}`, blockRecords)
+  }
   checkInteger('records', records, 1, Math.min(MAX_U32, partitions * partitionRecords))
   checkInteger('value bytes', valueBytes, 0, MAX_RECORD_BYTES)
   checkInteger(

@@ -41,6 +41,7 @@ export const InfoSchema = Type.Object({
     push: Type.Boolean(),
     fence: Type.Boolean(),
     instant: Type.Boolean(),
+    light: Type.Boolean(),
     history: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
   }),
   signatures: Type.Array(SignatureSchema),

@@ -21,6 +21,7 @@ const keyless: Manifest = {
   recordBytes: 32,
   partitions: 16,
   partitionRecords: 63,
+  blockRecords: 1,
   valueBytes: 32,
   keyed: false,
   variable: false,

@@ -7,7 +7,7 @@
 
 /** Stable codes of errors thrown by the core. */
 export type CoreErrorCode =
-  | 'layout' // impossible (N, ℓ, Q, M), or too large for the address space
+  | 'layout' // impossible (N, ℓ, Q, M, g), or too large for the address space
   | 'length' // a buffer has the wrong length
   | 'index' // a record index, partition or offset out of range, or a name there is not
   | 'directory' // directory bytes that are malformed, or keys that cannot be placed
@@ -42,15 +42,17 @@ export type UpdateForm = 'delta' | 'record'
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
 export type RoleNumber = 0 | 1
 
-/** (N, ℓ, Q, M) and the sizes that follow from them. Immutable; holds no WASM memory worth freeing. */
+/** (N, ℓ, Q, M, g) and the sizes that follow from them. Immutable; holds no WASM memory worth freeing. */
 export interface LayoutHandle {
   readonly records: number
   readonly recordBytes: number
   readonly partitions: number
   readonly partitionRecords: number
+  /** g */
+  readonly blockRecords: number
   /** M·ℓ */
   readonly partitionBytes: number
-  /** one entry of an answer: ℓ, and with `merkle` (the default) 32·⌈log2 M⌉ of opening proof */
+  /** one entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of opening proof */
   entryBytes(proofs?: Proofs): number
   /** most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
   maxBatch(proofs?: Proofs): number
@@ -206,9 +208,9 @@ export interface ClientHandle {
   readonly condemned: boolean
   /** bytes of parities, M·ℓ */
   readonly hintBytes: number
-  /** bytes of permutations, 2·Q·M */
+  /** bytes of permutations, 2·Q·M′ */
   readonly permutationBytes: number
-  /** bytes of tags, 8·Q·M; 0 without */
+  /** bytes of tags, 8·Q·M′; 0 without */
   readonly tagBytes: number
   /** overwrites secrets, then frees */
   free(): void
@@ -260,25 +262,37 @@ export interface LightAttemptHandle {
 }
 
 export interface LightOutcomeHandle {
-  /** every check was passed */
-  readonly accepted: boolean
-  /** it was the refresh server that lied; if replies were refused and this is false, it may have been either */
-  readonly blamesRefreshServer: boolean
   /** an ordinary hint that checks Merkle proofs, once; undefined if the replies were refused */
   takeHint(): ClientHandle | undefined
+  /** what will show who lied, once; undefined if the replies were accepted */
+  takeInquiry(): LightInquiryHandle | undefined
+  free(): void
+}
+
+/** Replies that were refused, in memory alone, until all partitions of their epoch have shown who lied. */
+export interface LightInquiryHandle {
+  /** it was the refresh server, without looking further; if false, it may have been either */
+  readonly blamesRefreshServer: boolean
+  /** compares what was replied with a partition that has its content hash */
+  take(partition: number, bytes: Uint8Array): void
+  /** 0 if the retrieve server lied, 1 if the refresh server; undefined while partitions are missing. The inquiry is over. */
+  liars(): Uint32Array | undefined
+  /** overwrites secrets, then frees */
   free(): void
 }
 
 /**
- * A server's reply for a light hint in the making: of one epoch, and sent when it is whole. Made in steps or by a worker
- * thread, as an InstantPassHandle is.
+ * A server's reply for a light hint in the making: of one epoch, and sent when it is whole. Made in steps of a partition,
+ * here or by worker threads, as an InstantPassHandle is; but a descriptor is for the next so many steps, and they need
+ * not all be made by one thread.
  */
 export interface LightReplyHandle {
   /** a partition's work; whether there is more. Throws `phase` if the database has changed: begin anew. */
   step(database: DatabaseHandle): boolean
-  /** address in WASM memory of what a worker thread is told, before any step */
-  descriptor(database: DatabaseHandle): number
-  stepped(): void
+  /** address in WASM memory of what a worker thread is told that is to go the steps of the next so many partitions */
+  descriptor(database: DatabaseHandle, partitions: number): number
+  /** they are made; whether there is more */
+  stepped(): boolean
   /** once */
   finish(): Uint8Array
   free(): void
@@ -421,6 +435,8 @@ export interface Workload {
   readonly variable?: boolean | undefined
   /** Q; without it the planner decides */
   readonly partitions?: number | undefined
+  /** g, or `auto`: what is best for light hints; 1 */
+  readonly pack?: number | 'auto' | undefined
   /** queries a lookup; 1 */
   readonly batch?: number | undefined
   /** of one client; 20 */
@@ -494,17 +510,60 @@ export interface Costs {
   readonly digestHashes: number
 }
 
+/** How lookups are answered: from a copy that is kept, without anything, or from a hint that a server or the client made. */
+export type Mode = 'local' | 'instant' | 'light' | 'full'
+
+/** What one way of looking up costs (docs/costs.md). Bytes are of bodies, both servers together. */
+export interface ModeCosts {
+  readonly mode: Mode
+  /** what proves answers; missing: nothing is asked */
+  readonly proofs?: Proofs
+  /** sent to prepare */
+  readonly prepareBytesUp: number
+  /** received to prepare, without manifests and directory */
+  readonly prepareBytes: number
+  /** both ways before the first lookup: manifests and directory, and preparing */
+  readonly firstBytes: number
+  readonly lookupBytesUp: number
+  readonly lookupBytesDown: number
+  /** both ways: lookups, their fence, changes */
+  readonly dayBytes: number
+  /** between lookups, by what they are, without the directory */
+  readonly held: Readonly<Partial<Record<'records' | 'parities' | 'permutations' | 'tags', number>>>
+  /** all that is held, with the directory */
+  readonly memoryBytes: number
+  /** at most: state, manifest, directory, what is pending, journal */
+  readonly diskBytes: number
+  /** both servers' processors, to prepare: by a model that is right to within a factor of two */
+  readonly serverPrepareMicros: number
+  /** the same for a lookup */
+  readonly serverLookupMicros: number
+}
+
+/** What a manifest says of the directory. `directoryBytes` 0: there is none; without the others: a new one is expected. */
+export interface DirectorySize {
+  readonly directoryBytes: number
+  readonly directoryBlockLog?: number
+  readonly directoryBlockBytes?: number
+}
+
+/** What is done with a database that there is. */
+export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'changesPerDay'>
+
 /** What a database will cost, computed before anything of it exists. */
 export interface Plan {
   /** what it was made for, defaults included */
-  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions'>]-?: NonNullable<Workload[Name]> }
-  /** (N, ℓ, Q, M) */
+  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions' | 'pack'>]-?: NonNullable<Workload[Name]> }
+  /** (N, ℓ, Q, M, g) */
   readonly layout: {
     readonly records: number
     readonly recordBytes: number
     readonly partitions: number
     readonly partitionRecords: number
+    readonly blockRecords: number
   }
+  /** `local`, keeping it all, is the first; `light` and `full` are there with either kind of proof */
+  readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
   /** tags, if the client has the memory and they do not move more bytes a day */
@@ -522,8 +581,18 @@ export interface ClientCore {
   journalLimit(heldBytes: number): number
   /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
-  planLayout(records: number, recordBytes: number, partitions?: number): LayoutHandle
-  layout(records: number, recordBytes: number, partitions: number, partitionRecords: number): LayoutHandle
+  /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
+  planBlockRecords(records: number, recordBytes: number, partitions?: number): number
+  /** `blockRecords`: g; 1 */
+  planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
+  /** of a manifest's numbers; `blockRecords`: g; 1 */
+  layout(
+    records: number,
+    recordBytes: number,
+    partitions: number,
+    partitionRecords: number,
+    blockRecords?: number,
+  ): LayoutHandle
   /** BLAKE3, 32 bytes */
   blake3(bytes: Uint8Array): Uint8Array
   /** 16-byte key fingerprint (docs/protocol.md, Hashes) */
@@ -534,6 +603,8 @@ export interface ClientCore {
   directoryShape(log: number, blockBytes: number, seed: Uint8Array): DirectoryShapeHandle
   /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
+  /** begins a light hint under 32 bytes of fresh OS entropy; throws `length` */
+  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
@@ -550,8 +621,18 @@ export interface ClientCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): HintBuilderHandle
-  /** how a client answers that is free to choose: the planner's rule, from the layout alone */
-  chooseMode(layout: LayoutHandle): 'local' | 'full'
+  /**
+   * The mode for a client that is free to choose and has made so many lookups: the planner's rule, from manifest, offers and
+   * count alone. With the count it goes on, and never back.
+   */
+  chooseMode(
+    layout: LayoutHandle,
+    directory: DirectorySize,
+    offers: { readonly instant: boolean; readonly light: boolean },
+    lookups: number,
+  ): Mode
+  /** what each way of looking up costs under a manifest; `commitments`: it has them */
+  modeCosts(layout: LayoutHandle, directory: DirectorySize, commitments: boolean, usage: Usage): ModeCosts[]
   /** begins a copy of the database; `id`: 16 random bytes */
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
@@ -588,8 +669,6 @@ export interface Core extends ClientCore {
   /** checks one request's queries before they wait with others'; throws `length`, `query` */
   checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
   newWorkerStack(): WorkerStackHandle
-  /** begins a light hint under 32 bytes of fresh OS entropy; throws `length` */
-  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array): LightAttemptHandle
   /** what a refresh server replies to `paritiesRequest`, at the newest epoch or the one before */
   newLightParities(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** what a retrieve server replies to `tagsRequest` */

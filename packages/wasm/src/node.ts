@@ -27,8 +27,6 @@ const instance = new Instance<Core>(glue, memory => ({
   newInstantPass: (database, ...rest) => new glue.InstantPassHandle(database as glue.DatabaseHandle, ...rest),
   checkInstantQueries: (layout, queries) => (own(layout) as unknown as glue.LayoutHandle).checkInstantQueries(queries),
   newWorkerStack: () => new glue.WorkerStackHandle(),
-  newLightAttempt: (layout, ...rest) =>
-    new glue.LightAttemptHandle(own(layout) as unknown as glue.LayoutHandle, ...rest),
   newLightParities: (database, ...rest) => glue.LightReplyHandle.parities(database as glue.DatabaseHandle, ...rest),
   newLightTags: (database, ...rest) => glue.LightReplyHandle.tags(database as glue.DatabaseHandle, ...rest),
   workerModule: () => (kernels ??= compiled('worker.wasm')),

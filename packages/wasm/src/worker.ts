@@ -16,7 +16,7 @@ export interface KernelsOptions {
 export interface Kernels {
   /** Goes all steps of an instant pass. Throws if the descriptor makes no sense: then the core is broken. */
   runInstantPass(descriptor: number): void
-  /** The same for a server's reply for a light hint. */
+  /** The same for steps of a server's reply for a light hint. */
   makeLightReply(descriptor: number): void
 }
 

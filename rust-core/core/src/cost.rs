@@ -1,17 +1,22 @@
-//! What a database will cost, computed before anything of it exists: pure formulas over [`Layout::plan`], for each way
-//! in which a client may check its answers. docs/costs.md says where each formula comes from and where it is measured.
+//! What a database will cost, computed before anything of it exists: pure formulas over a [`Layout`], for each way to look
+//! up ([`modes`]) and, of hints, for each way to check answers ([`Costs`]). Whoever plans, chooses or shows costs asks here.
+//! docs/costs.md says where each formula comes from and where it is measured.
 //!
 //! Bytes are bodies and buffers: no HTTP, no TLS, no WebAssembly module. Traffic is that of both servers together.
 
+mod modes;
+
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
-use crate::commitment::{CELL_BYTES, Commit, Merkle, Proofs};
+use crate::commitment::{Commit, Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
-use crate::directory;
+use crate::database::lanes::LANES;
 use crate::error::Error;
 use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
-use crate::tapir::hint::LANES;
+use crate::light;
 use crate::tapir::query::NAME_BYTES;
+
+pub use modes::{DirectorySize, Held, Mode, ModeCosts, Offers, choose_mode, modes};
 
 /// Client memory that a plan may use unless it is told another: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
@@ -51,24 +56,40 @@ pub fn tags_fit(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> boo
     layout.partition_bytes() as u64 + a_slot * layout.slots() as u64 + directory_bytes <= memory_bytes
 }
 
-/// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
-/// goes with it, asks nobody, and assumes nothing.
-const LOCAL_BYTES: u64 = 16 << 20;
+/// A block is not made longer than this.
+const BLOCK_BYTES: u64 = 256;
 
-/// How lookups are answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// the whole database is kept: [`crate::local`]
-    Local,
-    /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
-    Full,
+/// g for a database whose clients are to make light hints: the power of two with g·ℓ ≤ 256 for which both replies are
+/// shortest, and the smaller of two. A block of several records has one tag, and one entry of a permutation; but every entry
+/// of an answer is as long as it, so that without light hints g is better 1 (docs/costs.md).
+///
+/// # Errors
+/// [`Error::Layout`] if there is no such database.
+pub fn block_records(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<u64, Error> {
+    let most = (BLOCK_BYTES / record_bytes.max(1)).max(1).ilog2();
+    let plans = (0..=most).map(|log| Layout::plan_packed(records, record_bytes, partitions, 1 << log));
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let best = plans.iter().min_by_key(|layout| light_bytes(layout));
+    Ok(best.map_or(1, |layout| layout.stored().block_records as u64))
 }
 
-/// What a client chooses that is free to. It follows from the manifest alone: from the device, it would tell devices apart.
-#[must_use]
-pub fn choose_mode(layout: &Layout) -> Mode {
-    let bytes = layout.partitions() as u64 * layout.partition_bytes() as u64;
-    if bytes <= LOCAL_BYTES { Mode::Local } else { Mode::Full }
+/// Both replies of which a light hint is made.
+fn light_bytes(layout: &Layout) -> u64 {
+    light::parities_reply_bytes(layout) as u64 + light_tag_bytes(layout)
+}
+
+/// More than a 32-bit machine may be able to address.
+fn light_tag_bytes(layout: &Layout) -> u64 {
+    layout.slots() as u64 * TAG_BYTES as u64
+}
+
+/// How many records make a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pack {
+    /// so many: g
+    Records(u64),
+    /// as [`block_records`] says
+    Auto,
 }
 
 /// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
@@ -84,6 +105,8 @@ pub struct Workload {
     pub variable: bool,
     /// Q, if it is not to be planned
     pub partitions: Option<u64>,
+    /// g
+    pub pack: Pack,
     /// queries a lookup
     pub batch: u64,
     /// lookups of one client
@@ -109,6 +132,7 @@ impl Workload {
             keyed: false,
             variable: false,
             partitions: None,
+            pack: Pack::Records(1),
             batch: 1,
             lookups_per_day: 20,
             changes_per_day: 0,
@@ -131,9 +155,9 @@ pub struct Costs {
     pub entry_bytes: u64,
     /// parities, M·ℓ
     pub hint_bytes: u64,
-    /// 2·Q·M
+    /// 2·Q·M′
     pub permutation_bytes: u64,
-    /// 8·Q·M, or none
+    /// 8·Q·M′, or none
     pub tag_bytes: u64,
     /// the key directory: expected, because it depends on the keys; none if keyless
     pub directory_bytes: u64,
@@ -188,16 +212,16 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What `proofs` cost under `layout`, which was planned for `workload`.
-    fn new(layout: &Layout, workload: &Workload, proofs: Proofs) -> Self {
-        let [record_bytes, partitions, slots] =
-            [layout.record_bytes(), layout.partitions(), layout.slots()].map(|number| number as u64);
+    /// What `proofs` cost under `layout`, for what is done in `workload`.
+    fn new(layout: &Layout, directory_bytes: u64, workload: &Workload, proofs: Proofs) -> Self {
+        let [record_bytes, block_bytes, partitions, slots] =
+            [layout.stored().record_bytes, layout.record_bytes(), layout.partitions(), layout.slots()]
+                .map(|number| number as u64);
         let [partition_bytes, database_bytes] =
             [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
         let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
         let [entry_bytes, auxiliary_bytes] =
             [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
-        let depth = u64::from(layout.depth());
 
         let entries = SERVERS * partitions;
         let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
@@ -205,22 +229,20 @@ impl Costs {
                 0,
                 0,
                 partitions * auxiliary_bytes,
-                batch * entries * (depth + 1),
+                batch * entries * Merkle::hashes_of_entry(layout) as u64,
                 UPDATE_ENTRY_HEAD_BYTES + record_bytes,
             ),
-            // The recovered record of each query is checked as well.
+            // The recovered block of each query is checked as well, and of a block each record has its hash.
             Proofs::Tags => (
                 TAG_BYTES as u64 * slots,
                 TAG_KEY_BYTES as u64,
                 0,
-                batch * (entries + 1),
+                batch * (entries + 1) * layout.stored().block_records as u64,
                 UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,
             ),
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;
-        let directory_bytes =
-            if workload.keyed { directory::expected_bytes(layout.records() as u64, slots) } else { 0 };
         let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions;
         let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes;
 
@@ -234,7 +256,7 @@ impl Costs {
 
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
         let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * (query_bytes + each);
-        let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + record_bytes));
+        let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + block_bytes));
         let journal_bytes = journal_limit(partition_bytes + permutation_bytes + tag_bytes) + effect_bytes;
 
         let content_bytes =
@@ -277,7 +299,7 @@ impl Costs {
             tree_bytes,
             content_bytes,
             server_bytes: database_bytes + tree_bytes + content_bytes + directory_bytes,
-            digest_hashes: tree_bytes / CELL_BYTES as u64,
+            digest_hashes: if tree_bytes == 0 { 0 } else { partitions * Merkle::hashes_of_partition(layout) as u64 },
         }
     }
 
@@ -303,6 +325,8 @@ pub struct Plan {
     pub merkle: Costs,
     /// with tags that the client keeps
     pub tags: Costs,
+    /// every way to look up, as [`modes`] has them
+    pub modes: Vec<ModeCosts>,
     /// tags, if the client has the memory and they do not move more bytes a day
     pub recommended: Proofs,
     /// why, in a sentence
@@ -321,17 +345,26 @@ impl Plan {
         if workload.uplink_kbit == 0 || workload.downlink_kbit == 0 {
             return Err(Error::Layout("a connection has at least 1 kbit/s each way".into()));
         }
-        let layout = Layout::plan(workload.records, workload.record_bytes(), workload.partitions)?;
+        let Workload { records, partitions, .. } = *workload;
+        let record_bytes = workload.record_bytes();
+        let block_records = match workload.pack {
+            Pack::Records(count) => count,
+            Pack::Auto => block_records(records, record_bytes, partitions)?,
+        };
+        let layout = Layout::plan_packed(records, record_bytes, partitions, block_records)?;
         let most = layout.max_batch(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
         if !(1..=most).contains(&workload.batch) {
             return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
         }
-        let [merkle, tags] = [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, workload, proofs));
+        let directory = if workload.keyed { DirectorySize::expected(&layout) } else { DirectorySize::default() };
+        let [merkle, tags] =
+            [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, directory.bytes, workload, proofs));
+        let modes = modes(&layout, &directory, true, workload);
         let (recommended, reason) = {
             let fit = tags_fit(&layout, tags.directory_bytes, workload.memory_bytes);
             recommend(&merkle, &tags, workload.memory_bytes, fit)
         };
-        Ok(Plan { workload: *workload, layout, merkle, tags, recommended, reason })
+        Ok(Plan { workload: *workload, layout, merkle, tags, modes, recommended, reason })
     }
 }
 

@@ -1,8 +1,15 @@
-//! The layout (N, ℓ, Q, M) of a database, its planner, and the sizes that follow from it.
+//! The layout (N, ℓ, Q, M, g) of a database, its planner, and the sizes that follow from it.
+//!
+//! Stored records lie in blocks of g. Everything that looks up works on the database of blocks, so what a [`Layout`] calls
+//! a record is a block, of g·ℓ bytes, and M and Q·M are numbers of blocks (docs/protocol.md, Blocks: ℓ′ and M′); where
+//! g is 1, they are the stored records. What is stored is [`Layout::stored`]; [`Layout::locate`] and [`Layout::cut`] lead
+//! from one to the other.
 //!
 //! The papers set M = Q = √N. A client stores N permutation entries whatever Q is, while an answer costs
 //! 2·Q·(ℓ + proof), so the planner takes the smallest Q instead (docs/protocol.md, Planning). Security does not
 //! depend on Q or M: Show-and-Shuffle (papers: SinglePass, Fig. 3) has advantage 0 for all of them.
+
+use std::ops::Range;
 
 use crate::error::{Error, expect_below};
 
@@ -20,22 +27,46 @@ pub const MAX_BATCH: usize = 64;
 const BATCH_BYTES_TARGET: usize = 8 << 20;
 const BATCH_BYTES_CEILING: usize = 2 * BATCH_BYTES_TARGET;
 
-/// (N, ℓ, Q, M). A value of this type is always possible: 1 ≤ N ≤ Q·M, all within their bounds, and Q·M·ℓ
+/// How the records of a layout are stored, as a manifest has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// ℓ
+    pub record_bytes: usize,
+    /// M: the records of a partition
+    pub partition_records: usize,
+    /// g: the records of a block
+    pub block_records: usize,
+}
+
+/// (N, ℓ, Q, M, g). A value of this type is always possible: 1 ≤ N ≤ Q·M, all within their bounds, and Q·M·ℓ
 /// addressable on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     records: usize,
-    record_bytes: usize,
     partitions: usize,
-    partition_records: usize,
+    stored: Stored,
 }
 
 impl Layout {
-    /// Checks and takes the four numbers of a manifest.
+    /// Checks and takes the numbers of a manifest whose blocks are single records.
     ///
     /// # Errors
     /// [`Error::Layout`] if they are out of bounds or the database could not be addressed.
     pub fn new(records: u64, record_bytes: u64, partitions: u64, partition_records: u64) -> Result<Self, Error> {
+        Self::packed(records, record_bytes, partitions, partition_records, 1)
+    }
+
+    /// Checks and takes the five numbers of a manifest, stored records all of them.
+    ///
+    /// # Errors
+    /// As [`Layout::new`].
+    pub fn packed(
+        records: u64,
+        record_bytes: u64,
+        partitions: u64,
+        partition_records: u64,
+        block_records: u64,
+    ) -> Result<Self, Error> {
         let within = |name: &str, value: u64, most: u64| {
             if (1..=most).contains(&value) {
                 Ok(())
@@ -45,46 +76,86 @@ impl Layout {
         };
         within("bytes a record (ℓ)", record_bytes, MAX_RECORD_BYTES as u64)?;
         within("partitions (Q)", partitions, MAX_PARTITIONS as u64)?;
-        within("records a partition (M)", partition_records, MAX_PARTITION_RECORDS as u64)?;
+        within("records a block (g)", block_records, MAX_RECORD_BYTES as u64 / record_bytes)?;
+        let most = MAX_PARTITION_RECORDS as u64 * block_records;
+        within("records a partition (M)", partition_records, most.min(u64::from(u32::MAX)))?;
         within("records (N)", records, (partitions * partition_records).min(u64::from(u32::MAX)))?;
+        if !block_records.is_power_of_two() || !partition_records.is_multiple_of(block_records) {
+            return Err(Error::Layout(format!(
+                "records a block (g) must be a power of two that divides {partition_records}, got {block_records}"
+            )));
+        }
         let bytes = partitions * partition_records * record_bytes;
         if isize::try_from(bytes).is_err() {
             return Err(Error::Layout(format!("a database of {bytes} bytes cannot be addressed on this machine")));
         }
-        Ok(Layout {
-            records: records as usize,
+        let stored = Stored {
             record_bytes: record_bytes as usize,
-            partitions: partitions as usize,
             partition_records: partition_records as usize,
-        })
+            block_records: block_records as usize,
+        };
+        Ok(Layout { records: records as usize, partitions: partitions as usize, stored })
     }
 
-    /// Decides Q and M for a new database: the smallest Q ≥ 16 with M ≤ 65 536 and a hint of at most 8 MiB, or the
-    /// Q asked for.
+    /// Decides Q and M for a new database of single records: the smallest Q ≥ 16 with M ≤ 65 536 and a hint of at most
+    /// 8 MiB, or the Q asked for.
     ///
     /// # Errors
     /// [`Error::Layout`] if no layout within bounds exists.
     pub fn plan(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<Self, Error> {
-        if records == 0 || record_bytes == 0 {
-            return Err(Error::Layout(format!(
-                "a database needs records of at least a byte, got {records} records of {record_bytes} bytes"
-            )));
-        }
-        let most = (HINT_BYTES_TARGET / record_bytes).clamp(1, MAX_PARTITION_RECORDS as u64);
-        let partitions = partitions.unwrap_or_else(|| records.div_ceil(most).max(MIN_PLANNED_PARTITIONS));
-        Self::new(records, record_bytes, partitions, records.div_ceil(partitions.max(1)))
+        Self::plan_packed(records, record_bytes, partitions, 1)
     }
 
-    /// N, the number of records.
+    /// The same for blocks of `block_records`: the plan of the database of blocks.
+    ///
+    /// # Errors
+    /// As [`Layout::plan`].
+    pub fn plan_packed(
+        records: u64,
+        record_bytes: u64,
+        partitions: Option<u64>,
+        block_records: u64,
+    ) -> Result<Self, Error> {
+        if records == 0 || record_bytes == 0 || block_records == 0 {
+            return Err(Error::Layout(format!(
+                "a database needs records of at least a byte, got {records} records of {record_bytes} bytes, \
+                 {block_records} a block"
+            )));
+        }
+        let blocks = records.div_ceil(block_records);
+        let most =
+            (HINT_BYTES_TARGET / record_bytes.saturating_mul(block_records)).clamp(1, MAX_PARTITION_RECORDS as u64);
+        let partitions = partitions.unwrap_or_else(|| blocks.div_ceil(most).max(MIN_PLANNED_PARTITIONS));
+        let partition_records = blocks.div_ceil(partitions.max(1)).saturating_mul(block_records);
+        Self::packed(records, record_bytes, partitions, partition_records, block_records)
+    }
+
+    /// A layout like this one in a later epoch: other N and Q.
+    ///
+    /// # Errors
+    /// As [`Layout::new`].
+    pub fn grown(&self, records: u64, partitions: u64) -> Result<Self, Error> {
+        let Stored { record_bytes, partition_records, block_records } = self.stored;
+        let [bytes, m, g] = [record_bytes, partition_records, block_records].map(|number| number as u64);
+        Self::packed(records, bytes, partitions, m, g)
+    }
+
+    /// N, the number of stored records.
     #[must_use]
     pub fn records(&self) -> usize {
         self.records
     }
 
-    /// ℓ, the bytes of a stored record.
+    /// How they are stored.
+    #[must_use]
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// ℓ′ = g·ℓ, the bytes of a block.
     #[must_use]
     pub fn record_bytes(&self) -> usize {
-        self.record_bytes
+        self.stored.record_bytes * self.stored.block_records
     }
 
     /// Q, the number of partitions.
@@ -93,16 +164,16 @@ impl Layout {
         self.partitions
     }
 
-    /// M, the records of a partition.
+    /// M′ = M/g, the blocks of a partition.
     #[must_use]
     pub fn partition_records(&self) -> usize {
-        self.partition_records
+        self.stored.partition_records / self.stored.block_records
     }
 
     /// M·ℓ: the bytes of a partition, and of a hint's parities.
     #[must_use]
     pub fn partition_bytes(&self) -> usize {
-        self.partition_records * self.record_bytes
+        self.stored.partition_records * self.stored.record_bytes
     }
 
     /// Q·M·ℓ: the bytes of the whole database.
@@ -111,20 +182,26 @@ impl Layout {
         self.partitions * self.partition_bytes()
     }
 
-    /// Q·M: records with padding, and permutation entries of a hint.
+    /// Q·M′: blocks with padding, and permutation entries of a hint.
     #[must_use]
     pub fn slots(&self) -> usize {
-        self.partitions * self.partition_records
+        self.partitions * self.partition_records()
     }
 
-    /// d = ⌈log₂ M⌉: the levels above the leaves of a binary tree over one partition.
+    /// Q·M: stored records with padding.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.partitions * self.stored.partition_records
+    }
+
+    /// d = ⌈log₂ M′⌉: the levels above the leaves of a binary tree over one partition.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        usize::BITS - (self.partition_records - 1).leading_zeros()
+        usize::BITS - (self.partition_records() - 1).leading_zeros()
     }
 
     /// The batch limit of a generation that begins with this layout: as many queries as fit 8 MiB of entries of
-    /// `entry_bytes` (ℓ, or ℓ + proof), from 1 to 64. It stays while Q grows, so that a pending batch can always be sent.
+    /// `entry_bytes` (ℓ′, or ℓ′ + proof), from 1 to 64. It stays while Q grows, so that a pending batch can always be sent.
     #[must_use]
     pub fn max_batch(&self, entry_bytes: usize) -> usize {
         (BATCH_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_BATCH)
@@ -138,14 +215,37 @@ impl Layout {
         max_batch == 1 || (1..=MAX_BATCH).contains(&max_batch) && bytes <= BATCH_BYTES_CEILING as u64
     }
 
-    /// (q, m): partition and offset of record `index`.
+    /// (q, m): partition of the stored record `index`, and the offset of its block there.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such record.
     pub fn locate(&self, index: u32) -> Result<(usize, usize), Error> {
-        let index = index as usize;
-        expect_below("record index", index, self.records)?;
-        Ok((index / self.partition_records, index % self.partition_records))
+        expect_below("record index", index as usize, self.records)?;
+        Ok(self.place(index))
+    }
+
+    /// The same of an index that has been checked.
+    pub(crate) fn place(&self, index: u32) -> (usize, usize) {
+        let block = index as usize / self.stored.block_records;
+        (block / self.partition_records(), block % self.partition_records())
+    }
+
+    /// Where in its block the stored record `index` is: bytes of slot i mod g.
+    #[must_use]
+    pub fn slot(&self, index: u32) -> Range<usize> {
+        let start = index as usize % self.stored.block_records * self.stored.record_bytes;
+        start..start + self.stored.record_bytes
+    }
+
+    /// Cuts the stored records `indices` out of their blocks, ℓ′ bytes each and in the same order. Of blocks that have
+    /// been verified and recovered whole, and no sooner: what is cut out earlier is checked alone, and whether a wrong
+    /// block is noticed would tell the slot.
+    pub(crate) fn cut(&self, indices: &[u32], blocks: &[u8]) -> Vec<u8> {
+        let mut records = Vec::with_capacity(indices.len() * self.stored.record_bytes);
+        for (block, &index) in blocks.chunks_exact(self.record_bytes()).zip(indices) {
+            records.extend_from_slice(&block[self.slot(index)]);
+        }
+        records
     }
 }
 

@@ -12,25 +12,19 @@ use zeroize::Zeroizing;
 
 use crate::bytes::zeroed;
 use crate::database::content::CONTENT_HASH_BYTES;
+use crate::database::lanes::Lanes;
 use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::content_hash;
-use crate::layout::Layout;
+use crate::layout::{Layout, Stored};
 use crate::random::ENTROPY_BYTES;
-use crate::tapir::hint::{HINT_ID_BYTES, LANES, Stamp};
+use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
 use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
 use crate::tapir::update::HintUpdate;
 
 const PARTIAL: [u8; 4] = *b"PIRl";
 const WHOLE: [u8; 4] = *b"PIRL";
-
-/// One download under way.
-struct Lane {
-    partition: Option<usize>,
-    received: usize,
-    hasher: blake3::Hasher,
-}
 
 /// The records of a database, some or all of its partitions.
 pub struct Local {
@@ -40,7 +34,7 @@ pub struct Local {
     /// Q·M·ℓ bytes; of partitions that are not held, anything
     records: Vec<u8>,
     held: Vec<bool>,
-    lanes: [Lane; LANES],
+    lanes: Lanes,
 }
 
 impl Local {
@@ -50,14 +44,13 @@ impl Local {
     /// [`Error::Length`] if the hashes are not Q; [`Error::Layout`] if memory does not suffice.
     pub fn new(layout: Layout, content_hashes: &[u8], id: [u8; HINT_ID_BYTES]) -> Result<Self, Error> {
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
-        let lane = || Lane { partition: None, received: 0, hasher: blake3::Hasher::new() };
         Ok(Local {
             layout,
             stamp: Stamp { hint_id: id, version: 0 },
             content_hashes: content_hashes.to_vec(),
             records: zeroed(layout.partitions() * layout.partition_bytes())?,
             held: vec![false; layout.partitions()],
-            lanes: [lane(), lane()],
+            lanes: Lanes::default(),
         })
     }
 
@@ -93,14 +86,9 @@ impl Local {
     /// # Errors
     /// [`Error::Index`] if there is no such lane; [`Error::Phase`] if it was not begun.
     pub fn lane_bytes(&mut self, lane: usize) -> Result<&mut [u8], Error> {
-        let q = self.under_way(lane)?;
+        let q = self.lanes.under_way(lane)?;
         let bytes = self.layout.partition_bytes();
         Ok(&mut self.records[q * bytes..][..bytes])
-    }
-
-    fn under_way(&self, lane: usize) -> Result<usize, Error> {
-        expect_below("lane", lane, LANES)?;
-        self.lanes[lane].partition.ok_or(Error::Phase("begin a partition in this lane first"))
     }
 
     /// Starts receiving a partition, from its first byte.
@@ -109,18 +97,8 @@ impl Local {
     /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is there already or under
     /// way in the other lane.
     pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
-        expect_below("lane", lane, LANES)?;
-        if self.is_held(partition)? {
-            return Err(Error::Phase("this partition is there already"));
-        }
-        if self.lanes.iter().enumerate().any(|(other, l)| other != lane && l.partition == Some(partition)) {
-            return Err(Error::Phase("this partition is under way in the other lane"));
-        }
-        let lane = &mut self.lanes[lane];
-        lane.partition = Some(partition);
-        lane.received = 0;
-        lane.hasher.reset();
-        Ok(())
+        let held = self.is_held(partition)?;
+        self.lanes.begin(lane, partition, held)
     }
 
     /// Takes note that the lane's next `count` bytes have been written, and hashes them.
@@ -128,18 +106,9 @@ impl Local {
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
     pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
-        let q = self.under_way(lane)?;
+        let q = self.lanes.under_way(lane)?;
         let bytes = self.layout.partition_bytes();
-        let lane = &mut self.lanes[lane];
-        let rest = &self.records[q * bytes..][..bytes][lane.received..];
-        let part = rest.get(..count).ok_or(Error::Length {
-            what: "rest of a partition",
-            expected: rest.len() as u64,
-            actual: count as u64,
-        })?;
-        lane.hasher.update(part);
-        lane.received += count;
-        Ok(())
+        self.lanes.absorb(lane, count, &self.records[q * bytes..][..bytes])
     }
 
     /// Keeps the lane's partition if it has its content hash. `false`: it has not, and the lane is free again.
@@ -147,13 +116,11 @@ impl Local {
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
     pub fn keep(&mut self, lane: usize) -> Result<bool, Error> {
-        let q = self.under_way(lane)?;
+        let q = self.lanes.under_way(lane)?;
         let bytes = self.layout.partition_bytes();
-        let Lane { partition, received, hasher } = &mut self.lanes[lane];
-        expect_length("partition", &self.records[q * bytes..][..*received], bytes)?;
-        *partition = None;
-        self.held[q] = hasher.finalize().as_slice() == hash_of(&self.content_hashes, q);
-        Ok(self.held[q])
+        let (_, genuine) = self.lanes.end(lane, &self.records[q * bytes..][..bytes], &self.content_hashes)?;
+        self.held[q] = genuine;
+        Ok(genuine)
     }
 
     /// Gives a lane up.
@@ -161,9 +128,7 @@ impl Local {
     /// # Errors
     /// [`Error::Index`] if there is no such lane.
     pub fn abandon(&mut self, lane: usize) -> Result<(), Error> {
-        expect_below("lane", lane, LANES)?;
-        self.lanes[lane].partition = None;
-        Ok(())
+        self.lanes.abandon(lane)
     }
 
     /// The same at a version that `version` updates have led to.
@@ -186,7 +151,7 @@ impl Local {
         if !self.is_whole() {
             return Err(Error::Phase("partitions are missing"));
         }
-        let record_bytes = self.layout.record_bytes();
+        let record_bytes = self.layout.stored().record_bytes;
         let mut out = Vec::with_capacity(indices.len() * record_bytes);
         for &index in indices {
             expect_below("record", index as usize, self.layout.records())?;
@@ -276,11 +241,7 @@ impl Local {
         // What a new partition holds stands in the list. While others are still missing it is downloaded as they are.
         let new_are_held = self.is_whole();
         self.held.resize(after.partitions(), new_are_held);
-        for lane in &mut self.lanes {
-            if lane.partition.is_some_and(|q| touches(list, q)) {
-                lane.partition = None;
-            }
-        }
+        self.lanes.abandon_partitions(|q| touches(list, q));
         self.layout = after;
         self.xor(list);
         Ok(())
@@ -295,10 +256,10 @@ impl Local {
 
     /// Adds old ⊕ new to every record that the list names, of partitions that are there.
     fn xor(&mut self, list: &UpdateList) {
-        let record_bytes = self.layout.record_bytes();
+        let Stored { record_bytes, partition_records, .. } = *self.layout.stored();
         for entry in list.entries() {
             let index = entry.index as usize;
-            if self.held[index / self.layout.partition_records()] {
+            if self.held[index / partition_records] {
                 entry.change.apply(&mut self.records[index * record_bytes..][..record_bytes]);
             }
         }
@@ -368,5 +329,5 @@ fn hash_of(content_hashes: &[u8], q: usize) -> &[u8; CONTENT_HASH_BYTES] {
 
 /// Whether a list changes this partition.
 fn touches(list: &UpdateList, q: usize) -> bool {
-    list.entries().any(|entry| entry.index as usize / list.after().partition_records() == q)
+    list.entries().any(|entry| entry.index as usize / list.after().stored().partition_records == q)
 }

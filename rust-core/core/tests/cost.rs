@@ -5,10 +5,18 @@ mod common;
 
 use common::{database, hint_from};
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::cost::{Costs, Plan, Workload, journal_limit};
+use pirouette_core::cost::{
+    Costs, DirectorySize, Mode, ModeCosts, Offers, Pack, Plan, Workload, block_records, choose_mode, journal_limit,
+    modes,
+};
 use pirouette_core::database::epoch::{self, Operation};
-use pirouette_core::database::flat::Database;
+use pirouette_core::database::flat::{At, Database};
 use pirouette_core::error::Error;
+use pirouette_core::instant;
+use pirouette_core::layout::Layout;
+use pirouette_core::light::attempt::{Attempt, Outcome};
+use pirouette_core::light::making::Making;
+use pirouette_core::local::Local;
 use pirouette_core::random::ChaCha;
 use pirouette_core::tapir::hint::Hint;
 use pirouette_core::tapir::query::{Role, query};
@@ -25,7 +33,8 @@ fn costs(plan: &Plan, proofs: Proofs) -> &Costs {
 
 /// A database as planned, and its hint.
 fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
-    let content: Vec<u8> = (0..plan.layout.records() * plan.layout.record_bytes()).map(|i| (i % 251) as u8).collect();
+    let content: Vec<u8> =
+        (0..plan.layout.records() * plan.layout.stored().record_bytes).map(|i| (i % 251) as u8).collect();
     let mut database = database::<Merkle>(plan.layout, &content);
     let hint = hint_from(&mut database, proofs, &mut ChaCha::new(&[1; 32], 0));
     (database, hint)
@@ -178,4 +187,182 @@ fn what_cannot_be_is_refused_and_nothing_overflows() {
         ..base
     };
     assert_eq!(Plan::new(&endless).unwrap().merkle.day_bytes_down, u64::MAX);
+}
+
+// ---- ways to look up -----------------------------------------------------------------------------
+
+fn rows(plan: &Plan, mode: Mode) -> Vec<&ModeCosts> {
+    plan.modes.iter().filter(|row| row.mode == mode).collect()
+}
+
+/// A large database, packed as it is best for light hints.
+fn packed(records: u64, value_bytes: u64) -> Plan {
+    Plan::new(&Workload { pack: Pack::Auto, ..Workload::new(records, value_bytes) }).unwrap()
+}
+
+/// What a client and two servers send is what the rows say, at every g.
+#[test]
+fn rows_are_what_is_sent_and_kept() {
+    for (records, value_bytes, g) in [(1000, 32, 1), (1003, 7, 8), (100, 5, 4), (70, 300, 1)] {
+        let workload = Workload { pack: Pack::Records(g), partitions: Some(3), ..Workload::new(records, value_bytes) };
+        let plan = Plan::new(&workload).unwrap();
+        let database = database::<Merkle>(plan.layout, &vec![7; (records * value_bytes) as usize]);
+        let header = 2 * 40;
+        let manifests = 2 * (200 + 64 * 3);
+
+        let [local] = rows(&plan, Mode::Local)[..] else { panic!("one row") };
+        let hashes = database.content_hashes().unwrap();
+        let copy = Local::new(plan.layout, &hashes, [0; 16]).unwrap();
+        assert_eq!(local.first_bytes, manifests + plan.layout.database_bytes() as u64);
+        assert_eq!((local.lookup_bytes_up, local.lookup_bytes_down, local.server_lookup_micros), (0, 0, 0));
+        assert_eq!(local.held.bytes(), plan.layout.database_bytes() as u64);
+        // A whole copy has no list of what is there.
+        let unwhole = copy.encode(&[0; 32]).len() as u64 - 3;
+        assert_eq!(local.disk_bytes, unwhole + local.held.bytes() + manifests / 2);
+
+        let [instant] = rows(&plan, Mode::Instant)[..] else { panic!("one row") };
+        let pending = instant::query::query(&plan.layout, &[5], &[1; 32]).unwrap();
+        let requests: Vec<_> = [0, 1].map(|server| pending.request(server).unwrap()).into();
+        let answers: usize = requests
+            .iter()
+            .map(|request| instant::pass::answer(&database, &[(request, At::Newest)]).unwrap()[0].len())
+            .sum();
+        assert_eq!(instant.lookup_bytes_up, header + requests.iter().map(|body| body.len() as u64).sum::<u64>());
+        assert_eq!(instant.lookup_bytes_down, header + answers as u64);
+        assert_eq!((instant.first_bytes, instant.held.bytes(), instant.disk_bytes), (manifests, 0, 0));
+
+        let [light, light_tags] = rows(&plan, Mode::Light)[..] else { panic!("two rows") };
+        let attempt = Attempt::new(plan.layout, &database.commitments().unwrap(), &[2; 32]).unwrap();
+        let [parities, tags] = [
+            Making::parities(&database, &attempt.parities_request(), At::Newest).unwrap(),
+            Making::tags(&database, &attempt.tags_request(), At::Newest).unwrap(),
+        ]
+        .map(|mut making| {
+            while making.step(&database).unwrap() {}
+            making.finish().unwrap()
+        });
+        assert_eq!(light.prepare_bytes_up, header + 64 + 8);
+        assert_eq!(light.prepare_bytes_down, header + (parities.len() + tags.len()) as u64);
+        // Sums and tags of the other server, under a seed and a key more.
+        let sums = parities.len() - plan.layout.partition_bytes();
+        assert_eq!(light_tags.prepare_bytes_down - light.prepare_bytes_down, (sums + tags.len()) as u64);
+        assert_eq!(light_tags.prepare_bytes_up - light.prepare_bytes_up, 32 + 8);
+        let Outcome::Accepted(hint) = attempt.finish(&parities, &tags).unwrap() else { panic!("refused") };
+        assert_eq!(light.held.bytes() as usize, hint.parity_bytes() + hint.permutation_bytes());
+        assert_eq!(light_tags.held.tags, light.held.permutations * 4);
+
+        for (full, proofs) in rows(&plan, Mode::Full).into_iter().zip(KINDS) {
+            let (_, hint) = made(&plan, proofs);
+            assert_eq!(full.proofs, Some(proofs));
+            assert_eq!(full.held.bytes() as usize, hint.parity_bytes() + hint.permutation_bytes() + hint.tag_bytes());
+            assert_eq!(full.first_bytes, local.first_bytes);
+        }
+    }
+}
+
+/// docs/protocol.md, Planning, and what docs/costs.md says of it.
+#[test]
+fn blocks_make_light_hints_short_and_are_not_the_default() {
+    for (value_bytes, g) in [(1, 256), (16, 16), (32, 8), (48, 4), (64, 4), (200, 1), (256, 1), (1024, 1)] {
+        assert_eq!(block_records(1 << 20, value_bytes, None).unwrap(), g, "{value_bytes}");
+    }
+    // Where a challenge's sums are longer than the tags they save, blocks stay short.
+    assert_eq!([10, 100, 1000].map(|records| block_records(records, 32, None).unwrap()), [1, 1, 2]);
+    assert_eq!(Plan::new(&Workload::new(1 << 20, 32)).unwrap().layout.stored().block_records, 1);
+    let light = |plan: &Plan| rows(plan, Mode::Light)[0].prepare_bytes_down;
+    assert_eq!(light(&Plan::new(&Workload::new(1 << 20, 32)).unwrap()), 80 + (2 << 20) + 64 * 32 + (8 << 20));
+    assert_eq!(light(&packed(1 << 20, 32)), 80 + (2 << 20) + 64 * 256 + (1 << 20)); // ≤ 4 MiB
+    assert!(light(&packed(1 << 20, 256)) <= 17 << 20 && light(&packed(1 << 20, 1024)) <= 17 << 20);
+    // And every answer pays for it.
+    let full = |plan: &Plan, kind: usize| rows(plan, Mode::Full)[kind].lookup_bytes_down;
+    let (single, packed) = (Plan::new(&Workload::new(1 << 20, 32)).unwrap(), packed(1 << 20, 32));
+    assert_eq!((full(&single, 0), full(&packed, 0)), (80 + 32 * 544, 80 + 32 * 672));
+    assert_eq!((full(&single, 1), full(&packed, 1)), (80 + 32 * 32, 80 + 32 * 256));
+}
+
+#[test]
+fn a_database_without_commitments_is_kept_or_asked_with_tags() {
+    let layout = Layout::plan(1 << 20, 32, None).unwrap();
+    let rows = modes(&layout, &DirectorySize::default(), false, &Workload::new(0, 0));
+    let kinds: Vec<_> = rows.iter().map(|row| (row.mode, row.proofs)).collect();
+    assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags))]);
+}
+
+const NONE: Offers = Offers { instant: false, light: false };
+const ALL: Offers = Offers { instant: true, light: true };
+
+/// The counts at which the mode changes, and what it changes to, from the first lookup on.
+fn changes(layout: &Layout, offers: Offers) -> Vec<(u64, Mode)> {
+    let at = |lookups| choose_mode(layout, &DirectorySize::default(), offers, lookups);
+    let mut found = vec![(0, at(0))];
+    for power in 0..40 {
+        let (mut before, mut after) = (found[found.len() - 1].0, 1 << power);
+        if after <= before || at(after) == at(before) {
+            continue;
+        }
+        while after - before > 1 {
+            let middle = u64::midpoint(before, after);
+            if at(middle) == found[found.len() - 1].1 { before = middle } else { after = middle }
+        }
+        found.push((after, at(after)));
+    }
+    found
+}
+
+#[test]
+fn a_map_that_chooses_begins_with_nothing_and_prepares_for_as_much_as_it_has_spent() {
+    let Plan { layout, modes, .. } = packed(1 << 20, 32);
+    let [(0, Mode::Instant), (light, Mode::Light), (full, Mode::Full)] = changes(&layout, ALL)[..] else {
+        panic!("{:?}", changes(&layout, ALL))
+    };
+    // The break-even points, from the rows alone: what it costs more to prepare, over what a lookup costs less.
+    let workload = Workload::new(0, 0);
+    let row = |mode, kind| {
+        let row = modes.iter().filter(|row| row.mode == mode).nth(kind).unwrap();
+        let prepare = row.micros(&workload, 0);
+        (prepare, row.micros(&workload, 1) - prepare)
+    };
+    assert_eq!((light, full), (1602, 2264)); // docs/costs.md
+    let even = |(prepare, lookup): (u128, u128), (more, less): (u128, u128)| {
+        u64::try_from((more - prepare) / (lookup - less) + 1).unwrap()
+    };
+    let (instant, lightly, fully) = (row(Mode::Instant, 0), row(Mode::Light, 0), row(Mode::Full, 1));
+    assert_eq!(light, even(instant, lightly));
+    assert_eq!(full, even(lightly, fully));
+    assert!(100 < light && light < full && full < 10_000, "{light}, {full}");
+}
+
+#[test]
+fn what_is_not_offered_is_not_chosen() {
+    let Plan { layout, .. } = packed(1 << 20, 32);
+    let without = |offers| changes(&layout, offers).into_iter().map(|(_, mode)| mode).collect::<Vec<_>>();
+    assert_eq!(without(NONE), [Mode::Full]);
+    assert_eq!(without(Offers { instant: true, ..NONE }), [Mode::Instant, Mode::Full]);
+    assert_eq!(without(Offers { light: true, ..NONE }), [Mode::Light, Mode::Full]);
+}
+
+#[test]
+fn small_databases_are_kept_whole_whatever_is_offered_and_however_often_they_are_asked() {
+    let layout = Layout::plan(1 << 19, 32, None).unwrap(); // 16 MiB
+    assert_eq!(changes(&layout, ALL), [(0, Mode::Local)]);
+    let layout = Layout::plan((1 << 19) + 16, 32, None).unwrap();
+    assert_eq!(choose_mode(&layout, &DirectorySize::default(), ALL, 0), Mode::Instant);
+}
+
+/// Never back: a hint that was made is not thrown away for having been used.
+#[test]
+fn modes_only_ever_change_to_one_that_takes_more_preparing() {
+    for (records, value_bytes) in
+        [(1 << 20, 32), (1 << 20, 48), (1 << 22, 16), (1 << 20, 256), (1 << 24, 32), (1 << 16, 1024)]
+    {
+        for plan in [packed(records, value_bytes), Plan::new(&Workload::new(records, value_bytes)).unwrap()] {
+            let prepared = |mode| rows(&plan, mode).iter().map(|row| row.prepare_bytes_down).min().unwrap();
+            let changes = changes(&plan.layout, ALL);
+            assert!(changes.windows(2).all(|pair| prepared(pair[0].1) < prepared(pair[1].1)), "{changes:?}");
+            assert_eq!(
+                choose_mode(&plan.layout, &DirectorySize::default(), ALL, u64::MAX),
+                changes[changes.len() - 1].1
+            );
+        }
+    }
 }

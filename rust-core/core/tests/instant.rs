@@ -614,7 +614,7 @@ fn a_key_is_looked_up_in_some_kilobytes_whatever_the_size_of_the_database() {
         let layout = Layout::plan(u64::from(keys), 48, None).unwrap();
         let prints: Vec<u8> =
             (0..keys).flat_map(|i| pirouette_core::key::fingerprint(format!("key {i}").as_bytes())).collect();
-        let blocks = Directory::build(&prints, layout.slots()).unwrap().shape().layout().unwrap();
+        let blocks = Directory::build(&prints, layout.room()).unwrap().shape().layout().unwrap();
         let lookup: usize = [&blocks, &layout].map(|of| 2 * (80 + request_bytes(of) + answer_bytes(of))).iter().sum();
         assert_eq!(lookup, expected, "2^{log} keys");
         let first = 2 * (256 + 64 * layout.partitions()) + lookup;

@@ -73,9 +73,14 @@ fn either() -> impl Strategy<Value = Proofs> {
 
 impl World {
     fn new(keys: u16, partitions: u64) -> Self {
+        Self::packed(keys, partitions, 1)
+    }
+
+    fn packed(keys: u16, partitions: u64, block_records: u64) -> Self {
         let prints: Vec<u8> = (0..keys).flat_map(print_of).collect();
-        let layout = Layout::plan(u64::from(keys), RECORD_BYTES as u64, Some(partitions)).unwrap();
-        let directory = Directory::build(&prints, layout.slots()).unwrap();
+        let layout =
+            Layout::plan_packed(u64::from(keys), RECORD_BYTES as u64, Some(partitions), block_records).unwrap();
+        let directory = Directory::build(&prints, layout.room()).unwrap();
         let mut content = vec![0; layout.records() * RECORD_BYTES];
         for (key, index) in directory.indices(&prints, u32::from(keys)).unwrap().into_iter().enumerate() {
             content[index as usize * RECORD_BYTES..][..RECORD_BYTES].copy_from_slice(&record(key as u16, 7));
@@ -187,9 +192,9 @@ proptest! {
     /// No leaf is stale, no partition opened over another, no list half applied: against a plain map; and a long-lived client's directory is the server's, byte for byte.
     #[test]
     fn servers_and_long_lived_clients_follow_every_update(
-        keys in 1u16..40, partitions in 1u64..6, proofs in either(), epochs in prop::collection::vec(choices(), 1..8),
+        keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), epochs in prop::collection::vec(choices(), 1..8),
     ) {
-        let mut world = World::new(keys, partitions);
+        let mut world = World::packed(keys, partitions, 1 << pack);
         let mut hint = world.hint(proofs, 1);
         let mut directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
         for (number, choices) in epochs.iter().enumerate() {
@@ -214,10 +219,10 @@ proptest! {
     /// are the new epoch's at the same indices, and the hint it leaves behind is whole.
     #[test]
     fn a_pending_batch_goes_on_through_updates(
-        keys in 1u16..30, partitions in 1u64..4, proofs in either(), asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        keys in 1u16..30, partitions in 1u64..4, pack in 0u32..4, proofs in either(), asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
         epochs in prop::collection::vec(choices(), 1..4), answered: bool,
     ) {
-        let mut world = World::new(keys, partitions);
+        let mut world = World::packed(keys, partitions, 1 << pack);
         let mut hint = world.hint(proofs, 3);
         let indices: Vec<u32> = asked.iter().map(|index| index.index(usize::from(keys)) as u32).collect();
         let mut pending = query(&mut hint, &indices, &[4; 32]).unwrap();
@@ -256,9 +261,9 @@ proptest! {
     /// Also while the offline phase is half done.
     #[test]
     fn a_half_made_hint_follows_updates(
-        keys in 1u16..40, partitions in 1u64..6, proofs in either(), folded in any::<prop::sample::Index>(), epochs in prop::collection::vec(choices(), 1..4),
+        keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), folded in any::<prop::sample::Index>(), epochs in prop::collection::vec(choices(), 1..4),
     ) {
-        let mut world = World::new(keys, partitions);
+        let mut world = World::packed(keys, partitions, 1 << pack);
         let mut half = builder_of(&world.database, proofs, [5; 32]);
         let records = world.database.records_mut().to_vec();
         let folded = folded.index(partitions as usize + 1);
@@ -288,8 +293,8 @@ proptest! {
 
     /// Servers stay answerable at the epoch before: clients that have not followed yet lose no lookup.
     #[test]
-    fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, proofs in either(), first in choices(), second in choices()) {
-        let mut world = World::new(keys, partitions);
+    fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), first in choices(), second in choices()) {
+        let mut world = World::packed(keys, partitions, 1 << pack);
         world.step(&first);
         let old = database::<Merkle>(*world.database.layout(), world.database.records_mut());
         let mut replayed = database::<Merkle>(*world.database.layout(), world.database.records_mut());
@@ -313,9 +318,9 @@ proptest! {
     /// A new generation is what building anew from the keys there are makes, and goes on living.
     #[test]
     fn a_new_generation_is_a_build_of_what_is_there(
-        keys in 1u16..40, partitions in 1u64..6, proofs in either(), epochs in prop::collection::vec(choices(), 0..4), headroom in 0u64..100, after in choices(),
+        keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), epochs in prop::collection::vec(choices(), 0..4), headroom in 0u64..100, after in choices(),
     ) {
-        let mut world = World::new(keys, partitions);
+        let mut world = World::packed(keys, partitions, 1 << pack);
         for choices in &epochs {
             world.step(choices);
         }
@@ -329,13 +334,13 @@ proptest! {
         prop_assert_eq!(world.database.answer(&somewhere, proofs).unwrap(), answers);
         let directory = directory.unwrap();
         let prints: Vec<u8> = world.model.keys().copied().flat_map(print_of).collect();
-        let slots = database.layout().slots();
+        let slots = database.layout().room();
         prop_assert_eq!(directory.encode(), Directory::build(&prints, slots).unwrap().encode());
         let count = world.model.len() as u64;
-        let plan = Layout::plan(count + headroom, RECORD_BYTES as u64, None).unwrap();
+        let plan = Layout::plan_packed(count + headroom, RECORD_BYTES as u64, None, 1 << pack).unwrap();
         let layout = *database.layout();
         prop_assert_eq!(layout.records() as u64, count);
-        prop_assert_eq!((layout.partitions(), layout.partition_records()), (plan.partitions(), plan.partition_records()));
+        prop_assert_eq!((layout.partitions(), layout.stored()), (plan.partitions(), plan.stored()));
         world.database = database;
         world.directory = directory;
         world.assert_consistent();
@@ -350,8 +355,8 @@ proptest! {
     /// Without openings a database is the same but for its commitments, which are zero, through every update, replay
     /// and generation.
     #[test]
-    fn a_database_for_tags_alone_answers_the_same(keys in 1u16..40, partitions in 1u64..6, epochs in prop::collection::vec(choices(), 1..4)) {
-        let mut world = World::new(keys, partitions);
+    fn a_database_for_tags_alone_answers_the_same(keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, epochs in prop::collection::vec(choices(), 1..4)) {
+        let mut world = World::packed(keys, partitions, 1 << pack);
         let directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
         let mut twin = World { database: bare(&mut world.database), directory, model: world.model.clone() };
         for (number, choices) in epochs.iter().enumerate() {

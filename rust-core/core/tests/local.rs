@@ -4,7 +4,7 @@ mod common;
 
 use common::database;
 use pirouette_core::commitment::Merkle;
-use pirouette_core::cost::{Mode, choose_mode};
+use pirouette_core::cost::{DirectorySize, Mode, Offers, choose_mode};
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::Database;
 use pirouette_core::database::list::UpdateList;
@@ -21,8 +21,10 @@ fn hashes(database: &Database<Merkle>) -> Vec<u8> {
     (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
 }
 
+/// In blocks of one, two or four records, which is all the same to a copy.
 fn server(records: usize, partitions: u64) -> Database<Merkle> {
-    let layout = Layout::plan(records as u64, RECORD_BYTES as u64, Some(partitions)).unwrap();
+    let block_records = 1 << (records % 3);
+    let layout = Layout::plan_packed(records as u64, RECORD_BYTES as u64, Some(partitions), block_records).unwrap();
     let content: Vec<u8> = (0..records * RECORD_BYTES).map(|at| 1 + (at * 7 % 251) as u8).collect();
     database::<Merkle>(layout, &content)
 }
@@ -144,7 +146,7 @@ proptest! {
             let next = hashes(&server);
             let mut wrong = next.clone();
             if list.entries().next().is_some() {
-                let q = list.entries().next().unwrap().index as usize / server.layout().partition_records();
+                let q = list.entries().next().unwrap().index as usize / server.layout().stored().partition_records;
                 wrong[q * 32] ^= 1;
                 let stored = whole.encode(&BINDING);
                 prop_assert!(matches!(whole.update(&list, &wrong), Err(Error::Update(_))));
@@ -197,7 +199,14 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
 
 #[test]
 fn the_mode_follows_from_the_size_alone() {
-    let mode = |slots: u64, record_bytes| choose_mode(&Layout::new(slots, record_bytes, 32, slots / 32).unwrap());
+    let mode = |slots: u64, record_bytes| {
+        choose_mode(
+            &Layout::new(slots, record_bytes, 32, slots / 32).unwrap(),
+            &DirectorySize::default(),
+            Offers::default(),
+            0,
+        )
+    };
     assert_eq!(mode(1 << 20, 16), Mode::Local); // 16 MiB
     assert_eq!(mode((1 << 20) + 32, 16), Mode::Full);
     assert_eq!(mode(1 << 10, 1 << 14), Mode::Local);

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 /// A random database and its hint.
 fn setup(layout: Layout, seed: u8) -> (Database<Merkle>, Hint, Vec<u8>) {
-    let mut content = vec![0; layout.records() * layout.record_bytes()];
+    let mut content = vec![0; layout.records() * layout.stored().record_bytes];
     let mut source = ChaCha::new(&[seed; 32], 99);
     source.fill(&mut content);
     let mut database = database::<Merkle>(layout, &content);
@@ -29,7 +29,8 @@ fn setup(layout: Layout, seed: u8) -> (Database<Merkle>, Hint, Vec<u8>) {
 }
 
 fn layouts() -> impl Strategy<Value = Layout> {
-    (1u64..80, 1u64..40, 1u64..20).prop_map(|(n, l, q)| Layout::plan(n, l, Some(q)).unwrap())
+    let any = (1u64..80, 1u64..40, 1u64..20, 0u32..4);
+    any.prop_map(|(n, l, q, pack)| Layout::plan_packed(n, l, Some(q), 1 << pack).unwrap())
 }
 
 fn small() -> (Database<Merkle>, Hint, Vec<u8>) {
@@ -52,8 +53,8 @@ proptest! {
             let indices: Vec<u32> = batch.iter().map(|index| index.index(layout.records()) as u32).collect();
             let pending = query(&mut hint, &indices, &[seed; 32]).unwrap();
             let records = finish(&database, &mut hint, pending);
-            for (record, &index) in records.chunks_exact(layout.record_bytes()).zip(&indices) {
-                prop_assert_eq!(record, &content[index as usize * layout.record_bytes()..][..layout.record_bytes()]);
+            for (record, &index) in records.chunks_exact(layout.stored().record_bytes).zip(&indices) {
+                prop_assert_eq!(record, &content[index as usize * layout.stored().record_bytes..][..layout.stored().record_bytes]);
             }
         }
     }
@@ -79,7 +80,7 @@ proptest! {
         prop_assert!(Pending::decode(&torn, &hint).is_err());
         drop(first);
         let records = finish(&database, &mut hint, again);
-        prop_assert_eq!(&records[..layout.record_bytes()], &content[index * layout.record_bytes()..][..layout.record_bytes()]);
+        prop_assert_eq!(&records[..layout.stored().record_bytes], &content[index * layout.stored().record_bytes..][..layout.stored().record_bytes]);
 
     }
 

@@ -30,7 +30,7 @@ struct World {
 impl World {
     fn new(layout: Layout, proofs: Proofs, seed: u8) -> Self {
         let mut content = vec![0; layout.database_bytes()];
-        ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.record_bytes()]);
+        ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.stored().record_bytes]);
         let database = database::<Merkle>(layout, &content);
         let partitions = 0..layout.partitions();
         World {
@@ -74,8 +74,9 @@ impl World {
             assert!(verify::<Merkle>(hint, &mut pending, role, &answer).unwrap());
         }
         let recovered = recon(hint, pending).map_err(|(error, _)| error).unwrap();
-        for (record, &index) in recovered.records.chunks_exact(layout.record_bytes()).zip(indices) {
-            assert_eq!(record, &self.content[index as usize * layout.record_bytes()..][..layout.record_bytes()]);
+        let record_bytes = layout.stored().record_bytes;
+        for (record, &index) in recovered.records.chunks_exact(record_bytes).zip(indices) {
+            assert_eq!(record, &self.content[index as usize * record_bytes..][..record_bytes]);
         }
         recovered.effect.encode(&layout)
     }
@@ -111,13 +112,13 @@ fn resealed(form: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
 proptest! {
     #[test]
     fn a_checkpoint_and_its_journal_are_the_live_hint(
-        (n, l, q) in (1u64..60, 1u64..20, 1u64..10),
+        (n, l, q, pack) in (1u64..60, 1u64..20, 1u64..10, 0u32..4),
         proofs in either(),
         seed: u8,
         batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..4), 1..10),
         checkpoint_at in any::<prop::sample::Index>(),
     ) {
-        let world = World::new(Layout::plan(n, l, Some(q)).unwrap(), proofs, seed);
+        let world = World::new(Layout::plan_packed(n, l, Some(q), 1 << pack).unwrap(), proofs, seed);
         let mut live = world.hint(seed);
         let checkpoint_at = checkpoint_at.index(batches.len());
         let mut checkpoint = Vec::new();

@@ -39,12 +39,17 @@ fn stream(label: &str, count: usize) -> Vec<u8> {
 }
 
 fn layout_json(layout: &Layout) -> Value {
-    json!({
+    let stored = layout.stored();
+    let mut out = json!({
         "records": layout.records(),
-        "recordBytes": layout.record_bytes(),
+        "recordBytes": stored.record_bytes,
         "partitions": layout.partitions(),
-        "partitionRecords": layout.partition_records(),
-    })
+        "partitionRecords": stored.partition_records,
+    });
+    if stored.block_records > 1 {
+        out["blockRecords"] = stored.block_records.into();
+    }
+    out
 }
 
 fn keys() -> Value {
@@ -56,9 +61,19 @@ fn keys() -> Value {
 }
 
 fn plans() -> Value {
-    [(1, 1), (16, 32), (17, 32), (13_752, 16), (1 << 20, 32), ((1 << 20) + 1, 32), (1 << 20, 256), (4096, 65_536)]
-        .map(|(records, record_bytes)| layout_json(&Layout::plan(records, record_bytes, None).unwrap()))
-        .into()
+    let single = [
+        ((1, 1), 1),
+        ((16, 32), 1),
+        ((17, 32), 1),
+        ((13_752, 16), 1),
+        ((1 << 20, 32), 1),
+        (((1 << 20) + 1, 32), 1),
+        ((1 << 20, 256), 1),
+        ((4096, 65_536), 1),
+    ];
+    let packed = [((1, 1), 4), ((1000, 32), 2), (((1 << 20) + 1, 32), 8), ((1 << 24, 16), 16), ((4096, 4096), 16)];
+    let plan = |((records, record_bytes), g)| Layout::plan_packed(records, record_bytes, None, g).unwrap();
+    single.into_iter().chain(packed).map(|wanted| layout_json(&plan(wanted))).collect()
 }
 
 fn permutations() -> Value {
@@ -101,10 +116,10 @@ fn directories() -> Value {
 /// Keyed databases with empty slots, and a keyless one, led to their next generation. Record i is the fingerprint of
 /// "key i", or of every third i nothing, and four bytes of the label's stream.
 fn generations() -> Value {
-    [(true, 40, 3, 0), (true, 700, 5, 100), (true, 1, 1, 2000), (false, 60, 4, 7)]
-        .map(|(keyed, count, q, headroom)| {
+    [(true, 40, 3, 0, 1), (true, 700, 5, 100, 1), (true, 1, 1, 2000, 1), (false, 60, 4, 7, 1), (true, 50, 2, 30, 4)]
+        .map(|(keyed, count, q, headroom, g)| {
             let record_bytes = if keyed { 20 } else { 4 };
-            let layout = Layout::new(count, record_bytes, q, count.div_ceil(q)).unwrap();
+            let layout = Layout::plan_packed(count, record_bytes, Some(q), g).unwrap();
             let values = stream(&format!("values {count}"), 4 * layout.records());
             let records: Vec<u8> = values
                 .chunks_exact(4)
@@ -141,11 +156,24 @@ fn generations() -> Value {
 /// A whole life: digests, a hint, three batches, their vectors, answers (hashed) and records; with tags, the tags' key
 /// and the tags as well (hashed).
 fn lookups(proofs: Proofs) -> Value {
-    [(1, 1, 1, 1), (5, 32, 2, 3), (10, 1, 2, 5), (64, 32, 4, 16), (60, 100, 4, 17), (33, 8, 1, 33)]
-        .map(|(n, l, q, m)| {
-            let layout = Layout::new(n, l, q, m).unwrap();
+    let single = [
+        (1, 1, 1, 1, 1),
+        (5, 32, 2, 3, 1),
+        (10, 1, 2, 5, 1),
+        (64, 32, 4, 16, 1),
+        (60, 100, 4, 17, 1),
+        (33, 8, 1, 33, 1),
+    ];
+    // A block that is all of a partition, blocks with one record, and an odd number of blocks.
+    let packed = [(7, 3, 2, 4, 4), (45, 20, 3, 20, 4), (101, 9, 2, 56, 8)];
+    single
+        .into_iter()
+        .chain(packed)
+        .map(|(n, l, q, m, g)| {
+            let layout = Layout::packed(n, l, q, m, g).unwrap();
+            let record_bytes = layout.stored().record_bytes;
             let mut database = Database::<Merkle>::new(layout).unwrap();
-            let bytes = layout.records() * layout.record_bytes();
+            let bytes = layout.records() * record_bytes;
             database.records_mut()[..bytes].copy_from_slice(&stream(&format!("records {n} {l}"), bytes));
             let content = database.records_mut().to_vec();
             (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
@@ -179,9 +207,9 @@ fn lookups(proofs: Proofs) -> Value {
                     assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap());
                 }
                 let records = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap().records;
-                for (record, index) in records.chunks_exact(layout.record_bytes()).zip(&indices) {
-                    let at = *index as usize * layout.record_bytes();
-                    assert_eq!(record, &content[at..at + layout.record_bytes()]);
+                for (record, index) in records.chunks_exact(record_bytes).zip(&indices) {
+                    let at = *index as usize * record_bytes;
+                    assert_eq!(record, &content[at..at + record_bytes]);
                 }
                 out["records"] = hex(records).into();
                 out
@@ -200,13 +228,13 @@ fn lookups(proofs: Proofs) -> Value {
             }
             life
         })
-        .into()
+        .collect()
 }
 
 /// The committed database of a label's records, and its commitments.
 fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
-    let label = format!("records {} {}", layout.records(), layout.record_bytes());
-    let records = stream(&label, layout.records() * layout.record_bytes());
+    let label = format!("records {} {}", layout.records(), layout.stored().record_bytes);
+    let records = stream(&label, layout.records() * layout.stored().record_bytes);
     let database = common::database::<Merkle>(layout, &records);
     let commitments = (0..layout.partitions()).flat_map(|q| database.commitment(q).unwrap()).collect();
     (label, database, commitments)
@@ -214,9 +242,14 @@ fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
 
 /// Instant lookups: one leaf and several, groups of one record, short last groups, one group as long as the partition.
 fn instant() -> Value {
-    [(1, 1, 1, 1), (40, 64, 3, 14), (2000, 32, 4, 501), (33, 300, 3, 11), (5, 8, 1, 5)]
-        .map(|(n, l, q, m)| {
-            let layout = Layout::new(n, l, q, m).unwrap();
+    let single = [(1, 1, 1, 1, 1), (40, 64, 3, 14, 1), (2000, 32, 4, 501, 1), (33, 300, 3, 11, 1), (5, 8, 1, 5, 1)];
+    // Groups of one block and of several.
+    let packed = [(77, 32, 3, 32, 8), (1999, 8, 4, 504, 4)];
+    single
+        .into_iter()
+        .chain(packed)
+        .map(|(n, l, q, m, g)| {
+            let layout = Layout::packed(n, l, q, m, g).unwrap();
             let (label, database, commitments) = labelled(layout);
             let indices = [0, n as u32 - 1, n as u32 / 2];
             let entropy = stream(&format!("instant {n} {l}"), 32);
@@ -239,14 +272,14 @@ fn instant() -> Value {
                 "records": hex(records),
             })
         })
-        .into()
+        .collect()
 }
 
-/// Light hints: padding, records of no whole number of words, and longer than a stripe.
+/// Light hints: padding, records of no whole number of words, and longer than a stripe; blocks of several.
 fn light() -> Value {
-    [(1, 1, 1, 1), (40, 12, 3, 14), (33, 100, 5, 7)]
-        .map(|(n, l, q, m)| {
-            let layout = Layout::new(n, l, q, m).unwrap();
+    [(1, 1, 1, 1, 1), (40, 12, 3, 14, 1), (33, 100, 5, 7, 1), (41, 12, 3, 16, 4)]
+        .map(|(n, l, q, m, g)| {
+            let layout = Layout::packed(n, l, q, m, g).unwrap();
             let (label, database, commitments) = labelled(layout);
             let root = stream(&format!("light {n} {l}"), 32);
             let attempt = Attempt::new(layout, &commitments, root.as_slice().try_into().unwrap()).unwrap();
@@ -344,8 +377,23 @@ impl Step {
     }
 }
 
+/// A key from `key` on that is not in the first directory of a life, and which that leads to `index` of `records` all the same, for want
+/// of a level that has it.
+fn key_by_fallback(key: u32, index: u32, records: u32) -> u32 {
+    let directory = Directory::build(&(0..5).flat_map(print_of).collect::<Vec<u8>>(), 5).unwrap();
+    let falls_back = |key: u32, records: u32| {
+        let rest = u128::from_le_bytes(print_of(key)) % u128::from(records);
+        directory.index(&print_of(key), records).unwrap() == rest as u32
+    };
+    let led_to = |key: u32| directory.index(&print_of(key), records).unwrap() == index;
+    (key..key + 10_000)
+        .find(|key| led_to(*key) && (records..records + 20).all(|records| falls_back(*key, records)))
+        .unwrap()
+}
+
 /// Two databases of a few records through some epochs: adds that fill empty slots and open partitions, edits, deletes, a
-/// key deleted and added again, an add that is deleted again, an edit that changes nothing.
+/// key deleted and added again, an add that is deleted again, an edit that changes nothing, adds where the directory leads
+/// already: by a level, so that the overlay has no entry, and by the fallback alone, at N before and after, so that it has.
 fn lives() -> Value {
     let keyed = vec![
         vec![
@@ -364,6 +412,12 @@ fn lives() -> Value {
             Step::key("edit", 0, "i"),
             Step::key("edit", 0, "j"),
         ],
+        vec![
+            Step::key("add", key_by_fallback(100, 5, 8), "q"),
+            Step::key("add", key_by_fallback(200, 8, 9), "r"),
+            Step::key("delete", 0, ""),
+        ],
+        vec![Step::key("add", 0, "s")],
     ];
     let keyless = vec![
         vec![
@@ -375,16 +429,18 @@ fn lives() -> Value {
         ],
         vec![Step::index("add", None, "o"), Step::index("delete", Some(7), ""), Step::index("edit", Some(0), "p")],
     ];
-    [("keyed", true, keyed), ("keyless", false, keyless)].map(|(name, keyed, epochs)| life(name, keyed, &epochs)).into()
+    [("keyed", true, 1, &keyed), ("keyless", false, 1, &keyless), ("keyed, two a block", true, 2, &keyed)]
+        .map(|(name, keyed, g, epochs)| life(name, keyed, g, epochs))
+        .into()
 }
 
-fn life(name: &str, keyed: bool, epochs: &[Vec<Step>]) -> Value {
-    let layout = Layout::new(5, if keyed { 20 } else { 4 }, 2, 3).unwrap();
+fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
+    let layout = Layout::plan_packed(5, if keyed { 20 } else { 4 }, Some(2), g).unwrap();
     let label = format!("values of {name}");
     let values = stream(&label, 4 * layout.records());
     let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
-    let mut directory = keyed.then(|| Directory::build(&prints, layout.slots()).unwrap());
-    let mut content = vec![0; layout.records() * layout.record_bytes()];
+    let mut directory = keyed.then(|| Directory::build(&prints, layout.room()).unwrap());
+    let mut content = vec![0; layout.records() * layout.stored().record_bytes];
     for (i, value) in values.chunks_exact(4).enumerate() {
         let place = match &directory {
             Some(directory) => directory.index(&print_of(i as u32), 5).unwrap() as usize,
@@ -481,7 +537,8 @@ fn refused_lists() -> Value {
         ("another M", "delta", with(1, 24, 3)),
         ("another record length", "delta", with(1, 28, 2)),
         ("another count", "delta", with(1, 32, 2)),
-        ("reserved bytes", "delta", with(1, 36, 1)),
+        ("another g", "delta", with(1, 36, 1)),
+        ("more of g", "delta", with(1, 37, 1)),
         ("no header", "delta", list(1, &[])[..39].to_vec()),
         ("a broken entry", "delta", list(1, &delta)[..57].to_vec()),
         ("a byte too many", "delta", [list(1, &delta), vec![0]].concat()),

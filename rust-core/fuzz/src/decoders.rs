@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::cost::{Plan, Workload};
+use pirouette_core::cost::{Pack, Plan, Workload};
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::Database;
 use pirouette_core::database::list::UpdateList;
@@ -285,13 +285,24 @@ fn vectors(data: &[u8]) {
 /// Numbers of a layout, or of a plan.
 fn layout(data: &[u8]) {
     let numbers: Vec<u64> = data.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-    let &[a, b, c, d, ..] = numbers.as_slice() else { return };
-    for layout in [Layout::new(a, b, c, d), Layout::plan(a, b, None), Layout::plan(a, b, Some(c))].into_iter().flatten()
-    {
-        assert!(layout.records() <= layout.slots());
-        assert_eq!(layout.database_bytes(), layout.partitions() * layout.partition_bytes());
+    let &[a, b, c, d, ref rest @ ..] = numbers.as_slice() else { return };
+    let g = rest.first().copied().unwrap_or(1);
+    let layouts = [
+        Layout::packed(a, b, c, d, g),
+        Layout::plan_packed(a, b, None, g),
+        Layout::plan_packed(a, b, Some(c), g),
+        Layout::plan(a, b, None),
+    ];
+    for layout in layouts.into_iter().flatten() {
+        let stored = layout.stored();
+        assert!(layout.records() <= layout.partitions() * stored.partition_records);
+        assert_eq!(layout.slots() * stored.block_records, layout.partitions() * stored.partition_records);
+        assert_eq!(layout.database_bytes(), layout.slots() * layout.record_bytes());
         assert!(layout.locate(layout.records() as u32 - 1).is_ok());
+        assert!(layout.slot(layout.records() as u32 - 1).end <= layout.record_bytes());
         assert!(u32::try_from(layout.records()).map_or(true, |beyond| layout.locate(beyond).is_err()));
     }
-    let _ = Plan::new(&Workload { partitions: Some(c), ..Workload::new(a, b) });
+    for pack in [Pack::Records(g), Pack::Auto] {
+        let _ = Plan::new(&Workload { partitions: Some(c), pack, ..Workload::new(a, b) });
+    }
 }

@@ -1,8 +1,8 @@
 //! What servers compute for a light hint (docs/protocol.md, Light hints): parities under a seed, challenge sums, tags;
 //! and what a client computes of tags alike.
 
-use crate::linear::Point;
-use crate::random::{Uniform, shuffle};
+use crate::linear::{Point, TAG_BYTES};
+use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
 use crate::scan::xor_into;
 
 /// Challenge sums of a hint: a bit of each slot's challenge word says whether the slot is in the sum of that bit.
@@ -111,5 +111,57 @@ pub fn fold(
 pub fn tags(records: &[u8], record_bytes: usize, point: &Point, tags: &mut [[u8; 8]]) {
     for (record, tag) in records.chunks_exact(record_bytes).zip(tags) {
         *tag = point.tag(record).to_le_bytes();
+    }
+}
+
+/// A server's work for a light hint, over some of the partitions at a time. What is not asked for is none, or empty.
+pub struct Work<'a> {
+    /// M
+    pub partition_records: usize,
+    /// ℓ
+    pub record_bytes: usize,
+    /// of the permutations
+    pub seed: Option<&'a [u8; ENTROPY_BYTES]>,
+    /// of the challenge words
+    pub challenge: Option<&'a [u8; ENTROPY_BYTES]>,
+    /// of the tags
+    pub point: Option<&'a [u8; TAG_BYTES]>,
+    /// M challenge words, to work with
+    pub words: &'a mut [[u8; 8]],
+    /// M offsets, to work with
+    pub permutation: &'a mut [u16],
+    /// what the challenge sums are made of in the end ([`Buckets`])
+    pub buckets: &'a mut [u8],
+    /// M·ℓ bytes, added to
+    pub parities: &'a mut [u8],
+    /// of all slots, 8 bytes each; those of these partitions are written
+    pub tags: &'a mut [u8],
+}
+
+impl Work<'_> {
+    /// Goes over partitions, `first` and those behind it.
+    pub fn run<'p>(&mut self, first: usize, partitions: impl Iterator<Item = &'p [u8]>) {
+        let (m, record_bytes) = (self.partition_records, self.record_bytes);
+        let mut challenges = self.challenge.map(|seed| {
+            let mut challenges = ChaCha::new(seed, 0);
+            challenges.seek(2 * first as u64 * m as u64);
+            challenges
+        });
+        let mut point = self.point.map(|point| Point::new(u64::from_le_bytes(*point)));
+        for (q, partition) in (first..).zip(partitions) {
+            if let Some(seed) = self.seed {
+                fold(partition, record_bytes, self.permutation, &mut ChaCha::new(seed, q as u64), self.parities);
+            }
+            if let Some(challenges) = &mut challenges {
+                challenges.fill(self.words.as_flattened_mut());
+                Buckets::new(record_bytes).add(partition, self.words, self.buckets);
+            }
+            if let (Some(point), Some(of_partition)) = (&point, self.tags.get_mut(q * m * TAG_BYTES..)) {
+                tags(partition, record_bytes, point, of_partition.as_chunks_mut().0);
+            }
+        }
+        if let Some(point) = &mut point {
+            point.clear();
+        }
     }
 }

@@ -25,6 +25,11 @@ impl ChaCha {
         ChaCha(generator)
     }
 
+    /// Goes to the stream's u32 number `word`.
+    pub fn seek(&mut self, word: u64) {
+        self.0.set_word_pos(u128::from(word));
+    }
+
     /// Fills `bytes` from the stream.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);

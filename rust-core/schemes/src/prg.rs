@@ -22,10 +22,10 @@ pub trait Prg {
     fn new(key: &Block) -> Self;
     /// Writes the blocks `first`, `first` + 1, … of a stream.
     fn fill(&self, stream: u64, first: u64, blocks: &mut [Block]);
-    /// Writes the blocks at `places` of a stream.
-    fn gather(&self, stream: u64, places: &[u64], blocks: &mut [Block]) {
-        for (&place, block) in places.iter().zip(blocks) {
-            self.fill(stream, place, std::slice::from_mut(block));
+    /// Writes the blocks `first`, … of every one of these streams, as many of each as a line of the table has.
+    fn table<const BLOCKS: usize>(&self, streams: &[u64], first: u64, table: &mut [[Block; BLOCKS]]) {
+        for (&stream, line) in streams.iter().zip(table) {
+            self.fill(stream, first, line);
         }
     }
 }
@@ -68,6 +68,13 @@ impl Aes {
     }
 }
 
+/// The counters of a stream, from `first` on.
+fn count(stream: u64, first: u64, blocks: &mut [Block]) {
+    for (n, block) in blocks.iter_mut().enumerate() {
+        *block = (u128::from(stream) << 64 | u128::from(first.wrapping_add(n as u64))).to_be_bytes();
+    }
+}
+
 impl Prg for Aes {
     const NAME: &'static str = "AES-128";
 
@@ -76,19 +83,16 @@ impl Prg for Aes {
     }
 
     fn fill(&self, stream: u64, first: u64, blocks: &mut [Block]) {
-        let head = u128::from(stream) << 64;
-        for (n, block) in blocks.iter_mut().enumerate() {
-            *block = (head | u128::from(first.wrapping_add(n as u64))).to_be_bytes();
-        }
+        count(stream, first, blocks);
         self.permute(blocks);
     }
 
-    fn gather(&self, stream: u64, places: &[u64], blocks: &mut [Block]) {
-        let head = u128::from(stream) << 64;
-        for (&place, block) in places.iter().zip(blocks.iter_mut()) {
-            *block = (head | u128::from(place)).to_be_bytes();
+    /// The instructions take ten rounds to answer, and many blocks at a time: so all lines at once.
+    fn table<const BLOCKS: usize>(&self, streams: &[u64], first: u64, table: &mut [[Block; BLOCKS]]) {
+        for (&stream, line) in streams.iter().zip(table.iter_mut()) {
+            count(stream, first, line);
         }
-        self.permute(blocks);
+        self.permute(table.as_flattened_mut());
     }
 }
 

@@ -59,6 +59,11 @@ impl Records {
         &mut self.bytes[i * self.record_bytes..][..self.record_bytes]
     }
 
+    /// All records, one after another.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Records `from` to `to`, as bytes.
     pub fn range(&self, from: usize, to: usize) -> &[u8] {
         &self.bytes[from * self.record_bytes..to * self.record_bytes]
@@ -71,35 +76,49 @@ impl Records {
     }
 }
 
+/// What is XORed at once: an array of known length becomes vector instructions, without a loop around single bytes.
+const WIDE: usize = 32;
+
+#[inline]
+fn xor_wide(into: &mut [u8; WIDE], from: &[u8; WIDE]) {
+    for (x, y) in into.iter_mut().zip(from) {
+        *x ^= y;
+    }
+}
+
 /// `into` ⊕= `from`, of equal length.
 #[inline]
 pub fn xor(into: &mut [u8], from: &[u8]) {
     debug_assert_eq!(into.len(), from.len());
-    // In arrays of known length, so that it becomes vector instructions without a loop around single bytes.
-    let (wide, rest) = into.as_chunks_mut::<32>();
-    let (wide_from, rest_from) = from.as_chunks::<32>();
+    let (wide, rest) = into.as_chunks_mut();
+    let (wide_from, rest_from) = from.as_chunks();
     for (a, b) in wide.iter_mut().zip(wide_from) {
-        for (x, y) in a.iter_mut().zip(b) {
-            *x ^= y;
-        }
+        xor_wide(a, b);
     }
     for (x, y) in rest.iter_mut().zip(rest_from) {
         *x ^= y;
     }
 }
 
-/// `into` ⊕= `from` if `keep`, without a branch on it.
+/// `into` ⊕= as many bytes from each of these places on: what hints and answers are made of.
+///
+/// The sum stays in a register while the records come, so that the processor has many of them under way at a time: they lie
+/// anywhere, and it is waiting for them that takes long.
 #[inline]
-pub fn xor_if(keep: bool, into: &mut [u8], from: &[u8]) {
-    let mask = u8::from(keep).wrapping_neg();
-    let (wide, rest) = into.as_chunks_mut::<32>();
-    let (wide_from, rest_from) = from.as_chunks::<32>();
-    for (a, b) in wide.iter_mut().zip(wide_from) {
-        for (x, y) in a.iter_mut().zip(b) {
-            *x ^= y & mask;
+pub fn xor_from(into: &mut [u8], bytes: &[u8], places: &[usize]) {
+    let length = into.len();
+    let (wide, rest) = into.as_chunks_mut::<WIDE>();
+    for (n, piece) in wide.iter_mut().enumerate() {
+        let mut sum = *piece;
+        for &place in places {
+            xor_wide(&mut sum, bytes[place + WIDE * n..].first_chunk().expect("a whole record"));
         }
+        *piece = sum;
     }
-    for (x, y) in rest.iter_mut().zip(rest_from) {
-        *x ^= y & mask;
+    if !rest.is_empty() {
+        let from = length - rest.len();
+        for &place in places {
+            xor(rest, &bytes[place + from..][..rest.len()]);
+        }
     }
 }

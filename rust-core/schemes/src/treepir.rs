@@ -7,30 +7,57 @@
 //! the leaf is. The server tries all √N places that the hole could have and returns a parity for each; neighbouring
 //! places share most of their tree, so all of them cost √N·log √N leaves and not N.
 //!
-//! **Privacy** rests on the generator of the tree, against either server alone, for adaptive sequences: a punctured key is d
-//! pseudorandom strings, whatever was punctured.
+//! # Assumption
 //!
-//! **Where this departs from the text, and what the text leaves open.**
+//! The two servers do not talk to each other, and answer honestly. Then privacy rests on the generator of the tree, for
+//! adaptive sequences: a punctured key is d pseudorandom strings, whatever was punctured.
+//!
+//! # Corrections
+//!
 //! - *Shifts* (§4.2): F(k, v) = leaf + shift mod √N, so that a fresh key that contains the record is made by choosing the
 //!   shift, and not by trial. The shift is sent; it says x_r − leaf(x_ℓ), and that leaf is what puncturing hides.
-//! - *Order*: left siblings by falling height, then right siblings by rising height. A guess g takes seeds from the front
-//!   where its bit is 1 and from the back where it is 0; between g − 1 and g only subtrees below the highest changed
-//!   bit move.
-//! - The hint keys follow from one seed of 16 bytes, which server 0 gets in place of λ·√N keys.
+//! - *Order*: left siblings by falling height, then right siblings by rising height. The path to a guess g takes the next seed
+//!   from the front where g's bit is 1, and from the back where it is 0.
+//! - *Hints from one seed* of 16 bytes, which server 0 gets in place of λ·√N keys. The fresh key comes from other randomness
+//!   (the text says so in a proof only): see [`Deviation::FreshKeyFromHintSeed`].
 //! - *No hint contains the record*: not treated (§4.2 shows it to be negligible). Two fresh punctured keys are sent, nothing is
-//!   consumed, and the call fails.
-//! - The fresh key comes from other randomness than the hints (the text says so in a proof only): see
-//!   [`Deviation::FreshKeyFromHintSeed`].
+//!   consumed, and the call fails: see [`Deviation::SilentWhenUnlucky`].
+//! - *The fresh key* goes into the slot of the spent one: see [`Deviation::AppendsAtEnd`].
 //! - Exactly √N parities and d seeds cross the line. The public code adds an element: see [`Deviation::LeftOver`].
 //!
-//! **What an attacker gets.** As published, with honest servers, nothing. A server that falsifies the parities of half of the
-//! guesses learns from a failure which half the asked partition is in: **one bit about the index for each lie**.
+//! # What an attacker gets
+//!
+//! As published, with honest servers, nothing. From the public code's left-over element, a partition that was not asked, each
+//! time. A server that falsifies the parities of half of the guesses learns from a failure which half the asked partition is
+//! in: **one bit about the index for each lie**.
+//!
+//! # A lookup
+//!
+//! ```
+//! use schemes::{channel::Channel, prg::AesTree, random::Random, records::Records, s3pir::Search, treepir::*};
+//!
+//! let mut source = Random::from_system()?;
+//! let database = Records::from_seed(1, 1 << 10, 32);
+//! let geometry = Geometry::square(1 << 10, 32, LAMBDA)?; // √N = 32
+//! let server = Server::<AesTree>::new(&database, geometry)?;
+//!
+//! // Offline: server 0 makes all parities of a seed.
+//! let seed = source.block();
+//! let mut client = Client::<AesTree>::new(geometry, &seed, server.hints(&seed)?)?;
+//!
+//! // Online: five seeds and a shift up, 32 parities down, at each server; here one stands for both.
+//! let mut channels = [Channel::default(); 2];
+//! let record = client.lookup(123, Search::All, &mut source, [&server, &server], &mut channels)?;
+//! assert_eq!(record, database.get(123));
+//! assert_eq!(channels, [Channel { up: 5 * 16 + 2, down: 32 * 32 }; 2]);
+//! # Ok::<(), schemes::error::Error>(())
+//! ```
 
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
 use crate::prg::{Aes, Block, Doubling};
 use crate::random::{Random, Uniform};
-use crate::records::{Records, xor};
+use crate::records::{Records, xor, xor_from};
 use crate::s3pir::Search;
 
 /// Wrong turns; only tests take them.
@@ -169,32 +196,36 @@ impl<'a, D: Doubling> Server<'a, D> {
     pub fn hints(&self, seed: &[u8]) -> Result<Vec<u8>, Error> {
         /// keys whose trees are grown side by side
         const LANES: usize = 64;
+        /// partitions that pass by together, and whose offsets therefore lie together
+        const TOGETHER: usize = 16;
+        /// hints whose offsets are kept until all partitions have passed by
+        const BATCH: usize = 4096;
         let seed = seed.try_into().map_err(|_| bad("seed", "16 bytes", seed.len()))?;
         let (root, bytes) = (self.geometry.root(), self.geometry.record_bytes);
         let keys: Vec<Key> = hint_keys(seed, &self.geometry).collect();
         let mut parities = vec![0; self.geometry.hint_bytes()];
-        // Trees first, then records: partition after partition passes by, and a partition fits a processor's cache.
-        let batch = (1 << 22) / root;
-        let at_once = ((256 << 10) / (root * bytes)).clamp(1, root);
-        let mut offsets = vec![0u16; root * batch];
-        for (keys, parities) in keys.chunks(batch).zip(parities.chunks_mut(batch * bytes)) {
+        // Trees first, then records: few partitions at a time, which a processor's second cache holds.
+        let mut offsets = vec![[0u16; TOGETHER]; root.div_ceil(TOGETHER) * BATCH];
+        for (keys, parities) in keys.chunks(BATCH).zip(parities.chunks_mut(BATCH * bytes)) {
             for (first, keys) in keys.chunks(LANES).enumerate() {
                 let mut seeds = [[0; 16]; LANES];
                 seeds.iter_mut().zip(keys).for_each(|(seed, key)| *seed = key.seed);
                 grow(&self.tree, self.geometry.depth, 0, &seeds, &mut |v, leaves| {
-                    let row = &mut offsets[v * batch + first * LANES..][..keys.len()];
-                    for ((offset, leaf_seed), key) in row.iter_mut().zip(leaves).zip(keys) {
-                        *offset = ((leaf(leaf_seed) + usize::from(key.shift)) & (root - 1)) as u16;
+                    let rows = &mut offsets[v / TOGETHER * BATCH + first * LANES..][..keys.len()];
+                    for ((offsets, leaf_seed), key) in rows.iter_mut().zip(leaves).zip(keys) {
+                        offsets[v % TOGETHER] = ((leaf(leaf_seed) + usize::from(key.shift)) & (root - 1)) as u16;
                     }
                 });
             }
-            for first in (0..root).step_by(at_once) {
-                let partitions = self.records.range(first * root, (first + at_once) * root);
-                for (hint, parity) in parities.chunks_exact_mut(bytes).enumerate() {
-                    for (d, partition) in partitions.chunks_exact(root * bytes).enumerate() {
-                        let offset = usize::from(offsets[(first + d) * batch + hint]);
-                        xor(parity, &partition[offset * bytes..][..bytes]);
+            for (first, offsets) in (0..root).step_by(TOGETHER).zip(offsets.chunks_exact(BATCH)) {
+                let partitions = self.records.range(first * root, root.min(first + TOGETHER) * root);
+                let here = TOGETHER.min(root - first);
+                for (parity, offsets) in parities.chunks_exact_mut(bytes).zip(offsets) {
+                    let mut places = [0; TOGETHER];
+                    for (d, (place, &offset)) in places.iter_mut().zip(offsets).enumerate() {
+                        *place = (d * root + usize::from(offset)) * bytes;
                     }
+                    xor_from(parity, partitions, &places[..here]);
                 }
             }
         }
@@ -207,30 +238,32 @@ impl<'a, D: Doubling> Server<'a, D> {
         let (root, bytes, depth) = (self.geometry.root(), self.geometry.record_bytes, self.geometry.depth as usize);
         let (seeds, shift) = query.as_chunks::<16>();
         let shift = usize::from(u16::from_le_bytes([shift[0], shift[1]]));
-        // A seed can be at any height below d: the leaves under seed t at height h are levels[h][t << h ..].
-        let mut levels = vec![seeds.to_vec()];
-        for height in 1..depth {
-            levels.push(children(&self.tree, &levels[height - 1]));
-        }
-        // sums[h]: of all subtrees at height h and above, for the guess at hand. Their place and seed follow from the guess's bits
-        // from h on: between one guess and the next only those below the highest changed bit move.
-        let mut sums = vec![0; (depth + 1) * bytes];
-        let mut answer = Vec::with_capacity(self.geometry.answer_bytes());
-        for guess in 0..root {
-            let changed = if guess == 0 { depth } else { guess.trailing_zeros() as usize + 1 };
-            for height in (0..changed).rev() {
-                let ones_above = (guess >> (height + 1)).count_ones() as usize;
-                // A left sibling's seed is counted from the front; a right one's from the back, d − 1 less the zeros above.
-                let left = guess >> height & 1 == 1;
-                let seed = if left { ones_above } else { height + ones_above };
-                let begin = ((guess >> height) ^ 1) << height;
-                let (sum, above) = sums[height * bytes..(height + 2) * bytes].split_at_mut(bytes);
-                sum.copy_from_slice(above);
-                for (v, leaf_seed) in (begin..).zip(&levels[height][seed << height..][..1 << height]) {
-                    xor(sum, self.records.get(v * root + ((leaf(leaf_seed) + shift) & (root - 1))));
-                }
+        // A seed can be at any height below d: the leaves under seed t at height h are offsets[h][t << h ..].
+        let mut leaves = seeds.to_vec();
+        let mut offsets = Vec::with_capacity(depth);
+        for height in 0..depth {
+            if height > 0 {
+                leaves = children(&self.tree, &leaves);
             }
-            answer.extend_from_slice(&sums[..bytes]);
+            offsets.push(leaves.iter().map(|seed| (leaf(seed) + shift) & (root - 1)).collect::<Vec<_>>());
+        }
+        // From the root down, for each node that the path to the hole could go through: the parity of all leaves off that path so
+        // far. At the root there are none; each step adds the leaves under the node's sibling.
+        let mut answer = vec![0; bytes];
+        let mut places = Vec::with_capacity(root);
+        for height in (0..depth).rev() {
+            let mut below = Vec::with_capacity(bytes * (root >> height));
+            for node in 0..root >> height {
+                let ones_above = (node >> 1).count_ones() as usize;
+                // A left sibling's seed is counted from the front; a right one's from the back, d − 1 less the zeros above.
+                let seed = if node & 1 == 1 { ones_above } else { height + ones_above };
+                let leaves = ((node ^ 1) << height..).zip(&offsets[height][seed << height..][..1 << height]);
+                places.clear();
+                places.extend(leaves.map(|(v, offset)| (v * root + offset) * bytes));
+                below.extend_from_slice(&answer[node / 2 * bytes..][..bytes]);
+                xor_from(&mut below[node * bytes..], self.records.bytes(), &places);
+            }
+            answer = below;
         }
         Ok(answer)
     }
@@ -255,9 +288,14 @@ fn grow<D: Doubling, const LANES: usize>(
 
 /// The next level of trees side by side.
 fn children<D: Doubling>(tree: &D, seeds: &[Block]) -> Vec<Block> {
-    let (mut left, mut right) = (vec![[0; 16]; seeds.len()], vec![[0; 16]; seeds.len()]);
-    tree.double(seeds, &mut left, &mut right);
-    left.into_iter().zip(right).flat_map(|(left, right)| [left, right]).collect()
+    let mut children = Vec::with_capacity(2 * seeds.len());
+    let (mut left, mut right) = ([[0; 16]; 64], [[0; 16]; 64]);
+    for seeds in seeds.chunks(64) {
+        let (left, right) = (&mut left[..seeds.len()], &mut right[..seeds.len()]);
+        tree.double(seeds, left, right);
+        children.extend(left.iter().zip(right).flat_map(|(left, right)| [*left, *right]));
+    }
+    children
 }
 
 /// The client: keys and parities.

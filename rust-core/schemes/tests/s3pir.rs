@@ -11,7 +11,8 @@ use schemes::error::Error;
 use schemes::prg::{Aes, Block, ChaCha, Prg};
 use schemes::random::{Random, Uniform};
 use schemes::records::Records;
-use schemes::s3pir::hints::{Backup, Drawn, Slots};
+use schemes::s3pir::drawing::Drawn;
+use schemes::s3pir::slots::{Backup, Slots};
 use schemes::s3pir::{Deviation, Geometry, LAMBDA, Search, Server, one_server, two_servers};
 
 #[test]
@@ -66,6 +67,32 @@ fn two<P: Prg>(seed: u64, lookups: usize) {
 fn ten_thousand_lookups_with_two_servers() {
     two::<Aes>(12, 10_000);
     two::<ChaCha>(13, 500);
+}
+
+#[test]
+fn with_two_servers_a_lookup_that_fails_looks_to_both_like_any_other() {
+    let geometry = Geometry { stripes: 4, stripe_records: 4, hints: 2, record_bytes: 1 };
+    let database = Records::from_seed(15, 16, 1);
+    let online = Server::new(&database, geometry).unwrap();
+    let mut source = Random::from_seed(15);
+    let mut offline = two_servers::OfflineServer::<Aes>::new(&database, geometry, &[1; 16]);
+    let hints = offline.hints(&mut source);
+    let mut client = two_servers::Client::<Aes>::new(&[1; 16], geometry, &hints).unwrap();
+    let mut missed = 0;
+    for n in 0..200 {
+        let mut lines = [Channel::default(); 2];
+        let servers = (&mut offline, &online);
+        match client.lookup(n % 16, Search::All, &mut source, servers, &mut lines) {
+            Ok(record) => assert_eq!(record, database.get(n % 16)),
+            Err(error) => {
+                assert_eq!(error, Error::Unlucky);
+                missed += 1;
+            }
+        }
+        assert_eq!(lines[0], Channel { up: 0, down: two_servers::replenish_bytes(1) });
+        assert_eq!(lines[1], Channel { up: geometry.query_bytes(), down: geometry.answer_bytes() });
+    }
+    assert!(missed > 50 && missed < 190, "{missed}: two hints have six records of sixteen");
 }
 
 #[test]
@@ -124,12 +151,13 @@ impl Prg for Table {
         Table(*key)
     }
     fn fill(&self, stream: u64, first: u64, blocks: &mut [Block]) {
+        let byte = self.0[stream as usize];
         for (n, block) in (first..).zip(blocks) {
             *block = [0; 16];
-            for hint in 0..4 {
-                let byte = self.0.get((4 * n + hint) as usize).copied().unwrap_or(0);
-                block[2 * hint as usize] = byte >> stream & 1;
-                block[8 + 2 * hint as usize] = byte >> (4 + stream) & 1;
+            // Selections in the first block, offsets in the third, of two bytes each.
+            let bits = if n == 0 { byte } else { byte >> 4 };
+            if n == 0 || n == 2 {
+                (0..4).for_each(|stripe| block[2 * stripe] = bits >> stripe & 1);
             }
         }
     }

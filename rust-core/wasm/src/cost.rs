@@ -1,13 +1,13 @@
 //! The planner: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
 
-use js_sys::{Object, Reflect};
+use js_sys::{Array, Object, Reflect};
 use pirouette_core::commitment::Proofs;
-use pirouette_core::cost::{self, Costs, Plan, Workload};
+use pirouette_core::cost::{self, Costs, DirectorySize, Mode, ModeCosts, Offers, Pack, Plan, Workload};
 use pirouette_core::error::Error;
 use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
-use crate::{LayoutHandle, Outcome, name_of, thrown};
+use crate::{LayoutHandle, Outcome, name_of, thrown, whole};
 
 /// Plans a database for a workload.
 ///
@@ -19,6 +19,7 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     let out = Object::new();
     set(&out, "workload", workload_object(&plan.workload));
     set(&out, "layout", layout_object(&plan.layout));
+    set(&out, "modes", modes_array(&plan.modes));
     set(&out, "merkle", costs_object(&plan.merkle));
     set(&out, "tags", costs_object(&plan.tags));
     set(&out, "recommended", name_of(plan.recommended));
@@ -33,11 +34,107 @@ pub fn journal_limit(held_bytes: f64) -> f64 {
     cost::journal_limit(held_bytes as u64) as f64
 }
 
+/// g for a database whose clients are to make light hints.
+///
+/// # Errors
+/// `layout`.
+#[wasm_bindgen(js_name = planBlockRecords)]
+pub fn plan_block_records(records: f64, record_bytes: f64, partitions: Option<f64>) -> Outcome<u32> {
+    cost::block_records(whole(records), whole(record_bytes), partitions.map(whole)).map(|g| g as u32).map_err(thrown)
+}
+
 /// Which kind of proof suits a client, where servers offer both: tags, if what it would hold fits 64 MB.
 #[wasm_bindgen(js_name = suitableProofs, unchecked_return_type = "'merkle' | 'tags'")]
 pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
     let fit = cost::tags_fit(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES);
     name_of(if fit { Proofs::Tags } else { Proofs::Openings })
+}
+
+/// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
+///
+/// # Errors
+/// `layout`, for a property that is no whole number.
+#[wasm_bindgen(js_name = modeCosts)]
+pub fn mode_costs(
+    layout: &LayoutHandle,
+    directory_bytes: u32,
+    block_log: u32,
+    block_bytes: u32,
+    commitments: bool,
+    workload: &JsValue,
+) -> Outcome<Array> {
+    let workload = read(workload).map_err(thrown)?;
+    let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
+    Ok(modes_array(&cost::modes(&layout.0, &directory, commitments, &workload)))
+}
+
+/// What a manifest says of the directory; where it says nothing of blocks yet, what is expected.
+fn directory_size(layout: &LayoutHandle, bytes: u32, block_log: u32, block_bytes: u32) -> DirectorySize {
+    if bytes == 0 {
+        return DirectorySize::default();
+    }
+    let blocks = 1_u64.checked_shl(block_log).unwrap_or(0);
+    let blocks = Layout::new(blocks, u64::from(block_bytes), 1, blocks).ok();
+    DirectorySize { bytes: u64::from(bytes), blocks: blocks.or(DirectorySize::expected(&layout.0).blocks) }
+}
+
+/// The mode for a client that is free to choose.
+#[wasm_bindgen(js_name = chooseMode)]
+#[allow(clippy::cast_sign_loss)] // saturates
+pub fn choose_mode(
+    layout: &LayoutHandle,
+    directory_bytes: u32,
+    block_log: u32,
+    block_bytes: u32,
+    instant: bool,
+    light: bool,
+    lookups: f64,
+) -> String {
+    let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
+    let mode = cost::choose_mode(&layout.0, &directory, Offers { instant, light }, lookups as u64);
+    mode_name(mode).into()
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Local => "local",
+        Mode::Instant => "instant",
+        Mode::Light => "light",
+        Mode::Full => "full",
+    }
+}
+
+fn modes_array(modes: &[ModeCosts]) -> Array {
+    modes.iter().map(mode_object).collect()
+}
+
+fn mode_object(costs: &ModeCosts) -> Object {
+    let out = object([
+        ("prepareBytesUp", costs.prepare_bytes_up),
+        ("prepareBytes", costs.prepare_bytes_down),
+        ("firstBytes", costs.first_bytes),
+        ("lookupBytesUp", costs.lookup_bytes_up),
+        ("lookupBytesDown", costs.lookup_bytes_down),
+        ("dayBytes", costs.day_bytes),
+        ("memoryBytes", costs.held.bytes()),
+        ("diskBytes", costs.disk_bytes),
+        ("serverPrepareMicros", costs.server_prepare_micros),
+        ("serverLookupMicros", costs.server_lookup_micros),
+    ]);
+    set(&out, "mode", mode_name(costs.mode));
+    if let Some(proofs) = costs.proofs {
+        set(&out, "proofs", name_of(proofs));
+    }
+    let held = &costs.held;
+    let parts: &[_] = match costs.mode {
+        Mode::Local => &[("records", held.records)],
+        Mode::Instant => &[],
+        Mode::Light | Mode::Full => {
+            &[("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)]
+        }
+    };
+    set(&out, "held", object(parts.iter().copied()));
+    out
 }
 
 /// A missing property has the default of [`Workload::new`].
@@ -57,6 +154,10 @@ fn read(workload: &JsValue) -> Result<Workload, Error> {
         keyed: property("keyed").is_truthy(),
         variable: property("variable").is_truthy(),
         partitions: number("partitions")?,
+        pack: match property("pack").as_string().as_deref() {
+            Some("auto") => Pack::Auto,
+            _ => number("pack")?.map_or(base.pack, Pack::Records),
+        },
         batch: number("batch")?.unwrap_or(base.batch),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
         changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
@@ -88,9 +189,10 @@ fn workload_object(workload: &Workload) -> Object {
 fn layout_object(layout: &Layout) -> Object {
     let numbers = [
         ("records", layout.records()),
-        ("recordBytes", layout.record_bytes()),
+        ("recordBytes", layout.stored().record_bytes),
         ("partitions", layout.partitions()),
-        ("partitionRecords", layout.partition_records()),
+        ("partitionRecords", layout.stored().partition_records),
+        ("blockRecords", layout.stored().block_records),
     ];
     object(numbers.map(|(name, number)| (name, number as u64)))
 }

@@ -10,8 +10,6 @@
 mod cost;
 mod directory;
 mod instant;
-// No client asks for one yet, so that browsers need not download it.
-#[cfg(feature = "server")]
 mod light;
 mod local;
 #[cfg(feature = "server")]
@@ -107,19 +105,27 @@ pub fn fingerprint(key: &[u8]) -> Vec<u8> {
     key::fingerprint(key).to_vec()
 }
 
-/// (N, ℓ, Q, M) and the sizes that follow.
+/// (N, ℓ, Q, M, g) and the sizes that follow.
 #[wasm_bindgen]
 pub struct LayoutHandle(Layout);
 
 #[wasm_bindgen]
 impl LayoutHandle {
-    /// Checks the four numbers.
+    /// Checks the five numbers; without the last, blocks are single records.
     ///
     /// # Errors
     /// `layout`.
     #[wasm_bindgen(constructor)]
-    pub fn new(records: f64, record_bytes: f64, partitions: f64, partition_records: f64) -> Outcome<LayoutHandle> {
-        Layout::new(whole(records), whole(record_bytes), whole(partitions), whole(partition_records))
+    pub fn new(
+        records: f64,
+        record_bytes: f64,
+        partitions: f64,
+        partition_records: f64,
+        block_records: Option<f64>,
+    ) -> Outcome<LayoutHandle> {
+        let [records, record_bytes, partitions, partition_records, block_records] =
+            [records, record_bytes, partitions, partition_records, block_records.unwrap_or(1.0)].map(whole);
+        Layout::packed(records, record_bytes, partitions, partition_records, block_records)
             .map(LayoutHandle)
             .map_err(thrown)
     }
@@ -128,8 +134,16 @@ impl LayoutHandle {
     ///
     /// # Errors
     /// `layout`.
-    pub fn plan(records: f64, record_bytes: f64, partitions: Option<f64>) -> Outcome<LayoutHandle> {
-        Layout::plan(whole(records), whole(record_bytes), partitions.map(whole)).map(LayoutHandle).map_err(thrown)
+    pub fn plan(
+        records: f64,
+        record_bytes: f64,
+        partitions: Option<f64>,
+        block_records: Option<f64>,
+    ) -> Outcome<LayoutHandle> {
+        let (partitions, block_records) = (partitions.map(whole), whole(block_records.unwrap_or(1.0)));
+        Layout::plan_packed(whole(records), whole(record_bytes), partitions, block_records)
+            .map(LayoutHandle)
+            .map_err(thrown)
     }
 
     /// N
@@ -141,7 +155,7 @@ impl LayoutHandle {
     /// ℓ
     #[wasm_bindgen(getter, js_name = recordBytes)]
     pub fn record_bytes(&self) -> usize {
-        self.0.record_bytes()
+        self.0.stored().record_bytes
     }
 
     /// Q
@@ -153,7 +167,13 @@ impl LayoutHandle {
     /// M
     #[wasm_bindgen(getter, js_name = partitionRecords)]
     pub fn partition_records(&self) -> usize {
-        self.0.partition_records()
+        self.0.stored().partition_records
+    }
+
+    /// g
+    #[wasm_bindgen(getter, js_name = blockRecords)]
+    pub fn block_records(&self) -> usize {
+        self.0.stored().block_records
     }
 
     /// M·ℓ
@@ -162,7 +182,7 @@ impl LayoutHandle {
         self.0.partition_bytes()
     }
 
-    /// Bytes of an entry: ℓ, and the opening proof if the kind named has one.
+    /// Bytes of an entry: ℓ′, and the opening proof if the kind named has one.
     ///
     /// # Errors
     /// `index` for a kind there is not.

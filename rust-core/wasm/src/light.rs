@@ -1,8 +1,7 @@
 //! Light hints: a client's attempt, and what the two servers make for it.
 
 use pirouette_core::error::Error;
-use pirouette_core::light::attempt::{Attempt, Outcome as Made, Verdict};
-use pirouette_core::tapir::hint::Hint;
+use pirouette_core::light::attempt::{Attempt, Inquiry, Liars, Outcome as Made};
 use wasm_bindgen::prelude::*;
 
 use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, thrown};
@@ -53,40 +52,66 @@ impl LightAttemptHandle {
     /// `length`, `layout`, `phase`. The attempt is over then, too.
     pub fn finish(&mut self, parities: &[u8], tags: &[u8]) -> Outcome<LightOutcomeHandle> {
         let attempt = self.0.take().ok_or_else(|| thrown(Error::Phase("the attempt is over")))?;
-        Ok(match attempt.finish(parities, tags).map_err(thrown)? {
-            Made::Accepted(hint) => {
-                LightOutcomeHandle { hint: Some(hint), verdict: Verdict { sums: true, columns: true } }
-            }
-            Made::Refused(verdict) => LightOutcomeHandle { hint: None, verdict },
-        })
+        attempt.finish(parities, tags).map(|made| LightOutcomeHandle(Some(made), WipesStack)).map_err(thrown)
     }
 }
 
 /// What came of an attempt.
 #[wasm_bindgen]
-pub struct LightOutcomeHandle {
-    hint: Option<Hint>,
-    verdict: Verdict,
-}
+pub struct LightOutcomeHandle(Option<Made>, WipesStack);
 
 #[wasm_bindgen]
 impl LightOutcomeHandle {
     /// The hint, once; none if the replies were refused.
     #[wasm_bindgen(js_name = takeHint)]
     pub fn take_hint(&mut self) -> Option<ClientHandle> {
-        self.hint.take().map(ClientHandle::new)
+        match self.0.take() {
+            Some(Made::Accepted(hint)) => Some(ClientHandle::new(hint)),
+            other => {
+                self.0 = other;
+                None
+            }
+        }
     }
 
-    /// Whether the replies passed every check.
-    #[wasm_bindgen(getter)]
-    pub fn accepted(&self) -> bool {
-        self.verdict.holds()
+    /// What will show who lied, once; none if the replies were accepted.
+    #[wasm_bindgen(js_name = takeInquiry)]
+    pub fn take_inquiry(&mut self) -> Option<LightInquiryHandle> {
+        match self.0.take() {
+            Some(Made::Refused(inquiry)) => Some(LightInquiryHandle(Some(inquiry), WipesStack)),
+            other => {
+                self.0 = other;
+                None
+            }
+        }
     }
+}
 
-    /// Whether it was the refresh server that lied; if not, and they were refused, it may have been either.
+/// Refused replies, until the partitions show who lied.
+#[wasm_bindgen]
+pub struct LightInquiryHandle(Option<Box<Inquiry>>, WipesStack);
+
+#[wasm_bindgen]
+impl LightInquiryHandle {
+    /// Whether it was the refresh server that lied, without looking further; if not, it may have been either.
     #[wasm_bindgen(getter, js_name = blamesRefreshServer)]
     pub fn blames_refresh_server(&self) -> bool {
-        self.verdict.blames_refresh_server()
+        self.0.as_ref().is_some_and(|inquiry| inquiry.verdict().blames_refresh_server())
+    }
+
+    /// Compares what was replied with a partition that has its content hash.
+    ///
+    /// # Errors
+    /// `index`, `length`, `phase`.
+    pub fn take(&mut self, partition: usize, bytes: &[u8]) -> Outcome<()> {
+        let inquiry = self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the inquiry is over")))?;
+        inquiry.take(partition, bytes).map_err(thrown)
+    }
+
+    /// Who lied, by the parties' numbers; none while partitions are missing. The inquiry is over then.
+    pub fn liars(&mut self) -> Option<Vec<u32>> {
+        let Liars { refresh, retrieve } = self.0.take()?.liars()?;
+        Some([retrieve, refresh].iter().zip(0..).filter(|(lied, _)| **lied).map(|(_, party)| party).collect())
     }
 }
 
@@ -149,22 +174,21 @@ mod server {
             self.making()?.step(&database.0).map_err(thrown)
         }
 
-        /// Address of what a worker thread needs to go all steps.
+        /// Address of what a worker thread needs to go the steps of the next so many partitions.
         ///
         /// # Errors
         /// `phase`, `layout`.
-        pub fn descriptor(&mut self, database: &DatabaseHandle) -> Outcome<usize> {
-            *self.descriptor = self.making()?.descriptor(&database.0).map_err(thrown)?;
+        pub fn descriptor(&mut self, database: &DatabaseHandle, partitions: usize) -> Outcome<usize> {
+            *self.descriptor = self.making()?.descriptor(&database.0, partitions).map_err(thrown)?;
             Ok(self.descriptor.as_ptr() as usize)
         }
 
-        /// A worker thread has gone all steps.
+        /// A worker thread has gone those steps; whether there are more.
         ///
         /// # Errors
         /// `phase`.
-        pub fn stepped(&mut self) -> Outcome<()> {
-            self.making()?.stepped();
-            Ok(())
+        pub fn stepped(&mut self) -> Outcome<bool> {
+            self.making().map(Making::stepped)
         }
 
         /// The reply's body, once.

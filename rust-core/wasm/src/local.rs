@@ -1,20 +1,10 @@
 //! The database kept whole.
 
-use pirouette_core::cost::{Mode, choose_mode};
 use pirouette_core::database::list::UpdateList;
 use pirouette_core::local::Local;
 use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, exactly, thrown};
-
-/// How a client answers that is free to choose.
-#[wasm_bindgen(js_name = chooseMode, unchecked_return_type = "'local' | 'full'")]
-pub fn mode_of(layout: &LayoutHandle) -> String {
-    match choose_mode(&layout.0) {
-        Mode::Local => "local".into(),
-        Mode::Full => "full".into(),
-    }
-}
 
 /// The records of a database, some or all of its partitions.
 #[wasm_bindgen]

@@ -229,7 +229,7 @@ impl DatabaseHandle {
         fingerprints: &[u8],
         records: &[u8],
     ) -> Outcome<EpochHandle> {
-        let record_bytes = self.0.layout().record_bytes();
+        let record_bytes = self.0.layout().stored().record_bytes;
         let prints = fingerprints.as_chunks().0;
         let expected = (kinds.len() * record_bytes) as u64;
         if prints.len() != kinds.len() || fingerprints.len() != kinds.len() * 16 || records.len() as u64 != expected {
@@ -255,7 +255,7 @@ impl DatabaseHandle {
     /// As `applyKeyed`.
     #[wasm_bindgen(js_name = applyKeyless)]
     pub fn apply_keyless(&mut self, kinds: &[u8], indices: &[u32], records: &[u8]) -> Outcome<EpochHandle> {
-        let record_bytes = self.0.layout().record_bytes();
+        let record_bytes = self.0.layout().stored().record_bytes;
         let expected = (kinds.len() * record_bytes) as u64;
         if indices.len() != kinds.len() || records.len() as u64 != expected {
             return Err(thrown(Error::Length { what: "records", expected, actual: records.len() as u64 }));

@@ -15,9 +15,7 @@ mod exports {
     use core::slice::{from_raw_parts, from_raw_parts_mut};
 
     use pirouette_kernels::dpf::{Key, domain_log};
-    use pirouette_kernels::light::{Buckets, fold, tags};
-    use pirouette_kernels::linear::{Point, TAG_BYTES};
-    use pirouette_kernels::random::{ChaCha, ENTROPY_BYTES};
+    use pirouette_kernels::light::{Buckets, Work};
     use pirouette_kernels::scan::{MAX_QUERIES, Scratch, Shape};
 
     #[panic_handler]
@@ -35,6 +33,13 @@ mod exports {
         unsafe fn bytes<'a>(&self) -> &'a [u8] {
             // SAFETY: the caller's.
             unsafe { from_raw_parts(self.0 as *const u8, self.1 as usize) }
+        }
+
+        /// # Safety
+        /// As of `bytes`, and nobody may read them either.
+        unsafe fn bytes_mut<'a>(&self) -> &'a mut [u8] {
+            // SAFETY: the caller's.
+            unsafe { from_raw_parts_mut(self.0 as *mut u8, self.1 as usize) }
         }
     }
 
@@ -60,59 +65,83 @@ mod exports {
         partitions: u32,
         partition_records: u32,
         record_bytes: u32,
-        /// 1 for tags, 0 for parities
-        tags: u32,
-        request: Place,
+        /// the steps are those of the partitions from this one …
+        first: u32,
+        /// … to before this one
+        end: u32,
+        seed: Place,
+        challenge: Place,
+        point: Place,
         words: Place,
         permutation: Place,
         buckets: Place,
-        reply: Place,
+        parities: Place,
+        sums: Place,
+        tags: Place,
         addresses: Place,
     }
 
-    /// Goes all steps of a reply for a light hint; whether its descriptor made sense.
+    /// Goes steps of a reply for a light hint; whether its descriptor made sense.
     ///
     /// # Safety
     /// As of [`run`]: the reply lives, its database does not change, and nobody else works on it.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn make(making: *const Making) -> u32 {
         // SAFETY: the caller's. Addresses of u16 and u32 are those of slices of the core's, so aligned.
-        let (making, request, words, permutation, buckets, reply, addresses) = unsafe {
-            let making = &*making;
+        let made = u32::from(unsafe { make_steps(&*making) });
+        wipe_stack();
+        made
+    }
+
+    /// # Safety
+    /// As of [`make`].
+    #[inline(never)]
+    unsafe fn make_steps(making: &Making) -> bool {
+        let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
+        // SAFETY: the caller's.
+        let (seed, challenge, point, sums, addresses) = unsafe {
             (
-                making,
-                making.request.bytes(),
-                from_raw_parts_mut(making.words.0 as *mut [u8; 8], making.words.1 as usize),
-                from_raw_parts_mut(making.permutation.0 as *mut u16, making.permutation.1 as usize),
-                from_raw_parts_mut(making.buckets.0 as *mut u8, making.buckets.1 as usize),
-                from_raw_parts_mut(making.reply.0 as *mut u8, making.reply.1 as usize),
+                making.seed.bytes(),
+                making.challenge.bytes(),
+                making.point.bytes(),
+                making.sums.bytes_mut(),
                 from_raw_parts(making.addresses.0 as *const u32, making.addresses.1 as usize),
             )
         };
-        let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
+        // SAFETY: the caller's.
+        let mut work = unsafe {
+            Work {
+                partition_records: m,
+                record_bytes,
+                seed: seed.first_chunk(),
+                challenge: challenge.first_chunk(),
+                point: point.first_chunk(),
+                words: from_raw_parts_mut(making.words.0 as *mut [u8; 8], making.words.1 as usize),
+                permutation: from_raw_parts_mut(making.permutation.0 as *mut u16, making.permutation.1 as usize),
+                buckets: making.buckets.bytes_mut(),
+                parities: making.parities.bytes_mut(),
+                tags: making.tags.bytes_mut(),
+            }
+        };
+        let Some(addresses) = addresses.get(making.first as usize..making.end as usize) else { return false };
         let partitions = addresses.iter().map(|&address| {
             // SAFETY: the caller's.
             unsafe { from_raw_parts(address as *const u8, m * record_bytes) }
         });
-        if making.tags == 1 {
-            let Some(point) = request.first_chunk() else { return 0 };
-            let mut point = Point::new(u64::from_le_bytes(*point));
-            for (partition, reply) in partitions.zip(reply.chunks_exact_mut(m * TAG_BYTES)) {
-                tags(partition, record_bytes, &point, reply.as_chunks_mut().0);
-            }
-            point.clear();
-            return 1;
+        work.run(making.first as usize, partitions);
+        if making.end == making.partitions && work.challenge.is_some() {
+            Buckets::new(record_bytes).sums(work.buckets, sums);
         }
-        let ([seed, challenge], []) = request.as_chunks::<ENTROPY_BYTES>() else { return 0 };
-        let Some((parities, sums)) = reply.split_at_mut_checked(m * record_bytes) else { return 0 };
-        let mut challenges = ChaCha::new(challenge, 0);
-        for (q, partition) in partitions.enumerate() {
-            fold(partition, record_bytes, permutation, &mut ChaCha::new(seed, q as u64), parities);
-            challenges.fill(words.as_flattened_mut());
-            Buckets::new(record_bytes).add(partition, words, buckets);
-        }
-        Buckets::new(record_bytes).sums(buckets, sums);
-        1
+        true
+    }
+
+    /// What has been called before leaves nothing of its secrets on the stack.
+    #[inline(never)]
+    fn wipe_stack() {
+        /// More than the frames of any call here take together.
+        const FRAMES_BYTES: usize = 48 << 10;
+        let frames = [0u8; FRAMES_BYTES];
+        core::hint::black_box(&frames);
     }
 
     /// Goes all steps of an instant lookups' pass; whether its descriptor made sense.

@@ -28,11 +28,12 @@ export async function build(options: BuildArguments): Promise<void> {
 
 /** One `name: value` a line; stable, for people and scripts. */
 function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): string {
-  const { records, recordBytes, partitions, partitionRecords, valueBytes, keyed, variable, directoryBytes } = manifest
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
+  const { valueBytes, keyed, variable, directoryBytes } = manifest
   const lines = {
     records: `${records} ${keyed ? 'keyed' : 'keyless'}`,
     values: `${variable ? 'up to ' : ''}${valueBytes} bytes`,
-    layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes`,
+    layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes, ${blockRecords} a block`,
     'database bytes': partitions * partitionRecords * recordBytes,
     'directory bytes': directoryBytes,
     proofs: proofsOf(manifest).join(', '),

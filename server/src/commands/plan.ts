@@ -1,6 +1,14 @@
 // `pirouette plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
-import { type CoreError, type Costs, loadCore, type Plan, type Proofs, type Workload } from '@pirouette/wasm'
+import {
+  type CoreError,
+  type Costs,
+  loadCore,
+  type ModeCosts,
+  type Plan,
+  type Proofs,
+  type Workload,
+} from '@pirouette/wasm'
 import { BuildError } from '../dataset/errors.js'
 
 /** The options of `plan` as commander gives them. */
@@ -10,6 +18,7 @@ export interface PlanArguments {
   readonly keyed?: boolean
   readonly variable?: boolean
   readonly partitions?: number[]
+  readonly pack?: number | 'auto'
   readonly batch?: number
   readonly lookupsPerDay?: number
   readonly changesPerDay?: number
@@ -18,11 +27,12 @@ export interface PlanArguments {
   /** kbit/s */
   readonly uplink?: number
   readonly downlink?: number
+  readonly modes?: boolean
   readonly json?: boolean
 }
 
 export async function plan({ partitions = [], ...options }: PlanArguments): Promise<void> {
-  const { json, memory, uplink, downlink, ...demand } = options
+  const { json, modes, memory, uplink, downlink, ...demand } = options
   const workload: Workload = {
     ...demand,
     memoryBytes: memory === undefined ? undefined : memory * 1_000_000,
@@ -42,6 +52,7 @@ export async function plan({ partitions = [], ...options }: PlanArguments): Prom
   const [first] = plans as [Plan]
   let text: string
   if (json) text = `${JSON.stringify(partitions.length > 1 ? plans : first, undefined, 2)}\n`
+  else if (modes) text = plans.map(({ modes }) => markdown(modeRows(modes))).join('\n')
   else if (plans.length > 1) text = describeCurve(plans, planned().layout.partitions)
   else text = describePlan(first)
   process.stdout.write(text)
@@ -55,7 +66,7 @@ type Row = string | readonly [label: string, cell: (costs: Costs, kind: Proofs) 
 
 function describePlan(plan: Plan): string {
   const { keyed, batch, lookupsPerDay, changesPerDay } = plan.workload
-  const { records, recordBytes, partitions, partitionRecords } = plan.layout
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = plan.layout
   const changing = (row: Row) => (changesPerDay > 0 ? [row] : [])
   const directory: Row[] = keyed ? [['key directory, about', costs => bytes(costs.directoryBytes)]] : []
   const rows: Row[] = [
@@ -97,8 +108,11 @@ function describePlan(plan: Plan): string {
   const { serverBytes } = plan[plan.recommended]
   const text = [
     `${records} ${keyed ? 'keyed' : 'keyless'} records of ${recordBytes} bytes: ` +
-      `${partitions} partitions of ${partitionRecords}`,
+      `${partitions} partitions of ${partitionRecords}${blockRecords > 1 ? `, ${blockRecords} a block` : ''}`,
     '',
+    ...aligned(modeRows(plan.modes)),
+    '',
+    'Hints, by what proves answers',
     ...aligned([['', 'merkle', 'tags'], ...lines.slice(1)]),
     '',
     `Recommended: ${plan.recommended}.`,
@@ -119,7 +133,31 @@ function describeCurve(plans: readonly Plan[], plannedPartitions: number): strin
     bytes(merkle.offlineBytes),
   ])
   const head = ['Q', 'M', 'client, merkle', 'client, tags', 'lookup, merkle', 'lookup, tags', 'BLAKE3', 'offline']
-  const [first, ...rest] = aligned([head, ...rows], ' | ').map(line => `| ${line} |\n`)
+  return markdown([head, ...rows])
+}
+
+const MODES: Record<ModeCosts['mode'], string> = {
+  local: 'keep it all (local)',
+  instant: 'instant',
+  light: 'light hint',
+  full: 'full hint',
+}
+
+/** A head, and a row for each way to look up. */
+function modeRows(modes: readonly ModeCosts[]): string[][] {
+  const head = ['', 'before the first', 'a lookup', 'a day', 'memory', 'disk', 'servers, before', 'servers, a lookup']
+  const rows = modes.map(costs => [
+    `${MODES[costs.mode]}${costs.mode === 'light' || costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
+    bytes(costs.firstBytes),
+    ...[costs.lookupBytesUp + costs.lookupBytesDown, costs.dayBytes, costs.memoryBytes, costs.diskBytes].map(bytes),
+    ...[costs.serverPrepareMicros, costs.serverLookupMicros].map(micros => (micros === 0 ? '–' : duration(micros))),
+  ])
+  return [head, ...rows]
+}
+
+/** A table whose first row is its head. */
+function markdown(rows: readonly (readonly string[])[]): string {
+  const [first, ...rest] = aligned(rows, ' | ').map(line => `| ${line} |\n`)
   const rule = first!.replaceAll(/[^|\n]+/g, cell => ` ${'-'.repeat(cell.length - 3)}: `)
   return [first, rule, ...rest].join('')
 }
@@ -146,6 +184,7 @@ function bytes(n: number): string {
 }
 
 function duration(micros: number): string {
+  if (micros < 100) return `${micros} µs`
   const [value, unit] = micros < 1_000_000 ? [micros / 1000, 'ms'] : [micros / 1_000_000, 's']
   return `${value.toFixed(value < 100 ? 1 : 0)} ${unit}`
 }

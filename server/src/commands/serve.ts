@@ -44,6 +44,10 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
   readonly instantRateLimit: number
+  /** light hints made at a time; false: off */
+  readonly light: number | false
+  readonly lightRateLimit: number
+  readonly lightTotalLimit: number
   readonly logLevel: string
 }
 
@@ -67,6 +71,8 @@ export async function serve(options: ServeArguments): Promise<void> {
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
     instantRateLimit: options.instantRateLimit,
+    light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
+    lightRateLimit: options.lightRateLimit,
     publisherToken,
     log: { level: options.logLevel, stream: process.stderr },
   })
@@ -154,7 +160,7 @@ async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
-  const { data, format, recordBytes, valueEncoding, partitions, maxValueBytes, headroom, proofs } = options
+  const { data, format, recordBytes, valueEncoding, partitions, pack, maxValueBytes, headroom, proofs } = options
   const { expires, succeeds, name } = options
   const out = join(parent, 'dataset')
   const choices = {
@@ -163,6 +169,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
     recordBytes,
     valueEncoding,
     partitions,
+    pack,
     maxValueBytes,
     headroom,
     proofs,

@@ -172,9 +172,9 @@ class Loader {
   }
 
   allocate(manifest: Manifest): DatabaseHandle {
-    const { records, recordBytes, partitions, partitionRecords } = manifest
+    const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
     return this.#reading(() => {
-      const layout = this.#core.layout(records, recordBytes, partitions, partitionRecords)
+      const layout = this.#core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
       const database = this.#core.newDatabase(layout, proofsOf(manifest)[0], manifest.maxBatch)
       layout.free()
       return database
@@ -255,9 +255,9 @@ class Loader {
 
   /** The newest epoch, from the one before. */
   turn(database: DatabaseHandle, newest: Manifest, list: Uint8Array): void {
-    const { records, recordBytes, partitions, partitionRecords } = newest
+    const { records, recordBytes, partitions, partitionRecords, blockRecords } = newest
     this.#reading(() => {
-      const after = this.#core.layout(records, recordBytes, partitions, partitionRecords)
+      const after = this.#core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
       database.applyList(list, after)
       after.free()
     })

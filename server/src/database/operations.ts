@@ -97,12 +97,12 @@ function splitLines(text: Uint8Array): Uint8Array[] {
     const end = text.indexOf(LF, start)
     const number = lines.length + 1
     if (end === -1) return refuse(number, 'it does not end with a line feed, as the last line must too')
-    if (text[end - 1] === CR && end > start)
-      refuse(number, 'it ends with a carriage return; lines end with a line feed alone')
+    const line = text.subarray(start, end)
+    if (line.includes(CR)) refuse(number, 'it has a carriage return; lines end with a line feed alone')
     if (text[start] !== BRACE || text[end - 1] !== CLOSING_BRACE) {
       refuse(number, 'it is not one JSON object from brace to brace, without anything before or behind')
     }
-    lines.push(text.subarray(start, end))
+    lines.push(line)
     start = end + 1
   }
   return lines
@@ -135,7 +135,7 @@ function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unkno
   for (const name of Object.keys(others)) {
     refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to generation`)
   }
-  if (typeof headroom !== 'number' || !Number.isInteger(headroom) || headroom < 0 || headroom > MAX_HEADROOM) {
+  if (typeof headroom !== 'number' || headroom > MAX_HEADROOM) {
     return refuse(1, `the member "headroom" is not a whole number from 0 to ${MAX_HEADROOM}`)
   }
   return { headroom }
@@ -157,7 +157,7 @@ function readKey(key: unknown, number: number): Uint8Array {
 }
 
 function readIndex(index: unknown, number: number): number {
-  if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index > MAX_INDEX) {
+  if (typeof index !== 'number' || index > MAX_INDEX) {
     return refuse(number, 'the member "index" is not there or not a record index')
   }
   return index

@@ -44,6 +44,8 @@ export interface BuildOptions {
   readonly valueEncoding?: ValueEncoding | undefined
   /** Q; default: the planner's */
   readonly partitions?: number | undefined
+  /** g, the records of a block, or what is best for light hints; default 1 */
+  readonly pack?: number | 'auto' | undefined
   /** keyed formats only: gives every record room for a value of this length, and a length of its own */
   readonly maxValueBytes?: number | undefined
   /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
@@ -134,6 +136,10 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 /** Options that would be without effect are refused: whoever gave them expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
   if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
+  if (options.pack === 'auto' && options.proofs === 'tags') {
+    throw new BuildError('--pack auto and --proofs tags contradict each other: light hints need commitments')
+  }
+  if (options.pack !== undefined && options.pack !== 'auto') checkRange('pack', options.pack, 1, MAX_RECORD_BYTES)
   if (options.succeeds !== undefined && options.name !== undefined) {
     throw new BuildError('--name and --succeeds contradict each other: a successor keeps its database id')
   }
@@ -260,8 +266,11 @@ function allocate(
   recordBytes: number,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
-    const plan = core.planLayout(records + (options.headroom ?? 0), recordBytes, options.partitions)
-    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords)
+    const { partitions, pack = 1 } = options
+    const room = records + (options.headroom ?? 0)
+    const blockRecords = pack === 'auto' ? core.planBlockRecords(room, recordBytes, partitions) : pack
+    const plan = core.planLayout(room, recordBytes, partitions, blockRecords)
+    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, blockRecords)
     plan.free()
     return { layout, database: core.newDatabase(layout, options.proofs) }
   } catch (error) {
@@ -291,6 +300,7 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     ...shape,
     partitions,
     partitionRecords: layout.partitionRecords,
+    blockRecords: layout.blockRecords,
     maxBatch: database.maxBatch,
     expires: options.expires ?? 0,
     updateListBytes: 0,

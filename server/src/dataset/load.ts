@@ -117,7 +117,8 @@ function parseManifest(dir: string, bytes: Uint8Array): Manifest {
 
 function allocate(core: Core, dir: string, manifest: Manifest): DatabaseHandle {
   try {
-    const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
+    const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
+    const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const database = core.newDatabase(layout, proofsOf(manifest)[0], manifest.maxBatch)
     layout.free()
     return database

@@ -6,7 +6,7 @@ import { Refusal } from '../base/refusal.js'
 import { type Epochs, FixedEpochs } from '../database/epochs.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
-import { InstantLookups } from '../instant/lookups.js'
+import { Computations } from '../workers/computations.js'
 import { sendError } from './plugins/errors.js'
 import { limitRates } from './plugins/rate-limit.js'
 import { Publishers } from './publishers.js'
@@ -18,6 +18,7 @@ import { fenceRoute } from './routes/fence.js'
 import { healthRoutes } from './routes/health.js'
 import { infoRoute } from './routes/info.js'
 import { instantRoute } from './routes/instant.js'
+import { lightRoutes } from './routes/light.js'
 import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
@@ -37,14 +38,16 @@ export interface PirouetteOptions {
   /** shared by the databases of one process; default: its own */
   readonly unsent?: Unsent | undefined
   /**
-   * What answers instant lookups, shared by the databases of one process; false: nothing, they are not offered. Default:
-   * its own. Whoever made it closes it, once no request is under way.
+   * What instant lookups and light hints are computed by, shared by the databases of one process. Default: its own.
+   * Whoever made it closes it, once no request is under way.
    */
-  readonly instant?: InstantLookups | false | undefined
+  readonly computations?: Computations | undefined
   /** queries a minute that one client address may send; 0 (default): any number */
   readonly rateLimit?: number | undefined
   /** the same for requests of instant lookups, which cost a server far more */
   readonly instantRateLimit?: number | undefined
+  /** the same for requests of light hints, of either kind */
+  readonly lightRateLimit?: number | undefined
   /**
    * The core has trapped: its memory cannot be trusted, and every database in this process shares it. Nothing is
    * answered from here on; the process is to be replaced. Default: it exits with code 1, for a supervisor to restart.
@@ -75,15 +78,17 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   })
 
   const routes = app as unknown as Routes
-  const [rateLimit, instantRateLimit] = await limitRates(app, [options.rateLimit, options.instantRateLimit])
+  const limits = [options.rateLimit, options.instantRateLimit, options.lightRateLimit] as const
+  const [rateLimit, instantRateLimit, lightRateLimit] = await limitRates(app, limits)
   manifestRoute(routes, epochs, unsent)
-  const instant = options.instant ?? ownLookups(app, onTrap)
-  infoRoute(routes, epochs, updatable, instant !== false)
+  const { instant, light } = options.computations ?? ownComputations(app, onTrap)
+  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined })
   blobRoute(routes, epochs, unsent)
   answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rateLimit, onTrap })
-  if (instant !== false) {
+  if (instant !== undefined) {
     instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: instantRateLimit })
   }
+  if (light !== undefined) lightRoutes(routes, { epochs, hints: light, readiness, unsent, rateLimit: lightRateLimit })
   if (updatable !== undefined) {
     readiness.watch(() => updatable.storageFailure)
     eventsRoute(app, updatable)
@@ -94,11 +99,11 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   healthRoutes(app, readiness)
 }
 
-function ownLookups(app: FastifyInstance, onTrap: (error: Error) => void): InstantLookups {
-  const lookups = new InstantLookups()
-  lookups.onFailure = onTrap
-  app.addHook('onClose', () => lookups.close())
-  return lookups
+function ownComputations(app: FastifyInstance, onTrap: (error: Error) => void): Computations {
+  const computations = new Computations()
+  computations.onFailure = onTrap
+  app.addHook('onClose', () => computations.close())
+  return computations
 }
 
 function epochsOf({ dataset, updatable }: PirouetteOptions): Epochs {

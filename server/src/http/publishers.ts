@@ -82,8 +82,8 @@ function readSignature(header: string | string[] | undefined): BatchSignature {
 
 /** Takes as long for a token that is nearly right as for one that is not at all. */
 function isAuthorized(header: string | undefined, token: string): boolean {
-  const given = Buffer.from(header ?? '')
-  const expected = Buffer.from(`Bearer ${token}`)
+  const given = Buffer.from(/^bearer +(.*)$/i.exec(header ?? '')?.[1] ?? '')
+  const expected = Buffer.from(token)
   const same = given.length === expected.length
   return timingSafeEqual(same ? given : expected, expected) && same
 }

@@ -4,7 +4,9 @@ import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastif
 import { Refusal } from '../base/refusal.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
-import { InstantLookups, type InstantOptions } from '../instant/lookups.js'
+import type { InstantOptions } from '../instant/lookups.js'
+import type { LightOptions } from '../light/hints.js'
+import { Computations } from '../workers/computations.js'
 import { exitSoon, pirouettePlugin } from './plugin.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { headers } from './plugins/headers.js'
@@ -30,6 +32,10 @@ export interface ServerOptions {
   readonly instant?: InstantOptions | false | undefined
   /** requests of instant lookups a minute that one client address may send; 0 (default): any number */
   readonly instantRateLimit?: number | undefined
+  /** how light hints are made; false: not at all */
+  readonly light?: LightOptions | false | undefined
+  /** requests of light hints, of either kind, a minute that one client address may send; 0 (default): any number */
+  readonly lightRateLimit?: number | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** what publishers must show, for every updatable database; default: nothing */
@@ -78,14 +84,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
   })
   app.decorate('readiness', readiness)
-  const instant = options.instant !== false && new InstantLookups(options.instant)
-  if (instant !== false) {
-    instant.onFailure = error => {
-      readiness.stop('this server has failed and is restarting')
-      ;(options.onTrap ?? exitSoon)(error)
-    }
-    app.addHook('onClose', () => instant.close())
+  const computations = new Computations({ instant: options.instant, light: options.light })
+  computations.onFailure = error => {
+    readiness.stop('this server has failed and is restarting')
+    ;(options.onTrap ?? exitSoon)(error)
   }
+  app.addHook('onClose', () => computations.close())
   app.addHook('preClose', async () => {
     readiness.stop('this server is shutting down')
     hangUpWhenIdle(app)
@@ -98,11 +102,11 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     publisherPaths: publisherPathsOf(options),
   })
   for (const { name, dataset, updatable, publisherKeys } of options.datasets) {
-    const { rateLimit, instantRateLimit, onTrap, publisherToken: token } = options
+    const { rateLimit, instantRateLimit, lightRateLimit, onTrap, publisherToken: token } = options
     const prefix = prefixOf(name)
     await app.register(pirouettePlugin, {
       ...{ prefix, dataset, updatable, token, publisherKeys, readiness, unsent, rateLimit, onTrap },
-      ...{ instant, instantRateLimit },
+      ...{ computations, instantRateLimit, lightRateLimit },
     })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.

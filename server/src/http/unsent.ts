@@ -20,7 +20,8 @@ const MIB = 1024 * 1024
 
 interface Reply {
   readonly bytes: number
-  readonly since: number
+  /** when it was there to be read; infinite: it waits to be made */
+  since: number
   readonly socket: Socket
   readonly network: string
 }
@@ -45,9 +46,11 @@ export class Unsent {
 
   /**
    * Reserves `bytes` for a reply, until it has left. A connection, a network (half of all) and the process have their
-   * shares; whoever has nothing standing gets one reply of any size. Throws a `rate_limited` Refusal beyond them.
+   * shares; whoever has nothing standing gets one reply of any size. Throws a `rate_limited` Refusal beyond them. With
+   * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
+   * called when it is there.
    */
-  reserve(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
+  reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, waits = false): () => void {
     const { socket } = request.raw
     const network = networkOf(request.ip)
     const ofSocket = this.#ofSocket.get(socket) ?? 0
@@ -61,10 +64,13 @@ export class Unsent {
       reply.header('retry-after', 1)
       throw new Refusal('rate_limited', 'too much that was asked for has not been read yet')
     }
-    const standing: Reply = { bytes, since: performance.now(), socket, network }
+    const standing: Reply = { bytes, since: waits ? Number.POSITIVE_INFINITY : performance.now(), socket, network }
     this.#replies.add(standing)
     this.#add(standing, bytes)
     whenOver(request, reply, () => this.#release(standing))
+    return () => {
+      standing.since = performance.now()
+    }
   }
 
   #release(reply: Reply): void {
@@ -83,7 +89,7 @@ export class Unsent {
   #hangUpOnStalled(needed: number): void {
     for (const reply of this.#replies) {
       if (this.#bytes + needed <= this.#most.total) return
-      if (performance.now() - reply.since < this.#most.patienceMilliseconds) return
+      if (performance.now() - reply.since < this.#most.patienceMilliseconds) continue
       reply.socket.destroy()
       this.#release(reply)
     }

@@ -1,20 +1,19 @@
 // Instant lookups as a server answers them (docs/protocol.md): they wait in a bounded queue, one pass over a database
 // serves up to eight queries of whatever clients and epochs, and passes run in worker threads, so that everything else goes
-// on meanwhile. One for the whole process: its threads share the core's memory.
+// on meanwhile.
 //
 // A pass reads the records as they are at the newest epoch, and the core takes the last update out again for those who ask
 // at the epoch before. So nothing may change a database under a pass: updates wait for it (database/readers.ts), and the
 // epoch of a query is looked up when its pass begins.
 
-import { availableParallelism } from 'node:os'
 import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protocol'
-import type { Core, InstantPassHandle } from '@pirouette/wasm'
+import type { Core, DatabaseHandle, InstantPassHandle } from '@pirouette/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
-import { Threads } from './threads.js'
+import { isFatal, type Source, type Work } from '../workers/workers.js'
 
 export interface InstantOptions {
-  /** worker threads; default: one less than processors, 1 to 4 */
+  /** passes at a time; default: one less than processors, 1 to 4 */
   readonly workers?: number | undefined
   /** most queries that may wait; default 256 */
   readonly waiting?: number | undefined
@@ -43,7 +42,6 @@ export interface Waiting {
 /** Queries a pass serves. */
 const PASS_QUERIES = 8
 const DEFAULT_WAITING = 256
-const MOST_WORKERS = 4
 
 /** A request under way. */
 interface Entry {
@@ -65,24 +63,20 @@ interface Taken {
   readonly previous: boolean
 }
 
-export class InstantLookups {
-  /** told when the core's memory is in doubt; nothing is to be answered after that */
-  onFailure: (error: Error) => void = () => {}
-
-  readonly #workers: number
+export class InstantLookups implements Source {
   readonly #most: number
+  readonly #wake: (core: Core) => void
   /** in the order they came; of those whose queries are not all taken */
   #queue: Entry[] = []
-  #threads: Promise<Threads> | undefined
-  readonly #passes = new Set<Promise<void>>()
+  #passes = 0
   /** answers that are to come */
   readonly #requests = new Set<Promise<Uint8Array>>()
-  #pumping = false
-  #closed = false
+  #closed: Refusal | undefined
 
-  constructor({ workers, waiting = DEFAULT_WAITING }: InstantOptions = {}) {
-    this.#workers = workers ?? Math.min(MOST_WORKERS, Math.max(1, availableParallelism() - 1))
+  /** `wake`: called when there may be a pass to begin */
+  constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
     this.#most = waiting
+    this.#wake = wake
   }
 
   /** Queries that wait. */
@@ -92,12 +86,12 @@ export class InstantLookups {
 
   /** Passes under way. */
   get passes(): number {
-    return this.#passes.size
+    return this.#passes
   }
 
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: InstantRequest): Waiting {
-    if (this.#closed) throw shuttingDown()
+    if (this.#closed !== undefined) throw this.#closed
     const { count, network } = request
     // Whoever finds the queue empty gets in, however much it is.
     const ofNetwork = this.#waitingOf(other => other.network === network)
@@ -112,62 +106,36 @@ export class InstantLookups {
     this.#requests.add(answers)
     const settled = () => void this.#requests.delete(answers)
     answers.then(settled, settled)
-    void this.#pump()
+    this.#wake(request.epochs.newest.shared().core)
     return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has gone')) }
   }
 
-  /** From now on nothing is taken on. What waits is answered; then threads and their memory go. */
+  /** From now on nothing is taken on. What waits is answered. */
   async close(): Promise<void> {
-    this.#closed = true
-    while (this.#requests.size > 0 || this.#passes.size > 0) {
-      await Promise.allSettled([...this.#requests, ...this.#passes])
-    }
-    const threads = await this.#threads?.catch(() => undefined) // it has been told of then
-    await threads?.close()
+    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
+    while (this.#requests.size > 0) await Promise.allSettled(this.#requests)
+  }
+
+  stop(): void {
+    this.#closed = new Refusal('not_ready', 'this server has failed and is restarting')
+    for (const entry of [...this.#queue]) this.#drop(entry, this.#closed)
   }
 
   #waitingOf(chosen: (request: InstantRequest) => boolean): number {
     return this.#queue.reduce((sum, { request, taken }) => sum + (chosen(request) ? request.count - taken : 0), 0)
   }
 
-  /** Begins as many passes as there are threads for. */
-  async #pump(): Promise<void> {
-    if (this.#pumping) return
-    this.#pumping = true
-    try {
-      for (;;) {
-        const first = this.#queue[0]
-        if (first === undefined) return
-        const core = first.request.epochs.newest.shared().core
-        this.#threads ??= Threads.of(core, this.#workers)
-        const threads = await this.#threads
-        if (!threads.free || !this.#beginPass(core, threads)) return
+  /** The next pass. */
+  next(): Work | undefined {
+    for (;;) {
+      const chosen = this.#choose()
+      if (chosen === undefined) return undefined
+      try {
+        return this.#begin(chosen.database, chosen.taken)
+      } catch (error) {
+        this.#giveUp(chosen.taken, error)
       }
-    } catch (error) {
-      this.#fail(error as Error)
-    } finally {
-      this.#pumping = false
     }
-  }
-
-  /** Whether there was one to begin. */
-  #beginPass(core: Core, threads: Threads): boolean {
-    const chosen = this.#choose()
-    if (chosen === undefined) return false
-    const { database, taken } = chosen
-    const end = database.readers.begin()
-    const pass = this.#run(core, threads, database, taken)
-      .catch(error => {
-        for (const { entry } of taken) this.#drop(entry, error)
-        if (isFatal(error)) this.#fail(error)
-      })
-      .finally(() => {
-        this.#passes.delete(pass)
-        end()
-        void this.#pump()
-      })
-    this.#passes.add(pass)
-    return true
   }
 
   /** Takes up to eight queries that one pass can serve, in the order they came. */
@@ -183,7 +151,7 @@ export class InstantLookups {
         continue
       }
       if (!shared.readers.open) {
-        shared.readers.onceOpen(() => void this.#pump())
+        shared.readers.onceOpen(() => this.#wake(shared.core))
         continue
       }
       database ??= shared
@@ -200,16 +168,45 @@ export class InstantLookups {
     return database === undefined ? undefined : { database, taken }
   }
 
-  async #run(core: Core, threads: Threads, { handle }: SharedDatabase, taken: readonly Taken[]): Promise<void> {
+  #begin({ core, handle, readers }: SharedDatabase, taken: readonly Taken[]): Work {
     const queries = Buffer.concat(taken.map(({ query }) => query))
     const previous = Uint8Array.from(taken, ({ previous }) => Number(previous))
-    const pass: InstantPassHandle = core.newInstantPass(handle, queries, previous)
-    let running = false
+    let pass: InstantPassHandle | undefined
     try {
+      pass = core.newInstantPass(handle, queries, previous)
       const descriptor = pass.descriptor(handle)
-      running = true
-      await threads.run(descriptor)
-      running = false
+      const end = readers.begin()
+      this.#passes += 1
+      const over = () => {
+        this.#passes -= 1
+        end()
+      }
+      const own = pass
+      const done = () => {
+        try {
+          this.#answer(own, handle, taken)
+        } catch (error) {
+          this.#giveUp(taken, error)
+        } finally {
+          over()
+        }
+      }
+      // Of a thread that has failed the pass is not freed: it may still be at it.
+      const failed = (error: Error) => {
+        over()
+        this.#giveUp(taken, error)
+      }
+      return { kernel: 'runInstantPass', descriptor, done, failed }
+    } catch (error) {
+      pass?.free()
+      throw error
+    } finally {
+      queries.fill(0)
+    }
+  }
+
+  #answer(pass: InstantPassHandle, handle: DatabaseHandle, taken: readonly Taken[]): void {
+    try {
       pass.stepped()
       const answers = pass.finish(handle)
       const bytes = answers.length / taken.length
@@ -219,10 +216,14 @@ export class InstantLookups {
         if (entry.answered === entry.request.count) entry.resolve(Buffer.concat(entry.answers))
       })
     } finally {
-      queries.fill(0)
-      // A thread that has failed may still be at it: its memory is not given to anybody else.
-      if (!running) pass.free()
+      pass.free()
     }
+  }
+
+  /** What the core refuses by a code is theirs whose queries they are; anything else is everybody's. */
+  #giveUp(taken: readonly Taken[], error: unknown): void {
+    for (const { entry } of taken) this.#drop(entry, error as Error)
+    if (isFatal(error)) throw error
   }
 
   #drop(entry: Entry, error: Error): void {
@@ -232,13 +233,6 @@ export class InstantLookups {
 
   #leave(entry: Entry): void {
     this.#queue = this.#queue.filter(other => other !== entry)
-  }
-
-  #fail(error: Error): void {
-    this.#closed = true
-    for (const entry of [...this.#queue])
-      this.#drop(entry, new Refusal('not_ready', 'this server has failed and is restarting'))
-    this.onFailure(error)
   }
 }
 
@@ -256,8 +250,8 @@ export function sharedOf(epoch: Epoch, of: InstantOf): SharedDatabase | undefine
 
 /** Checks a request's queries at the epoch they ask at, and says how long all is. Throws the core's errors. */
 export function checkQueries(core: Core, manifest: Manifest, of: InstantOf, queries: Uint8Array): InstantSizes {
-  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = instantLayout(manifest, of)
+  const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   try {
     core.checkInstantQueries(layout, queries)
     const { instantRequestBytes: requestBytes, instantAnswerBytes: answerBytes, instantMaxBatch: maxBatch } = layout
@@ -269,13 +263,4 @@ export function checkQueries(core: Core, manifest: Manifest, of: InstantOf, quer
 
 function exceeds(standing: number, added: number, most: number): boolean {
   return standing > 0 && standing + added > most
-}
-
-function shuttingDown(): Refusal {
-  return new Refusal('not_ready', 'this server is shutting down')
-}
-
-/** What the core refuses by a code leaves it whole; a trap, or a thread that has failed, does not. */
-function isFatal(error: unknown): error is Error {
-  return error instanceof Error && !(error instanceof Refusal) && typeof (error as { code?: unknown }).code !== 'string'
 }

@@ -19,13 +19,20 @@ const HEADROOM_PART = 10
 /** What a manifest says that bears on it. */
 export type Size = Pick<
   Manifest,
-  'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'keyed' | 'directoryBytes' | 'directoryBlockLog'
+  | 'records'
+  | 'recordBytes'
+  | 'partitions'
+  | 'partitionRecords'
+  | 'blockRecords'
+  | 'keyed'
+  | 'directoryBytes'
+  | 'directoryBlockLog'
 >
 
 /** Why a new generation pays; undefined: it does not. */
 export function whyGenerationPays(core: Core, manifest: Size): string | undefined {
-  const { records, recordBytes, partitions, partitionRecords, keyed, directoryBytes, directoryBlockLog } = manifest
-  const planned = plannedPartitions(core, partitions * partitionRecords, recordBytes)
+  const { records, partitions, keyed, directoryBytes, directoryBlockLog } = manifest
+  const planned = plannedPartitions(core, manifest)
   if (planned !== undefined && partitions > MOST_PARTITIONS_OVER_PLAN * planned) {
     return `it has ${partitions} partitions where ${planned} would do, and every lookup costs in proportion`
   }
@@ -43,9 +50,12 @@ export function defaultHeadroom({ records }: Pick<Size, 'records'>): number {
 }
 
 /** What the planner takes for as many records as there are slots; undefined: it finds nothing. */
-function plannedPartitions(core: Core, slots: number, recordBytes: number): number | undefined {
+function plannedPartitions(
+  core: Core,
+  { recordBytes, partitions: current, partitionRecords, blockRecords }: Size,
+): number | undefined {
   try {
-    const layout = core.planLayout(slots, recordBytes)
+    const layout = core.planLayout(current * partitionRecords, recordBytes, undefined, blockRecords)
     const { partitions } = layout
     layout.free()
     return partitions

@@ -2,16 +2,16 @@
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { hash } from './hash.js'
-import { type Layout, partitionBytes, type Suite, split } from './layout.js'
+import { blocksOf, type Layout, partitionBytes, type Suite, split } from './layout.js'
 import { commitment, prove, tree } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
 
 export class Database {
-  /** Q·M records, one partition after the other */
+  /** one after the other */
   readonly partitions: readonly Uint8Array[]
   readonly commitments: readonly Uint8Array[]
   readonly contentHashes: readonly Uint8Array[]
-  readonly #records: readonly Uint8Array[][]
+  readonly #blocks: readonly Uint8Array[][]
   readonly #trees: readonly Uint8Array[][][]
 
   /** `records`: N·ℓ bytes */
@@ -19,8 +19,8 @@ export class Database {
     const padded = new Uint8Array(layout.partitions * partitionBytes(layout))
     padded.set(records)
     this.partitions = split(padded, partitionBytes(layout))
-    this.#records = this.partitions.map(partition => split(partition, layout.recordBytes))
-    this.#trees = this.#records.map(tree)
+    this.#blocks = this.partitions.map(partition => split(partition, blocksOf(layout).recordBytes))
+    this.#trees = this.#blocks.map(tree)
     this.commitments = this.#trees.map(commitment)
     this.contentHashes = this.partitions.map(hash)
   }
@@ -30,6 +30,6 @@ export class Database {
   }
 
   #entry(q: number, m: number, suite: Suite): Uint8Array {
-    return concatBytes(this.#records[q]![m]!, ...(suite === 1 ? prove(this.#trees[q]!, m) : []))
+    return concatBytes(this.#blocks[q]![m]!, ...(suite === 1 ? prove(this.#trees[q]!, m) : []))
   }
 }

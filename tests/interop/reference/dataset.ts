@@ -57,6 +57,7 @@ function dataset(
   const withoutId: Manifest = {
     suite,
     ...layout,
+    blockRecords: 1,
     ...shape,
     databaseId: new Uint8Array(16),
     generation: 1,

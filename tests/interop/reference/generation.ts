@@ -14,9 +14,9 @@ export interface Generation {
 
 /** `records`: the N·ℓ bytes of a database with or without keys. */
 export function nextGeneration(before: Layout, records: Uint8Array, keyed: boolean, headroom: number): Generation {
-  const { recordBytes } = before
+  const { recordBytes, blockRecords } = before
   const kept = split(records, recordBytes).filter(record => !keyed || !isZero(record))
-  const planned = planLayout(kept.length + headroom, recordBytes)
+  const planned = planLayout(kept.length + headroom, recordBytes, undefined, blockRecords)
   const layout = { ...planned, records: kept.length }
   if (!keyed) return { layout, records, directory: new Uint8Array() }
   const prints = kept.map(record => record.subarray(0, 16))

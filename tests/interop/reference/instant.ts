@@ -6,20 +6,21 @@ import { equalBytes } from '@noble/ciphers/utils.js'
 import { concatBytes } from '@noble/hashes/utils.js'
 import { isZero } from './bytes.js'
 import { leaf, node } from './hash.js'
-import { depth, type Layout, split } from './layout.js'
+import { blocksOf, depth, type Layout, placeOf, split } from './layout.js'
 import { tree } from './merkle.js'
 
 const LEAF_BITS = 128
 const ABSENT = new Uint8Array(32)
 
-/** g, and what follows from it. */
+/** a, and what follows from it. */
 export function groupsOf(layout: Layout) {
+  const { recordBytes, partitions, partitionRecords } = blocksOf(layout)
   const d = depth(layout)
-  let g = 0
-  while (layout.recordBytes * 2 ** g < 256 && g < d) g++
-  const perPartition = Math.ceil(layout.partitionRecords / 2 ** g)
-  const n = Math.max(7, Math.ceil(Math.log2(layout.partitions * perPartition)))
-  return { g, d, perPartition, n, groupBytes: layout.recordBytes * 2 ** g }
+  let a = 0
+  while (recordBytes * 2 ** a < 256 && a < d) a++
+  const perPartition = Math.ceil(partitionRecords / 2 ** a)
+  const n = Math.max(7, Math.ceil(Math.log2(partitions * perPartition)))
+  return { a, d, perPartition, n, groupBytes: recordBytes * 2 ** a }
 }
 
 /** One query and one answer. */
@@ -84,20 +85,20 @@ export function evaluate(n: number, key: Uint8Array, group: number): boolean {
 
 /** `partitions`: Q times M·ℓ bytes. */
 export function answer(layout: Layout, partitions: readonly Uint8Array[], key: Uint8Array): Uint8Array {
-  const { g, d, perPartition, n, groupBytes } = groupsOf(layout)
-  const sum = new Uint8Array(groupBytes + 32 * (d - g))
+  const { a, d, perPartition, n, groupBytes } = groupsOf(layout)
+  const sum = new Uint8Array(groupBytes + 32 * (d - a))
   const add = (at: number, bytes: Uint8Array) => {
     for (const [i, byte] of bytes.entries()) sum[at + i]! ^= byte
   }
   partitions.forEach((partition, q) => {
-    const levels = tree(split(partition, layout.recordBytes))
+    const levels = tree(split(partition, blocksOf(layout).recordBytes))
     let bits = Array.from({ length: perPartition }, (_, t) => evaluate(n, key, q * perPartition + t))
     bits.forEach((bit, t) => {
       if (bit) add(0, partition.subarray(t * groupBytes, (t + 1) * groupBytes))
     })
-    for (let level = g; level < d; level++) {
+    for (let level = a; level < d; level++) {
       bits.forEach((bit, t) => {
-        if (bit) add(groupBytes + 32 * (level - g), levels[level]![t ^ 1] ?? ABSENT)
+        if (bit) add(groupBytes + 32 * (level - a), levels[level]![t ^ 1] ?? ABSENT)
       })
       bits = Array.from({ length: Math.ceil(bits.length / 2) }, (_, t) => bits[2 * t]! !== (bits[2 * t + 1] ?? false))
     }
@@ -112,14 +113,15 @@ export function recon(
   index: number,
   answers: readonly [Uint8Array, Uint8Array],
 ): Uint8Array {
-  const { g, groupBytes } = groupsOf(layout)
+  const { a, groupBytes } = groupsOf(layout)
+  const { recordBytes, partitionRecords } = blocksOf(layout)
   const sum = xor(...answers)
-  const [q, m] = [Math.floor(index / layout.partitionRecords), index % layout.partitionRecords]
-  const t = Math.floor(m / 2 ** g)
-  const size = Math.min(2 ** g, layout.partitionRecords - t * 2 ** g)
-  const inside = size * layout.recordBytes
-  let nodes = split(sum.subarray(0, inside), layout.recordBytes).map(leaf)
-  for (let level = 0; level < g; level++) {
+  const { q, m, cut } = placeOf(layout, index)
+  const t = Math.floor(m / 2 ** a)
+  const size = Math.min(2 ** a, partitionRecords - t * 2 ** a)
+  const inside = size * recordBytes
+  let nodes = split(sum.subarray(0, inside), recordBytes).map(leaf)
+  for (let level = 0; level < a; level++) {
     const below = nodes
     nodes = Array.from({ length: Math.ceil(below.length / 2) }, (_, i) =>
       node(below[2 * i]!, below[2 * i + 1] ?? ABSENT),
@@ -130,6 +132,6 @@ export function recon(
     nodes[0]!,
   )
   if (!equalBytes(root, commitments[q]!) || !isZero(sum.subarray(inside, groupBytes))) throw new Error('a server lied')
-  const at = (m % 2 ** g) * layout.recordBytes
-  return sum.slice(at, at + layout.recordBytes)
+  const at = (m % 2 ** a) * recordBytes
+  return cut(sum.subarray(at, at + recordBytes))
 }

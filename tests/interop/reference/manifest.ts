@@ -1,10 +1,12 @@
 // docs/protocol.md, Manifest: its 256 bytes and the pairs of hashes after them.
 
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
 import { checkShape } from './directory.js'
 import { checkLayout, entryBytes, type Layout, type Suite } from './layout.js'
 
 export interface Manifest extends Layout {
+  readonly blockRecords: number
   readonly suite: Suite
   readonly databaseId: Uint8Array
   readonly generation: number
@@ -44,7 +46,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u32(manifest.valueBytes)
     .flag(manifest.keyed)
     .flag(manifest.variable)
-    .u16(manifest.maxBatch)
+    .put(Uint8Array.of(manifest.maxBatch, Math.log2(manifest.blockRecords)))
     .u64(manifest.expires)
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
@@ -72,7 +74,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const valueBytes = reader.u32()
   const keyed = reader.flag('keyed')
   const variable = reader.flag('variable')
-  const maxBatch = reader.u16()
+  const [maxBatch, packing] = reader.take(2) as unknown as [number, number]
+  const blockRecords = 2 ** packing
   const expires = reader.u64()
   const directoryBytes = reader.u32()
   const updateListBytes = reader.u32()
@@ -83,7 +86,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const [directoryBlockLog, directoryBlockBytes] = [reader.u32(), reader.u32()]
   const [directorySeed, directoryCommitment] = [reader.take(16), reader.take(32)]
 
-  checkLayout({ records, recordBytes, partitions, partitionRecords })
+  const layout = { records, recordBytes, partitions, partitionRecords, blockRecords }
+  checkLayout(layout)
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
   reader.end()
 
@@ -96,10 +100,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   else if (!ofBlocks) throw new Error('blocks without keys')
   if ((!keyed || suite === 2) && !isZero(directoryCommitment)) throw new Error('a commitment to no blocks')
   if (maxBatch < 1 || maxBatch > 64) throw new Error('no batch limit')
-  if (
-    maxBatch > 1 &&
-    maxBatch * partitions * entryBytes({ records, recordBytes, partitions, partitionRecords }, suite) > 2 ** 24
-  ) {
+  if (maxBatch > 1 && maxBatch * partitions * entryBytes(layout, suite) > 2 ** 24) {
     throw new Error('answers that are too long')
   }
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
@@ -124,6 +125,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     recordBytes,
     partitions,
     partitionRecords,
+    blockRecords,
     valueBytes,
     keyed,
     variable,
@@ -142,4 +144,33 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
   }
+}
+
+/** Manifests as `/v1/manifests` gives them, each of which has to be one that comes after the one before (Epochs). */
+export function decodeChain(bytes: Uint8Array): Manifest[] {
+  const chain: Manifest[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + 200 + 64 * new Reader(bytes.subarray(at + 40)).u32()
+    const next = decodeManifest(bytes.subarray(at, end))
+    const before = chain.at(-1)
+    if (before !== undefined) checkNext(before, next)
+    chain.push(next)
+    at = end
+  }
+  return chain
+}
+
+function checkNext(before: Manifest, next: Manifest): void {
+  if (next.epoch !== before.epoch + 1) throw new Error('epochs are consecutive')
+  if (bytesToHex(next.databaseId) !== bytesToHex(before.databaseId)) throw new Error('another database')
+  if (next.generation === before.generation + 1) {
+    if (next.updateListBytes !== 0) throw new Error('an update list into a generation')
+    return
+  }
+  if (next.generation !== before.generation) throw new Error('generations grow by one')
+  if (next.updateListBytes === 0) throw new Error('no update list within a generation')
+  const same = ['suite', 'recordBytes', 'partitionRecords', 'blockRecords', 'maxBatch', 'valueBytes'] as const
+  if (same.some(field => next[field] !== before[field])) throw new Error('what stays in a generation has changed')
+  if (next.keyed !== before.keyed || next.variable !== before.variable) throw new Error('a flag has changed')
+  if (next.records < before.records || next.partitions < before.partitions) throw new Error('N and Q never shrink')
 }

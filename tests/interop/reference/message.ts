@@ -2,7 +2,7 @@
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
-import { entryBytes, type Layout, type Suite, split } from './layout.js'
+import { blocksOf, entryBytes, type Layout, type Suite, split } from './layout.js'
 
 /** The epoch that a message speaks of. A manifest is one. */
 export interface Epoch extends Layout {
@@ -37,7 +37,8 @@ export function decodeQuery(epoch: Epoch, bytes: Uint8Array, suite: Suite = 1): 
   if (count < 1 || count > epoch.maxBatch) throw new Error(`a batch of ${count}`)
   const vectors = Array.from({ length: count }, () => Array.from({ length: epoch.partitions }, () => reader.u16()))
   reader.end()
-  if (vectors.flat().some(offset => offset >= epoch.partitionRecords)) throw new Error('an offset beyond its partition')
+  if (vectors.flat().some(offset => offset >= blocksOf(epoch).partitionRecords))
+    throw new Error('an offset beyond its partition')
   return vectors
 }
 

@@ -4,7 +4,7 @@
 
 import { Writer } from './bytes.js'
 import { batchName, queryEntropy } from './hash.js'
-import { type Layout, type Suite, split } from './layout.js'
+import { blocksOf, type Layout, placeOf, type Suite, split } from './layout.js'
 import { verify } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
 import { permutations, swap, Words } from './random.js'
@@ -15,9 +15,9 @@ export interface Query {
   readonly index: number
   readonly retrieve: readonly number[]
   readonly refresh: readonly number[]
-  /** q*, the partition of the record asked for */
+  /** q*, the partition of the block asked for */
   readonly partition: number
-  /** ind, the column of the hint that holds the record */
+  /** ind, the column of the hint that holds the block */
   readonly column: number
   /** r_0 … r_{Q−1} */
   readonly swaps: readonly number[]
@@ -40,15 +40,15 @@ export function query(
   words: Words,
   defects: Defects = {},
 ): Query {
-  const m = layout.partitionRecords
-  const partition = Math.floor(index / m)
-  const column = sigma[partition]!.indexOf(index % m)
+  const { partitionRecords: m } = blocksOf(layout)
+  const { q: partition, m: wanted } = placeOf(layout, index)
+  const column = sigma[partition]!.indexOf(wanted)
   const draw = (avoided: number | false) => {
     let drawn = words.below(m)
     while (drawn === avoided) drawn = words.below(m)
     return drawn
   }
-  const dummy = draw(defects.dummyAvoidsRecord === true && index % m)
+  const dummy = draw(defects.dummyAvoidsRecord === true && wanted)
   const swaps = sigma.map(() => draw(defects.refreshAvoidsColumn === true && column))
   return {
     index,
@@ -79,7 +79,7 @@ export class Hint {
   readonly #layout: Layout
   readonly #suite: Suite
   readonly #tagKey: Uint8Array
-  /** by record index; none in suite 1 */
+  /** by block; none in suite 1 */
   readonly tags: readonly bigint[]
   readonly #commitments: readonly Uint8Array[]
   readonly #parities: readonly Uint8Array[]
@@ -99,12 +99,13 @@ export class Hint {
     this.#identity = identityFrom(seed)
     this.#tagKey = tagKey(seed)
     this.#commitments = commitments
-    this.#permutations = permutations(layout.partitions, layout.partitionRecords, seed)
-    const records = partitions.map(partition => split(partition, layout.recordBytes))
-    this.tags = suite === 1 ? [] : records.flat().map((record, index) => tag(this.#tagKey, index, record))
-    this.#parities = Array.from({ length: layout.partitionRecords }, (_, j) => {
-      const parity = new Uint8Array(layout.recordBytes)
-      this.#permutations.forEach((permutation, q) => void xorInto(parity, records[q]![permutation[j]!]!))
+    const { partitionRecords: m, recordBytes: blockBytes } = blocksOf(layout)
+    this.#permutations = permutations(layout.partitions, m, seed)
+    const blocks = partitions.map(partition => split(partition, blockBytes))
+    this.tags = suite === 1 ? [] : blocks.flat().map((block, number) => this.#tag(number, block))
+    this.#parities = Array.from({ length: m }, (_, j) => {
+      const parity = new Uint8Array(blockBytes)
+      this.#permutations.forEach((permutation, q) => void xorInto(parity, blocks[q]![permutation[j]!]!))
       return parity
     })
   }
@@ -122,20 +123,23 @@ export class Hint {
       this.#condemned = true
       throw new Error('a server lied')
     }
-    const { recordBytes, partitions } = this.#layout
-    const recordOf = (entries: Entries, i: number, q: number) => entries[i * partitions + q]!.subarray(0, recordBytes)
+    const { recordBytes: blockBytes, partitions, partitionRecords: m } = blocksOf(this.#layout)
+    const blockOf = (entries: Entries, i: number, q: number) => entries[i * partitions + q]!.subarray(0, blockBytes)
     const records = batch.queries.map(({ index, partition, column, swaps }, i) => {
-      const record = this.#parities[column]!.slice()
+      const block = this.#parities[column]!.slice()
       const others = swaps.map((_, q) => q).filter(q => q !== partition)
-      for (const q of others) xorInto(record, recordOf(retrieved, i, q))
+      for (const q of others) xorInto(block, blockOf(retrieved, i, q))
       for (const q of others) {
         for (const entries of [retrieved, refreshed]) {
-          xorInto(this.#parities[column]!, recordOf(entries, i, q))
-          xorInto(this.#parities[swaps[q]!]!, recordOf(entries, i, q))
+          xorInto(this.#parities[column]!, blockOf(entries, i, q))
+          xorInto(this.#parities[swaps[q]!]!, blockOf(entries, i, q))
         }
       }
-      if (this.#suite === 2 && !this.#isTagged(index, record)) throw new Error('the local state is corrupt')
-      return record
+      const place = placeOf(this.#layout, index)
+      if (this.#suite === 2 && !this.#isTagged(partition * m + place.m, block)) {
+        throw new Error('the local state is corrupt')
+      }
+      return place.cut(block)
     })
     this.#permutations = batch.permutationsAfter
     this.#version++
@@ -143,17 +147,26 @@ export class Hint {
   }
 
   #verify(vectors: Vectors, entries: Entries): boolean[] {
-    const { recordBytes, partitions } = this.#layout
+    const { recordBytes, partitions, partitionRecords: m } = blocksOf(this.#layout)
     return vectors.flat().map((offset, k) => {
       const [q, entry] = [k % partitions, entries[k]!]
-      if (this.#suite === 2) return this.#isTagged(q * this.#layout.partitionRecords + offset, entry)
+      if (this.#suite === 2) return this.#isTagged(q * m + offset, entry)
       const proof = split(entry.subarray(recordBytes), 32)
       return verify(this.#commitments[q]!, offset, entry.subarray(0, recordBytes), proof)
     })
   }
 
-  #isTagged(index: number, record: Uint8Array): boolean {
-    return this.tags[index] === tag(this.#tagKey, index, record)
+  #isTagged(number: number, block: Uint8Array): boolean {
+    return this.tags[number] === this.#tag(number, block)
+  }
+
+  /** Of a block: the XOR of its records' tags. */
+  #tag(number: number, block: Uint8Array): bigint {
+    const { recordBytes, blockRecords: g = 1 } = this.#layout
+    return split(block, recordBytes).reduce(
+      (sum, record, slot) => sum ^ tag(this.#tagKey, number * g + slot, record),
+      0n,
+    )
   }
 }
 

@@ -91,7 +91,11 @@ function header(form: Form, before: Layout, after: Layout, count: number): Write
     .u16(1)
     .u16(1 + FORMS.indexOf(form))
   writer.u32(before.records).u32(before.partitions).u32(after.records).u32(after.partitions)
-  return writer.u32(after.partitionRecords).u32(after.recordBytes).u32(count).u32(0)
+  return writer
+    .u32(after.partitionRecords)
+    .u32(after.recordBytes)
+    .u32(count)
+    .u32(Math.log2(after.blockRecords ?? 1))
 }
 
 /** A list in the form asked for, from one layout to another. */

@@ -21,6 +21,10 @@ export type MapEvent =
    * old one answers for as long as the servers still take its queries; then `updated` follows.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' }
+  /** Behind the lookups that are answered without a state, one is being made. */
+  | { readonly type: 'preparing' }
+  /** Lookups are answered in another way from now on: `map.mode`. */
+  | { readonly type: 'mode'; readonly mode: string | undefined }
   /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
   /**

@@ -11,8 +11,8 @@ export function withLayout<T>(
   work: (layout: LayoutHandle) => T,
   of: InstantOf = 'records',
 ): T {
-  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
-  const layout = inCore(core, () => core.layout(records, recordBytes, partitions, partitionRecords))
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = instantLayout(manifest, of)
+  const layout = inCore(core, () => core.layout(records, recordBytes, partitions, partitionRecords, blockRecords))
   try {
     return work(layout)
   } finally {

@@ -5,17 +5,30 @@ import type { Core } from '@pirouette/wasm'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { instant } from './instant/instant.js'
+import { light } from './light/light.js'
 import { local } from './local/local.js'
-import type { Scheme, StatefulScheme } from './scheme.js'
+import type { Scheme, StatefulScheme, StatelessScheme } from './scheme.js'
 import { tapir } from './tapir/tapir.js'
 
 /** By name, which is the mode that an app asks for. */
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
-  [tapir, local, instant].map(scheme => [scheme.name, scheme]),
+  [tapir, light, local, instant].map(scheme => [scheme.name, scheme]),
 )
+
+/** What answers before there is a state, if anything does. */
+export function firstScheme(schemes: ReadonlyMap<string, Scheme>): StatelessScheme | undefined {
+  return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
+}
+
+/** Whether a state is worth being made after so many lookups without one. */
+export function paysAfter(core: Core, manifest: Manifest, lookups: number): boolean {
+  return chooseScheme(core, manifest) === local || lookups >= 12
+}
 
 /** The scheme that a new map is made for where the app leaves it open: the planner's rule, from the manifest alone. */
 export function chooseScheme(core: Core, manifest: Manifest): StatefulScheme {
-  const mode = withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout)))
+  const mode = withLayout(core, manifest, layout =>
+    inCore(core, () => core.chooseMode(layout, manifest, { instant: false, light: false }, 0)),
+  )
   return mode === 'local' ? local : tapir
 }

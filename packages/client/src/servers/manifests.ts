@@ -96,6 +96,6 @@ export function fromWire<T>(link: Link, decode: () => T): T {
 }
 
 /** Negative if `a` is the older. */
-function compareEpochs(a: Manifest, b: Manifest): number {
+export function compareEpochs(a: Manifest, b: Manifest): number {
   return a.epoch - b.epoch || a.generation - b.generation
 }

@@ -72,6 +72,11 @@ export class StatsKeeper {
     this.#servers = servers
   }
 
+  /** calls that got their answer */
+  get lookups(): number {
+    return this.#lookups
+  }
+
   incident(server: string, code: string): void {
     this.#incidents.push({ server, code })
     if (this.#incidents.length > INCIDENTS_KEPT) this.#incidents.shift()

@@ -2,11 +2,20 @@
 
 import { UnsupportedError } from '../base/errors.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { firstScheme } from '../scheme/table.js'
 import { StatsKeeper } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
+import { ChoosingSession } from './choosing.js'
 import type { Session } from './session.js'
 import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
+
+async function sessionOf(parts: Parts): Promise<ChoosingSession | StatefulSession | StatelessSession> {
+  const { mode, schemes } = parts
+  const scheme = mode === 'auto' ? firstScheme(schemes) : schemes.get(mode)
+  if (scheme?.kind !== 'stateless') return await StatefulSession.withStore(parts)
+  return mode === 'auto' ? await ChoosingSession.withStore(parts, scheme) : new StatelessSession(parts, scheme)
+}
 
 export type SessionParts = Omit<Parts, 'core' | 'stats'> & { readonly push: boolean }
 
@@ -23,9 +32,7 @@ export async function openSession(
   })
   signal.throwIfAborted()
   const parts: Parts = { ...context, core, stats: new StatsKeeper(context.servers) }
-  const scheme = context.schemes.get(context.mode)
-  const session =
-    scheme?.kind === 'stateless' ? new StatelessSession(parts, scheme) : await StatefulSession.withStore(parts)
+  const session = await sessionOf(parts)
   const progress = new ProgressMeter(onProgress)
   try {
     await session.begin(progress, signal)

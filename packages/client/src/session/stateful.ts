@@ -11,10 +11,13 @@ import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
 import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
+import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/pair.js'
 import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
+import { readHead } from '../state/head.js'
+import { belongsTo } from '../state/hint.js'
 import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
@@ -24,6 +27,13 @@ import { followEvents } from './events.js'
 import { Queue } from './queue.js'
 import { Rebuilding } from './rebuilding.js'
 import type { Session } from './session.js'
+
+/** What a store has, and of which epoch. */
+export interface Stored {
+  readonly stage: 'partial' | 'whole'
+  /** undefined: it cannot be read any more */
+  readonly manifest: Manifest | undefined
+}
 
 export class StatefulSession implements Session {
   readonly #machine: Machine
@@ -154,6 +164,19 @@ export class StatefulSession implements Session {
 
   // ---- opening -------------------------------------------------------------------------------------
 
+  /** What the store has of these servers, before anything is done about it. `whole`: or condemned. */
+  async stored(): Promise<Stored | undefined> {
+    const machine = this.#machine
+    const head = await readHead(machine, false).catch(error => {
+      // A store that fails may be done without, later, if it is only preferred.
+      if (machine.parts.preference === 'required' || !machine.noteFailure(error)) throw error
+      return undefined
+    })
+    if (head === undefined || !belongsTo(head.record, machine.parts.servers)) return undefined
+    const stage = head.condemned === undefined ? head.stage : 'whole'
+    return { stage, manifest: readManifest(head.record.manifest) }
+  }
+
   /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const machine = this.#machine
@@ -178,9 +201,8 @@ export class StatefulSession implements Session {
     try {
       await this.#followServers(watch.signal)
     } catch (error) {
-      // What has all records answers without them: they may be away.
-      const away = error instanceof ServerError && !(error instanceof TamperedError)
-      if (away && this.#machine.known?.state.kind === 'held') return
+      // They may be away for a time. What has all records answers without them; a hint is asked again by the next lookup.
+      if (error instanceof ServerError && !(error instanceof TamperedError)) return
       if (!(error instanceof OutdatedError)) throw error
       const { reason } = error
       // An old generation answers on while the new one is fetched; anything else is not answered any more.

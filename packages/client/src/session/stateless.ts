@@ -25,6 +25,9 @@ import type { Session } from './session.js'
 export class StatelessSession implements Session {
   readonly #parts: Parts
   readonly #scheme: StatelessScheme
+  readonly #over: (error: unknown) => void
+  /** what an earlier life has seen, which a publisher's word does not go back from */
+  readonly #remembered: Manifest | undefined
   readonly #downloads: readonly [Link, Link]
   readonly #lookups: readonly [Link, Link]
   readonly #closing = new AbortController()
@@ -34,9 +37,20 @@ export class StatelessSession implements Session {
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
 
-  constructor(parts: Parts, scheme: StatelessScheme) {
+  /**
+   * `over`: told of each lookup that has ended, whoever still waits for it, and of the error it has ended with.
+   * `remembered`: what an earlier life has seen.
+   */
+  constructor(
+    parts: Parts,
+    scheme: StatelessScheme,
+    over: (error: unknown) => void = () => {},
+    remembered?: Manifest | undefined,
+  ) {
     this.#parts = parts
     this.#scheme = scheme
+    this.#over = over
+    this.#remembered = remembered
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
   }
@@ -88,10 +102,12 @@ export class StatelessSession implements Session {
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     const answer = this.#lookUp(question, signal)
-    const settled = answer.then(
-      () => {},
-      () => {},
-    )
+    const settled = answer
+      .then(
+        () => undefined,
+        error => error,
+      )
+      .then(this.#over)
     this.#underWay.add(settled)
     settled
       .then(() => {
@@ -188,7 +204,8 @@ export class StatelessSession implements Session {
     progress.phase('manifest')
     const agreed = await agree(this.#downloads, signal)
     await publisher?.check(agreed, this.#downloads, signal)
-    if (before !== undefined) publisher?.checkSuccession(before.manifest, agreed.manifest)
+    const seen = before?.manifest ?? this.#remembered
+    if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
     const { manifest } = agreed
     this.#scheme.costs(core, manifest, this.#parts.options) // throws if the database has no such lookups
     if (before !== undefined && manifest.epoch <= before.manifest.epoch) return

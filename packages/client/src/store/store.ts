@@ -1,5 +1,5 @@
 // What the client needs of a place to keep its state. A store moves opaque bytes, atomically; what they mean is the
-// core's business (rust-core/core/src/state). The rules are S1–S7 of docs/threat-model.md:
+// core's business (rust-core/core/src/tapir/state). The rules are S1–S7 of docs/threat-model.md:
 //
 //   begin ─► putPartial … ─► complete ─► putPending ─► (traffic) ─► commit ─► putPending ─► …
 //                                            └── again, the same bytes, before every resend

@@ -1,6 +1,14 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type InstantOf, type Manifest, type Proofs, suiteOf } from '@pirouette/protocol'
+import {
+  encodeManifest,
+  encodeRecord,
+  type InstantOf,
+  type LightPart,
+  type Manifest,
+  type Proofs,
+  suiteOf,
+} from '@pirouette/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@pirouette/wasm'
 
 export interface Contents {
@@ -35,6 +43,8 @@ export interface Database {
   answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** to queries one after the other, as a server's passes do */
   answerInstantly(of: InstantOf, queries: Uint8Array): Uint8Array
+  /** its half of a light hint, as a server's computations make it */
+  makeLight(part: LightPart, secrets: Uint8Array): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -91,6 +101,7 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     ...shape,
     partitions,
     partitionRecords,
+    blockRecords: 1,
     maxBatch: handle.maxBatch,
     expires: 0,
     directoryBytes: directoryBlob?.length ?? 0,
@@ -110,11 +121,25 @@ export function buildDatabase(core: Core, contents: Contents): Database {
   const answer = (vectors: Uint8Array, proofs?: Proofs) => handle.answer(vectors, proofs && suiteOf(proofs))
   const answerInstantly = answering(core, handle, blocks)
   const manifestBytes = encodeManifest(manifest)
-  return { contents, manifest, manifestBytes, blobs, byIndex, handle, directory, blocks, answer, answerInstantly }
+  const makeLight = (part: LightPart, secrets: Uint8Array) => lightHalf(core, handle, part, secrets)
+  return {
+    ...{ contents, manifest, manifestBytes, blobs, byIndex, handle, directory, blocks },
+    ...{ answer, answerInstantly, makeLight },
+  }
 }
 
 export function answering(core: Core, handle: DatabaseHandle, blocks: DatabaseHandle | undefined) {
   return (of: InstantOf, queries: Uint8Array) => instantAnswers(core, of === 'records' ? handle : blocks!, queries)
+}
+
+/** In steps of a partition, in this thread. */
+export function lightHalf(core: Core, handle: DatabaseHandle, part: LightPart, secrets: Uint8Array): Uint8Array {
+  const make = part === 'hint' ? core.newLightParities : core.newLightTags
+  const reply = make(handle, secrets, false)
+  while (reply.step(handle));
+  const body = reply.finish()
+  reply.free()
+  return body
 }
 
 /** One pass for each query, in this thread. */

@@ -25,7 +25,8 @@ export const xor: StatelessScheme = {
     const steps = manifest.keyed ? (['directory', 'records'] as const) : (['records'] as const)
     const layouts = steps.map(of => instantLayout(manifest, of))
     return {
-      prepareBytes: 0,
+      ...{ prepareBytes: 0, prepareBytesUp: 0, firstBytes: 0, dayBytes: 0, memoryBytes: 0, diskBytes: 0 },
+      ...{ serverPrepareMicros: 0, serverLookupMicros: 0 },
       lookupBytesUp: layouts.reduce((sum, { records }) => sum + 2 * (HEAD_BYTES + vectorBytes(records)), 0),
       lookupBytesDown: layouts.reduce((sum, { recordBytes }) => sum + 2 * sumBytes(recordBytes), 0),
       held: {},

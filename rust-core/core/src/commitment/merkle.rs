@@ -79,6 +79,18 @@ fn widths(layout: &Layout) -> impl Iterator<Item = usize> + use<> {
 pub struct Merkle;
 
 impl Merkle {
+    /// Hashes that verify an entry: its leaf, and a node for each level above.
+    #[must_use]
+    pub fn hashes_of_entry(layout: &Layout) -> usize {
+        widths(layout).count()
+    }
+
+    /// Hashes that make a partition's tree.
+    #[must_use]
+    pub fn hashes_of_partition(layout: &Layout) -> usize {
+        widths(layout).sum()
+    }
+
     /// Whether `commitment` has these 2^g records at offsets t·2^g and on: g ≤ d levels are hashed up from the records,
     /// the rest with `siblings`, 32 bytes for each level from g on. Records beyond the partition's end must be zeros.
     /// Every byte is looked at, and the same steps are taken whatever the answer.

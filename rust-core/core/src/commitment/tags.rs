@@ -2,7 +2,8 @@
 //! a short keyed tag of each. Answers are then records alone, and servers keep no trees.
 //!
 //! tag(i, record) = SipHash-2-4(key; i as u64 ‖ record), 8 bytes, under a key of the hint's own that never leaves the
-//! client. The index is inside, so that a record moved elsewhere fails. docs/threat-model.md derives what forging costs.
+//! client; that of a block is the XOR of its records'. The index is inside, so that a record moved elsewhere fails.
+//! docs/threat-model.md derives what forging costs.
 //!
 //! Comparing does not branch: differences are collected over a whole answer and looked at once.
 
@@ -19,67 +20,76 @@ pub const TAG_BYTES: usize = 8;
 /// Bytes of the key that a hint's tags are made under.
 pub const TAG_KEY_BYTES: usize = 16;
 
-/// The tag of every record, padding included. Secret: neither `Clone` nor `Debug`.
+/// The tag of every block, padding included. Secret: neither `Clone` nor `Debug`.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Tags {
     key: [u8; TAG_KEY_BYTES],
-    /// by record index
-    tags: Vec<u64>,
+    /// g
+    block_records: usize,
+    /// in order
+    of_blocks: Vec<u64>,
 }
 
 impl Tags {
-    /// Room for a tag of each of the layout's Q·M records, to be filled with [`Tags::tag_partition`] before use.
+    /// Room for a tag of each of the layout's Q·M′ blocks, to be filled with [`Tags::tag_partition`] before use.
     pub(crate) fn new(layout: &Layout, key: [u8; TAG_KEY_BYTES]) -> Result<Self, Error> {
-        let mut tags = Tags { key, tags: Vec::new() };
+        let mut tags = Tags { key, block_records: layout.stored().block_records, of_blocks: Vec::new() };
         tags.reserve(layout)?;
-        tags.tags.resize(layout.slots(), 0);
+        tags.of_blocks.resize(layout.slots(), 0);
         Ok(tags)
     }
 
-    fn tag(&self, index: usize, record: &[u8]) -> u64 {
+    /// Of the record at an index.
+    fn record_tag(&self, index: usize, record: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.key);
         hasher.write(&(index as u64).to_le_bytes());
         hasher.hash(record)
     }
 
-    /// Zero if `record` is the one that was tagged at `index`. Takes the same steps whatever it is.
-    pub(crate) fn difference(&self, index: usize, record: &[u8]) -> u64 {
-        self.tags[index] ^ self.tag(index, record)
+    /// Of a block, of the records from block·g on.
+    fn tag(&self, block: usize, bytes: &[u8]) -> u64 {
+        let records = bytes.chunks_exact(bytes.len() / self.block_records).enumerate();
+        records.fold(0, |tag, (slot, record)| tag ^ self.record_tag(block * self.block_records + slot, record))
     }
 
-    /// Tags a record in place of the one there was.
-    pub(crate) fn set(&mut self, index: usize, record: &[u8]) {
-        self.tags[index] = self.tag(index, record);
+    /// Zero if these are the bytes of the block that was tagged. Takes the same steps whatever they are.
+    pub(crate) fn difference(&self, block: usize, bytes: &[u8]) -> u64 {
+        self.of_blocks[block] ^ self.tag(block, bytes)
     }
 
-    /// Tags the M records of partition `q`.
+    /// Puts a record in the place of the one that was tagged at an index.
+    pub(crate) fn change(&mut self, index: usize, old: &[u8], new: &[u8]) {
+        self.of_blocks[index / self.block_records] ^= self.record_tag(index, old) ^ self.record_tag(index, new);
+    }
+
+    /// Tags the M′ blocks of partition `q`.
     pub(crate) fn tag_partition(&mut self, layout: &Layout, q: usize, partition: &[u8]) {
         let first = q * layout.partition_records();
-        for (m, record) in partition.chunks_exact(layout.record_bytes()).enumerate() {
-            self.set(first + m, record);
+        for (m, bytes) in partition.chunks_exact(layout.record_bytes()).enumerate() {
+            self.of_blocks[first + m] = self.tag(first + m, bytes);
         }
     }
 
     /// Makes sure that [`Tags::grow`] finds the memory it needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
-        let more = after.slots().saturating_sub(self.tags.len());
-        self.tags.try_reserve_exact(more).map_err(|_| {
+        let more = after.slots().saturating_sub(self.of_blocks.len());
+        self.of_blocks.try_reserve_exact(more).map_err(|_| {
             Error::Layout(format!("memory for {more} more tags could not be had; Merkle proofs need none"))
         })
     }
 
-    /// Tags the records of the new partitions of a larger layout: they are zero before anything is added.
+    /// Tags the blocks of the new partitions of a larger layout: they are zero before anything is added.
     pub(crate) fn grow(&mut self, after: &Layout) {
         let empty = vec![0; after.record_bytes()];
-        for index in self.tags.len()..after.slots() {
-            self.tags.push(self.tag(index, &empty));
+        for block in self.of_blocks.len()..after.slots() {
+            self.of_blocks.push(self.tag(block, &empty));
         }
     }
 
-    /// Bytes held, 8·Q·M.
+    /// Bytes held, 8·Q·M′.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tags.len() * TAG_BYTES
+        self.of_blocks.len() * TAG_BYTES
     }
 
     /// The key, for stored forms alone.
@@ -87,14 +97,14 @@ impl Tags {
         &self.key
     }
 
-    /// Tags by record index, for stored forms alone.
+    /// Tags by block, for stored forms alone.
     pub(crate) fn by_index(&self) -> &[u64] {
-        &self.tags
+        &self.of_blocks
     }
 
-    /// Puts stored tags, 8 bytes each, in the place of those from record `first` on.
+    /// Puts stored tags, 8 bytes each, in the place of those from block `first` on.
     pub(crate) fn restore(&mut self, first: usize, stored: &[u8]) {
-        for (tag, bytes) in self.tags[first..].iter_mut().zip(stored.as_chunks().0) {
+        for (tag, bytes) in self.of_blocks[first..].iter_mut().zip(stored.as_chunks().0) {
             *tag = u64::from_le_bytes(*bytes);
         }
     }
@@ -114,7 +124,7 @@ mod tests {
     #[test]
     fn tags_are_siphash_2_4_of_index_and_record() {
         let key: [u8; 16] = counting(0..16).try_into().unwrap();
-        let tags = Tags { key, tags: Vec::new() };
+        let tags = Tags { key, block_records: 1, of_blocks: Vec::new() };
         let index = u64::from_le_bytes(counting(0..8).try_into().unwrap());
         for (end, expected) in [
             (8, 0x93f5_f579_9a93_2462),
@@ -124,7 +134,7 @@ mod tests {
             (17, 0x699a_e9f5_2cbe_4794),
             (63, 0x958a_324c_eb06_4572),
         ] {
-            assert_eq!(tags.tag(index as usize, &counting(8..end)), expected, "{end} bytes");
+            assert_eq!(tags.record_tag(index as usize, &counting(8..end)), expected, "{end} bytes");
         }
     }
 
@@ -141,36 +151,56 @@ mod tests {
         for index in 0..10 {
             let record = &partition[index % 5 * 5..][..5];
             assert_eq!(tags.difference(index, record), 0);
-            assert_ne!(other.tags[index], tags.tags[index]);
+            assert_ne!(other.of_blocks[index], tags.of_blocks[index]);
             for bit in 0..40 {
                 let mut flipped = record.to_vec();
                 flipped[bit / 8] ^= 1 << (bit % 8);
                 assert_ne!(tags.difference(index, &flipped), 0);
             }
             // Equal records at different places have different tags.
-            assert!((0..10).all(|at| (tags.tags[at] == tags.tags[index]) == (at == index)));
+            assert!((0..10).all(|at| (tags.of_blocks[at] == tags.of_blocks[index]) == (at == index)));
             assert!((0..10).all(|at| (tags.difference(at, record) == 0) == (at % 5 == index % 5)));
+        }
+    }
+
+    /// A tag of several records is not compared before one of them changes: so nothing may make a wrong one right.
+    #[test]
+    fn a_wrong_tag_stays_wrong_whatever_changes() {
+        let layout = Layout::packed(8, 3, 1, 8, 4).unwrap();
+        let mut records = counting(0..24);
+        let mut tags = Tags::new(&layout, [7; 16]).unwrap();
+        tags.tag_partition(&layout, 0, &records);
+        tags.of_blocks[1] ^= 1 << 40;
+        for (index, byte) in [(4, 1), (5, 2), (0, 3), (4, 4), (7, 5), (6, 6), (5, 7)] {
+            let place = &mut records[3 * index..][..3];
+            tags.change(index, place, &[byte; 3]);
+            place.fill(byte);
+            let differences: Vec<u64> =
+                (0..2).map(|block| tags.difference(block, &records[12 * block..][..12])).collect();
+            assert_eq!(differences, [0, 1 << 40]);
         }
     }
 
     proptest! {
         #[test]
         fn edits_and_growth_equal_tagging_anew(
-            edits in prop::collection::vec((0usize..12, any::<[u8; 3]>()), 0..20), key: [u8; 16],
+            edits in prop::collection::vec((0usize..16, any::<[u8; 3]>()), 0..20), key: [u8; 16], g in 0u32..3,
         ) {
-            let (before, after) = (Layout::new(5, 3, 2, 3).unwrap(), Layout::new(11, 3, 4, 3).unwrap());
+            let before = Layout::packed(5, 3, 2, 4, 1 << g).unwrap();
+            let after = before.grown(11, 4).unwrap();
             let mut records = vec![0; after.database_bytes()];
             let mut edited = Tags::new(&before, key).unwrap();
-            (0..2).for_each(|q| edited.tag_partition(&before, q, &records[q * 9..][..9]));
+            (0..2).for_each(|q| edited.tag_partition(&before, q, &records[q * 12..][..12]));
             edited.reserve(&after).unwrap();
             edited.grow(&after);
             for (index, record) in edits {
-                records[index * 3..][..3].copy_from_slice(&record);
-                edited.set(index, &record);
+                let place = &mut records[index * 3..][..3];
+                edited.change(index, place, &record);
+                place.copy_from_slice(&record);
             }
             let mut anew = Tags::new(&after, key).unwrap();
-            (0..4).for_each(|q| anew.tag_partition(&after, q, &records[q * 9..][..9]));
-            prop_assert_eq!(&edited.tags, &anew.tags);
+            (0..4).for_each(|q| anew.tag_partition(&after, q, &records[q * 12..][..12]));
+            prop_assert_eq!(&edited.of_blocks, &anew.of_blocks);
         }
     }
 }

@@ -90,7 +90,7 @@ pub fn apply<C: VectorCommitment>(
     let failed = |error| Refused { operation: batch.len(), reason: Reason::Failed(error) };
     let after = grown(database, records).map_err(failed)?;
 
-    let zero = vec![0; before.record_bytes()];
+    let zero = vec![0; before.stored().record_bytes];
     let old = |index: u32| database.record(index as usize).unwrap_or(&zero);
     let writes: Vec<_> = writes.into_iter().filter(|(index, record)| record != old(*index)).collect();
     let [mut list, mut records_list] =
@@ -121,7 +121,7 @@ pub fn apply_list<C: VectorCommitment>(database: &mut Database<C>, list: &Update
         return Err(Error::Update("it starts from another layout"));
     }
     database.check_carried(list.after())?;
-    let zero = vec![0; database.layout().record_bytes()];
+    let zero = vec![0; database.layout().stored().record_bytes];
     let written = |entry: Entry<'_>| {
         let mut record = database.record(entry.index as usize).unwrap_or(&zero).to_vec();
         entry.change.apply(&mut record);
@@ -134,9 +134,8 @@ pub fn apply_list<C: VectorCommitment>(database: &mut Database<C>, list: &Update
 /// The same M with room for `records`. Q never shrinks, and grows as far as the batch limit is carried.
 fn grown<C: VectorCommitment>(database: &Database<C>, records: usize) -> Result<Layout, Error> {
     let before = database.layout();
-    let m = before.partition_records();
-    let partitions = before.partitions().max(records.div_ceil(m));
-    let after = Layout::new(records as u64, before.record_bytes() as u64, partitions as u64, m as u64)?;
+    let partitions = before.partitions().max(records.div_ceil(before.stored().partition_records));
+    let after = before.grown(records as u64, partitions as u64)?;
     database.check_carried(&after)?;
     Ok(after)
 }
@@ -188,7 +187,7 @@ impl<C: VectorCommitment> Draft<'_, C> {
 
     fn perform(&mut self, operation: &Operation<'_>, empty: &mut impl Iterator<Item = u32>) -> Result<(), Reason> {
         let keyed = self.directory.is_some();
-        let record_bytes = self.database.layout().record_bytes();
+        let record_bytes = self.database.layout().stored().record_bytes;
         let whole =
             |record: &[u8]| if record.len() == record_bytes { Ok(record.to_vec()) } else { Err(Reason::Malformed) };
         match *operation {

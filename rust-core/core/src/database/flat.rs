@@ -8,7 +8,7 @@ use crate::bytes::reserved;
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::error::{Error, expect_below};
-use crate::layout::Layout;
+use crate::layout::{Layout, Stored};
 
 /// An epoch that a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,10 +157,11 @@ impl<C: VectorCommitment> Database<C> {
     /// The stored record at an index, padding included.
     ///
     /// # Errors
-    /// [`Error::Index`] beyond the last slot.
+    /// [`Error::Index`] beyond the last one.
     pub fn record(&self, index: usize) -> Result<&[u8], Error> {
-        expect_below("record index", index, self.layout.slots())?;
-        Ok(&self.records[index * self.layout.record_bytes()..][..self.layout.record_bytes()])
+        let Stored { record_bytes, partition_records, .. } = *self.layout.stored();
+        expect_below("record index", index, self.layout.partitions() * partition_records)?;
+        Ok(&self.records[index * record_bytes..][..record_bytes])
     }
 
     /// The M·ℓ bytes of a partition, at the newest epoch.
@@ -271,7 +272,7 @@ impl<C: VectorCommitment> Database<C> {
         self.content.iter().all(Option::is_some)
     }
 
-    /// Writes records (ascending by index) and grows to `after`, touching only what changed: tree paths, content
+    /// Writes stored records (ascending by index) and grows to `after`, touching only what changed: tree paths, content
     /// groups. What is overwritten becomes the previous epoch. (Fig. 6, UpdateDB 9–24.)
     ///
     /// # Errors
@@ -287,6 +288,7 @@ impl<C: VectorCommitment> Database<C> {
         let mut overwritten =
             Overwritten { layout: before, indices: Vec::new(), records: Vec::new(), cells: Vec::new() };
 
+        let writes = self.blocks(&after, writes);
         let (m, record_bytes, bytes) = (after.partition_records(), after.record_bytes(), C::auxiliary_bytes(&after));
         for group in writes.chunk_by(|(a, _), (b, _)| *a as usize / m == *b as usize / m) {
             let q = group[0].0 as usize / m;
@@ -318,6 +320,20 @@ impl<C: VectorCommitment> Database<C> {
         self.previous = Some(overwritten);
         self.edition += 1;
         Ok(())
+    }
+
+    /// The blocks that records are written into, whole, in a database that has grown to `after` already.
+    fn blocks(&self, after: &Layout, writes: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
+        let (g, bytes) = (after.stored().block_records as u32, after.record_bytes());
+        let written = writes.chunk_by(|(a, _), (b, _)| a / g == b / g).map(|group| {
+            let block = group[0].0 / g;
+            let mut content = self.records[block as usize * bytes..][..bytes].to_vec();
+            for (index, record) in group {
+                content[after.slot(*index)].copy_from_slice(record);
+            }
+            (block, content)
+        });
+        written.collect()
     }
 
     /// The layout at an epoch that is answered.

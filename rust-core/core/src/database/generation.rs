@@ -10,7 +10,7 @@ use crate::database::flat::Database;
 use crate::directory::{Directory, DirectoryBuilder};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
-use crate::layout::Layout;
+use crate::layout::{Layout, Stored};
 
 /// Records looked at in one step.
 const STEP_RECORDS: usize = 1 << 15;
@@ -58,7 +58,7 @@ impl<C: VectorCommitment> NextGeneration<C> {
     /// [`Error::Layout`] if there is no layout, or not enough memory; [`Error::Directory`] if there are no keys, or not
     /// enough memory; [`Error::Phase`] after an error.
     pub fn step(&mut self, old: &Database<C>) -> Result<bool, Error> {
-        let record_bytes = old.layout().record_bytes();
+        let record_bytes = old.layout().stored().record_bytes;
         let slice = self.next..self.records.min(self.next + STEP_RECORDS);
         self.stage = match std::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Collect(mut builder) => {
@@ -77,7 +77,7 @@ impl<C: VectorCommitment> NextGeneration<C> {
                     Stage::Index(builder, database)
                 }
             }
-            Stage::Index(mut builder, database) => match builder.step(database.layout().slots())? {
+            Stage::Index(mut builder, database) => match builder.step(database.layout().room())? {
                 None => Stage::Index(builder, database),
                 Some(directory) => {
                     self.next = 0;
@@ -133,11 +133,12 @@ fn fingerprint(record: &[u8]) -> Option<&[u8; FINGERPRINT_BYTES]> {
     record.first_chunk().filter(|fingerprint| **fingerprint != [0; FINGERPRINT_BYTES])
 }
 
-/// N records in a layout planned for N + headroom.
+/// N records in a layout planned for N + headroom, packed as they were.
 fn allocate<C: VectorCommitment>(old: &Database<C>, records: usize, headroom: u64) -> Result<Database<C>, Error> {
-    let (records, record_bytes) = (records as u64, old.layout().record_bytes() as u64);
-    let plan = Layout::plan(records.saturating_add(headroom), record_bytes, None)?;
-    let layout = Layout::new(records, record_bytes, plan.partitions() as u64, plan.partition_records() as u64)?;
+    let Stored { record_bytes, block_records, .. } = *old.layout().stored();
+    let records = records as u64;
+    let plan = Layout::plan_packed(records.saturating_add(headroom), record_bytes as u64, None, block_records as u64)?;
+    let layout = plan.grown(records, plan.partitions() as u64)?;
     let database = old.empty_like(layout)?;
     reserved(layout.database_bytes() / SLACK_FRACTION + SLACK_BYTES)?;
     Ok(database)

@@ -12,7 +12,7 @@ use crate::bytes::{is_zero, xor_into};
 use crate::directory::{Directory, Overfull};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
-use crate::layout::Layout;
+use crate::layout::{Layout, Stored};
 
 const MAGIC: &[u8; 4] = b"PIRU";
 const FORMAT: u16 = 1;
@@ -100,15 +100,16 @@ impl UpdateList {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&(form as u16).to_le_bytes());
+        let Stored { record_bytes, partition_records, block_records } = *after.stored();
         for number in [
             before.records(),
             before.partitions(),
             after.records(),
             after.partitions(),
-            after.partition_records(),
-            after.record_bytes(),
+            partition_records,
+            record_bytes,
             count,
-            0,
+            block_records.trailing_zeros() as usize,
         ] {
             bytes.extend_from_slice(&(number as u32).to_le_bytes());
         }
@@ -133,8 +134,7 @@ impl UpdateList {
     /// [`Error::Update`] for any other bytes.
     pub fn decode(bytes: &[u8], before: Layout, after: Layout) -> Result<Self, Error> {
         let refuse = |why: &'static str| Err(Error::Update(why));
-        let same_shape = before.partition_records() == after.partition_records()
-            && before.record_bytes() == after.record_bytes()
+        let same_shape = before.stored() == after.stored()
             && before.partitions() <= after.partitions()
             && before.records() <= after.records();
         if !same_shape {
@@ -159,7 +159,7 @@ impl UpdateList {
             if entry.index as usize >= before.records() && entry.kind != Kind::Add {
                 return refuse("a record that did not exist is edited or deleted");
             }
-            if (0..after.record_bytes()).all(|at| entry.change.delta(at) == 0) {
+            if (0..after.stored().record_bytes).all(|at| entry.change.delta(at) == 0) {
                 return refuse("an entry changes nothing");
             }
             if let Change::Record { old, new } = entry.change
@@ -180,7 +180,7 @@ impl UpdateList {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Error::Update("the bytes end too early"))?;
         let number = |place: usize| u64::from(u32::from_le_bytes(std::array::from_fn(|at| header[8 + 4 * place + at])));
         let layout = |records, partitions| {
-            Layout::new(number(records), number(5), number(partitions), number(4))
+            Layout::packed(number(records), number(5), number(partitions), number(4), 1 << number(7).min(63))
                 .map_err(|_| Error::Update("its header names no layout"))
         };
         Self::decode(bytes, layout(0, 1)?, layout(2, 3)?)
@@ -189,7 +189,7 @@ impl UpdateList {
     /// old ⊕ new of each entry, ℓ bytes.
     #[must_use]
     pub fn differences(&self) -> Vec<u8> {
-        let record_bytes = self.after.record_bytes();
+        let record_bytes = self.after.stored().record_bytes;
         let mut differences = Vec::with_capacity(self.entries().count() * record_bytes);
         for entry in self.entries() {
             differences.extend((0..record_bytes).map(|at| entry.change.delta(at)));
@@ -231,7 +231,7 @@ impl UpdateList {
     pub(crate) fn by_partition(&self) -> Vec<(usize, Vec<Entry<'_>>)> {
         let mut groups: Vec<(usize, Vec<Entry<'_>>)> = Vec::new();
         for entry in self.entries() {
-            let q = entry.index as usize / self.after.partition_records();
+            let (q, _) = self.after.place(entry.index);
             match groups.last_mut() {
                 Some((last, entries)) if *last == q => entries.push(entry),
                 _ => groups.push((q, vec![entry])),
@@ -242,7 +242,7 @@ impl UpdateList {
 }
 
 fn entry_bytes(form: Form, layout: &Layout) -> usize {
-    5 + form as usize * layout.record_bytes()
+    5 + form as usize * layout.stored().record_bytes
 }
 
 fn read_entry(form: Form, bytes: &[u8]) -> Option<Entry<'_>> {
@@ -271,7 +271,7 @@ impl Directory {
     /// # Errors
     /// [`Error::Update`] if records have no room for a fingerprint, or a block for those added to it.
     pub fn updated(&self, list: &UpdateList) -> Result<Self, Error> {
-        if list.after.record_bytes() < FINGERPRINT_BYTES {
+        if list.after.stored().record_bytes < FINGERPRINT_BYTES {
             return Err(Error::Update("a record has no room for a fingerprint"));
         }
         self.followed(list).map_err(|Overfull(_)| Error::Update("a block of the directory has no room for its keys"))

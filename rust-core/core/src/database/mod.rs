@@ -4,4 +4,5 @@ pub mod content;
 pub mod epoch;
 pub mod flat;
 pub mod generation;
+pub mod lanes;
 pub mod list;

@@ -19,7 +19,7 @@ use crate::key::FINGERPRINT_BYTES;
 use block::Block;
 pub use build::DirectoryBuilder;
 pub use shape::Shape;
-pub(crate) use shape::expected_bytes;
+pub(crate) use shape::{expected_blocks, expected_bytes};
 
 const MAGIC: &[u8; 4] = b"PIRD";
 const FORMAT: u16 = 1;

@@ -115,9 +115,7 @@ impl Plan {
             let (keys, added) = (keys.div_ceil(1 << log), added.div_ceil(1 << log));
             // A block's share is not even: six standard deviations, and some more where there are few. Half a byte a key.
             let room = added + 6 * ceiled_root(added) + 4;
-            let fullest = keys + 4 * ceiled_root(keys);
-            let bytes = rounded_up(16 + fullest.div_ceil(2) + room * block::OVERLAY_ENTRY_BYTES as u64);
-            let traffic = lookup_bytes(log, bytes);
+            let traffic = lookup_bytes(log, planned_bytes(keys, room));
             (traffic, Plan { log, room: room as usize })
         });
         let plans: Vec<_> = plans.collect();
@@ -138,6 +136,12 @@ fn lookup_bytes(log: u32, block_bytes: u64) -> u64 {
         .map_or(u64::MAX, |layout| (instant::request_bytes(&layout) + instant::answer_bytes(&layout)) as u64)
 }
 
+/// Of a block with a share of so many keys, and room for so many entries of the overlay.
+fn planned_bytes(keys: u64, room: u64) -> u64 {
+    let fullest = keys + 4 * ceiled_root(keys);
+    rounded_up(16 + fullest.div_ceil(2) + room * block::OVERLAY_ENTRY_BYTES as u64)
+}
+
 fn rounded_up(bytes: u64) -> u64 {
     bytes.div_ceil(UNIT_BYTES as u64) * UNIT_BYTES as u64
 }
@@ -146,6 +150,13 @@ fn rounded_up(bytes: u64) -> u64 {
 fn ceiled_root(n: u64) -> u64 {
     let root = n.isqrt();
     root + u64::from(root * root < n)
+}
+
+/// The blocks of a new directory of `keys` keys in a database of so many slots, with their padding, if the longest is as
+/// long as planned.
+pub(crate) fn expected_blocks(keys: u64, slots: u64) -> Option<Layout> {
+    let Plan { log, room } = Plan::new(keys, slots);
+    Layout::new(1 << log, planned_bytes(keys.div_ceil(1 << log), room as u64), 1, 1 << log).ok()
 }
 
 /// Bytes of a new directory of `keys` keys in a database of so many slots, as expected: how many keys are left for each

@@ -14,7 +14,7 @@ pub mod pass;
 pub mod query;
 pub mod recon;
 
-use pirouette_kernels::scan::Shape;
+use pirouette_kernels::scan::{NODE_BYTES, Shape};
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -24,7 +24,7 @@ const GROUP_BYTES: usize = 256;
 const MAX_BATCH: usize = 64;
 const BATCH_BYTES_TARGET: usize = 8 << 20;
 
-/// The layout seen in groups. One rule decides g, from the layout alone: the least g with 2^g·ℓ ≥ 256, and at most d.
+/// The layout seen in groups. One rule decides a, from the layout alone: the least a with 2^a·ℓ ≥ 256, and at most d.
 /// Longer groups make answers longer; shorter ones make servers read more of the trees than of the records.
 #[must_use]
 pub fn shape(layout: &Layout) -> Shape {
@@ -47,6 +47,13 @@ pub fn request_bytes(layout: &Layout) -> usize {
 #[must_use]
 pub fn answer_bytes(layout: &Layout) -> usize {
     shape(layout).answer_bytes()
+}
+
+/// Bytes of trees that a server reads to answer: of all levels from the groups' up, but the commitments.
+pub(crate) fn tree_bytes_read(layout: &Layout) -> u64 {
+    let (shape, m) = (shape(layout), layout.partition_records());
+    let nodes: usize = (shape.group_log..shape.depth).map(|level| m.div_ceil(1 << level)).sum();
+    shape.partitions as u64 * nodes as u64 * NODE_BYTES as u64
 }
 
 /// Most queries one request may carry.

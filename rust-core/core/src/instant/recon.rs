@@ -27,7 +27,7 @@ pub fn recon(pending: &Pending, commitments: &[u8], answers: [&[u8]; 2]) -> Resu
     let mut sum = answers[0].to_vec();
     xor_into(&mut sum, answers[1]);
 
-    let mut records = Vec::with_capacity(pending.indices().len() * layout.record_bytes());
+    let mut blocks = Vec::with_capacity(pending.indices().len() * layout.record_bytes());
     let mut genuine = true;
     for (answer, &index) in sum.chunks_exact(shape.answer_bytes()).zip(pending.indices()) {
         let (q, m) = layout.locate(index)?;
@@ -35,7 +35,7 @@ pub fn recon(pending: &Pending, commitments: &[u8], answers: [&[u8]; 2]) -> Resu
         genuine &=
             Merkle::verify_group(layout, &commitments[q], shape.group_log, m >> shape.group_log, group, siblings);
         let slot = m % (1 << shape.group_log);
-        records.extend_from_slice(&group[slot * layout.record_bytes()..][..layout.record_bytes()]);
+        blocks.extend_from_slice(&group[slot * layout.record_bytes()..][..layout.record_bytes()]);
     }
-    Ok(genuine.then_some(records))
+    Ok(genuine.then(|| layout.cut(pending.indices(), &blocks)))
 }

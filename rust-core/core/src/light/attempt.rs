@@ -7,7 +7,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES, parities_reply_bytes, tags_reply_bytes};
 use crate::commitment::Checks;
-use crate::error::{Error, expect_length};
+use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES};
@@ -37,11 +37,12 @@ pub struct Attempt {
 }
 
 /// What came of an attempt.
+#[allow(clippy::large_enum_variant)] // there is one of it, and it is taken apart at once
 pub enum Outcome {
     /// both replies passed every check
     Accepted(Hint),
     /// at least one server lied
-    Refused(Verdict),
+    Refused(Box<Inquiry>),
 }
 
 /// Which checks the replies passed.
@@ -115,12 +116,22 @@ impl Attempt {
         expect_length("tags", tags_reply, tags_reply_bytes(&self.layout))?;
         let (parities, sums) = parities_reply.split_at(self.layout.partition_bytes());
         let permutations = Permutations::from_entropy(&self.layout, &self.seed);
-        let mut challenges = ChaCha::new(&self.challenge, 0);
-        let words = |words: &mut [[u8; 8]]| challenges.fill(words.as_flattened_mut());
-        let point = u64::from_le_bytes(self.point);
-        let verdict = hazmat_check(&self.layout, point, &permutations, words, parities, sums, tags_reply);
+        let replies = [parities, sums, tags_reply];
+        let verdict = check(&self.layout, &permutations, &self.challenge, self.point, replies);
         if !verdict.holds() {
-            return Ok(Outcome::Refused(verdict));
+            let inquiry = Inquiry {
+                layout: self.layout,
+                verdict,
+                seed: self.seed,
+                challenge: self.challenge,
+                point: self.point,
+                parities: parities.to_vec(),
+                sums: sums.to_vec(),
+                tags: tags_reply.to_vec(),
+                taken: vec![false; self.layout.partitions()],
+                tags_differ: false,
+            };
+            return Ok(Outcome::Refused(Box::new(inquiry)));
         }
         Ok(Outcome::Accepted(Hint {
             layout: self.layout,
@@ -132,6 +143,89 @@ impl Attempt {
             condemned: false,
         }))
     }
+}
+
+/// Replies that were refused, kept in memory until all partitions have shown who lied: they show what the tags ought to
+/// have been, and by these the refresh server's reply is judged. Secret, as the attempt was.
+#[derive(ZeroizeOnDrop)]
+pub struct Inquiry {
+    #[zeroize(skip)]
+    layout: Layout,
+    #[zeroize(skip)]
+    verdict: Verdict,
+    seed: [u8; ENTROPY_BYTES],
+    challenge: [u8; ENTROPY_BYTES],
+    point: [u8; TAG_BYTES],
+    parities: Vec<u8>,
+    sums: Vec<u8>,
+    /// as they were replied; of partitions that were taken, as they ought to have been
+    tags: Vec<u8>,
+    #[zeroize(skip)]
+    taken: Vec<bool>,
+    #[zeroize(skip)]
+    tags_differ: bool,
+}
+
+/// Who lied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Liars {
+    /// the refresh server: parities or challenge sums were wrong, unless it had 2^-64·⌈ℓ/8⌉ of luck
+    pub refresh: bool,
+    /// the retrieve server: tags were wrong
+    pub retrieve: bool,
+}
+
+impl Inquiry {
+    /// Which checks the replies passed.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Compares what was replied with a partition, whose content hash has been found right, of the replies' epoch.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition; [`Error::Length`] if it is not as long as one.
+    pub fn take(&mut self, q: usize, partition: &[u8]) -> Result<(), Error> {
+        expect_below("partition", q, self.taken.len())?;
+        expect_length("partition", partition, self.layout.partition_bytes())?;
+        let (m, record_bytes) = (self.layout.partition_records(), self.layout.record_bytes());
+        let mut point = Point::new(u64::from_le_bytes(self.point));
+        let of_partition = &mut self.tags.as_chunks_mut::<TAG_BYTES>().0[q * m..(q + 1) * m];
+        for (record, tag) in partition.chunks_exact(record_bytes).zip(of_partition) {
+            let right = point.tag(record).to_le_bytes();
+            self.tags_differ |= right != *tag;
+            *tag = right;
+        }
+        point.clear();
+        self.taken[q] = true;
+        Ok(())
+    }
+
+    /// Who lied, once all partitions were taken; none before.
+    #[must_use]
+    pub fn liars(self) -> Option<Liars> {
+        let known = self.taken.iter().all(|&taken| taken);
+        known.then(|| {
+            let permutations = Permutations::from_entropy(&self.layout, &self.seed);
+            let replies = [&self.parities[..], &self.sums, &self.tags];
+            let verdict = check(&self.layout, &permutations, &self.challenge, self.point, replies);
+            Liars { refresh: !verdict.holds(), retrieve: self.tags_differ }
+        })
+    }
+}
+
+/// The checks of parities, sums and tags.
+fn check(
+    layout: &Layout,
+    permutations: &Permutations,
+    challenge: &[u8; ENTROPY_BYTES],
+    point: [u8; TAG_BYTES],
+    [parities, sums, tags]: [&[u8]; 3],
+) -> Verdict {
+    let mut challenges = ChaCha::new(challenge, 0);
+    let words = |words: &mut [[u8; 8]]| challenges.fill(words.as_flattened_mut());
+    hazmat_check(layout, u64::from_le_bytes(point), permutations, words, parities, sums, tags)
 }
 
 /// The checks, on replies of the right lengths, under secrets of the caller's: for tests that enumerate them. `words`

@@ -1,55 +1,43 @@
 //! What the two servers compute for a light hint, in steps of a partition each.
 
-use pirouette_kernels::light::{Buckets, fold, tags};
-use pirouette_kernels::linear::{Point, TAG_BYTES};
+use pirouette_kernels::light::{Buckets, CHALLENGES, Work};
+use pirouette_kernels::linear::TAG_BYTES;
 use zeroize::Zeroizing;
 
-use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES, parities_reply_bytes, tags_reply_bytes};
+use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES};
 use crate::bytes::zeroed;
 use crate::commitment::VectorCommitment;
 use crate::database::flat::{At, Database};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
-use crate::random::{ChaCha, ENTROPY_BYTES};
+use crate::random::ENTROPY_BYTES;
 
-/// A reply in the making. What the client has shown is overwritten when this is dropped, and never sent on.
+/// A reply in the making: what is asked for of parities, challenge sums and tags, in this order. What the client has
+/// shown is overwritten when this is dropped, and never sent on.
 pub struct Making {
     layout: Layout,
     at: At,
     edition: u64,
     /// partitions done
     done: usize,
-    work: Work,
+    seed: Option<Zeroizing<[u8; ENTROPY_BYTES]>>,
+    challenge: Option<Zeroizing<[u8; ENTROPY_BYTES]>>,
+    point: Option<Zeroizing<[u8; TAG_BYTES]>>,
+    /// of one partition
+    words: Zeroizing<Vec<[u8; 8]>>,
+    permutation: Zeroizing<Vec<u16>>,
+    buckets: Vec<u8>,
     reply: Vec<u8>,
-    /// as the client has sent it
-    request: Zeroizing<Vec<u8>>,
-    /// where another thread finds each partition, and copies of those that an update has changed since
+    /// where another thread finds each partition, and copies of those that an update has changed since; none before the
+    /// first descriptor
     addresses: Vec<u32>,
     copies: Vec<Vec<u8>>,
+    /// where the steps that were handed to another thread end
+    handed: usize,
 }
 
 /// u32s of a [`Making::descriptor`].
-pub const DESCRIPTOR_WORDS: usize = 16;
-
-enum Work {
-    Parities {
-        seed: Zeroizing<[u8; ENTROPY_BYTES]>,
-        challenges: Box<ChaCha>,
-        /// of one partition
-        words: Zeroizing<Vec<[u8; 8]>>,
-        permutation: Zeroizing<Vec<u16>>,
-        buckets: Vec<u8>,
-    },
-    Tags(Box<Point>),
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        if let Work::Tags(point) = self {
-            point.clear();
-        }
-    }
-}
+pub const DESCRIPTOR_WORDS: usize = 25;
 
 impl Making {
     /// The refresh server's: parities and challenge sums, from the two seeds.
@@ -59,18 +47,8 @@ impl Making {
     /// without a previous epoch; [`Error::Layout`] if memory does not suffice.
     pub fn parities<C: VectorCommitment>(database: &Database<C>, request: &[u8], at: At) -> Result<Self, Error> {
         expect_length("seeds of a light hint", request, PARITIES_REQUEST_BYTES)?;
-        let mut seeds = Zeroizing::new([[0; ENTROPY_BYTES]; 2]);
-        seeds.as_flattened_mut().copy_from_slice(request);
-        let layout = *database.layout_at(at)?;
-        let m = layout.partition_records();
-        let work = Work::Parities {
-            seed: Zeroizing::new(seeds[0]),
-            challenges: Box::new(ChaCha::new(&seeds[1], 0)),
-            words: Zeroizing::new(vec![[0; 8]; m]),
-            permutation: Zeroizing::new(vec![0; m]),
-            buckets: zeroed(Buckets::new(layout.record_bytes()).bytes())?,
-        };
-        Self::new(database, (layout, at), work, request, parities_reply_bytes(&layout))
+        let (seed, challenge) = request.split_at(ENTROPY_BYTES);
+        Self::new(database, at, seed.first_chunk(), challenge.first_chunk(), None)
     }
 
     /// The retrieve server's: the tags of all slots under a point.
@@ -79,118 +57,141 @@ impl Making {
     /// As there.
     pub fn tags<C: VectorCommitment>(database: &Database<C>, request: &[u8], at: At) -> Result<Self, Error> {
         expect_length("key of a light hint", request, TAGS_REQUEST_BYTES)?;
-        let layout = *database.layout_at(at)?;
-        let point = request.first_chunk().map_or(0, |point| u64::from_le_bytes(*point));
-        Self::new(database, (layout, at), Work::Tags(Box::new(Point::new(point))), request, tags_reply_bytes(&layout))
+        Self::new(database, at, None, None, request.first_chunk())
     }
 
     fn new<C: VectorCommitment>(
         database: &Database<C>,
-        (layout, at): (Layout, At),
-        work: Work,
-        request: &[u8],
-        bytes: usize,
+        at: At,
+        seed: Option<&[u8; ENTROPY_BYTES]>,
+        challenge: Option<&[u8; ENTROPY_BYTES]>,
+        point: Option<&[u8; TAG_BYTES]>,
     ) -> Result<Self, Error> {
         if !database.is_committed() {
             return Err(Error::Phase("commit every partition first"));
         }
+        let layout = *database.layout_at(at)?;
+        let m = layout.partition_records();
+        let [parities, sums, tags] = parts(&layout, seed.is_some(), challenge.is_some(), point.is_some());
+        let buckets = if challenge.is_some() { Buckets::new(layout.record_bytes()).bytes() } else { 0 };
         Ok(Making {
             layout,
             at,
             edition: database.edition(),
             done: 0,
-            work,
-            reply: zeroed(bytes)?,
-            request: Zeroizing::new(request.to_vec()),
+            words: Zeroizing::new(vec![[0; 8]; if challenge.is_some() { m } else { 0 }]),
+            permutation: Zeroizing::new(vec![0; if seed.is_some() { m } else { 0 }]),
+            buckets: zeroed(buckets)?,
+            reply: zeroed(parities + sums + tags)?,
+            seed: seed.copied().map(Zeroizing::new),
+            challenge: challenge.copied().map(Zeroizing::new),
+            point: point.copied().map(Zeroizing::new),
             addresses: Vec::new(),
             copies: Vec::new(),
+            handed: 0,
         })
     }
 
     /// Goes one step, over a partition; whether there are more.
     ///
     /// # Errors
-    /// [`Error::Phase`] if the database has changed: a reply is of one epoch.
+    /// [`Error::Phase`] if the database has changed: a reply is of one epoch; or if another thread is at it.
     pub fn step<C: VectorCommitment>(&mut self, database: &Database<C>) -> Result<bool, Error> {
         self.expect_unchanged(database)?;
         if self.done == self.layout.partitions() {
             return Ok(false);
         }
-        let (q, record_bytes, m) = (self.done, self.layout.record_bytes(), self.layout.partition_records());
+        let q = self.done;
         let old = if self.at == At::Previous { previous(database, q)? } else { None };
-        let partition = match &old {
-            Some(old) => old,
-            None => database.partition(q)?,
-        };
-        match &mut self.work {
-            Work::Parities { seed, challenges, words, permutation, buckets } => {
-                let (parities, _) = self.reply.split_at_mut(self.layout.partition_bytes());
-                fold(partition, record_bytes, permutation, &mut ChaCha::new(seed, q as u64), parities);
-                challenges.fill(words.as_flattened_mut());
-                Buckets::new(record_bytes).add(partition, words, buckets);
-            }
-            Work::Tags(point) => {
-                tags(partition, record_bytes, point, self.reply[q * m * TAG_BYTES..].as_chunks_mut().0);
-            }
+        let partition = old.as_deref().map_or_else(|| database.partition(q), Ok)?;
+        let [parities, sums, _] = self.parts();
+        let (parities, rest) = self.reply.split_at_mut(parities);
+        let (sums, tags) = rest.split_at_mut(sums);
+        Work {
+            partition_records: self.layout.partition_records(),
+            record_bytes: self.layout.record_bytes(),
+            seed: self.seed.as_deref(),
+            challenge: self.challenge.as_deref(),
+            point: self.point.as_deref(),
+            words: &mut self.words,
+            permutation: &mut self.permutation,
+            buckets: &mut self.buckets,
+            parities,
+            tags,
         }
+        .run(q, core::iter::once(partition));
         self.done += 1;
         if self.done < self.layout.partitions() {
             return Ok(true);
         }
-        if let Work::Parities { buckets, .. } = &self.work {
-            Buckets::new(record_bytes).sums(buckets, &mut self.reply[self.layout.partition_bytes()..]);
+        if self.challenge.is_some() {
+            Buckets::new(self.layout.record_bytes()).sums(&self.buckets, sums);
         }
         Ok(false)
     }
 
-    /// What the worker module takes to go all steps (rust-core/worker), before the first: Q, M, ℓ, 1 for tags and 0 for
-    /// parities; address and length of the request, the challenge words, the permutation, the buckets, the reply and the
-    /// partitions' addresses. It stays right until this is dropped or the database changes.
+    /// What the worker module takes to go the steps of the next so many partitions (rust-core/worker): Q, M, ℓ, the first
+    /// partition and the one behind the last; then address and length of the seeds, the point, the challenge words, the
+    /// permutation, the buckets, parities, challenge sums and tags of the reply, and the partitions' addresses. It stays
+    /// right until this is dropped or the database changes.
     ///
     /// # Errors
-    /// [`Error::Phase`] after a step, or if the database has changed; [`Error::Layout`] for addresses beyond 32 bits, or
-    /// if memory does not suffice.
+    /// [`Error::Phase`] if all steps were made, or the database has changed; [`Error::Layout`] for addresses beyond 32
+    /// bits, or if memory does not suffice.
     pub fn descriptor<C: VectorCommitment>(
         &mut self,
         database: &Database<C>,
+        partitions: usize,
     ) -> Result<[u32; DESCRIPTOR_WORDS], Error> {
         self.expect_unchanged(database)?;
-        if self.done > 0 || !self.addresses.is_empty() {
-            return Err(Error::Phase("the reply is in the making already"));
+        if self.done == self.layout.partitions() {
+            return Err(Error::Phase("all steps were made"));
         }
         let narrow = |number: usize| {
             u32::try_from(number).map_err(|_| Error::Layout("addresses do not fit 32 bits here".into()))
         };
-        for q in 0..self.layout.partitions() {
-            let old = if self.at == At::Previous { previous(database, q)? } else { None };
-            let address = old.as_deref().map_or_else(|| database.partition(q), Ok)?.as_ptr() as usize;
-            self.addresses.push(narrow(address)?);
-            self.copies.extend(old);
+        if self.addresses.is_empty() {
+            for q in 0..self.layout.partitions() {
+                let old = if self.at == At::Previous { previous(database, q)? } else { None };
+                let address = old.as_deref().map_or_else(|| database.partition(q), Ok)?.as_ptr() as usize;
+                self.addresses.push(narrow(address)?);
+                self.copies.extend(old);
+            }
         }
-        let (words, permutation, buckets): (&[[u8; 8]], &[u16], &[u8]) = match &self.work {
-            Work::Parities { words, permutation, buckets, .. } => (words, permutation, buckets),
-            Work::Tags(_) => (&[], &[], &[]),
-        };
+        self.handed = self.layout.partitions().min(self.done + partitions.max(1));
+        let place = |bytes: &[u8]| [bytes.as_ptr() as usize, bytes.len()];
+        let [parities, sums, _] = self.parts();
+        let (parities, rest) = self.reply.split_at(parities);
+        let (sums, tags) = rest.split_at(sums);
         let numbers = [
-            [self.layout.partitions(), self.layout.partition_records()],
-            [self.layout.record_bytes(), usize::from(matches!(self.work, Work::Tags(_)))],
-            [self.request.as_ptr() as usize, self.request.len()],
-            [words.as_ptr() as usize, words.len()],
-            [permutation.as_ptr() as usize, permutation.len()],
-            [buckets.as_ptr() as usize, buckets.len()],
-            [self.reply.as_ptr() as usize, self.reply.len()],
-            [self.addresses.as_ptr() as usize, self.addresses.len()],
+            &[self.layout.partitions(), self.layout.partition_records(), self.layout.record_bytes()][..],
+            &[self.done, self.handed],
+            &place(self.seed.as_deref().map_or(&[], |seed| seed)),
+            &place(self.challenge.as_deref().map_or(&[], |challenge| challenge)),
+            &place(self.point.as_deref().map_or(&[], |point| point)),
+            &[self.words.as_ptr() as usize, self.words.len()],
+            &[self.permutation.as_ptr() as usize, self.permutation.len()],
+            &place(&self.buckets),
+            &place(parities),
+            &place(sums),
+            &place(tags),
+            &[self.addresses.as_ptr() as usize, self.addresses.len()],
         ];
         let mut descriptor = [0; DESCRIPTOR_WORDS];
-        for (word, number) in descriptor.iter_mut().zip(numbers.as_flattened()) {
-            *word = narrow(*number)?;
+        for (word, number) in descriptor.iter_mut().zip(numbers.concat()) {
+            *word = narrow(number)?;
         }
         Ok(descriptor)
     }
 
-    /// Says that all steps were made elsewhere, by whoever got the descriptor.
-    pub fn stepped(&mut self) {
-        self.done = self.layout.partitions();
+    /// Says that the steps of the last descriptor were made, by whoever got it; whether there are more.
+    pub fn stepped(&mut self) -> bool {
+        self.done = self.done.max(self.handed);
+        self.done < self.layout.partitions()
+    }
+
+    fn parts(&self) -> [usize; 3] {
+        parts(&self.layout, self.seed.is_some(), self.challenge.is_some(), self.point.is_some())
     }
 
     fn expect_unchanged<C: VectorCommitment>(&self, database: &Database<C>) -> Result<(), Error> {
@@ -211,6 +212,15 @@ impl Making {
         }
         Ok(self.reply)
     }
+}
+
+/// Bytes of a reply's parities, challenge sums and tags.
+fn parts(layout: &Layout, parities: bool, sums: bool, tags: bool) -> [usize; 3] {
+    [
+        if parities { layout.partition_bytes() } else { 0 },
+        if sums { CHALLENGES * layout.record_bytes() } else { 0 },
+        if tags { layout.slots() * TAG_BYTES } else { 0 },
+    ]
 }
 
 /// A partition as it was before the last update, if that changed it.

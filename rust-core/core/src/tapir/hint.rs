@@ -8,14 +8,12 @@ use crate::bytes::{xor_into, zeroed};
 use crate::commitment::tags::TAG_KEY_BYTES;
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::database::content::CONTENT_HASH_BYTES;
+use crate::database::lanes::{LANES, Lanes};
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 use crate::tapir::permutation::Permutations;
-
-/// Downloads that may run side by side, one from each server.
-pub const LANES: usize = 2;
 
 /// Bytes of a hint's id.
 pub const HINT_ID_BYTES: usize = 16;
@@ -112,21 +110,15 @@ impl Hint {
     }
 }
 
-/// One download under way.
-struct Lane {
-    partition: Option<usize>,
-    bytes: Vec<u8>,
-    received: usize,
-    hasher: blake3::Hasher,
-}
-
 /// A hint in the making.
 pub struct HintBuilder {
     pub(crate) hint: Hint,
     pub(crate) content_hashes: Vec<u8>,
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
     pub(crate) folded: Vec<bool>,
-    lanes: [Lane; LANES],
+    lanes: Lanes,
+    /// M·ℓ bytes a lane
+    buffers: [Vec<u8>; LANES],
 }
 
 impl HintBuilder {
@@ -160,14 +152,6 @@ impl HintBuilder {
         entropy: [u8; ENTROPY_BYTES],
     ) -> Result<Self, Error> {
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
-        let lane = || {
-            Ok(Lane {
-                partition: None,
-                bytes: zeroed(layout.partition_bytes())?,
-                received: 0,
-                hasher: blake3::Hasher::new(),
-            })
-        };
         let mut hint_id = [0; HINT_ID_BYTES];
         ChaCha::new(&entropy, ID_STREAM).fill(&mut hint_id);
         let mut secret = Zeroizing::new([0; SECRET_BYTES]);
@@ -185,7 +169,8 @@ impl HintBuilder {
             content_hashes: content_hashes.to_vec(),
             entropy: Zeroizing::new(entropy),
             folded: vec![false; layout.partitions()],
-            lanes: [lane()?, lane()?],
+            lanes: Lanes::default(),
+            buffers: [zeroed(layout.partition_bytes())?, zeroed(layout.partition_bytes())?],
         })
     }
 
@@ -201,7 +186,7 @@ impl HintBuilder {
     /// [`Error::Index`] if there is no such lane.
     pub fn lane_bytes(&mut self, lane: usize) -> Result<&mut [u8], Error> {
         expect_below("lane", lane, LANES)?;
-        Ok(&mut self.lanes[lane].bytes)
+        Ok(&mut self.buffers[lane])
     }
 
     /// Starts receiving a partition, from its first byte.
@@ -210,20 +195,9 @@ impl HintBuilder {
     /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already or
     /// under way in the other lane.
     pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
-        expect_below("lane", lane, LANES)?;
-        expect_below("partition", partition, self.folded.len())?;
         // A partition folded twice would cancel itself out of the parities.
-        if self.folded[partition] {
-            return Err(Error::Phase("this partition is folded already"));
-        }
-        if self.lanes.iter().enumerate().any(|(other, l)| other != lane && l.partition == Some(partition)) {
-            return Err(Error::Phase("this partition is under way in the other lane"));
-        }
-        let lane = &mut self.lanes[lane];
-        lane.partition = Some(partition);
-        lane.received = 0;
-        lane.hasher.reset();
-        Ok(())
+        let folded = self.is_folded(partition)?;
+        self.lanes.begin(lane, partition, folded)
     }
 
     /// Takes note that the lane's next `count` bytes have been written, and hashes them.
@@ -232,19 +206,7 @@ impl HintBuilder {
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
     pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
         expect_below("lane", lane, LANES)?;
-        let lane = &mut self.lanes[lane];
-        if lane.partition.is_none() {
-            return Err(Error::Phase("begin a partition in this lane first"));
-        }
-        let rest = &lane.bytes[lane.received..];
-        let part = rest.get(..count).ok_or(Error::Length {
-            what: "rest of a partition",
-            expected: rest.len() as u64,
-            actual: count as u64,
-        })?;
-        lane.hasher.update(part);
-        lane.received += count;
-        Ok(())
+        self.lanes.absorb(lane, count, &self.buffers[lane])
     }
 
     /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12) under a
@@ -254,9 +216,7 @@ impl HintBuilder {
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
     pub fn fold(&mut self, lane: usize) -> Result<bool, Error> {
-        expect_below("lane", lane, LANES)?;
-        let stream = self.lanes[lane].partition.map_or(0, |q| q as u64);
-        let mut source = ChaCha::new(&self.entropy, stream);
+        let mut source = ChaCha::new(&self.entropy, self.lanes.under_way(lane)? as u64);
         self.hazmat_fold_from(lane, &mut source)
     }
 
@@ -267,11 +227,9 @@ impl HintBuilder {
     /// As there.
     pub fn hazmat_fold_from(&mut self, lane: usize, source: &mut impl Uniform) -> Result<bool, Error> {
         expect_below("lane", lane, LANES)?;
-        let Lane { partition, bytes, received, hasher } = &mut self.lanes[lane];
-        let q = partition.ok_or(Error::Phase("begin a partition in this lane first"))?;
-        expect_length("partition", &bytes[..*received], self.hint.layout.partition_bytes())?;
-        *partition = None;
-        if hasher.finalize().as_slice() != &self.content_hashes[q * CONTENT_HASH_BYTES..][..CONTENT_HASH_BYTES] {
+        let bytes = &self.buffers[lane];
+        let (q, genuine) = self.lanes.end(lane, bytes, &self.content_hashes)?;
+        if !genuine {
             return Ok(false);
         }
         let Hint { layout, checks, permutations, parities, .. } = &mut self.hint;
@@ -292,18 +250,12 @@ impl HintBuilder {
     /// # Errors
     /// [`Error::Index`] if there is no such lane.
     pub fn abandon(&mut self, lane: usize) -> Result<(), Error> {
-        expect_below("lane", lane, LANES)?;
-        self.lanes[lane].partition = None;
-        Ok(())
+        self.lanes.abandon(lane)
     }
 
     /// Gives up the lanes that receive one of these partitions.
-    pub(crate) fn abandon_partitions(&mut self, mut which: impl FnMut(usize) -> bool) {
-        for lane in &mut self.lanes {
-            if lane.partition.is_some_and(&mut which) {
-                lane.partition = None;
-            }
-        }
+    pub(crate) fn abandon_partitions(&mut self, which: impl FnMut(usize) -> bool) {
+        self.lanes.abandon_partitions(which);
     }
 
     /// What will prove the answers that the hint takes.

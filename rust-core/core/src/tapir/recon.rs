@@ -87,18 +87,18 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
 
     let mut changes = retrieve.clone();
     xor_into(&mut changes, refresh);
-    let mut records = Vec::with_capacity(pending.count() * record_bytes);
+    let mut blocks = Vec::with_capacity(pending.count() * record_bytes);
     let mut q_stars = Vec::with_capacity(pending.count());
     for (number, &index) in pending.indices.iter().enumerate() {
-        let q_star = index as usize / layout.partition_records();
+        let (q_star, _) = layout.place(index);
         let column = usize::from(pending.columns[number]);
         let of_query = number * query_bytes..(number + 1) * query_bytes;
 
-        let start = records.len();
-        records.extend_from_slice(hint.parity_mut(column));
+        let start = blocks.len();
+        blocks.extend_from_slice(hint.parity_mut(column));
         for (q, retrieved) in retrieve[of_query.clone()].chunks_exact(record_bytes).enumerate() {
             if q != q_star {
-                xor_into(&mut records[start..], retrieved); // Recon 17
+                xor_into(&mut blocks[start..], retrieved); // Recon 17
             }
         }
         let changes = &mut changes[of_query];
@@ -106,7 +106,7 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
         apply_query(hint, q_star, column, pending.refresh_columns_of(number, layout.partitions()), changes);
         q_stars.push(q_star as u32);
     }
-    if !are_tagged(hint, &pending.indices, &records) {
+    if !are_tagged(hint, &pending.indices, &blocks) {
         for (number, changes) in changes.chunks_exact(query_bytes).enumerate().rev() {
             // And back: XORs and exchanges undo themselves.
             let (q_star, column) = (q_stars[number] as usize, usize::from(pending.columns[number]));
@@ -122,14 +122,19 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
         changes,
     };
     hint.stamp.version += 1;
-    Ok(Recovered { records, effect })
+    Ok(Recovered { records: layout.cut(&pending.indices, &blocks), effect })
 }
 
-/// Whether the recovered records are the tagged ones; true if the hint keeps no tags. Looks at all of them.
-fn are_tagged(hint: &Hint, indices: &[u32], records: &[u8]) -> bool {
+/// Whether the recovered blocks are the tagged ones; true if the hint keeps no tags. Looks at all of them.
+fn are_tagged(hint: &Hint, indices: &[u32], blocks: &[u8]) -> bool {
     let Some(tags) = hint.tags() else { return true };
-    let records = records.chunks_exact(hint.layout.record_bytes());
-    indices.iter().zip(records).fold(0, |all, (&index, record)| all | tags.difference(index as usize, record)) == 0
+    let layout = &hint.layout;
+    let slots = indices.iter().map(|&index| {
+        let (q, m) = layout.place(index);
+        q * layout.partition_records() + m
+    });
+    let blocks = blocks.chunks_exact(layout.record_bytes());
+    slots.zip(blocks).fold(0, |all, (slot, block)| all | tags.difference(slot, block)) == 0
 }
 
 /// Applies an effect from a journal to the hint it belongs to.

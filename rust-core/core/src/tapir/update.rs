@@ -17,14 +17,16 @@ use crate::tapir::query::Pending;
 /// tagged, in the partitions that are `wanted`. Both servers vouch for the list, so any other are this hint's fault.
 fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Result<(), Error> {
     let Checks::Tags(tags) = checks else { return Ok(()) };
+    let before = list.before();
     let mut differences = 0;
     for entry in list.entries() {
         let Change::Record { old, .. } = entry.change else {
             return Err(Error::Update("a hint that keeps tags takes it in record form"));
         };
-        let index = entry.index as usize;
-        if index < list.before().slots() && wanted(index / list.before().partition_records()) {
-            differences |= tags.difference(index, old);
+        // One record of several cannot be compared with the tag of all.
+        let (q, m) = before.place(entry.index);
+        if before.stored().block_records == 1 && q < before.partitions() && wanted(q) {
+            differences |= tags.difference(q * before.partition_records() + m, old);
         }
     }
     if differences == 0 { Ok(()) } else { Err(Error::State("an updated record is not the one tagged")) }
@@ -34,11 +36,10 @@ fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> 
 fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) {
     let Checks::Tags(tags) = checks else { return };
     for entry in list.entries() {
-        let index = entry.index as usize;
-        if let Change::Record { new, .. } = entry.change
-            && wanted(index / list.after().partition_records())
+        if let Change::Record { old, new } = entry.change
+            && wanted(list.after().place(entry.index).0)
         {
-            tags.set(index, new);
+            tags.change(entry.index as usize, old, new);
         }
     }
 }
@@ -53,7 +54,7 @@ fn apply_to_parities(
     mut wanted: impl FnMut(usize) -> bool,
 ) {
     const SCANS_AN_INVERSE_COSTS: usize = 4;
-    let (m, record_bytes) = (layout.partition_records(), layout.record_bytes());
+    let (m, block_bytes) = (layout.partition_records(), layout.record_bytes());
     let mut inverse = Zeroizing::new(Vec::<u16>::new());
     for (q, entries) in groups {
         if !wanted(*q) {
@@ -67,9 +68,9 @@ fn apply_to_parities(
             }
         }
         for entry in entries {
-            let offset = entry.index as usize % m;
+            let (_, offset) = layout.place(entry.index);
             let column = if invert { usize::from(inverse[offset]) } else { permutations.column(*q, offset) };
-            entry.change.apply(&mut parities[column * record_bytes..][..record_bytes]);
+            entry.change.apply(&mut parities[column * block_bytes..][layout.slot(entry.index)]);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! S3PIR with one server: Algorithms 4, 2, 5. The client streams the whole database once, and keeps H hints and B pairs
 //! of backup parities; each lookup uses one pair.
 
-use super::hints::{Backup, Drawn, Folding, Slots, draw, extras_by_stripe};
+use super::drawing::{Drawn, draw};
+use super::folding::{Parities, fold};
+use super::slots::{Backup, Slots};
 use super::{Deviation, Geometry, Search, Server};
 use crate::channel::Channel;
 use crate::error::Error;
@@ -42,38 +44,19 @@ impl<P: Prg> Client<P> {
     ) -> Self {
         let prg = P::new(key);
         let drawn = draw(&prg, &geometry, 0, geometry.hints + backups, geometry.hints, source); // lines 1 to 8
-        let order = extras_by_stripe(&drawn);
-        let mut folding = Folding::new(&prg, geometry, &drawn, geometry.hints);
-        let at_once = Folding::<P>::stripes_at_once(&geometry);
-        let mut stripes = Vec::with_capacity(at_once * geometry.stripe_records * geometry.record_bytes);
-        for first in (0..geometry.stripes).step_by(at_once) {
-            stripes.clear();
-            for k in first..geometry.stripes.min(first + at_once) {
-                stripes.extend_from_slice(channel.receive(server.stripe(k))); // line 10
-            }
-            folding.fold(first, &stripes);
-            folding.fold_extras(&order, first, &stripes);
-        }
-        let Folding { parities, pairs, .. } = folding;
-        Self::from_parts(prg, geometry, drawn, parities, pairs, Deviation::None)
+        let parities = fold(&prg, &geometry, &drawn, |k| channel.receive(server.stripe(k))); // lines 9 to 19
+        Self::from_parts(prg, geometry, drawn, parities, Deviation::None)
     }
 
     /// From hints and pairs, for tests that enumerate them.
-    pub fn from_parts(
-        prg: P,
-        geometry: Geometry,
-        mut drawn: Drawn,
-        parities: Vec<u8>,
-        pairs: Vec<u8>,
-        deviation: Deviation,
-    ) -> Self {
-        let slots = Slots::new(prg, geometry, &drawn, parities, deviation);
+    pub fn from_parts(prg: P, geometry: Geometry, mut drawn: Drawn, parities: Parities, deviation: Deviation) -> Self {
+        let slots = Slots::new(prg, geometry, &drawn, parities.hints, deviation);
         let backups = Drawn {
             numbers: drawn.numbers.split_off(geometry.hints),
             cutoffs: drawn.cutoffs.split_off(geometry.hints),
             extras: Vec::new(),
         };
-        Client { slots, backups, pairs, next: 0, record_bytes: geometry.record_bytes }
+        Client { slots, backups, pairs: parities.pairs, next: 0, record_bytes: geometry.record_bytes }
     }
 
     /// Lookups left.

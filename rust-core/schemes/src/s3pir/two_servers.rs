@@ -1,7 +1,9 @@
 //! S3PIR with two servers: Algorithms 1, 2, 3. The offline server makes the hints under a key that this client and it
 //! alone know, and a new pair of parities a lookup, being told nothing but "next"; the online server answers.
 
-use super::hints::{Backup, Drawn, Folding, Slots, draw, extras_by_stripe};
+use super::drawing::{Drawn, draw};
+use super::folding::{fold, pair_of};
+use super::slots::{Backup, Slots};
 use super::{Deviation, Geometry, Search, Server};
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
@@ -35,20 +37,12 @@ impl<'a, P: Prg> OfflineServer<'a, P> {
 
     /// Algorithm 1: all hints. It may choose the extras, since it knows every hint anyway.
     pub fn hints(&mut self, source: &mut impl Uniform) -> Vec<u8> {
-        let Geometry { stripes, stripe_records, hints, record_bytes } = self.geometry;
+        let Geometry { stripe_records: s, hints, record_bytes, .. } = self.geometry;
         let drawn = draw(&self.prg, &self.geometry, 0, hints, hints, source);
-        let order = extras_by_stripe(&drawn);
-        let mut folding = Folding::new(&self.prg, self.geometry, &drawn, hints);
-        let at_once = Folding::<P>::stripes_at_once(&self.geometry);
-        for first in (0..stripes).step_by(at_once) {
-            let to = stripes.min(first + at_once);
-            let records = self.records.range(first * stripe_records, to * stripe_records);
-            folding.fold(first, records);
-            folding.fold_extras(&order, first, records);
-        }
+        let parities = fold(&self.prg, &self.geometry, &drawn, |k| self.records.range(k * s, (k + 1) * s));
         self.next = drawn.numbers.last().map_or(0, |last| last + 1);
         let mut message = Vec::with_capacity(hints * hint_bytes(record_bytes));
-        for (hint, parity) in folding.parities.chunks_exact(record_bytes).enumerate() {
+        for (hint, parity) in parities.hints.chunks_exact(record_bytes).enumerate() {
             message.extend_from_slice(&drawn.numbers[hint].to_le_bytes());
             message.extend_from_slice(&drawn.cutoffs[hint].to_le_bytes());
             message.extend_from_slice(&drawn.extras[hint].to_le_bytes());
@@ -59,15 +53,13 @@ impl<'a, P: Prg> OfflineServer<'a, P> {
 
     /// Algorithm 3, lines 1 to 8: the next number's parities, of both halves.
     pub fn next(&mut self, source: &mut impl Uniform) -> Vec<u8> {
-        let Geometry { stripes, stripe_records, record_bytes, .. } = self.geometry;
         let drawn = draw(&self.prg, &self.geometry, self.next, 1, 0, source);
-        let mut folding = Folding::new(&self.prg, self.geometry, &drawn, 0);
-        folding.fold(0, self.records.range(0, stripes * stripe_records));
+        let pair = pair_of(&self.prg, &self.geometry, drawn.numbers[0], drawn.cutoffs[0], self.records);
         self.next = drawn.numbers[0] + 1;
-        let mut message = Vec::with_capacity(replenish_bytes(record_bytes));
+        let mut message = Vec::with_capacity(replenish_bytes(self.geometry.record_bytes));
         message.extend_from_slice(&drawn.numbers[0].to_le_bytes());
         message.extend_from_slice(&drawn.cutoffs[0].to_le_bytes());
-        message.extend_from_slice(&folding.pairs);
+        message.extend_from_slice(&pair);
         message
     }
 }
@@ -87,7 +79,7 @@ impl<P: Prg> Client<P> {
         let mut parities = Vec::with_capacity(geometry.hints * geometry.record_bytes);
         for hint in message.chunks_exact(bytes) {
             drawn.numbers.push(u64::from_le_bytes(part(hint, 0)));
-            drawn.cutoffs.push(u16::from_le_bytes(part(hint, 8)));
+            drawn.cutoffs.push(i16::from_le_bytes(part(hint, 8)));
             let extra = u32::from_le_bytes(part(hint, 10));
             if extra as usize >= slots {
                 return Err(bad("extra index", format_args!("below {slots}"), extra));
@@ -121,7 +113,7 @@ impl<P: Prg> Client<P> {
         let record = self.slots.read(&pending, &answer)?;
         let backup = Backup {
             number: u64::from_le_bytes(part(&next, 0)),
-            cutoff: u16::from_le_bytes(part(&next, 8)),
+            cutoff: i16::from_le_bytes(part(&next, 8)),
             parities: next[10..].to_vec(),
         };
         self.slots.replenish(&pending, &record, &backup);

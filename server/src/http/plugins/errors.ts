@@ -53,7 +53,7 @@ function refusalFor(error: unknown): Refusal {
   }
   switch ((error as Partial<FastifyError>).code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new Refusal('too_large', 'the body is longer than any query')
+      return new Refusal('too_large', 'the body is longer than any of its kind')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return new Refusal('bad_request', 'the body is not as long as Content-Length says')
     case 'FST_ERR_VALIDATION':

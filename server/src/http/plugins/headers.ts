@@ -6,6 +6,7 @@ import helmet from '@fastify/helmet'
 import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { Refusal } from '../../base/refusal.js'
 
 const DAY_SECONDS = 24 * 60 * 60
 const ALLOWED_HEADERS = ['Content-Type', 'Range', 'If-Range', 'If-None-Match']
@@ -26,6 +27,7 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     maxAge: DAY_SECONDS,
     strictPreflight: false, // its error would not have the protocol's form
   }
+  preflightOnlyWhatIsThere(app)
   const forPublishers = {
     ...everywhere,
     allowedHeaders: [...ALLOWED_HEADERS, 'Authorization', BATCH_SIGNATURE_HEADER],
@@ -47,6 +49,17 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     xXssProtection: false,
   })
 })
+
+/** @fastify/cors would answer a preflight of any path. */
+function preflightOnlyWhatIsThere(app: FastifyInstance): void {
+  app.addHook('onRoute', function (this: FastifyInstance, { url, routePath, method }) {
+    if (method === 'OPTIONS' || this.hasRoute({ url, method: 'OPTIONS' })) return
+    this.options(routePath, async () => {}) // never gets there: the reply is the hook's of @fastify/cors
+  })
+  app.addHook('onRequest', async ({ method, routeOptions }) => {
+    if (method === 'OPTIONS' && routeOptions.url === '*') throw new Refusal('not_found', 'there is nothing here')
+  })
+}
 
 function pathOf(url: string): string {
   return url.split('?', 1)[0]!

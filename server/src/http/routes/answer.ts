@@ -3,7 +3,7 @@
 // compressed, never chunked, not to be transformed on the way.
 
 import {
-  entryBytes,
+  blockBytes,
   FENCE_REQUEST_BYTES,
   HEADER_BYTES,
   MAX_ENTRIES_BYTES,
@@ -70,10 +70,13 @@ export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rat
   }
 }
 
-/** In bytes, a claim included; of an updatable database for any layout it may come to have. */
+/**
+ * In bytes, a claim included. An updatable database may come to have any layout with its ℓ′: a generation with smaller M,
+ * hence shorter proofs, may make batches of more offsets than this one.
+ */
 function longestQuery(manifest: Manifest, updatable: boolean): number {
   if (!updatable) return queryBytes(manifest, manifest.maxBatch) + FENCE_REQUEST_BYTES
-  const offsets = Math.max(MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / entryBytes(manifest)))
+  const offsets = Math.max(MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(manifest)))
   return HEADER_BYTES + OFFSET_BYTES * offsets + FENCE_REQUEST_BYTES
 }
 

@@ -58,7 +58,7 @@ function matches(header: string | undefined, etag: string): boolean {
 
 /** One `bytes=first-last`, `bytes=first-` or `bytes=-suffix`; undefined: none of these, to be ignored. */
 function parseRange(header: string, bytes: number): { first: number; last: number } | 'unsatisfiable' | undefined {
-  const [, from, to] = /^bytes=(\d*)-(\d*)$/.exec(header.trim()) ?? []
+  const [, from, to] = /^bytes=(\d*)-(\d*)$/i.exec(header.trim()) ?? []
   if (from === undefined || to === undefined || (from === '' && to === '')) return undefined
   const first = from === '' ? Math.max(0, bytes - Number(to)) : Number(from)
   const last = from === '' || to === '' ? bytes - 1 : Math.min(Number(to), bytes - 1)

@@ -1,6 +1,6 @@
 // GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
 
-import { FORMAT, hasInstant, type Info, proofsOf } from '@pirouette/protocol'
+import { FORMAT, hasInstant, hasLight, type Info, proofsOf } from '@pirouette/protocol'
 import { InfoSchema } from '@pirouette/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
@@ -11,7 +11,7 @@ export function infoRoute(
   app: Routes,
   epochs: Epochs,
   updatable: UpdatableDatabase | undefined,
-  instant: boolean,
+  computes: { readonly instant: boolean; readonly light: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
     const info: Info = {
@@ -23,7 +23,8 @@ export function infoRoute(
         updates: updatable === undefined ? [] : ['delta', 'record'],
         push: updatable !== undefined,
         fence: updatable !== undefined,
-        instant: instant && hasInstant(epochs.newest.manifest),
+        instant: computes.instant && hasInstant(epochs.newest.manifest),
+        light: computes.light && hasLight(epochs.newest.manifest),
         history: updatable?.history ?? 0,
       },
       signatures: updatable?.signatures() ?? [],

@@ -34,7 +34,8 @@ export interface PublishOptions {
 }
 
 export function publishRoutes(app: Routes, { updatable, readiness, publishers, onTrap }: PublishOptions): void {
-  app.get(`${EPOCHS}/:epoch`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
+  // Of one character at least: without any it is no path of ours.
+  app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
     return reply.header('cache-control', 'no-store').send(status as never)
@@ -89,7 +90,12 @@ function readSignature(body: Uint8Array): SignatureInfo {
   const members = parseMembers(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
   if (typeof members === 'string') throw new Refusal('bad_request', members)
   try {
-    return parseSignature(members)
+    const signature = parseSignature(members)
+    for (const name of Object.keys(members)) {
+      if (!Object.hasOwn(signature, name))
+        throw new Refusal('bad_request', 'a signature has a member that is none of its')
+    }
+    return signature
   } catch (error) {
     if (error instanceof WireError) throw new Refusal('bad_request', error.message)
     throw error

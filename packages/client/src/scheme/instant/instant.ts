@@ -18,6 +18,7 @@ import type { Core, InstantQueryHandle, LayoutHandle } from '@pirouette/wasm'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
+import { costsOf } from '../costs.js'
 import type { Ask, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
 
 const ENTROPY_BYTES = 32
@@ -27,18 +28,9 @@ export const instant: StatelessScheme = {
   kind: 'stateless',
   parties: ['one', 'other'],
 
-  costs(core, manifest) {
-    // Of a key: a block of the directory, then the record. An index costs the latter alone.
-    const steps = (manifest.keyed ? (['directory', 'records'] as const) : (['records'] as const)).map(of =>
-      sizesOf(core, manifest, of),
-    )
-    return {
-      prepareBytes: 0,
-      lookupBytesUp: steps.reduce((sum, { requestBytes }) => sum + 2 * (HEADER_BYTES + requestBytes), 0),
-      lookupBytesDown: steps.reduce((sum, { answerBytes }) => sum + 2 * (HEADER_BYTES + answerBytes), 0),
-      held: {},
-      maxBatch: manifest.maxBatch,
-    }
+  costs(core, manifest, { usage }) {
+    sizesOf(core, manifest, 'records')
+    return { ...costsOf(core, manifest, 'instant', undefined, usage), maxBatch: manifest.maxBatch }
   },
 
   isOffered: ({ instant }) => instant === true,

@@ -7,7 +7,8 @@ import type { LayoutHandle, LocalHandle } from '@pirouette/wasm'
 import { inCore, readBack, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'
-import { databaseBytes, downloadPartitions } from '../download.js'
+import { costsOf } from '../costs.js'
+import { downloadPartitions } from '../download.js'
 import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme } from '../scheme.js'
 
 const ID_BYTES = 16
@@ -18,15 +19,8 @@ export const local: StatefulScheme = {
   parties: [],
   fencedBy: undefined,
 
-  costs(_core, manifest) {
-    const records = databaseBytes(manifest)
-    return {
-      prepareBytes: records,
-      lookupBytesUp: 0,
-      lookupBytesDown: 0,
-      held: { records },
-      maxBatch: manifest.maxBatch,
-    }
+  costs(core, manifest, { usage }) {
+    return { ...costsOf(core, manifest, 'local', undefined, usage), maxBatch: manifest.maxBatch }
   },
 
   prepare(context, manifest) {

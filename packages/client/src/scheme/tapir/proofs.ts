@@ -8,9 +8,6 @@ import { UnsupportedError } from '../../base/errors.js'
 import { inCore } from '../../platform/core.js'
 import type { ProofsPreference } from '../scheme.js'
 
-export const TAG_BYTES = 8
-export const PERMUTATION_ENTRY_BYTES = 2
-
 /** Throws UnsupportedError if these servers do not have what is wished for. */
 export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPreference): Proofs {
   const offered = proofsOf(manifest)
@@ -19,9 +16,9 @@ export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPrefere
     throw new UnsupportedError(`proofs: '${wish}' is not offered by these servers, which offer ${offered.join(', ')}`)
   }
   if (offered.length === 1) return offered[0]
-  const { records, recordBytes, partitions, partitionRecords, directoryBytes } = manifest
+  const { records, recordBytes, partitions, partitionRecords, blockRecords, directoryBytes } = manifest
   return inCore(core, () => {
-    const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+    const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const suitable = core.suitableProofs(layout, directoryBytes)
     layout.free()
     return suitable

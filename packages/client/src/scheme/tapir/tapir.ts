@@ -2,35 +2,24 @@
 // permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
 // Answers carry opening proofs, or are checked with tags that the client keeps.
 
-import { answerBytes, type Manifest, partitionBytes, queryBytes } from '@pirouette/protocol'
+import type { Manifest } from '@pirouette/protocol'
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
-import { databaseBytes } from '../download.js'
+import { costsOf } from '../costs.js'
+import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
-import { HintState } from './hint-state.js'
 import { HintPreparation } from './preparation.js'
-import { chooseProofs, PERMUTATION_ENTRY_BYTES, TAG_BYTES } from './proofs.js'
+import { chooseProofs } from './proofs.js'
 
 export const tapir: StatefulScheme = {
   name: 'full',
   kind: 'stateful',
-  parties: ['retrieve', 'refresh'],
-  fencedBy: 1,
+  parties: HINT_PARTIES,
+  fencedBy: REFRESH,
 
-  costs(core, manifest, { proofs: wish }) {
+  costs(core, manifest, { proofs: wish, usage }) {
     const proofs = chooseProofs(core, manifest, wish)
-    const slots = manifest.partitions * manifest.partitionRecords
-    return {
-      prepareBytes: databaseBytes(manifest),
-      lookupBytesUp: 2 * queryBytes(manifest, 1),
-      lookupBytesDown: 2 * answerBytes(manifest, 1, proofs),
-      held: {
-        parities: partitionBytes(manifest),
-        permutations: PERMUTATION_ENTRY_BYTES * slots,
-        tags: proofs === 'tags' ? TAG_BYTES * slots : 0,
-      },
-      maxBatch: manifest.maxBatch,
-    }
+    return { ...costsOf(core, manifest, 'full', proofs, usage), maxBatch: manifest.maxBatch }
   },
 
   prepare(context, manifest) {
@@ -52,11 +41,5 @@ export const tapir: StatefulScheme = {
     return new HintPreparation(context, manifest, builder)
   },
 
-  reopen(context, manifest, checkpoint, binding) {
-    const { core } = context
-    const client = withLayout(core, manifest, layout =>
-      readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, binding)),
-    )
-    return new HintState(context, client)
-  },
+  reopen: reopenHint,
 }

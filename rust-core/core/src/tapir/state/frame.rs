@@ -15,6 +15,12 @@ const CHECKSUM_BYTES: usize = 16;
 /// Most that a frame has besides its body: head, layout, a count and the checksum.
 const AROUND_BYTES: usize = 32 + 16 + 4 + CHECKSUM_BYTES;
 
+/// (N, ℓ, Q, M). What is stored belongs to one hint under one manifest, which says g.
+fn numbers(layout: &Layout) -> [usize; 4] {
+    let stored = layout.stored();
+    [layout.records(), stored.record_bytes, layout.partitions(), stored.partition_records]
+}
+
 /// Writes a frame into a buffer of its final length, which is wiped when dropped.
 pub(crate) struct Writer(Zeroizing<Vec<u8>>);
 
@@ -47,7 +53,7 @@ impl Writer {
 
     /// (N, ℓ, Q, M), which every form begins with.
     pub(crate) fn layout(&mut self, layout: &Layout) {
-        for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
+        for number in numbers(layout) {
             self.u32(number);
         }
     }
@@ -123,7 +129,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn expect_layout(&mut self, layout: &Layout) -> Result<(), Error> {
-        for number in [layout.records(), layout.record_bytes(), layout.partitions(), layout.partition_records()] {
+        for number in numbers(layout) {
             if self.u32()? as usize != number {
                 return Err(Error::State("of another layout"));
             }

@@ -34,13 +34,9 @@ impl HintUpdate {
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         reader.expect_layout(before)?;
         let (records, partitions) = (reader.u32()?, reader.u32()?);
-        let after = Layout::new(
-            u64::from(records),
-            before.record_bytes() as u64,
-            u64::from(partitions),
-            before.partition_records() as u64,
-        )
-        .map_err(|_| Error::State("it leads to no layout"))?;
+        let after = before
+            .grown(u64::from(records), u64::from(partitions))
+            .map_err(|_| Error::State("it leads to no layout"))?;
         let entropy: [u8; ENTROPY_BYTES] = *reader.array()?;
         let list_bytes = reader.u32()? as usize;
         let list = UpdateList::decode(reader.bytes(list_bytes)?, *before, after)?;

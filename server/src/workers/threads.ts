@@ -1,14 +1,21 @@
-// Worker threads that run passes on the one copy of the records, which is in the core's memory. A thread begins when it
-// is first needed.
+// Worker threads that run the core's kernels on the one copy of the records, which is in the core's memory. A thread begins
+// when it is first needed.
 
 import { Worker } from 'node:worker_threads'
 import type { Core, WorkerStackHandle } from '@pirouette/wasm'
-import type { KernelsOptions } from '@pirouette/wasm/worker'
+import type { Kernels, KernelsOptions } from '@pirouette/wasm/worker'
+
+/** What a thread is told to do. */
+export interface Task {
+  readonly kernel: keyof Kernels
+  /** address of what the kernel is told, in the core's memory */
+  readonly descriptor: number
+}
 
 interface Thread {
   readonly worker: Worker
   readonly stack: WorkerStackHandle
-  /** of the pass under way */
+  /** of the task under way */
   done: { resolve(): void; reject(error: Error): void } | undefined
 }
 
@@ -29,22 +36,22 @@ export class Threads {
     return new Threads(core, await core.workerModule(), most)
   }
 
-  /** Whether a pass can begin. */
+  /** Whether a task can begin. */
   get free(): boolean {
     return this.#threads.length < this.#most || this.#threads.some(({ done }) => done === undefined)
   }
 
-  /** Has a thread go all steps of a pass; only while there is a free one. Rejects if the thread has failed. */
-  run(descriptor: number): Promise<void> {
+  /** Has a thread run a kernel; only while there is a free one. Rejects if the thread has failed. */
+  run({ kernel, descriptor }: Task): Promise<void> {
     const thread = this.#threads.find(({ done }) => done === undefined) ?? this.#start()
     return new Promise((resolve, reject) => {
       thread.done = { resolve, reject }
-      thread.worker.ref() // a process that is to end waits for a pass, and for nothing else here
-      thread.worker.postMessage(descriptor)
+      thread.worker.ref() // a process that is to end waits for a task, and for nothing else here
+      thread.worker.postMessage({ kernel, descriptor })
     })
   }
 
-  /** Ends all threads and gives their stacks back. No pass may be under way. */
+  /** Ends all threads and gives their stacks back. No task may be under way. */
   async close(): Promise<void> {
     this.#closing = true
     for (const { worker, stack } of this.#threads.splice(0)) {

@@ -1,0 +1,146 @@
+// Mode `auto`: what it says about itself (I3, P5, docs/threat-model.md), and ways in which it stays stuck.
+
+import { INSTANT_PATH } from '@pirouette/protocol'
+import { expect, test } from 'vitest'
+import type { PirouetteMap } from '../src/index.js'
+import { MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { buildDatabase, someValues } from './support/database.js'
+import { core, sameOnBoth } from './support/harness.js'
+import { A, B, on, problem } from './support/network.js'
+import { type Life, World } from './support/world.js'
+
+const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> => {
+  const map = await life.open({ mode: 'auto', push: false, ...options } as Partial<OpenWithOptions>)
+  await rest()
+  return map
+}
+const rest = async () => {
+  for (let i = 0; i < 40; i++) await settle()
+}
+
+/** Its state is being prepared, lookups go on meanwhile, and then the preparation fails: it may be tried again. */
+async function afterAFailure() {
+  const w = new World()
+  const release: (() => void)[] = []
+  for (const server of [A, B]) {
+    w.network.misbehave[server] = on('/v1/blobs/', async () => {
+      await new Promise<void>(resolve => void release.push(resolve))
+      return problem(404, 'not_found')
+    })
+  }
+  const map = await openedBy(w.life())
+  for (const index of [1, 2, 3]) await w.drive(map.at(index))
+  for (let i = 0; i < 4; i++) {
+    for (const go of release.splice(0)) go()
+    await rest()
+  }
+  expect(map.mode).toBe('instant')
+  return { w, map, seen: w.network.seen.length }
+}
+
+test.each<[string, (map: PirouetteMap) => Promise<unknown>]>([
+  ['that was withdrawn before it began', map => map.at(3, { signal: AbortSignal.abort() })],
+  ['for an index that cannot be', map => map.at(1_000_000)],
+])('a call %s makes no traffic, also after a preparation has failed', async (_what, call) => {
+  const { w, map, seen } = await afterAFailure()
+  await rest()
+  expect(w.network.seen.length).toBe(seen) // nothing by itself
+  await call(map).catch(() => {})
+  await rest()
+  expect(w.network.seen.slice(seen).map(({ path }) => path)).toEqual([])
+  await w.drive(map.close())
+})
+
+test('servers without instant lookups: one failure of the preparation is not the end', async () => {
+  const w = new World()
+  for (const server of [A, B]) {
+    w.network.misbehave[server] = ({ path }, genuine) => {
+      if (path === INSTANT_PATH) return problem(404, 'not_found')
+      return path.startsWith('/v1/blobs/') ? problem(404, 'not_found') : genuine
+    }
+  }
+  const map = await openedBy(w.life())
+  await rest()
+  // What was in the way has gone; lookups without a state are still not offered, as `serve --no-instant` has it.
+  for (const server of [A, B]) w.network.misbehave[server] = on(INSTANT_PATH, () => problem(404, 'not_found'))
+  for (let i = 0; i < 20; i++) {
+    await w.drive(map.at(i).catch(() => {}))
+    await rest()
+  }
+  expect(map.mode).toBe('local')
+  await w.drive(map.close())
+})
+
+test('storage that is only preferred, and cannot be read, keeps nobody from opening a map', async () => {
+  const failing = (): StateStore =>
+    new (class extends MemoryStore {
+      override async read(): Promise<never> {
+        throw new Error('the disk is gone')
+      }
+    })({ durable: true })
+  const options = { storage: 'preferred' } as const
+  const outcome = async (mode: string) => {
+    const w = new World()
+    const life = w.life({
+      openStore: async (_identity, preference) =>
+        preference === 'memory'
+          ? { store: new MemoryStore(), storage: 'memory' }
+          : { store: failing(), storage: 'best-effort' },
+    })
+    const opening = life.openIdle({ ...options, mode, push: false } as never)
+    return await w.drive(
+      opening.then(
+        async map => {
+          await map.close()
+          return 'open'
+        },
+        (error: Error) => error.name,
+      ),
+    )
+  }
+  expect(await outcome('full')).toBe('open') // as docs/threat-model.md has it: the store, twice in a row
+  expect(await outcome('auto')).toBe('open')
+})
+
+test('close() does not wait for a lock that another tab holds, also while a state is prepared', async () => {
+  const large = buildDatabase(core, { values: someValues(300, 64 * 1024), partitions: 8 })
+  const w = new World({ network: sameOnBoth(large), database: large })
+  const two = w.life()
+  const map = await openedBy(two)
+  expect(map.mode).toBe('instant')
+  // Another tab takes the lock, and stands still.
+  const other = w.life()
+  const name = `pirouette ${[A, B].sort().join(' ')}`
+  void other.environment.locks.hold(name, 45_000, () => new Promise<void>(() => {}))
+  for (let i = 0; i < 12; i++) {
+    let done = false
+    const answer = map.at(i).then(() => {
+      done = true
+    })
+    while (!done) await settle()
+    await answer
+  }
+  await rest()
+  expect(map.mode).toBe('instant')
+  const before = w.clock.now()
+  await w.drive(map.close())
+  expect(w.clock.now() - before).toBeLessThan(45_000)
+})
+
+test('reset() of an instant map begins anew with what the servers have now', async () => {
+  const w = new World()
+  const map = await openedBy(w.life(), { mode: 'instant' } as never)
+  expect(map.size).toBe(1000)
+  // Its publisher has built the database anew, under another name.
+  const id = core.databaseId(new TextEncoder().encode('rebuilt'))
+  const rebuilt = buildDatabase(core, {
+    values: someValues(500, 8),
+    partitions: 16,
+    manifest: { databaseId: id },
+  })
+  for (const server of [A, B]) w.network.replace(server, rebuilt)
+  await w.drive(map.reset())
+  expect(map.size).toBe(500)
+  await w.drive(map.close())
+})

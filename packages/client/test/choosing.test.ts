@@ -1,0 +1,213 @@
+// Mode `auto`: lookups are answered from the first moment on, a state is made behind them when it pays, and when that is
+// depends on nothing but the manifest, the number of lookups, and whether servers fail.
+
+import { INSTANT_PATH } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import type { PirouetteMap } from '../src/index.js'
+import type { OpenWithOptions } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { buildDatabase, later, someValues } from './support/database.js'
+import { core, sameOnBoth } from './support/harness.js'
+import { A, B, hang, type Network, on, problem } from './support/network.js'
+import { type Life, records, World } from './support/world.js'
+
+/** Too large to be kept whole without being asked for. */
+const values = someValues(300, 64 * 1024)
+const large = buildDatabase(core, { values, partitions: 8 })
+/** After so many lookups its hint is made. */
+const PAYS = 12
+
+const world = () => new World({ network: sameOnBoth(large), database: large })
+const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> => {
+  const map = await life.open({ mode: 'auto', push: false, ...options } as Partial<OpenWithOptions>)
+  await settle()
+  return map
+}
+const lookUp = async (w: World, map: PirouetteMap, indices: readonly number[]) => {
+  for (const index of indices) {
+    const value = await w.drive(map.at(index))
+    expect(value && Buffer.compare(value, w.database.byIndex[index]!)).toBe(0)
+  }
+  await rest()
+}
+/** Until nothing goes on but what waits for the clock. */
+const rest = async () => {
+  for (let i = 0; i < 40; i++) await settle()
+}
+const upTo = (count: number) => Array.from({ length: count }, (_, i) => (7 * i) % 300)
+const paths = ({ seen }: Network, skip = 0) =>
+  seen.slice(skip).map(({ server, path, body }) => `${server} ${path} ${body.length}`)
+const count = (network: Network, path: string) => network.seen.filter(seen => seen.path.startsWith(path)).length
+const types = (life: Life) => life.events.map(({ type }) => type)
+
+describe('with nothing stored', () => {
+  test('the first lookup needs manifests alone; after some a hint is made behind them, and takes over', async () => {
+    const w = world()
+    const life = w.life()
+    const map = await openedBy(life)
+    expect([map.mode, map.size]).toEqual(['instant', 300])
+    await lookUp(w, map, upTo(PAYS - 1))
+    expect([map.mode, count(w.network, '/v1/blobs/'), await w.head()]).toEqual(['instant', 0, undefined])
+    await lookUp(w, map, [299])
+    expect([map.mode, count(w.network, '/v1/answer')]).toEqual(['full', 0])
+    expect(life.events).toContainEqual({ type: 'mode', mode: 'full' })
+    expect(types(life).indexOf('preparing')).toBeLessThan(types(life).indexOf('mode'))
+    const asked = count(w.network, INSTANT_PATH)
+    expect(asked).toBe(2 * PAYS)
+    await lookUp(w, map, [0, 299, 299])
+    expect([count(w.network, INSTANT_PATH), count(w.network, '/v1/answer')]).toEqual([asked, 6])
+    expect(map.stats.lookups).toBe(PAYS + 3)
+    await w.drive(map.close())
+    await w.auditor.assertSound()
+    const again = await openedBy(w.life())
+    expect(again.mode).toBe('full')
+    await lookUp(w, again, [5])
+    expect(count(w.network, INSTANT_PATH)).toBe(asked)
+    await w.drive(again.close())
+  })
+
+  test('what is looked up, and what an app gives up, does not show in when and what is asked', async () => {
+    const views = await Promise.all(
+      [upTo(20), Array<number>(20).fill(3)].map(async (indices, turn) => {
+        const w = world()
+        const map = await openedBy(w.life())
+        for (const index of indices) {
+          if (turn === 0) await w.drive(map.at(index))
+          else {
+            const giving = new AbortController()
+            const answer = map.at(index, { signal: giving.signal }).catch(() => {})
+            await settle()
+            giving.abort()
+            await w.drive(answer)
+          }
+          await rest()
+        }
+        await w.drive(map.close())
+        return paths(w.network).map(line => line.replace(/ https:..[ab].example(\/pir)?/, ''))
+      }),
+    )
+    const ofEither = (lines: readonly string[] = []) => lines.map(line => line.replace(/^\S+ /, '')).sort()
+    expect(ofEither(views[1])).toEqual(ofEither(views[0]))
+  })
+
+  test('a database that is best kept whole is fetched at once, and lookups do not wait for it', async () => {
+    const w = new World()
+    const release: (() => void)[] = []
+    for (const server of [A, B]) {
+      w.network.misbehave[server] = on('/v1/blobs/', async genuine => {
+        await new Promise<void>(resolve => void release.push(resolve))
+        return genuine
+      })
+    }
+    const life = w.life()
+    const map = await openedBy(life)
+    expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
+    await lookUp(w, map, [0, 999])
+    expect(map.mode).toBe('instant')
+    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    for (const go of release.splice(0)) go()
+    await rest()
+    expect(map.mode).toBe('local')
+    const before = w.network.seen.length
+    await w.checkValues(map)
+    expect(w.network.seen.length).toBe(before)
+    await w.drive(map.close())
+  })
+
+  test('a hint that cannot be made is tried again after as many lookups more; meanwhile nothing is missed', async () => {
+    const w = world()
+    const life = w.life()
+    const map = await openedBy(life)
+    for (const server of [A, B]) w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
+    await lookUp(w, map, upTo(2 * PAYS))
+    expect([map.mode, types(life).filter(type => type === 'preparing').length]).toEqual(['instant', 1])
+    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    await lookUp(w, map, [1])
+    expect([map.mode, types(life).filter(type => type === 'preparing').length]).toEqual(['full', 2])
+    await lookUp(w, map, [1])
+    await w.drive(map.close())
+  })
+
+  test('servers that refuse such lookups, whatever is asked, are asked for a hint at once', async () => {
+    const w = world()
+    const map = await openedBy(w.life())
+    for (const server of [A, B]) w.network.misbehave[server] = on(INSTANT_PATH, () => problem(404, 'not_found'))
+    await expect(w.drive(map.at(3))).rejects.toMatchObject({ name: expect.stringContaining('Error') })
+    await rest()
+    expect(map.mode).toBe('full')
+    await lookUp(w, map, [3])
+    await w.drive(map.close())
+  })
+
+  test('a database without commitments has none of it: its hint is made before open() resolves', async () => {
+    const tags = buildDatabase(core, {
+      values,
+      partitions: 8,
+      manifest: { suite: 2, commitments: new Uint8Array(8 * 32) },
+    })
+    const w = new World({ network: sameOnBoth(tags), database: tags })
+    const map = await openedBy(w.life(), { proofs: 'tags' })
+    expect([map.mode, count(w.network, INSTANT_PATH)]).toEqual(['full', 0])
+    await lookUp(w, map, [3])
+    await w.drive(map.close())
+  })
+})
+
+test('closed while it prepares, nothing goes on; the next life goes on where that was', async () => {
+  const w = world()
+  const map = await openedBy(w.life())
+  let blobs = 0
+  const stuck = hang('/v1/blobs/')
+  for (const server of [A, B]) {
+    w.network.misbehave[server] = (seen, genuine) => {
+      if (seen.path.startsWith('/v1/blobs/') && ++blobs > 4) return stuck(seen, genuine)
+      return undefined
+    }
+  }
+  for (const index of upTo(PAYS)) await w.drive(map.at(index))
+  await rest()
+  expect(map.mode).toBe('instant')
+  await w.drive(map.close())
+  const { length } = w.network.seen
+  await rest()
+  expect(w.network.seen.length).toBe(length)
+  expect((await w.head())?.stage).toBe('partial')
+  w.network.misbehave[A] = w.network.misbehave[B] = undefined
+  const again = await openedBy(w.life())
+  await rest()
+  expect(again.mode).toBe('full')
+  await lookUp(w, again, [0, 299])
+  await w.drive(again.close())
+})
+
+test('two tabs that prepare at once end up with one hint, and never show a column twice', async () => {
+  const w = world()
+  const maps = await Promise.all([1, 2].map(() => openedBy(w.life())))
+  for (const index of upTo(PAYS)) await w.drive(Promise.all(maps.map(map => map.at(index))))
+  await rest()
+  expect(maps.map(({ mode }) => mode)).toEqual(['full', 'full'])
+  for (const map of maps) await lookUp(w, map, [1, 1, 2])
+  for (const map of maps) await w.drive(map.close())
+  await w.auditor.assertSound()
+})
+
+test('servers that show an older epoch behind a newer one are not followed back', async () => {
+  const w = new World()
+  const newer = buildDatabase(core, { ...records.contents, manifest: later(2) })
+  for (const server of [A, B]) {
+    w.network.publish(server, newer)
+    w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
+  }
+  const life = w.life()
+  const map = await openedBy(life)
+  expect([map.mode, map.epoch]).toEqual(['instant', 2])
+  await lookUp(w, map, [1])
+  for (const server of [A, B]) {
+    w.network.replace(server, records)
+    w.network.misbehave[server] = undefined
+  }
+  await w.drive(map.at(1).catch(() => {}))
+  await rest()
+  expect([map.mode, map.epoch]).toEqual(['instant', 2])
+  await w.drive(map.close())
+})

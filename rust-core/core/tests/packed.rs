@@ -1,0 +1,196 @@
+//! Blocks of several records: a query is for a block, and a record is cut out of it after all of the block has been
+//! verified and recovered. That packed databases live, are stored and are looked up in as any other is tested with those,
+//! at every g (living.rs, state.rs, scheme.rs, local.rs).
+
+mod common;
+
+use common::{builder_of, database, finish, receive};
+use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::error::Error;
+use pirouette_core::instant;
+use pirouette_core::layout::Layout;
+use pirouette_core::random::ChaCha;
+use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::query::{Role, query};
+use pirouette_core::tapir::recon::verify;
+
+const RECORD_BYTES: usize = 3;
+
+/// 13 records of three bytes, four a block and eight a partition: the last block has one record.
+fn packed() -> (Database<Merkle>, Vec<u8>) {
+    let layout = Layout::packed(13, RECORD_BYTES as u64, 2, 8, 4).unwrap();
+    let mut content = vec![0; layout.database_bytes()];
+    content[..13 * RECORD_BYTES].copy_from_slice(&blake3::hash(b"records").as_bytes().repeat(2)[..13 * RECORD_BYTES]);
+    (database::<Merkle>(layout, &content), content)
+}
+
+fn hint(database: &Database<Merkle>, content: &[u8], proofs: Proofs) -> Hint {
+    let mut builder = builder_of(database, proofs, [7; 32]);
+    for q in 0..database.layout().partitions() {
+        receive(&mut builder, 0, q, content);
+        assert!(builder.fold(0).unwrap());
+    }
+    builder.finish().map_err(|(error, _)| error).unwrap()
+}
+
+/// Whether a client that asks for a record accepts a reply that is off by a difference, of `reply_bytes`.
+struct Client<'a> {
+    accepts: &'a dyn Fn(u32, &[u8]) -> bool,
+    reply_bytes: usize,
+    /// where the bytes of a block stand in a reply
+    blocks: Vec<usize>,
+}
+
+impl Client<'_> {
+    /// Whether a lie exists that is accepted for some records and refused for others: that tells what was asked.
+    fn verdicts_tell(&self, layout: &Layout, accepts: &dyn Fn(u32, &[u8]) -> bool) -> bool {
+        (0..self.reply_bytes * 8).any(|bit| {
+            let mut difference = vec![0; self.reply_bytes];
+            difference[bit / 8] ^= 1 << (bit % 8);
+            let mut verdicts = (0..layout.records() as u32).map(|index| accepts(index, &difference));
+            let first = verdicts.next();
+            verdicts.any(|verdict| Some(verdict) != first)
+        })
+    }
+
+    /// The same client, were it to look at the slot it wants of each block, and at nothing else there.
+    fn checks_its_own_record(&self, layout: &Layout, index: u32, difference: &[u8]) -> bool {
+        let mut looked_at = difference.to_vec();
+        for &start in &self.blocks {
+            let (slot, block) = (layout.slot(index), &mut looked_at[start..start + layout.record_bytes()]);
+            block[..slot.start].fill(0);
+            block[slot.end..].fill(0);
+        }
+        (self.accepts)(index, &looked_at)
+    }
+
+    fn assert_that_only_a_faulty_one_tells(&self, layout: &Layout) {
+        assert!((self.accepts)(0, &vec![0; self.reply_bytes]), "an honest reply is accepted");
+        assert!(!self.verdicts_tell(layout, self.accepts));
+        let planted = |index, difference: &[u8]| self.checks_its_own_record(layout, index, difference);
+        assert!(self.verdicts_tell(layout, &planted), "the enumeration must see a client that checks its own record");
+    }
+}
+
+fn xor(into: &mut [u8], difference: &[u8]) {
+    into.iter_mut().zip(difference).for_each(|(byte, difference)| *byte ^= difference);
+}
+
+#[test]
+fn no_verdict_on_an_answer_depends_on_the_place_in_the_block() {
+    let (database, content) = packed();
+    let layout = *database.layout();
+    for proofs in [Proofs::Openings, Proofs::Tags] {
+        for role in [Role::Retrieve, Role::Refresh] {
+            let accepts = |index: u32, difference: &[u8]| {
+                let mut hint = hint(&database, &content, proofs);
+                let mut pending = query(&mut hint, &[index], &[1; 32]).unwrap();
+                let mut answer = database.answer(&pending.vectors(role), proofs).unwrap();
+                xor(&mut answer, difference);
+                verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap()
+            };
+            let entry_bytes = proofs.entry_bytes::<Merkle>(&layout);
+            let blocks = (0..layout.partitions()).map(|q| q * entry_bytes).collect();
+            let reply_bytes = proofs.answer_bytes::<Merkle>(&layout, 1);
+            Client { accepts: &accepts, reply_bytes, blocks }.assert_that_only_a_faulty_one_tells(&layout);
+        }
+    }
+}
+
+#[test]
+fn no_verdict_on_an_instant_answer_depends_on_the_place_in_the_block() {
+    let (database, _) = packed();
+    let layout = *database.layout();
+    let commitments = database.commitments().unwrap();
+    let accepts = |index: u32, difference: &[u8]| {
+        let pending = instant::query::query(&layout, &[index], &[2; 32]).unwrap();
+        let [mut a, b] = [0, 1].map(|server| {
+            let request = pending.request(server).unwrap();
+            instant::pass::answer(&database, &[(request, At::Newest)]).unwrap().remove(0)
+        });
+        xor(&mut a, difference);
+        instant::recon::recon(&pending, &commitments, [&a, &b]).unwrap().is_some()
+    };
+    // A group is all of a partition here: two blocks.
+    let blocks = vec![0, layout.record_bytes()];
+    let reply_bytes = instant::answer_bytes(&layout);
+    assert_eq!(reply_bytes, 2 * layout.record_bytes());
+    Client { accepts: &accepts, reply_bytes, blocks }.assert_that_only_a_faulty_one_tells(&layout);
+}
+
+/// P4: nothing is shared between two records for their being in one block.
+#[test]
+fn records_of_one_block_are_as_many_queries() {
+    let (database, content) = packed();
+    let layout = *database.layout();
+    let record = |index: u32| &content[index as usize * RECORD_BYTES..][..RECORD_BYTES];
+    for proofs in [Proofs::Openings, Proofs::Tags] {
+        let mut hint = hint(&database, &content, proofs);
+        for (round, indices) in [[4, 5, 7], [4, 9, 12], [12, 12, 12], [0, 4, 8]].iter().enumerate() {
+            let pending = query(&mut hint, indices, &[round as u8; 32]).unwrap();
+            for role in [Role::Retrieve, Role::Refresh] {
+                assert_eq!(pending.vectors(role).len(), 3 * 2 * layout.partitions());
+            }
+            let expected: Vec<u8> = indices.iter().flat_map(|&index| record(index)).copied().collect();
+            assert_eq!(finish(&database, &mut hint, pending), expected);
+        }
+    }
+    let pending = instant::query::query(&layout, &[4, 5], &[3; 32]).unwrap();
+    assert_eq!(pending.request(0).unwrap().len(), 2 * instant::request_bytes(&layout));
+}
+
+#[test]
+fn instant_lookups_find_every_record_at_every_g_and_at_both_epochs() {
+    for (n, l, q, pack) in [(13u64, 3u64, 2u64, 2u32), (100, 40, 3, 3), (9, 200, 1, 1), (300, 7, 5, 5), (5, 4, 2, 3)] {
+        let layout = Layout::plan_packed(n, l, Some(q), 1 << pack).unwrap();
+        let mut content = vec![0; (n * l) as usize];
+        ChaCha::new(&[n as u8; 32], 0).fill(&mut content);
+        let mut database = database::<Merkle>(layout, &content);
+        let find = |database: &Database<Merkle>, at, index: u32, commitments: &[u8]| {
+            let layout = *database.layout_at(at).unwrap();
+            let pending = instant::query::query(&layout, &[index], &[4; 32]).unwrap();
+            let answers = [0, 1].map(|server| {
+                instant::pass::answer(database, &[(pending.request(server).unwrap(), at)]).unwrap().remove(0)
+            });
+            instant::recon::recon(&pending, commitments, [&answers[0], &answers[1]]).unwrap().unwrap()
+        };
+        let before = database.commitments().unwrap();
+        // Into the last block, and beyond it where it is full.
+        let (edited, added) = (vec![0xee; l as usize], vec![0xaa; l as usize]);
+        let batch = [
+            pirouette_core::database::epoch::Operation::EditIndex(1, &edited),
+            pirouette_core::database::epoch::Operation::Add(&added),
+        ];
+        pirouette_core::database::epoch::apply(&mut database, None, &batch).unwrap();
+        for index in 0..n as u32 {
+            let old = &content[index as usize * l as usize..][..l as usize];
+            assert_eq!(find(&database, At::Previous, index, &before), old, "{layout:?} {index}");
+        }
+        let after = database.commitments().unwrap();
+        for index in 0..=n as u32 {
+            let new = database.record(index as usize).unwrap().to_vec();
+            assert_eq!(find(&database, At::Newest, index, &after), new, "{layout:?} {index}");
+        }
+        assert_eq!(find(&database, At::Newest, n as u32, &after), added);
+    }
+}
+
+#[test]
+fn impossible_blocks_are_refused() {
+    for (n, l, q, m, g) in [
+        (8, 4, 2, 8, 0),
+        (8, 4, 2, 8, 3),       // no power of two
+        (8, 4, 2, 6, 4),       // a partition of one and a half
+        (8, 4, 2, 2, 4),       // of half a block
+        (1, 257, 1, 256, 256), // too long
+        (1, 1, 1, 1 << 18, 2), // offsets would not fit a u16
+        (17, 4, 2, 8, 4),      // more records than there is room for
+    ] {
+        assert!(matches!(Layout::packed(n, l, q, m, g), Err(Error::Layout(_))), "{n} {l} {q} {m} {g}");
+    }
+    let longest = Layout::packed(1, 1, 1, 1 << 16, 1 << 16).unwrap();
+    assert_eq!((longest.partition_records(), longest.record_bytes(), longest.depth()), (1, 65_536, 0));
+    let most = Layout::packed(1, 1, 1, 1 << 17, 2).unwrap();
+    assert_eq!((most.partition_records(), most.record_bytes(), most.depth()), (65_536, 2, 16));
+}

@@ -1,0 +1,102 @@
+// POST /v1/hint and POST /v1/tags: what one server is shown for a light hint, and its half of it. They wait for worker
+// threads; a reply's length follows from the manifest, it is of one epoch, and none of it is sent before all of it is
+// there. What was shown, and tags, which are as secret as their key, are overwritten as soon as nobody needs them.
+
+import {
+  decodeLightRequest,
+  encodeLightReply,
+  equalBytes,
+  hasLight,
+  type LightPart,
+  type LightRequest,
+  lightPath,
+  lightReplyBytes,
+  lightRequestBytes,
+  WireError,
+} from '@pirouette/protocol'
+import { networkOf } from '../../base/address.js'
+import { epochUnknown, Refusal } from '../../base/refusal.js'
+import type { Epoch, Epochs } from '../../database/epochs.js'
+import type { LightHints } from '../../light/hints.js'
+import { whenOver } from '../over.js'
+import type { Readiness } from '../readiness.js'
+import type { Unsent } from '../unsent.js'
+import type { Routes } from './types.js'
+
+export interface LightRouteOptions {
+  readonly epochs: Epochs
+  readonly hints: LightHints
+  readonly readiness: Readiness
+  readonly unsent: Unsent
+  /** configuration of @fastify/rate-limit for these routes */
+  readonly rateLimit: object | undefined
+}
+
+/** When to come again if the queue is full: always the same, whatever is in it. */
+const RETRY_AFTER_SECONDS = 1
+
+export function lightRoutes(app: Routes, options: LightRouteOptions): void {
+  for (const part of ['hint', 'tags'] as const) lightRoute(app, part, options)
+}
+
+function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): void {
+  const { epochs, hints, readiness, unsent, rateLimit } = options
+  const routeOptions = {
+    bodyLimit: lightRequestBytes(part),
+    compress: false, // for an app that uses @fastify/compress
+    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
+    onRequest: async () => readiness.check(),
+  }
+  app.post(lightPath(part), routeOptions, async (request, reply) => {
+    const asked = read(part, request.body)
+    const { generation, epoch, secrets } = asked
+    try {
+      const { manifest } = findEpoch(epochs, asked)
+      hints.count()
+      const bytes = lightReplyBytes(part, manifest)
+      const made = unsent.reserve(request, reply, bytes, true)
+      const network = networkOf(request.ip)
+      const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network })
+      whenOver(request, reply, waiting.cancel)
+      const body = await waiting.reply
+      made()
+      const whole = encodeLightReply(part, manifest, body)
+      body.fill(0)
+      whenOver(request, reply, () => whole.fill(0))
+      return reply
+        .header('cache-control', 'no-store, no-transform')
+        .header('content-length', whole.length)
+        .type('application/octet-stream')
+        .send(whole)
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 'light_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
+      throw error
+    } finally {
+      secrets.fill(0)
+    }
+  })
+}
+
+function read(part: LightPart, body: unknown): LightRequest {
+  try {
+    return decodeLightRequest(part, body instanceof Uint8Array ? body : new Uint8Array())
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}
+
+function findEpoch(epochs: Epochs, request: LightRequest): Epoch {
+  if (!equalBytes(request.databaseId, epochs.databaseId)) {
+    throw new Refusal('wrong_database', 'the request is for another database than the one served here')
+  }
+  const epoch = epochs.find(request.generation, request.epoch)
+  if (epoch === undefined) throw epochUnknown(epochs.newest.manifest)
+  if (!hasLight(epoch.manifest)) {
+    throw new Refusal('bad_request', 'suite: this database has no commitments, so no light hints')
+  }
+  if (request.partitions !== epoch.manifest.partitions) {
+    throw new Refusal('bad_request', `partitions: expected ${epoch.manifest.partitions}, got ${request.partitions}`)
+  }
+  return epoch
+}

@@ -1,0 +1,237 @@
+// Light hints as a server makes its half of them (docs/protocol.md): requests wait in a bounded queue, and a few are
+// computed at a time, in worker threads, in steps of some MiB of records, between which passes of instant lookups have
+// their turn. A reply is of one epoch: while it is computed, updates wait.
+
+import { type LightPart, partitionBytes } from '@pirouette/protocol'
+import type { Core, LightReplyHandle } from '@pirouette/wasm'
+import { epochUnknown, Refusal } from '../base/refusal.js'
+import type { Epochs, SharedDatabase } from '../database/epochs.js'
+import { isFatal, type Source, type Work } from '../workers/workers.js'
+
+export interface LightOptions {
+  /** replies computed at a time, default 1 */
+  readonly computations?: number | undefined
+  /** most requests that may wait; default 32 */
+  readonly waiting?: number | undefined
+  /** requests a minute, of all clients together; 0 (default): any number */
+  readonly rateLimit?: number | undefined
+}
+
+/** What one request asks. */
+export interface LightWish {
+  readonly part: LightPart
+  readonly epochs: Epochs
+  readonly generation: number
+  readonly epoch: number
+  /** what the client has shown this server, of the right length; overwritten by its owner once the reply is there */
+  readonly secrets: Uint8Array
+  /** of whom it is: nobody gets more than half of the queue */
+  readonly network: string
+}
+
+export interface Waiting {
+  /** its body; rejects with a Refusal */
+  readonly reply: Promise<Uint8Array>
+  /** nobody wants it any more */
+  cancel(): void
+}
+
+const DEFAULT_WAITING = 32
+/** Records that a step goes over, at least: some milliseconds' work, for which a pass may have to wait. */
+const STEP_BYTES = 4 * 1024 * 1024
+const WINDOW_MILLISECONDS = 60_000
+
+/** A request under way. */
+interface Entry {
+  readonly wish: LightWish
+  cancelled: boolean
+  resolve(reply: Uint8Array): void
+  reject(error: Error): void
+}
+
+/** A reply that is being computed. */
+interface Computation {
+  readonly entry: Entry
+  readonly database: SharedDatabase
+  readonly reply: LightReplyHandle
+  /** partitions a step */
+  readonly step: number
+  /** a thread is at it */
+  busy: boolean
+  /** updates may go on */
+  end(): void
+}
+
+export class LightHints implements Source {
+  /** replies computed at a time */
+  readonly most: number
+  readonly #mostWaiting: number
+  readonly #rateLimit: number
+  readonly #wake: (core: Core) => void
+  #queue: Entry[] = []
+  readonly #computations = new Set<Computation>()
+  /** replies that are to come */
+  readonly #requests = new Set<Promise<Uint8Array>>()
+  #window = { began: Number.NEGATIVE_INFINITY, requests: 0 }
+  #closed: Refusal | undefined
+
+  /** `wake`: called when there may be something to compute */
+  constructor(
+    { computations = 1, waiting = DEFAULT_WAITING, rateLimit = 0 }: LightOptions,
+    wake: (core: Core) => void,
+  ) {
+    this.most = computations
+    this.#mostWaiting = waiting
+    this.#rateLimit = rateLimit
+    this.#wake = wake
+  }
+
+  /** Requests that wait. */
+  get waiting(): number {
+    return this.#queue.length
+  }
+
+  /** Replies that are being computed. */
+  get computing(): number {
+    return this.#computations.size
+  }
+
+  /** Counts a request against the limit of all. Throws a `rate_limited` Refusal beyond it. */
+  count(): void {
+    const now = performance.now()
+    if (now - this.#window.began >= WINDOW_MILLISECONDS) this.#window = { began: now, requests: 0 }
+    this.#window.requests += 1
+    if (this.#rateLimit > 0 && this.#window.requests > this.#rateLimit) {
+      throw new Refusal('rate_limited', 'too many light hints are asked for; come again later')
+    }
+  }
+
+  /** Lets a request wait for its turn. Throws a `light_full` Refusal if there is no room for it. */
+  submit(wish: LightWish): Waiting {
+    if (this.#closed !== undefined) throw this.#closed
+    const ofNetwork = this.#queue.filter(({ wish: { network } }) => network === wish.network).length
+    if (this.waiting >= this.#mostWaiting || 2 * ofNetwork >= this.#mostWaiting) {
+      throw new Refusal('light_full', 'as many requests for light hints as may wait are waiting; try again')
+    }
+    let entry: Entry | undefined
+    const reply = new Promise<Uint8Array>((resolve, reject) => {
+      entry = { wish, cancelled: false, resolve, reject }
+      this.#queue.push(entry)
+    })
+    this.#requests.add(reply)
+    const settled = () => void this.#requests.delete(reply)
+    reply.then(settled, settled)
+    this.#wake(wish.epochs.newest.shared().core)
+    return { reply, cancel: () => this.#cancel(entry!) }
+  }
+
+  /** From now on nothing is taken on. What waits is answered. */
+  async close(): Promise<void> {
+    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
+    while (this.#requests.size > 0) await Promise.allSettled(this.#requests)
+  }
+
+  stop(): void {
+    this.#closed = new Refusal('not_ready', 'this server has failed and is restarting')
+    for (const { reject } of [...this.#queue.splice(0), ...[...this.#computations].map(({ entry }) => entry)]) {
+      reject(this.#closed)
+    }
+  }
+
+  /** The next steps of a reply that is being computed, or of another. */
+  next(): Work | undefined {
+    for (;;) {
+      const computation = [...this.#computations].find(({ busy }) => !busy) ?? this.#begin()
+      if (computation === undefined) return undefined
+      try {
+        const { database, reply, step, entry } = computation
+        if (entry.cancelled) throw clientGone()
+        const descriptor = reply.descriptor(database.handle, step)
+        computation.busy = true
+        // Of a thread that has failed the reply is not freed: it may still be at it.
+        return {
+          kernel: 'makeLightReply',
+          descriptor,
+          done: () => this.#stepped(computation),
+          failed: error => this.#over(computation, error),
+        }
+      } catch (error) {
+        this.#abandon(computation, error)
+      }
+    }
+  }
+
+  /** A computation for whoever has waited longest of those who can be answered now. */
+  #begin(): Computation | undefined {
+    if (this.#computations.size >= this.most) return undefined
+    for (const entry of [...this.#queue]) {
+      const { part, epochs, generation, epoch, secrets } = entry.wish
+      const found = epochs.find(generation, epoch)
+      if (found === undefined) {
+        this.#leave(entry)
+        entry.reject(epochUnknown(epochs.newest.manifest))
+        continue
+      }
+      const database = found.shared()
+      const { core, handle, readers, previous } = database
+      if (!readers.open) {
+        readers.onceOpen(() => this.#wake(core))
+        continue
+      }
+      this.#leave(entry)
+      try {
+        const make = part === 'hint' ? core.newLightParities : core.newLightTags
+        const reply = make(handle, secrets, previous)
+        const step = Math.max(1, Math.floor(STEP_BYTES / partitionBytes(found.manifest)))
+        const computation = { entry, database, reply, step, busy: false, end: readers.begin() }
+        this.#computations.add(computation)
+        return computation
+      } catch (error) {
+        entry.reject(error as Error)
+        if (isFatal(error)) throw error
+      }
+    }
+    return undefined
+  }
+
+  #stepped(computation: Computation): void {
+    computation.busy = false
+    try {
+      if (computation.reply.stepped()) return
+      const body = computation.reply.finish()
+      computation.reply.free()
+      this.#over(computation)
+      computation.entry.resolve(body)
+    } catch (error) {
+      this.#abandon(computation, error)
+    }
+  }
+
+  /** What the core refuses by a code is this computation's; anything else is everybody's. */
+  #abandon(computation: Computation, error: unknown): void {
+    this.#over(computation, error as Error)
+    if (isFatal(error)) throw error
+    computation.reply.free()
+  }
+
+  #over(computation: Computation, error?: Error): void {
+    this.#computations.delete(computation)
+    computation.end()
+    if (error !== undefined) computation.entry.reject(error)
+  }
+
+  #cancel(entry: Entry): void {
+    entry.cancelled = true
+    if (!this.#queue.includes(entry)) return // a step may be under way; there is none after it
+    this.#leave(entry)
+    entry.reject(clientGone())
+  }
+
+  #leave(entry: Entry): void {
+    this.#queue = this.#queue.filter(other => other !== entry)
+  }
+}
+
+function clientGone(): Refusal {
+  return new Refusal('not_ready', 'the client has gone')
+}

@@ -1,0 +1,108 @@
+// Who gets the worker threads: sources of tasks in their order, the first one that has any. So an instant lookup's pass
+// waits for no more of a light hint than a step.
+
+import type { Core } from '@pirouette/wasm'
+import { type Task, Threads } from './threads.js'
+
+/** A task, and who hears what becomes of it. */
+export interface Work extends Task {
+  /** Throws if the core has trapped. */
+  done(): void
+  /** The thread has failed, and may still be at it. */
+  failed(error: Error): void
+}
+
+export interface Source {
+  /** What a thread could do now; undefined: nothing. Throws if the core has trapped. */
+  next(): Work | undefined
+  /** No thread will ever do anything again. */
+  stop(): void
+}
+
+export class Workers {
+  /** told when the core's memory is in doubt; nothing is to be answered after that */
+  onFailure: (error: Error) => void = () => {}
+
+  readonly #most: number
+  readonly #sources: readonly Source[]
+  #threads: Threads | undefined
+  readonly #tasks = new Set<Promise<void>>()
+  #starting: Promise<void> | undefined
+  #failed = false
+
+  /** At most so many threads; `sources`: who goes first, first. */
+  constructor(most: number, sources: readonly Source[]) {
+    this.#most = most
+    this.#sources = sources
+  }
+
+  /** Has free threads do what there is to do, in this core's memory. */
+  wake(core: Core): void {
+    if (this.#threads === undefined) {
+      this.#starting ??= this.#start(core)
+      return
+    }
+    try {
+      while (!this.#failed && this.#threads.free) {
+        const work = this.#next()
+        if (work === undefined) return
+        const task = this.#run(this.#threads, work).then(() => {
+          this.#tasks.delete(task)
+          this.wake(core)
+        })
+        this.#tasks.add(task)
+      }
+    } catch (error) {
+      this.#fail(error as Error)
+    }
+  }
+
+  async #run(threads: Threads, work: Work): Promise<void> {
+    try {
+      await threads.run(work).catch((error: Error) => {
+        work.failed(error)
+        throw error
+      })
+      work.done()
+    } catch (error) {
+      this.#fail(error as Error)
+    }
+  }
+
+  /** What is in the core's memory cannot be trusted any more. */
+  #fail(error: Error): void {
+    if (this.#failed) return
+    this.#failed = true
+    for (const source of this.#sources) source.stop()
+    this.onFailure(error)
+  }
+
+  /** Ends all threads, when what they do is done. */
+  async close(): Promise<void> {
+    await this.#starting
+    while (this.#tasks.size > 0) await Promise.allSettled(this.#tasks)
+    await this.#threads?.close()
+  }
+
+  #next(): Work | undefined {
+    for (const source of this.#sources) {
+      const work = source.next()
+      if (work !== undefined) return work
+    }
+    return undefined
+  }
+
+  async #start(core: Core): Promise<void> {
+    try {
+      this.#threads = await Threads.of(core, this.#most)
+      this.wake(core)
+    } catch (error) {
+      this.#fail(error as Error)
+    }
+  }
+}
+
+/** What the core refuses by a code leaves it whole; a trap, or a thread that has failed, does not. */
+export function isFatal(error: unknown): error is Error {
+  return error instanceof Error && typeof (error as { code?: unknown }).code !== 'string'
+}

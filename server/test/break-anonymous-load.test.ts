@@ -1,0 +1,109 @@
+// What an anonymous client can have a server do, for next to nothing.
+
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { connect } from 'node:net'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { signedBytes, toHex } from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
+import { builtDataset, pseudoRandom } from './helpers.js'
+import { publisherKeys, served, twoKeys } from './sockets.js'
+
+const MIB = 1024 * 1024
+const secret = new Uint8Array(32).fill(7)
+
+test('a signature that is here already, and that anybody can read at /v1/info, is told to nobody again', async () => {
+  const updatable = await twoKeys()
+  const { url } = await served({ updatable, publisherKeys })
+  const { manifest, manifestBytes } = updatable.newest
+  const body = JSON.stringify({
+    publicKey: toHex(publisherKeys[0]!),
+    generation: manifest.generation,
+    epoch: manifest.epoch,
+    signature: toHex(ed25519.sign(signedBytes(manifestBytes), secret)),
+  })
+  const post = async () => (await fetch(`${url}/v1/signatures`, { method: 'POST', body })).status
+  expect(await post()).toBe(200)
+  let lines = 0
+  let opened = () => {}
+  const open = new Promise<void>(resolve => {
+    opened = resolve
+  })
+  const stream = get(`${url}/v1/events`, reply => {
+    reply.setEncoding('utf8')
+    reply.on('data', (text: string) => {
+      lines += text.split('\n').length - 1
+      opened()
+    })
+  })
+  stream.on('error', () => {})
+  onTestFinished(() => void stream.destroy())
+  await open
+  const first = lines
+  // Nobody has signed anything since; each of these writes to the disk and to every reader of events, up to 10 000 of them.
+  for (let i = 0; i < 20; i++) expect(await post()).toBe(200)
+  await new Promise(resolve => setTimeout(resolve, 200))
+  expect(lines - first).toBe(0)
+})
+
+/** A database with tags, of records of a byte: the longest query is 64 · 65 536 offsets and a claim, 8 MiB and 120 bytes. */
+async function smallRecords() {
+  const dataset = await builtDataset('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' })
+  const storage = new MemoryStorage()
+  await UpdatableDatabase.create(storage, dataset)
+  const updatable = await UpdatableDatabase.open(storage)
+  onTestFinished(() => updatable.close())
+  const app = await createServer({ datasets: [{ updatable }] })
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+  })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const longest = 40 + 2 * updatable.newest.manifest.maxBatch * 65_536 + 80
+  return { url, port: Number(new URL(url).port), longest }
+}
+
+test('a body longer than any query of this database, in any layout to come, is too large', async () => {
+  const { port, longest } = await smallRecords()
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  let reply = ''
+  socket.setEncoding('utf8')
+  socket.on('data', (text: string) => {
+    reply += text
+  })
+  // More than three times as long.
+  socket.write(`POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${3 * longest}\r\n\r\n`)
+  await new Promise(resolve => setTimeout(resolve, 500))
+  expect(reply).toContain('too_large')
+})
+
+test('what clients have begun to send takes no more memory than what they do not read, 256 MiB', async () => {
+  const { port, longest } = await smallRecords()
+  const connections = 12
+  const body = 30 * MIB // with a limit of `longest`, the server hangs up
+  const piece = pseudoRandom(MIB)
+  const before = process.memoryUsage().arrayBuffers
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      const socket = connect({ port, host: '127.0.0.1' })
+      onTestFinished(() => void socket.destroy())
+      let gone = false
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        gone = true
+      })
+      await once(socket, 'connect')
+      socket.write(`POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${body + 1}\r\n\r\n`)
+      for (let sent = 0; sent < body && !gone; sent += piece.length) {
+        await new Promise<void>(resolve => void socket.write(piece, () => resolve()))
+      }
+    }),
+  )
+  await new Promise(resolve => setTimeout(resolve, 500))
+  const held = (process.memoryUsage().arrayBuffers - before) / MIB
+  console.log({ connections, longest, heldMiB: held })
+  expect(held).toBeLessThan(256)
+}, 60_000)

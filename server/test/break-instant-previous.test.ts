@@ -1,0 +1,56 @@
+// Instant lookups at the epoch before: what the last update brought is taken out of each answer on the main thread, record
+// by record and node by node, for each query anew. After a large update one anonymous request of some kilobytes keeps the
+// event loop, and so everything else the process does, where the pass itself keeps a worker thread.
+
+import { performance } from 'node:perf_hooks'
+import { encodeInstantQuery, INSTANT_PATH, type Manifest } from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer } from '../dist/index.js'
+import { pseudoRandom } from './helpers.js'
+import { batchOn, opened, storageOf } from './updatable-helpers.js'
+
+const RECORDS = 40_000
+const QUERIES = 64
+
+test('lookups at the epoch before leave the event loop as free as lookups at the newest do', async () => {
+  const core = await loadCore()
+  const updatable = await opened(await storageOf('a.bin', pseudoRandom(RECORDS * 8), { recordBytes: 8 }))
+  const app = await createServer({ datasets: [{ updatable }], instant: { workers: 1 } })
+  onTestFinished(() => app.close())
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const before = updatable.newest.manifest
+  const fresh = Buffer.from(pseudoRandom(RECORDS * 8, 2))
+  const edits = Array.from({ length: RECORDS }, (_, index) => ({
+    op: 'edit',
+    index,
+    value: fresh.subarray(8 * index, 8 * index + 8).toString('base64'),
+  }))
+  await updatable.publish(batchOn(updatable, edits, { encoding: 'base64' }))
+
+  /** milliseconds that the main thread was busy with one request, its client included */
+  const busy = async (manifest: Manifest) => {
+    const { records, recordBytes, partitions, partitionRecords } = manifest
+    const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+    const query = core.newInstantQuery(layout, new Uint32Array(QUERIES), pseudoRandom(32))
+    const body = new Uint8Array(encodeInstantQuery(manifest, QUERIES, query.request(0)))
+    query.free()
+    layout.free()
+    const start = performance.eventLoopUtilization()
+    const reply = await fetch(url + INSTANT_PATH, { method: 'POST', body })
+    await reply.arrayBuffer()
+    expect(reply.status).toBe(200)
+    return performance.eventLoopUtilization(start).active
+  }
+  const least = async (manifest: Manifest) => {
+    const times: number[] = []
+    for (let i = 0; i < 5; i++) times.push(await busy(manifest))
+    return Math.min(...times)
+  }
+  await busy(before)
+  await busy(updatable.newest.manifest)
+  const newest = await least(updatable.newest.manifest)
+  const previous = await least(before)
+  console.log({ newest, previous }) // milliseconds for 64 queries, in 7 kB
+  expect(previous / newest).toBeLessThan(4)
+}, 120_000)

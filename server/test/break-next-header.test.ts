@@ -1,0 +1,18 @@
+// A batch's signature is in a header, and both operators are sent it. One of them sends it on to the other at once, four times
+// and without the bodies: all places for the next batch are taken, and the publisher itself is turned away there, for as
+// long as that is repeated. It sees the other server fail.
+
+import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
+import { expect, test } from 'vitest'
+import { deaf, publish, publisherKeys, served, signatureOf, twoKeys } from './sockets.js'
+import { batchOn } from './updatable-helpers.js'
+
+test('nobody keeps a publisher out by sending its signature on before it', async () => {
+  const updatable = await twoKeys()
+  const { url, port } = await served({ updatable, publisherKeys })
+  const next = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'fresh' }])
+  const head = `POST /v1/epochs HTTP/1.1\r\nHost: x\r\n${BATCH_SIGNATURE_HEADER}: ${signatureOf(next)}\r\nContent-Length: ${next.length}\r\n\r\n`
+  for (let i = 0; i < 4; i++) await deaf(port, head)
+  await new Promise(resolve => setTimeout(resolve, 300))
+  expect(await publish(url, next)).toBe(200)
+}, 60_000)

@@ -1,0 +1,63 @@
+// A server on a socket of its own, and connections that send and do not read.
+
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { BATCH_SIGNATURE_HEADER, decodeBatch, encodeBatchSignature, signedBatchBytes } from '@pirouette/protocol'
+import { type FastifyInstance, fastify } from 'fastify'
+import { onTestFinished } from 'vitest'
+import { type PirouetteOptions, pirouettePlugin, type UpdatableDatabase } from '../dist/index.js'
+import { opened, storageOf } from './updatable-helpers.js'
+
+/** Listens until the test has ended. `statuses`: of all replies so far. */
+export async function served(options: PirouetteOptions): Promise<{
+  app: FastifyInstance
+  url: string
+  port: number
+  statuses: number[]
+}> {
+  const app = fastify({ trustProxy: true })
+  const statuses: number[] = []
+  app.addHook('onSend', async (_request, reply) => void statuses.push(reply.statusCode))
+  await app.register(pirouettePlugin, options)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  onTestFinished(() => {
+    app.server.closeAllConnections()
+    return app.close()
+  })
+  return { app, url, port: Number(new URL(url).port), statuses }
+}
+
+/** A connection that sends and does not read. */
+export async function deaf(port: number, ...requests: (string | Buffer)[]): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  socket.on('error', () => {}) // the server may hang up
+  socket.pause()
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  for (const request of requests) socket.write(request)
+  return socket
+}
+
+/** An updatable database of two keys, in memory. */
+export async function twoKeys(): Promise<UpdatableDatabase> {
+  return await opened(await storageOf('a.csv', 'key,value\none,first\ntwo,other\n'))
+}
+
+const secret = new Uint8Array(32).fill(7)
+export const publisherKeys: readonly Uint8Array[] = [ed25519.getPublicKey(secret)]
+
+/** The header with which a batch is signed by the one of `publisherKeys`. */
+export function signatureOf(batch: Uint8Array): string {
+  const { databaseId, previousManifest } = decodeBatch(batch)
+  const batchHash = blake3(batch)
+  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secret)
+  return encodeBatchSignature({ publicKey: publisherKeys[0]!, previousManifest, batchHash, signature })
+}
+
+/** Publishes a batch; the status of the reply. */
+export async function publish(url: string, batch: Uint8Array): Promise<number> {
+  const headers = { [BATCH_SIGNATURE_HEADER]: signatureOf(batch) }
+  return (await fetch(`${url}/v1/epochs`, { method: 'POST', body: new Uint8Array(batch), headers })).status
+}

@@ -1,0 +1,87 @@
+// What a server computes for instant lookups and light hints, beside what the planner's model says
+// (rust-core/core/src/cost/modes.rs, Speeds): one thread of WebAssembly under Node, in processor time, the least of a few.
+//
+//   node tests/run.mjs speeds
+
+import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore } from '@pirouette/wasm'
+import { memory } from '../support/wasm.js'
+import { pseudorandomBytes } from './stage.js'
+
+const RUNS = 5
+const ENTROPY = new Uint8Array(32).fill(7)
+
+/** N, ℓ, g */
+const SHAPES = [
+  [2 ** 16, 32, 1],
+  [2 ** 20, 32, 1],
+  [2 ** 20, 32, 8],
+  [2 ** 20, 48, 1],
+  [2 ** 20, 48, 4],
+  [2 ** 18, 256, 1],
+  [2 ** 16, 1024, 1],
+  [2 ** 22, 32, 1],
+] as const
+
+export async function speeds(): Promise<number> {
+  const core = await loadCore()
+  console.log('N, ℓ, g: instant lookup; light hint, both servers: milliseconds measured (and as the model has it)')
+  for (const [records, recordBytes, blockRecords] of SHAPES) {
+    const layout = core.planLayout(records, recordBytes, undefined, blockRecords)
+    const database = core.newDatabase(layout)
+    memory(core, database.recordsPointer(), records * recordBytes).set(pseudorandomBytes(records * recordBytes))
+    for (let q = 0; q < layout.partitions; q++) database.commit(q)
+    const rows = core.modeCosts(layout, { directoryBytes: 0 }, true, {})
+    const [instant, light] = (['instant', 'light'] as const).map(mode => rows.find(row => row.mode === mode)!)
+    const measured = [instantLookup(core, database), lightHint(core, database)]
+    const modelled = [instant!.serverLookupMicros / 2000, light!.serverPrepareMicros / 1000]
+    const cells = measured.map((ms, i) => `${ms.toFixed(1)} (${modelled[i]!.toFixed(1)})`)
+    console.log(`${records}, ${recordBytes}, ${blockRecords}: ${cells.join('; ')}`)
+    database.free()
+    layout.free()
+  }
+  return 0
+}
+
+/** One server's pass for one query. */
+function instantLookup(core: Core, database: DatabaseHandle): number {
+  const { layout } = database
+  const query = core.newInstantQuery(layout, Uint32Array.of(5), ENTROPY)
+  const request = query.request(0)
+  query.free()
+  layout.free()
+  return least(() => {
+    const pass = core.newInstantPass(database, request, new Uint8Array(1))
+    while (pass.step(database));
+    pass.finish(database)
+    pass.free()
+  })
+}
+
+/** Parities and challenge sums at one server, tags at the other. */
+function lightHint(core: Core, database: DatabaseHandle): number {
+  const { layout } = database
+  const attempt = core.newLightAttempt(layout, database.commitments(), ENTROPY)
+  const [parities, tags] = [attempt.paritiesRequest(), attempt.tagsRequest()]
+  attempt.free()
+  layout.free()
+  const whole = (reply: LightReplyHandle) => {
+    while (reply.step(database));
+    reply.finish()
+    reply.free()
+  }
+  return (
+    least(() => whole(core.newLightParities(database, parities, false))) +
+    least(() => whole(core.newLightTags(database, tags, false)))
+  )
+}
+
+/** Milliseconds. */
+function least(work: () => void): number {
+  const times = Array.from({ length: RUNS }, () => {
+    const start = process.cpuUsage()
+    work()
+    const { user, system } = process.cpuUsage(start)
+    return (user + system) / 1000
+  })
+  return Math.min(...times)
+}

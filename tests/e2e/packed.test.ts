@@ -1,0 +1,97 @@
+// Blocks of four records, through everything: the command builds and publishes, two processes serve, the SDK looks up in
+// every mode, against a plain map. (tests/living has blocks under faults, restarts and generations.)
+
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { open, type PirouetteMap } from '@pirouette/client'
+import { decodeManifest } from '@pirouette/protocol'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { temporaryFolder } from '../support/servers.js'
+
+const PACK = 4
+const KEYS = 30
+/** 32 slots in 2 partitions: the last block has two records, and room for two */
+const LAYOUT = { records: KEYS, partitions: 2, partitionRecords: 16, blockRecords: PACK }
+
+const model = new Map(Array.from({ length: KEYS }, (_, i) => [`key ${i}`, `value ${i}`.padEnd(8, '.')]))
+const names = Array.from({ length: 40 }, (_, i) => `key ${i}`)
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let servers: readonly [ServerProcess, ServerProcess]
+const maps: Record<string, PirouetteMap> = {}
+
+const path = (name: string) => join(folder.path, name)
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  await writeFile(path('data.csv'), `key,value\n${[...model].map(([key, value]) => `${key},${value}\n`).join('')}`)
+  await runPirouette('keygen', '--out', path('key'))
+  const built = ['--data', path('data.csv'), '--out', path('dataset'), '--record', path('key.record')]
+  const printed = await runPirouette('build', ...built, '--partitions', '2', '--pack', `${PACK}`)
+  expect(printed).toContain('layout: 2 partitions of 16 records of 24 bytes, 4 a block\n')
+  expect(decodeManifest(await readFile(path('dataset/manifest.bin')))).toMatchObject(LAYOUT)
+  const publicKey = /^public ([0-9a-f]{64})$/m.exec(await readFile(path('key'), 'utf8'))![1]!
+  const serve = (store: string) =>
+    startServerProcess('--dataset', path('dataset'), '--store', path(store), '--publisher-key', publicKey)
+  servers = [await serve('a'), await serve('b')]
+  const urls = [servers[0].url, servers[1].url] as const
+  maps['full, merkle'] = await open({ servers: urls, mode: 'full', proofs: 'merkle' })
+  maps['full, tags'] = await open({ servers: urls, mode: 'full', proofs: 'tags' })
+  maps['instant'] = await open({ servers: urls, mode: 'instant' })
+  maps['local'] = await open({ servers: urls, mode: 'local' })
+})
+afterAll(async () => {
+  for (const map of Object.values(maps)) await map.close()
+  for (const server of servers) await server.stop()
+  await folder.remove()
+})
+
+/** Every key that there is or was, one by one and in batches, in every mode. */
+async function expectTheModel(epoch: number): Promise<void> {
+  for (const [name, map] of Object.entries(maps)) {
+    await map.sync()
+    expect([name, map.epoch, map.size >= model.size]).toEqual([name, epoch, true])
+    for (const key of names) {
+      const found = await map.get(key)
+      expect([name, key, found && new TextDecoder().decode(found)]).toEqual([name, key, model.get(key)])
+    }
+    for (let i = 0; i < names.length; i += 5) {
+      const some = names.slice(i, i + 5)
+      const values = await map.getMany(some)
+      expect(values.map(value => value && new TextDecoder().decode(value))).toEqual(some.map(key => model.get(key)))
+    }
+  }
+}
+
+async function publish(operations: readonly { op: string; key: string; value?: string }[]): Promise<void> {
+  await writeFile(path('batch.jsonl'), operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
+  const target = ['--servers', servers.map(({ url }) => url).join(), '--key', path('key'), '--no-generation']
+  await runPirouette('publish', ...target, path('batch.jsonl'))
+  for (const { op, key, value } of operations) {
+    if (op === 'delete') model.delete(key)
+    else model.set(key, value!)
+  }
+}
+
+test('every key is found, and no other, in every mode', async () => {
+  await expectTheModel(1)
+})
+
+test('an update falls into its slot: edits, a delete, and adds that fill the last block', async () => {
+  await publish([
+    { op: 'edit', key: 'key 3', value: 'edited.3' },
+    { op: 'delete', key: 'key 4' },
+    { op: 'edit', key: 'key 5', value: 'edited.5' },
+    { op: 'add', key: 'key 30', value: 'added.30' },
+    { op: 'add', key: 'key 31', value: 'added.31' },
+  ])
+  await expectTheModel(2)
+})
+
+test('adds go on into an emptied slot and a partition that they open', async () => {
+  await publish([32, 33, 34, 35].map(i => ({ op: 'add', key: `key ${i}`, value: `added.${i}` })))
+  const manifest = decodeManifest(new Uint8Array(await (await fetch(`${servers[0].url}/v1/manifest`)).arrayBuffer()))
+  expect(manifest).toMatchObject({ ...LAYOUT, records: 35, partitions: 3 })
+  await expectTheModel(3)
+})
