@@ -88,11 +88,10 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
     await assertShaped(await freshPage(), urls[0])
 
     const modes: Record<string, { readonly seconds: number[]; readonly bytes: number[] }> = {}
-    const estimated = await estimate(urls)
-    for (const [mode, { prepareBytes }] of Object.entries(estimated.modes)) {
+    for (const [mode, { firstBytes }] of Object.entries((await estimate(urls)).modes)) {
       const found = { seconds: [] as number[], bytes: [] as number[] }
       modes[mode] = found
-      const expected = ((estimated.directoryBytes + prepareBytes) * 8) / (LINE.megabits * 1e6)
+      const expected = (firstBytes * 8) / (LINE.megabits * 1e6)
       if (expected > PATIENCE_SECONDS && !options.all) continue
       for (let run = 0; run < (expected > REPEATED_SECONDS ? 1 : options.repeats); run++) {
         const page = await freshPage()

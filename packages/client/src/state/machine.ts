@@ -268,8 +268,8 @@ export class Machine {
    */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
     const { mode, options } = this.parts
-    const wanted = mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name
-    return wanted && (this.#hasBegun || made.suits(options))
+    const ofMode = mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name
+    return ofMode && (this.#hasBegun || made.suits(options))
   }
 
   // ---- the store -------------------------------------------------------------------------------------
