@@ -103,7 +103,7 @@ test('of instant lookups the keys are kept, and their answers are lied about as 
     [1, 2, 3],
     [250, 0, 9],
   ]
-  const body = encodeInstantQuery(manifest, 2, Uint8Array.from(keys.flat()))
+  const body = encodeInstantQuery(manifest, 'records', 2, Uint8Array.from(keys.flat()))
   expect((await post('/keys/v1/instant', body)).bytes).toEqual(answer)
   const seen = { database: 'keys', bytes: body.length, claimed: false, of: 'bytes', columns: 3, vectors: keys }
   expect(proxy.seen.at(-1)).toMatchObject(seen)

@@ -33,7 +33,7 @@ test('lookups at the epoch before leave the event loop as free as lookups at the
     const { records, recordBytes, partitions, partitionRecords } = manifest
     const layout = core.layout(records, recordBytes, partitions, partitionRecords)
     const query = core.newInstantQuery(layout, new Uint32Array(QUERIES), pseudoRandom(32))
-    const body = new Uint8Array(encodeInstantQuery(manifest, QUERIES, query.request(0)))
+    const body = new Uint8Array(encodeInstantQuery(manifest, 'records', QUERIES, query.request(0)))
     query.free()
     layout.free()
     const start = performance.eventLoopUtilization()

@@ -28,7 +28,7 @@ test('whoever waits for an instant lookup is answered, however much others ask f
   const ask = async (address: string, count: number) => {
     const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
     const query = core.newInstantQuery(layout, new Uint32Array(count), pseudoRandom(32))
-    const body = new Uint8Array(encodeInstantQuery(manifest, count, query.request(0)))
+    const body = new Uint8Array(encodeInstantQuery(manifest, 'records', count, query.request(0)))
     query.free()
     layout.free()
     const headers = { 'x-forwarded-for': address }

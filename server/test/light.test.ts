@@ -440,12 +440,14 @@ describe('worker threads', () => {
     const query = core.newInstantQuery(layout, Uint32Array.of(1234), entropy())
     const replies = await Promise.all(
       ([0, 1] as const).map(async party => {
-        const payload = Buffer.from(encodeInstantQuery(manifest, 1, query.request(party)))
+        const payload = Buffer.from(encodeInstantQuery(manifest, 'records', 1, query.request(party)))
         return (await app.inject({ method: 'POST', url: INSTANT_PATH, payload })).rawPayload
       }),
     )
     order.push('instant')
-    const [zero, one] = replies.map(reply => decodeInstantAnswer(manifest, 1, layout.instantAnswerBytes, reply))
+    const [zero, one] = replies.map(reply =>
+      decodeInstantAnswer(manifest, 'records', 1, layout.instantAnswerBytes, reply),
+    )
     expect(hex(query.recon(manifest.commitments, zero!, one!)!)).toBe(hex(content.subarray(1234 * 48, 1235 * 48)))
     expect(await light).toBe(true)
     expect(order).toEqual(['instant', 'light'])

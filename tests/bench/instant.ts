@@ -131,7 +131,7 @@ async function whileFlooded<T>(
   const manifest = await newestManifest(server)
   const one = recorded[0]![0]!.body.subarray(HEADER_BYTES)
   const queries = Buffer.concat(Array<Uint8Array>(FLOOD.queries).fill(one))
-  const body = encodeInstantQuery(manifest, FLOOD.queries, queries)
+  const body = encodeInstantQuery(manifest, 'records', FLOOD.queries, queries)
   const over = new AbortController()
   let refused = 0
   const client = async () => {

@@ -129,7 +129,7 @@ describe.each([
   })
 
   test.each(vectors.pairs)('whether one manifest is the next: $because ($follows)', ({ follows, bytes }) => {
-    const [end, second] = [2 * (200 + 64 * 2), 7]
+    const [end, second] = [2 * (256 + 64 * 2), 7]
     for (const each of [bytes.slice(0, end), bytes.slice(end)]) codecs.decodeManifest(each) // each is one by itself
     if (follows) expect(codecs.decodeChain(bytes)).toEqual([second, second + 1])
     else expect(() => codecs.decodeChain(bytes)).toThrow()
@@ -539,7 +539,8 @@ function makePairs(): WireVectors['pairs'] {
     ...{ suite: 1, databaseId: bytes('database', 16), generation: 2, epoch: 7, ...noList, maxBatch: 64, expires: 0 },
     ...{ records: 4, recordBytes: 24, partitions: 2, partitionRecords: 4, blockRecords: 2, valueBytes: 8 },
     ...{ keyed: true, variable: false, directoryBytes: 68, directoryHash: bytes('directory', 32) },
-    ...{ previousManifest: bytes('previous manifest', 32) },
+    ...{ directoryBlockLog: 7, directoryBlockBytes: 640, directorySeed: bytes('directory seed', 16) },
+    ...{ directoryCommitment: bytes('blocks', 32), previousManifest: bytes('previous manifest', 32) },
     ...{ commitments: hashes('commitment', 2), contentHashes: hashes('content', 2) },
   }
   const before = reference.encodeManifest(first)
@@ -554,11 +555,18 @@ function makePairs(): WireVectors['pairs'] {
     }
   }
   const anew = { generation: 3, ...noList }
-  const keyless = { keyed: false, valueBytes: 24, directoryBytes: 0, directoryHash: zero }
+  const noDirectory = {
+    ...{ directoryBytes: 0, directoryHash: zero, directoryBlockLog: 0, directoryBlockBytes: 0 },
+    ...{ directorySeed: '00'.repeat(16), directoryCommitment: zero },
+  }
+  const keyless = { keyed: false, valueBytes: 24, ...noDirectory }
+  const another = {
+    ...{ directoryBytes: 88, directoryHash: bytes('next', 32), directoryCommitment: bytes('next blocks', 32) },
+  }
   const cases: [string, boolean, Partial<ManifestFields>][] = [
     ['the next epoch', true, {}],
     ['with more records and partitions', true, { records: 9, partitions: 3 }],
-    ['with another expiry and directory', true, { expires: 1, directoryBytes: 88, directoryHash: bytes('next', 32) }],
+    ['with another expiry and directory', true, { expires: 1, ...another }],
     ['the next generation', true, anew],
     [
       'the next generation, in which all else is new',
@@ -574,13 +582,16 @@ function makePairs(): WireVectors['pairs'] {
     ['a generation too far', false, { ...anew, generation: 4 }],
     ['no update list', false, noList],
     ['an update list into a generation', false, { generation: 3 }],
-    ['another suite', false, { suite: 2 }],
+    ['another suite', false, { suite: 2, directoryCommitment: zero }],
     ['another record length', false, { recordBytes: 25, valueBytes: 9 }],
     ['lengths of values instead of longer ones', false, { variable: true, valueBytes: 6 }],
     ['no keys', false, keyless],
     ['another M', false, { partitionRecords: 6 }],
     ['another g', false, { blockRecords: 1 }],
     ['another batch limit', false, { maxBatch: 63 }],
+    ['another number of blocks of the directory', false, { directoryBlockLog: 8 }],
+    ['another length of blocks of the directory', false, { directoryBlockBytes: 672 }],
+    ['another seed of the directory', false, { directorySeed: bytes('another seed', 16) }],
     ['fewer records', false, { records: 3 }],
     ['fewer partitions', false, { partitions: 1 }],
   ]
@@ -642,10 +653,10 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     "a directory's hash without keys": overwritten(keyless, 72, '01'),
     'keys without a directory': overwritten(keyed, 64, u32(0)),
     'the hash of no update list': overwritten(keyed, 104, '01'),
-    'more than 2^16 blocks': overwritten(keyed, 200, u32(17)),
-    'blocks of no bytes': overwritten(keyed, 204, u32(0)),
-    'blocks of no whole 32 bytes': overwritten(keyed, 204, u32(65)),
-    'blocks of more than 65 536 bytes': overwritten(keyed, 204, u32(65_568)),
+    'a directory of more than 2^16 blocks': overwritten(keyed, 200, u32(17)),
+    "a directory's blocks of no bytes": overwritten(keyed, 204, u32(0)),
+    "a directory's blocks of no whole 32 bytes": overwritten(keyed, 204, u32(65)),
+    "a directory's blocks of more than 65 536 bytes": overwritten(keyed, 204, u32(65_568)),
     'more than one block without keys': overwritten(keyless, 200, u32(1)),
     'blocks without keys': overwritten(keyless, 204, u32(32)),
     "a directory's seed without keys": overwritten(keyless, 208, '01'),

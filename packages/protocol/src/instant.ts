@@ -5,7 +5,6 @@
 import { checkInteger, checkLength } from './bytes.js'
 import { HEADER_BYTES, MAX_BATCH, SUITE_INSTANT, SUITE_INSTANT_DIRECTORY, SUITE_TAGS } from './constants.js'
 import { malformed } from './errors.js'
-import type { Geometry } from './geometry.js'
 import type { Manifest } from './manifest.js'
 import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageHeader, QUERY_MAGIC } from './message.js'
 

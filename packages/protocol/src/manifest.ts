@@ -235,12 +235,9 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
   }
   const fixed = [
     ...(['suite', 'recordBytes', 'partitionRecords', 'blockRecords'] as const),
-    ...(['valueBytes', 'keyed', 'variable', 'maxBatch'] as const),
+    ...(['valueBytes', 'keyed', 'variable', 'maxBatch', 'directoryBlockLog', 'directoryBlockBytes'] as const),
   ]
   for (const field of fixed) {
-    if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
-  }
-  for (const field of ['directoryBlockLog', 'directoryBlockBytes'] as const) {
     if (next[field] !== previous[field]) malformed(field, `${previous[field]} as before`, `${next[field]}`)
   }
   if (!equalBytes(previous.directorySeed, next.directorySeed)) malformed('directory seed', 'that of before', 'another')

@@ -108,6 +108,7 @@ describe('an instant lookup', () => {
           recordBytes: manifest.directoryBlockBytes,
           partitions: 1,
           partitionRecords: blocks,
+          blockRecords: 1,
         }
         expect(instantLayout(manifest, 'directory')).toEqual(layout)
         expect(instantCommitments(manifest, 'directory')).toBe(manifest.directoryCommitment)

@@ -25,8 +25,8 @@ export function groupsOf(layout: Layout) {
 
 /** One query and one answer. */
 export function instantBytes(layout: Layout): number {
-  const { g, d, n, groupBytes } = groupsOf(layout)
-  return 33 + 16 * (n - 7) + Math.ceil((n - 7) / 4) + groupBytes + 32 * (d - g)
+  const { a, d, n, groupBytes } = groupsOf(layout)
+  return 33 + 16 * (n - 7) + Math.ceil((n - 7) / 4) + groupBytes + 32 * (d - a)
 }
 
 /** 48 bytes of one block under a 16-byte seed. */

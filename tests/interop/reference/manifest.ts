@@ -150,7 +150,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
 export function decodeChain(bytes: Uint8Array): Manifest[] {
   const chain: Manifest[] = []
   for (let at = 0; at < bytes.length; ) {
-    const end = at + 200 + 64 * new Reader(bytes.subarray(at + 40)).u32()
+    const end = at + 256 + 64 * new Reader(bytes.subarray(at + 40)).u32()
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)
@@ -169,8 +169,12 @@ function checkNext(before: Manifest, next: Manifest): void {
   }
   if (next.generation !== before.generation) throw new Error('generations grow by one')
   if (next.updateListBytes === 0) throw new Error('no update list within a generation')
-  const same = ['suite', 'recordBytes', 'partitionRecords', 'blockRecords', 'maxBatch', 'valueBytes'] as const
-  if (same.some(field => next[field] !== before[field])) throw new Error('what stays in a generation has changed')
+  const same = [
+    ...(['suite', 'recordBytes', 'partitionRecords', 'blockRecords', 'maxBatch', 'valueBytes'] as const),
+    ...(['directoryBlockLog', 'directoryBlockBytes'] as const),
+  ]
+  const seeds = [before, next].map(({ directorySeed }) => bytesToHex(directorySeed))
+  if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1]) throw new Error('what stays in a generation has changed')
   if (next.keyed !== before.keyed || next.variable !== before.variable) throw new Error('a flag has changed')
   if (next.records < before.records || next.partitions < before.partitions) throw new Error('N and Q never shrink')
 }
