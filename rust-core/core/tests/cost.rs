@@ -208,7 +208,7 @@ fn rows_are_what_is_sent_and_kept() {
         let plan = Plan::new(&workload).unwrap();
         let database = database::<Merkle>(plan.layout, &vec![7; (records * value_bytes) as usize]);
         let header = 2 * 40;
-        let manifests = 2 * (200 + 64 * 3);
+        let manifests = 2 * (256 + 64 * 3);
 
         let [local] = rows(&plan, Mode::Local)[..] else { panic!("one row") };
         let hashes = database.content_hashes().unwrap();
