@@ -5,7 +5,7 @@ import { encodeInstantQuery, INSTANT_PATH } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'
 import { expect, onTestFinished, test } from 'vitest'
 import { Unsent } from '../dist/http/unsent.js'
-import { InstantLookups } from '../dist/index.js'
+import { Computations } from '../dist/index.js'
 import { pseudoRandom } from './helpers.js'
 import { served } from './sockets.js'
 import { opened, storageOf } from './updatable-helpers.js'
@@ -16,9 +16,10 @@ test('whoever waits for an instant lookup is answered, however much others ask f
   const { manifest } = updatable.newest
   // By default 256 MiB and 5 s; a queue of large databases is longer than that.
   const unsent = new Unsent({ total: 40 * 1024, patienceMilliseconds: 1 })
-  const lookups = new InstantLookups()
-  const { url, statuses } = await served({ updatable, unsent, instant: lookups })
-  onTestFinished(() => lookups.close())
+  const computations = new Computations()
+  const lookups = computations.instant!
+  const { url, statuses } = await served({ updatable, unsent, computations })
+  onTestFinished(() => computations.close())
   // Passes stand still, as they do while an update waits to be made; here until the end.
   const { readers } = updatable.newest.shared()
   const end = readers.begin()

@@ -1,8 +1,11 @@
 // Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
 
-import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { boundUnderWay } from '../dist/http/under-way.js'
 import { Unsent } from '../dist/http/unsent.js'
 import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
@@ -150,3 +153,31 @@ test('one network has its share of event streams', async () => {
     expect(statuses.at(-1)).toBe(200)
   })
 }, 60_000)
+
+test('requests under way: a connection has its share; beyond that of all, the one that has most is hung up on', async () => {
+  let requests = 0
+  const server = createServer(() => requests++) // answers nobody
+  boundUnderWay(server, { ofConnection: 10, inAll: 16 })
+  boundUnderWay(server) // once is enough
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const asking = async (times: number) => {
+    const socket = await deaf(port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(times))
+    socket.resume()
+    return socket
+  }
+  const few = await asking(6)
+  await vi.waitFor(() => expect(requests).toBe(6))
+  await once(await asking(11), 'close')
+  const many = await asking(10)
+  await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10))
+  const one = await asking(1)
+  await once(many, 'close')
+  await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10 + 1))
+  expect([few.closed, one.closed]).toEqual([false, false])
+})

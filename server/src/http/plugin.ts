@@ -22,6 +22,7 @@ import { lightRoutes } from './routes/light.js'
 import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
+import { boundUnderWay } from './under-way.js'
 import { Unsent } from './unsent.js'
 
 export interface PirouetteOptions {
@@ -66,6 +67,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent()
 
+  boundUnderWay(app.server)
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
