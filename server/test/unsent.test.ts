@@ -181,3 +181,35 @@ test('requests under way: a connection has its share; beyond that of all, the on
   await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10 + 1))
   expect([few.closed, one.closed]).toEqual([false, false])
 })
+
+test('bodies that have begun to come have their bound; one that does not come makes room', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
+  const query = queryAt(dataset.manifest, 0)
+  const post = async (url: string, body: BodyInit) => {
+    const headers = { 'x-forwarded-for': '203.0.113.1' }
+    const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
+    return [reply.status, reply.headers.get('retry-after')]
+  }
+  for (const patienceMilliseconds of [60_000, 0]) {
+    const bodies = new Unsent({ total: 2 * query.length, patienceMilliseconds })
+    const { url, port, statuses } = await served({ dataset, bodies })
+    const begun: Socket[] = []
+    for (const from of ['198.51.100.1', '192.0.2.1']) {
+      begun.push(await deaf(port, posted(query, from).subarray(0, -1)))
+    }
+    await vi.waitFor(() => expect(bodies.bytes).toBe(2 * query.length))
+    if (patienceMilliseconds === 0) {
+      expect(await post(url, query)).toEqual([200, null])
+    } else {
+      expect(await post(url, query)).toEqual([429, '1'])
+      // Of a length that is not said, so the longest.
+      expect(await post(url, new Blob([query]).stream())).toEqual([429, '1'])
+      begun[0]!.write(query.subarray(-1))
+      await vi.waitFor(() => expect(statuses.at(-1)).toBe(200))
+      expect(bodies.bytes).toBe(query.length) // though nobody has read the answer
+      expect(await post(url, query)).toEqual([200, null])
+    }
+    for (const socket of begun) socket.destroy()
+    await vi.waitFor(() => expect(bodies.bytes).toBe(0))
+  }
+})

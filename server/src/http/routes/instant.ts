@@ -47,12 +47,13 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
     const { generation, count, queries } = query
-    unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes)
+    const made = unsent.reserveAhead(request, reply, HEADER_BYTES + count * answerBytes)
     try {
       const network = networkOf(request.ip)
       const waiting = lookups.submit({ epochs, generation, epoch: query.epoch, queries, count, network })
       whenOver(request, reply, waiting.cancel)
       const bytes = encodeInstantAnswer(epoch.manifest, count, await waiting.answers)
+      made()
       return reply
         .header('cache-control', 'no-store, no-transform')
         .header('content-length', bytes.length)

@@ -54,11 +54,12 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
       const { manifest } = findEpoch(epochs, asked)
       hints.count()
       const bytes = lightReplyBytes(part, manifest)
-      unsent.reserve(request, reply, bytes)
+      const made = unsent.reserveAhead(request, reply, bytes)
       const network = networkOf(request.ip)
       const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network })
       whenOver(request, reply, waiting.cancel)
       const body = await waiting.reply
+      made()
       const whole = encodeLightReply(part, manifest, body)
       body.fill(0)
       whenOver(request, reply, () => whole.fill(0))

@@ -29,11 +29,14 @@ export interface PublishOptions {
   readonly updatable: UpdatableDatabase
   readonly readiness: Readiness
   readonly publishers: Publishers
+  /** configuration of @fastify/rate-limit for signatures, which anybody who knows one may send */
+  readonly rateLimit: object | undefined
   /** the core has failed, or memory and disk have parted */
   readonly onTrap: (error: Error) => void
 }
 
-export function publishRoutes(app: Routes, { updatable, readiness, publishers, onTrap }: PublishOptions): void {
+export function publishRoutes(app: Routes, options: PublishOptions): void {
+  const { updatable, readiness, publishers, rateLimit, onTrap } = options
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = updatable.status(numberOf(request.params.epoch))
@@ -59,7 +62,8 @@ export function publishRoutes(app: Routes, { updatable, readiness, publishers, o
     underWay[which]++
     whenOver(request, reply, () => underWay[which]--)
   }
-  app.post(EPOCHS, { bodyLimit: MOST_BATCH_BYTES, onRequest: beforeBatch }, async (request, reply) => {
+  const batches = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
+  app.post(EPOCHS, batches, async (request, reply) => {
     try {
       const signed = publishers.checkBatch(request.headers, updatable.databaseId)
       const status = await updatable.publish(bytesOf(request.body), signed)
@@ -74,7 +78,12 @@ export function publishRoutes(app: Routes, { updatable, readiness, publishers, o
     publishers.checkToken(request.headers)
     readiness.check()
   }
-  app.post(SIGNATURES, { bodyLimit: MOST_SIGNATURE_BYTES, onRequest: beforeSignature }, async (request, reply) => {
+  const signatures = {
+    bodyLimit: MOST_SIGNATURE_BYTES,
+    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
+    onRequest: beforeSignature,
+  }
+  app.post(SIGNATURES, signatures, async (request, reply) => {
     const signature = readSignature(bytesOf(request.body))
     publishers.checkKey(fromHex(signature.publicKey))
     await updatable.addSignature(signature)
