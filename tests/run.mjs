@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity] | traffic | speeds | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// uniformity] | traffic | papers | speeds | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -10,6 +10,7 @@ const programs = {
   living: '/living/soak.ts',
   uniformity: '/privacy/soak.ts',
   traffic: '/bench/traffic.ts',
+  papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
   wire: '/fuzz/wire.ts',
 }

@@ -4,7 +4,7 @@
 //                            test                 build, lint, Rust tests, TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
-//                            bench [args]         build, then tests/bench; `bench papers` only writes docs/papers.md
+//                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
 //                                                 `uniformity` tests/privacy/soak.ts: more of their tests; after `tests`
 //                                                 the tests of `test` with nothing left to a sample
@@ -103,7 +103,11 @@ async function testFiles() {
 function cargoTarget(file) {
   const [, crate, folder, name] = /^rust-core\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/.exec(file) ?? []
   if (crate === undefined) throw new Failure(`${file} is not in rust-core`)
-  return ['-p', `pirouette-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
+  return [
+    '-p',
+    crate === 'schemes' ? crate : `pirouette-${crate}`,
+    ...(folder === 'tests' ? ['--test', name] : ['--lib']),
+  ]
 }
 
 async function build() {
@@ -117,7 +121,8 @@ async function bench() {
   if (args[0] !== 'papers') return await runOfTests('bench')
   const cargo = ['run', '--release', '-p', 'schemes', '--', 'tables', ...args.slice(1)]
   const { code } = await run('cargo', cargo, { cwd: join(root, 'rust-core'), show: true, mayFail: true })
-  return code === 0 ? 0 : 1
+  if (code !== 0) return 1
+  return args.includes('--only') ? 0 : await program('papers', args.slice(1)) // which draws what was written
 }
 
 async function soak() {
@@ -127,10 +132,14 @@ async function soak() {
   return (await testTypeScript(args.slice(1))).failed === 0 ? 0 : 1
 }
 
-async function runOfTests(program) {
+async function runOfTests(name) {
   await build()
+  return await program(name, args)
+}
+
+async function program(name, programArgs) {
   const script = join(root, 'tests/run.mjs')
-  const { code } = await run(process.execPath, [script, program, ...args], { show: true, mayFail: true })
+  const { code } = await run(process.execPath, [script, name, ...programArgs], { show: true, mayFail: true })
   return code === 0 ? 0 : 1
 }
 

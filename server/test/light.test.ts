@@ -46,8 +46,8 @@ beforeAll(async () => {
 let draws = 0
 const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
 
-function layoutOf({ records, recordBytes, partitions, partitionRecords }: Manifest): LayoutHandle {
-  return core.layout(records, recordBytes, partitions, partitionRecords)
+function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRecords }: Manifest): LayoutHandle {
+  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
 }
 
 /** Both requests of a hint, and whether the replies make one. */

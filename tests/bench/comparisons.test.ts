@@ -1,11 +1,12 @@
 // The papers' tables: every table and plot of the document is made of what was measured, whatever that is.
 
 import { expect, test } from 'vitest'
-import { fig9, table1, table2 } from './comparisons.js'
+import { fig9, firstVisits, table1, table2 } from './comparisons.js'
 import { markdown } from './document.js'
 import { readOptions } from './options.js'
 import { plot } from './plot.js'
 import { type LayoutFigures, QUANTITIES, type SizeFigures } from './sweep.js'
+import { type VisitFigures, visitSections } from './visits.js'
 import { documentOf } from './write.js'
 
 const both = <T>(value: T) => ({ merkle: value, tags: value })
@@ -46,6 +47,38 @@ test('N = 3 000 000 stands in the table of SinglePass alone', () => {
   expect(table2([size(2 ** 20)])).toBeUndefined()
 })
 
+function visit(kind: VisitFigures['kind'], records: number): VisitFigures {
+  const modes = {
+    instant: { seconds: [0.3, 0.2, 0.25], bytes: [9000] },
+    full: { seconds: [], bytes: [] }, // would have taken too long
+    local: { seconds: [20], bytes: [5e7] },
+  }
+  return { kind, records, modes, plain: [0.05] }
+}
+
+test('first visits are told of every mode that was measured, and judged where they are keyed and instant', () => {
+  const figures = [visit('keyed', 2 ** 16), visit('keyed', 2 ** 22), visit('keyless', 2 ** 22)]
+  const comparisons = firstVisits(figures)
+  expect(comparisons.map(({ file }) => file)).toEqual(
+    ['keyed-time', 'keyed-bytes', 'keyless-time', 'keyless-bytes'].map(name => `bench/visit-${name}.svg`),
+  )
+  for (const { plot: shown } of comparisons) expect(plot(shown)).toContain('</svg>')
+  const [times, moved] = comparisons.map(markdown)
+  expect(times).toMatch(/\| +instant \| +local \(keep it all\) \| +a record without privacy \|/)
+  expect(times).toMatch(/2²² +\| +250 ms \(200 ms – 300 ms\) \| +20 s \| +50 ms \|/)
+  expect(moved).toMatch(/2²² +\| +9 kB \| +50 MB \|/)
+
+  const [section] = visitSections(figures)
+  const judged = section!.figures.filter(({ target }) => target !== undefined)
+  expect(judged.map(({ name, target }) => [name, target])).toEqual([
+    ['instant, keyed, N = 65536: first record', ['≤', 0.5]],
+    ['instant, keyed, N = 65536: moved', ['≤', 30]],
+    ['instant, keyed, N = 4194304: first record', ['≤', 0.5]],
+    ['instant, keyed, N = 4194304: moved', ['≤', 30]],
+  ])
+  expect(visitSections([])).toEqual([])
+})
+
 test('what a system does not tell is left out, not made up', () => {
   const files = table1([size(2 ** 20, [])]).map(({ file }) => file)
   expect(files).not.toContain('bench/tab-memory.svg')
@@ -55,8 +88,11 @@ test('what a system does not tell is left out, not made up', () => {
 test('the document names the command that made it, and the figures', () => {
   const options = readOptions(['--write', '--repeats', '3'])
   const sections = [{ title: 'Lookups', figures: [{ name: 'A lookup', unit: 'ms', samples: [1.5] }] }]
-  const document = documentOf({ options, sections, sizes: [size(2 ** 20)], browser: 'Chrome/1' })
+  const visited = [visit('keyed', 2 ** 20)]
+  const document = documentOf({ options, sections, sizes: [size(2 ** 20)], browser: 'Chrome/1', visited })
   expect(document).toContain('`npm run bench -- --write --repeats 3`')
   expect(document).toMatch(/\| A lookup \| +\| 1\.5 ms/)
   expect(document).toContain('](plots/bench/lookup-chromium.svg)')
+  expect(document).toContain('](plots/bench/visit-keyed-bytes.svg)')
+  expect(documentOf({ options, sections, visited: [], sizes: [], browser: '' })).not.toContain('First visits')
 })

@@ -15,8 +15,9 @@ import {
   TABLE_2_RECORDS,
   type UpdateFigures,
 } from './sweep.js'
+import { KINDS, nameOf, type VisitFigures } from './visits.js'
 
-const x = 'records (N) of 32 bytes'
+const X = 'records (N) of 32 bytes'
 const PLACE: Record<LayoutKind, string> = { planned: '', root: ', Q = √N' }
 
 /** A row, unless nothing was measured. Its spread leaves a tenth out at either end: one lookup of a hundred says little. */
@@ -51,6 +52,7 @@ function compared(
   unit: Unit,
   rows: readonly Row[],
   theirs: readonly Row[] = [],
+  x = X,
 ): Comparison {
   const dashed = [...new Set(theirs.map(({ series }) => series))]
   const plot: Plot = { title, y, unit, x, rows: [...rows, ...theirs], dashed }
@@ -155,6 +157,31 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
       ),
     ]
   })
+}
+
+/** First visits in all modes, of both kinds of database. */
+export function firstVisits(visited: readonly VisitFigures[]): Comparison[] {
+  return KINDS.flatMap(kind => {
+    const figures = visited.filter(each => each.kind === kind)
+    const modes = [...new Set(figures.flatMap(({ modes }) => Object.keys(modes)))]
+    const of = (quantity: 'seconds' | 'bytes') =>
+      modes.flatMap(mode =>
+        figures.flatMap(({ records, modes }) => row(nameOf(mode), records, modes[mode]?.[quantity] ?? [])),
+      )
+    const plain = figures.flatMap(({ records, plain }) => row('a record without privacy', records, plain))
+    const title = `A first visit, ${kind}`
+    const x = 'records (N), values of 32 bytes'
+    return [
+      compared(
+        ...([`visit-${kind}-time.svg`, title, 'time to the first record, 20 Mbit/s, 50 ms', 'seconds'] as const),
+        ...([[...of('seconds'), ...plain], [], x] as const),
+      ),
+      compared(
+        ...([`visit-${kind}-bytes.svg`, title, 'bytes moved by then', 'bytes'] as const),
+        ...([of('bytes'), [], x] as const),
+      ),
+    ]
+  }).filter(({ plot }) => plot.rows.length > 0)
 }
 
 /** SinglePass, Table 2, as a Markdown table; undefined if N = 3 000 000 was not measured. */

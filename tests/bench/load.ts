@@ -2,7 +2,7 @@
 // those of real clients, recorded; the same for a server that gives records away in plain.
 
 import { Agent, request } from 'node:http'
-import type { Proofs } from '@pirouette/protocol'
+import type { OpenOptions } from '@pirouette/client'
 
 /** What is sent over and over, and how to tell whether the reply is right. */
 export interface Load {
@@ -12,6 +12,8 @@ export interface Load {
 }
 
 export interface LoadResult {
+  /** replies in all, those included that were asked for before the clock began */
+  readonly answered: number
   readonly perSecond: number
   /** from sending a request to the end of its reply */
   readonly latencyMs: readonly number[]
@@ -37,10 +39,11 @@ export async function putUnderLoad({ requests, check }: Load, clients: number, s
   }
   try {
     await run(500) // connections, and code that has run before
-    latencyMs.length = 0
+    const before = latencyMs.splice(0).length
     const start = performance.now()
     await run(1000 * seconds)
-    return { perSecond: (1000 * latencyMs.length) / (performance.now() - start), latencyMs }
+    const perSecond = (1000 * latencyMs.length) / (performance.now() - start)
+    return { answered: before + latencyMs.length, perSecond, latencyMs }
   } finally {
     agent.destroy()
   }
@@ -63,28 +66,46 @@ function exchange(agent: Agent, { url, body }: Load['requests'][number]): Promis
   })
 }
 
-/** A lookup's two requests, as the SDK sent them. */
-export type RecordedLookup = readonly { readonly url: string; readonly body: Uint8Array }[]
+/** A lookup's requests, as the SDK sent them, with the replies that it took. */
+export type RecordedLookup = readonly {
+  readonly url: string
+  readonly body: Uint8Array
+  readonly reply: Uint8Array
+}[]
 
-/** Lookups of random records by a client of these servers. */
-export async function recordLookups(
-  servers: [string, string],
-  proofs: Proofs,
-  count: number,
-): Promise<RecordedLookup[]> {
+/** Lookups of random records by a client of its own. */
+export async function recordLookups(options: Omit<OpenOptions, 'fetch'>, count: number): Promise<RecordedLookup[]> {
   const { open } = await import('@pirouette/client')
-  const recorded: { readonly url: string; readonly body: Uint8Array }[] = []
+  let recorded: RecordedLookup[number][] = []
   const map = await open({
-    servers,
-    mode: 'full',
-    proofs,
-    storage: 'memory',
-    fetch: (url, init) => {
-      if (url.endsWith('/v1/answer')) recorded.push({ url, body: Uint8Array.from(init.body as Uint8Array) })
-      return fetch(url, init)
+    ...options,
+    push: false,
+    fetch: async (url, init) => {
+      const response = await fetch(url, init)
+      if (init.method === 'POST' && /\/v1\/(answer|instant)$/.test(url)) {
+        const reply = new Uint8Array(await response.clone().arrayBuffer())
+        recorded.push({ url, body: Uint8Array.from(init.body as Uint8Array), reply })
+      }
+      return response
     },
   })
-  for (let i = 0; i < count; i++) await map.at(Math.floor(Math.random() * map.size))
+  const lookups: RecordedLookup[] = []
+  for (let i = 0; i < count; i++) {
+    recorded = []
+    await map.at(Math.floor(Math.random() * map.size))
+    lookups.push(recorded)
+  }
   await map.close()
-  return Array.from({ length: count }, (_, i) => recorded.slice(2 * i, 2 * i + 2))
+  return lookups
+}
+
+/** The part of recorded lookups that went to one server, whose replies are to be as they were: a client has verified those. */
+export function repliesAsBefore(recorded: readonly RecordedLookup[], server: string): Load {
+  const requests = recorded.flat().filter(({ url }) => url.startsWith(`${server}/`))
+  return {
+    requests,
+    check(i, reply) {
+      if (!reply.equals(requests[i]!.reply)) throw new Error('a reply under load is another than the client had')
+    },
+  }
 }

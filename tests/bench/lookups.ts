@@ -46,8 +46,8 @@ export async function lookups(options: Options): Promise<Section[]> {
     const manifest = await newestManifest(tags[0])
     const blobs = partitionUrls(tags[0], manifest)
     const recorded = {
-      merkle: await recordLookups(merkle, 'merkle', 200),
-      tags: await recordLookups(tags, 'tags', 200),
+      merkle: await recordLookups({ servers: merkle, mode: 'full', proofs: 'merkle', storage: 'memory' }, 200),
+      tags: await recordLookups({ servers: tags, mode: 'full', proofs: 'tags', storage: 'memory' }, 200),
     }
 
     const runs: Run[] = []
@@ -137,6 +137,12 @@ function figuresOf(options: Options, runs: readonly Run[], databaseBytes: number
     },
     { name: 'The fence, more a lookup', unit: 'ms', samples: more('tagsFenced', 'tagsDurable') },
     { name: 'Two bare requests of the same bodies, tags', unit: 'ms', samples: all(run => run.pairMs) },
+    {
+      name: 'Lookup, durable, tags, to two bare requests in the same run',
+      unit: '×',
+      target: within('≤', 1.5),
+      samples: each(run => median(run.tagsDurable.lookupMs) / median(run.pairMs)),
+    },
     { name: 'A record without privacy', unit: 'ms', samples: all(run => run.plain.recordMs) },
     {
       name: 'Offline phase, merkle',
@@ -163,6 +169,14 @@ function figuresOf(options: Options, runs: readonly Run[], databaseBytes: number
       samples: each(run => run.tagsDurable.offlineMs / 1000),
     },
     { name: 'Downloading everything', unit: 's', samples: each(run => run.plain.everythingMs / 1000) },
+    ...(['merkleDurable', 'tagsDurable'] as const).map(
+      (of): Figure => ({
+        name: `Offline phase, durable, ${of === 'merkleDurable' ? 'merkle' : 'tags'}, to downloading everything in the same run`,
+        unit: '×',
+        target: within('≤', 2),
+        samples: each(run => run[of].offlineMs / run.plain.everythingMs),
+      }),
+    ),
     {
       name: 'Longest task of an offline phase',
       unit: 'ms',

@@ -2,26 +2,32 @@
 // as an app ships it, measured against the project's targets and beside the papers' figures.
 //
 //   npm run bench -- [--records N] [--record-bytes ℓ] [--repeats n] [--lookups n]
-//                    [--all]        the papers' tables too, at N = 2^16 … 2^24: a quarter of an hour
+//                    [--all]        the papers' tables too, at N = 2^16 … 2^24, instant lookups at 2^24, and first visits
+//                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
-//                    [--only PART]  compute, lookups, living, papers; or several with commas
+//                    [--visits N,…] first visits at other N
+//                    [--only PART]  compute, lookups, instant, living, visits, papers; or several with commas
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
 //
 // Every value that a lookup brings is compared with the data.
 
 import { constants } from 'node:os'
 import { launchBrowser } from '../../tools/browsers.mjs'
+import { firstVisits } from './comparisons.js'
 import { computing } from './computing.js'
+import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { passed, report, type Section } from './report.js'
 import { papers, type SizeFigures } from './sweep.js'
-import { printed, writeDocument } from './write.js'
+import { type VisitFigures, visitSections, visits } from './visits.js'
+import { printed, tables, writeDocument } from './write.js'
 
-const JUDGED: Record<Exclude<Part, 'papers'>, (options: Options) => Promise<Section[]>> = {
+const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => Promise<Section[]>> = {
   compute: computing,
   lookups,
+  instant,
   living,
 }
 
@@ -42,6 +48,12 @@ export async function bench(args: string[]): Promise<number> {
   for (const [part, measure] of Object.entries(JUDGED)) {
     if (options.parts.has(part as Part)) show(await measure(options))
   }
+  let visited: readonly VisitFigures[] = []
+  if (options.parts.has('visits')) {
+    visited = await visits(options)
+    show(visitSections(visited))
+    console.log(tables(firstVisits(visited)))
+  }
   let sizes: readonly SizeFigures[] = []
   if (options.parts.has('papers')) {
     const found = await papers(options)
@@ -49,7 +61,7 @@ export async function bench(args: string[]): Promise<number> {
     console.log(printed(sizes))
     show(found.sections)
   }
-  if (options.write) await writeDocument({ options, sections, sizes, browser: await browserVersion() })
+  if (options.write) await writeDocument({ options, sections, visited, sizes, browser: await browserVersion() })
   const failed = sections.flatMap(({ figures }) => figures).filter(figure => !passed(figure))
   for (const { name } of failed) console.log(`FAIL: ${name}`)
   return failed.length === 0 ? 0 : 1

@@ -4,11 +4,14 @@ import { parseArgs } from 'node:util'
 import type { Target } from './report.js'
 import type { Shape } from './stage.js'
 
-export const PARTS = ['compute', 'lookups', 'living', 'papers'] as const
+export const PARTS = ['compute', 'lookups', 'instant', 'living', 'visits', 'papers'] as const
 export type Part = (typeof PARTS)[number]
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]
+
+/** N of first visits. */
+const VISITS = [2 ** 16, 2 ** 20, 2 ** 22]
 
 export interface Options {
   readonly shape: Shape
@@ -19,6 +22,10 @@ export interface Options {
   readonly parts: ReadonlySet<Part>
   /** N of the papers' tables */
   readonly sizes: readonly number[]
+  /** N of first visits */
+  readonly visits: readonly number[]
+  /** whether what takes long is measured, too */
+  readonly all: boolean
   /** whether docs/benchmarks.md is written */
   readonly write: boolean
 }
@@ -34,6 +41,7 @@ export function readOptions(args: string[]): Options {
       all: { type: 'boolean', default: false },
       only: { type: 'string' },
       sizes: { type: 'string', default: SIZES.join() },
+      visits: { type: 'string', default: VISITS.join() },
       write: { type: 'boolean', default: false },
     },
   })
@@ -48,10 +56,9 @@ export function readOptions(args: string[]): Options {
     repeats: count('--repeats', values.repeats),
     lookups: count('--lookups', values.lookups),
     parts: new Set(parts as Part[]),
-    sizes: values.sizes
-      .split(',')
-      .map(size => count('--sizes', size))
-      .sort((a, b) => a - b),
+    sizes: counts('--sizes', values.sizes),
+    visits: counts('--visits', values.visits),
+    all: values.all || values.write,
     write: values.write,
   }
 }
@@ -63,6 +70,13 @@ export function target({ shape }: Options, how: Target[0], limit: number): Targe
 
 function isPart(text: string): text is Part {
   return (PARTS as readonly string[]).includes(text)
+}
+
+function counts(option: string, text: string): number[] {
+  return text
+    .split(',')
+    .map(each => count(option, each))
+    .sort((a, b) => a - b)
 }
 
 function count(option: string, text: string): number {

@@ -138,6 +138,22 @@ export async function measureMaps(
   return results
 }
 
+/** A map that is opened with nothing stored, keeps nothing, and is asked once. */
+export async function measureVisit(
+  servers: [string, string],
+  mode: string,
+  wanted: string | number,
+): Promise<{ readonly ms: number; readonly bytes: number; readonly value: number[] }> {
+  const start = performance.now()
+  const map = await pirouette.open({ servers, mode: mode as 'instant', storage: 'memory', push: false })
+  const value = typeof wanted === 'string' ? await map.get(wanted) : await map.at(wanted)
+  const ms = performance.now() - start
+  const traffic = map.stats.servers.flatMap(({ offline, lookups, fence }) => [offline, lookups, fence])
+  await map.close()
+  const bytes = traffic.reduce((sum, { bytesUp, bytesDown }) => sum + bytesUp + bytesDown, 0)
+  return { ms, bytes, value: Array.from(value ?? []) }
+}
+
 /** Two requests at once, of a lookup's bodies, without the SDK: milliseconds each. `queries`: real ones, in pairs. */
 export async function measurePairs(
   queries: readonly (readonly { readonly url: string; readonly body: readonly number[] }[])[],

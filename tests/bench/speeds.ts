@@ -1,5 +1,5 @@
-// What a server computes for instant lookups and light hints, beside what the planner's model says (core/src/cost.rs,
-// Speeds): one thread of WebAssembly under Node, in processor time, the least of a few.
+// What a server computes for instant lookups and light hints, beside what the planner's model says
+// (rust-core/core/src/cost/modes.rs, Speeds): one thread of WebAssembly under Node, in processor time, the least of a few.
 //
 //   node tests/run.mjs speeds
 

@@ -2,26 +2,32 @@
 
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
-import { fig9, table1, table2 } from './comparisons.js'
-import { markdown, table, writePlot } from './document.js'
+import { fig9, firstVisits, table1, table2 } from './comparisons.js'
+import { type Comparison, markdown, table, writePlot } from './document.js'
 import { type Options, readOptions } from './options.js'
 import { report, type Section } from './report.js'
 import type { SizeFigures } from './sweep.js'
+import { LINE, type VisitFigures } from './visits.js'
 
 const DOCS = new URL('../../docs/', import.meta.url)
 
 /** The papers' tables as a terminal shows them. */
 export function printed(sizes: readonly SizeFigures[]): string {
-  const comparisons = [...table1(sizes), ...fig9(sizes)]
-  const parts = comparisons.map(({ plot }) => `## ${plot.title}: ${plot.y}\n\n${table(plot)}\n`)
+  const parts = [tables([...table1(sizes), ...fig9(sizes)])]
   const singlePass = table2(sizes)
   if (singlePass !== undefined) parts.push(`## SinglePass, Table 2\n\n${singlePass}\n`)
   return parts.join('\n')
 }
 
+/** Comparisons as a terminal shows them. */
+export function tables(comparisons: readonly Comparison[]): string {
+  return comparisons.map(({ plot }) => `## ${plot.title}: ${plot.y}\n\n${table(plot)}\n`).join('\n')
+}
+
 export interface Findings {
   readonly options: Options
   readonly sections: readonly Section[]
+  readonly visited: readonly VisitFigures[]
   readonly sizes: readonly SizeFigures[]
   /** the browser's own name for itself */
   readonly browser: string
@@ -32,11 +38,13 @@ export async function writeDocument(findings: Findings): Promise<void> {
   const plots = new URL('plots/', DOCS)
   await rm(new URL('bench/', plots), { recursive: true, force: true })
   await mkdir(new URL('bench/', plots), { recursive: true })
-  for (const comparison of [...table1(findings.sizes), ...fig9(findings.sizes)]) await writePlot(plots, comparison)
+  const { sizes, visited } = findings
+  for (const comparison of [...firstVisits(visited), ...table1(sizes), ...fig9(sizes)])
+    await writePlot(plots, comparison)
   await writeFile(new URL('benchmarks.md', DOCS), documentOf(findings))
 }
 
-export function documentOf({ options, sections, sizes, browser }: Findings): string {
+export function documentOf({ options, sections, visited, sizes, browser }: Findings): string {
   const { shape, repeats, lookups } = options
   const command = `npm run bench -- --write${commandLine(options)}`
   const singlePass = table2(sizes)
@@ -69,6 +77,15 @@ of map.
   one: that would make each half as long again.
 - **Many clients** are connections that each send one query after the other, those of real clients, to one server process;
   the sender takes a processor of its own.
+- **Instant lookups** have one worker thread, and the queue is full when a server refuses some. One at a time and eight in
+  flight are clients that each send one lookup after the other; what each takes of the server is the time divided by the
+  lookups. The most memory of a server with four threads to one with one is of processes whose threads have all worked.
+- **A first visit** is a page that nothing is stored for: from the call of \`open({ mode })\` to the first record, with all
+  bodies until then. Chromium shapes its line to ${LINE.megabits} Mbit/s and a round trip of ${LINE.roundTripMs} ms for each request
+  (\`Network.emulateNetworkConditions\`), which is checked with a blob before each database is measured; what sets a connection
+  up (DNS, TCP, TLS) is not delayed. The script is there already, and its WebAssembly is compiled within the time. What
+  would download for more than half a minute is measured with \`--all\` alone. Values have 32 bytes, and keyed records 16
+  more.
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
   comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
 `,
@@ -76,7 +93,7 @@ of map.
     `The longest task is the longest that Chromium reports (\`longtask\`, from 50 ms), or, where it reports none, the longest
 time between two turns of the page's event loop.
 
-## TAPIR, Table 1
+${visitsPart(visited)}## TAPIR, Table 1
 
 Records of 32 bytes, against N, ours with both kinds of proof, at the planned Q and at the paper's Q = M = √N. The paper's
 figures (Falzon, Hetz, O'Toole, Table 1: two Intel Xeon Gold 6258R at 2.7 GHz, Go) are drawn with broken lines; times that
@@ -106,12 +123,20 @@ ${singlePass}
   return parts.join('\n')
 }
 
+/** Their tables and plots; nothing if none was measured. */
+function visitsPart(visited: readonly VisitFigures[]): string {
+  const comparisons = firstVisits(visited)
+  if (comparisons.length === 0) return ''
+  const parts = comparisons.map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}\n`)
+  return `## First visits\n\n${parts.join('')}`
+}
+
 function heading({ title, y }: { readonly title: string; readonly y: string }): string {
   return `${title}: ${y}`
 }
 
 /** Options other than the defaults. */
-function commandLine({ shape, repeats, lookups, sizes }: Options): string {
+function commandLine({ shape, repeats, lookups, sizes, visits }: Options): string {
   const defaults = readOptions([])
   const given = {
     records: [shape.records, defaults.shape.records],
@@ -119,6 +144,7 @@ function commandLine({ shape, repeats, lookups, sizes }: Options): string {
     repeats: [repeats, defaults.repeats],
     lookups: [lookups, defaults.lookups],
     sizes: [sizes.join(), defaults.sizes.join()],
+    visits: [visits.join(), defaults.visits.join()],
   }
   return Object.entries(given)
     .map(([name, [value, usual]]) => (value === usual ? '' : ` --${name} ${value}`))

@@ -77,6 +77,8 @@ export type Verdict = 'granted' | 'refused'
 export interface Codecs {
   encodeManifest(fields: ManifestFields): string
   decodeManifest(bytes: string): ManifestFields
+  /** epochs of manifests that follow on one another */
+  decodeChain(bytes: string): number[]
   encodeQuery(manifest: string, vectors: readonly (readonly number[])[], suite: Suite): string
   decodeQuery(manifest: string, bytes: string, suite: Suite): readonly (readonly number[])[]
   encodeAnswer(manifest: string, count: number, entries: readonly string[], suite: Suite): string
@@ -134,6 +136,7 @@ export const reference: Codecs = {
       contentHashes: manifest.contentHashes.map(hex),
     }
   },
+  decodeChain: bytes => manifests.decodeChain(unhex(bytes)).map(({ epoch }) => epoch),
   encodeQuery: (manifest, vectors, suite) => hex(messages.encodeQuery(readReference(manifest), vectors, suite)),
   decodeQuery: (manifest, bytes, suite) => messages.decodeQuery(readReference(manifest), unhex(bytes), suite),
   encodeAnswer: (manifest, count, entries, suite) =>
@@ -235,6 +238,7 @@ export const shipped: Codecs = {
       contentHashes: split(manifest.contentHashes, 32).map(hex),
     }
   },
+  decodeChain: bytes => protocol.decodeManifests(unhex(bytes)).map(({ manifest }) => manifest.epoch),
   encodeQuery(manifest, vectors, suite) {
     const offsets = Uint8Array.from(vectors.flat().flatMap(offset => [offset & 0xff, offset >> 8]))
     return hex(protocol.encodeQuery(readShipped(manifest), vectors.length, offsets, proofsOf(suite)))

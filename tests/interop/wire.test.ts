@@ -26,6 +26,8 @@ import { readVectors, stream, vectorsFile } from './vectors.js'
 
 interface WireVectors {
   readonly manifests: readonly Manifest[]
+  /** a manifest and another behind it, which may be the next one or may not */
+  readonly pairs: readonly { readonly because: string; readonly follows: boolean; readonly bytes: string }[]
   readonly queries: readonly {
     readonly manifest: string
     readonly suite: Suite
@@ -124,6 +126,13 @@ describe.each([
   test.each(vectors.manifests)('reads and writes a manifest: $name', ({ fields, bytes }) => {
     expect(codecs.encodeManifest(fields)).toBe(bytes)
     expect(codecs.decodeManifest(bytes)).toEqual(fields)
+  })
+
+  test.each(vectors.pairs)('whether one manifest is the next: $because ($follows)', ({ follows, bytes }) => {
+    const [end, second] = [2 * (200 + 64 * 2), 7]
+    for (const each of [bytes.slice(0, end), bytes.slice(end)]) codecs.decodeManifest(each) // each is one by itself
+    if (follows) expect(codecs.decodeChain(bytes)).toEqual([second, second + 1])
+    else expect(() => codecs.decodeChain(bytes)).toThrow()
   })
 
   test.each(vectors.queries)('reads and writes a query: $manifest', ({ manifest, suite, vectors, bytes }) => {
@@ -269,6 +278,7 @@ function makeVectors(): WireVectors & { readonly comment: string } {
   return {
     comment: 'Made by tests/interop/wire.test.ts. Bytes are hex.',
     manifests,
+    pairs: makePairs(),
     queries: (
       [
         ['smallest', 1, [[0]]],
@@ -499,6 +509,65 @@ function makeManifests(): Manifest[] {
     },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
+}
+
+/** Behind epoch 7 of generation 2, its first, of four records: what may come next, and what is one step from that. */
+function makePairs(): WireVectors['pairs'] {
+  const hashes = (label: string, count: number) => Array.from({ length: count }, (_, q) => bytes(`${label} ${q}`, 32))
+  const zero = '00'.repeat(32)
+  const noList = { updateListBytes: 0, updateListHash: zero, updateRecordsHash: zero }
+  const first: ManifestFields = {
+    ...{ suite: 1, databaseId: bytes('database', 16), generation: 2, epoch: 7, ...noList, maxBatch: 64, expires: 0 },
+    ...{ records: 4, recordBytes: 24, partitions: 2, partitionRecords: 4, blockRecords: 2, valueBytes: 8 },
+    ...{ keyed: true, variable: false, directoryBytes: 68, directoryHash: bytes('directory', 32) },
+    ...{ previousManifest: bytes('previous manifest', 32) },
+    ...{ commitments: hashes('commitment', 2), contentHashes: hashes('content', 2) },
+  }
+  const before = reference.encodeManifest(first)
+  const next = (change: Partial<ManifestFields>): ManifestFields => {
+    const { recordBytes = first.recordBytes, partitions = first.partitions, suite = first.suite } = change
+    return {
+      ...{ ...first, epoch: 8, updateListBytes: 40 + 5 + recordBytes, previousManifest: hex(hash(unhex(before))) },
+      ...{ updateListHash: bytes('update list', 32), updateRecordsHash: bytes('update records', 32) },
+      commitments: suite === 1 ? hashes('next commitment', partitions) : Array<string>(partitions).fill(zero),
+      contentHashes: hashes('next content', partitions),
+      ...change,
+    }
+  }
+  const anew = { generation: 3, ...noList }
+  const keyless = { keyed: false, valueBytes: 24, directoryBytes: 0, directoryHash: zero }
+  const cases: [string, boolean, Partial<ManifestFields>][] = [
+    ['the next epoch', true, {}],
+    ['with more records and partitions', true, { records: 9, partitions: 3 }],
+    ['with another expiry and directory', true, { expires: 1, directoryBytes: 88, directoryHash: bytes('next', 32) }],
+    ['the next generation', true, anew],
+    [
+      'the next generation, in which all else is new',
+      true,
+      { ...anew, ...keyless, suite: 2, records: 1, partitions: 1, partitionRecords: 1, blockRecords: 1, maxBatch: 1 },
+    ],
+    ['the same epoch', false, { epoch: 7 }],
+    ['an epoch too far', false, { epoch: 9 }],
+    ['the same epoch of the next generation', false, { ...anew, epoch: 7 }],
+    ['another database', false, { databaseId: bytes('another', 16) }],
+    ['another database, in the next generation', false, { ...anew, databaseId: bytes('another', 16) }],
+    ['the generation before', false, { generation: 1 }],
+    ['a generation too far', false, { ...anew, generation: 4 }],
+    ['no update list', false, noList],
+    ['an update list into a generation', false, { generation: 3 }],
+    ['another suite', false, { suite: 2 }],
+    ['another record length', false, { recordBytes: 25, valueBytes: 9 }],
+    ['lengths of values instead of longer ones', false, { variable: true, valueBytes: 6 }],
+    ['no keys', false, keyless],
+    ['another M', false, { partitionRecords: 6 }],
+    ['another g', false, { blockRecords: 1 }],
+    ['another batch limit', false, { maxBatch: 63 }],
+    ['fewer records', false, { records: 3 }],
+    ['fewer partitions', false, { partitions: 1 }],
+  ]
+  return cases.map(([because, follows, change]) => {
+    return { because, follows, bytes: before + reference.encodeManifest(next(change)) }
+  })
 }
 
 function makeRefused(bytesOf: (name: string) => string): Refused[] {

@@ -66,7 +66,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'new permutations come from the same random bytes each time',
     seed: 1,
-    file: 'packages/client/src/scheme/tapir/hint-state.ts',
+    file: 'packages/client/src/scheme/hint-state.ts',
     find: 'client.update(list, after, commitments, entropy)',
     replace: 'client.update(list, after, commitments, new Uint8Array(32))',
     shows: /not drawn, or used before/,

@@ -180,6 +180,7 @@ export class Lookup {
       } catch (error) {
         this.#showFailure(map, error)
       }
+      this.#showMode(map.mode) // none, if the map is condemned now
       await this.#sightings.draw(this.#database.name, key).catch(() => {
         // The demo's own server has gone; the lookup itself was not its business.
       })

@@ -55,7 +55,8 @@ export async function estimate(
           return [[name, scheme.costs(core, manifest, { proofs, usage: { lookupsPerDay, changesPerDay } })]]
         } catch (error) {
           // A mode that this database does not have is none of its costs.
-          if (error instanceof UnsupportedError && scheme.kind === 'stateless') return []
+          const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined
+          if (error instanceof UnsupportedError && optional) return []
           throw error
         }
       }),

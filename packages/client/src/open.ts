@@ -32,7 +32,7 @@ export interface OpenWithOptions extends Allowances {
    */
   readonly allowPlainHttp?: boolean | undefined
   readonly onProgress?: OnProgress | undefined
-  /** Calls the opening off. Free at any time: nothing secret is sent before the first lookup. */
+  /** Calls the opening off. Free at any time: nothing that depends on a lookup is sent before the first. */
   readonly signal?: AbortSignal | undefined
   /** Applied to text keys before they are looked up. Without it keys are taken exactly as they are. */
   readonly normalize?: Normalize | undefined
@@ -54,12 +54,15 @@ export interface OpenWithOptions extends Allowances {
   readonly rollback?: RollbackPreference | undefined
   /**
    * How lookups are answered. `local`: the whole database is kept here, verified and followed by updates, and nothing ever
-   * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer. `instant`: nothing is
-   * downloaded but the directory of keys, and nothing kept; two servers answer, with far more work. `auto`, if not given:
-   * what is stored here already; else `instant` from the first moment on, and behind it `local` is prepared for databases of
-   * at most 16 MiB, `full` for larger ones once a dozen lookups show that it pays; then `map.mode` changes, with an event.
+   * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer. `light`: as `full`, but
+   * one server makes the hint and the other sends what it is checked with, a small part of the database together; the two
+   * could then work out every lookup if they pooled what they know. If that fails, it is as `full` until `reset()`.
+   * `instant`: nothing is downloaded but the directory of keys, and nothing kept; two servers answer, with far more work.
+   * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
+   * prepared for databases of at most 16 MiB, `full` for larger ones once a dozen lookups show that it pays; then `map.mode`
+   * changes, with an event.
    */
-  readonly mode?: 'auto' | 'local' | 'full' | 'instant' | undefined
+  readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
   /**
    * What proves that answers are genuine, in mode `full`. `merkle`: proofs that the servers send. `tags`: nothing on the wire; the map
    * keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given: tags, unless the

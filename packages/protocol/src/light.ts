@@ -5,7 +5,7 @@
 import { checkLength } from './bytes.js'
 import { HEADER_BYTES, SUITE_MERKLE_BLAKE3, SUITE_TAGS } from './constants.js'
 import { malformed } from './errors.js'
-import { type Geometry, partitionBytes } from './geometry.js'
+import { blockBytes, type Geometry, partitionBlocks, partitionBytes } from './geometry.js'
 import type { Manifest } from './manifest.js'
 import { checkAnswered, decodeHeader, encodeMessage, type MessageHeader } from './message.js'
 
@@ -42,11 +42,10 @@ export function lightRequestBytes(part: LightPart): number {
   return HEADER_BYTES + PARTS[part].secretBytes
 }
 
-/** Bytes of a whole reply: M parities and 64 sums, or a tag for each of the Q·M slots. */
+/** Bytes of a whole reply: M′ parities and 64 sums, or a tag for each of the Q·M′ blocks. */
 export function lightReplyBytes(part: LightPart, layout: Geometry): number {
-  const { recordBytes, partitions, partitionRecords } = layout
-  if (part === 'tags') return HEADER_BYTES + LINEAR_TAG_BYTES * partitions * partitionRecords
-  return HEADER_BYTES + partitionBytes(layout) + CHALLENGES * recordBytes
+  if (part === 'tags') return HEADER_BYTES + LINEAR_TAG_BYTES * layout.partitions * partitionBlocks(layout)
+  return HEADER_BYTES + partitionBytes(layout) + CHALLENGES * blockBytes(layout)
 }
 
 /** Throws WireError on secrets of another length. */

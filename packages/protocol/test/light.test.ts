@@ -36,13 +36,16 @@ describe('a light hint', () => {
   test('is asked for and replied as it was written', () => {
     fc.assert(
       fc.property(exchanges, ({ manifest, part, secrets, body }) => {
-        const { databaseId, generation, epoch, partitions, partitionRecords, recordBytes } = manifest
+        const { databaseId, generation, epoch, partitions, partitionRecords, recordBytes, blockRecords } = manifest
         const request = encodeLightRequest(part, manifest, secrets)
         const header = { suite: 1, databaseId, generation, epoch, partitions, count: 0 }
         expect(decodeLightRequest(part, request)).toEqual({ ...header, secrets })
         const reply = encodeLightReply(part, manifest, body)
         expect(reply.length).toBe(
-          HEADER_BYTES + (part === 'hint' ? (partitionRecords + 64) * recordBytes : 8 * partitions * partitionRecords),
+          HEADER_BYTES +
+            (part === 'hint'
+              ? (partitionRecords + 64 * blockRecords) * recordBytes
+              : (8 * partitions * partitionRecords) / blockRecords),
         )
         expect(Buffer.compare(decodeLightReply(part, manifest, reply), body)).toBe(0)
       }),

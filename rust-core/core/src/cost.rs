@@ -4,6 +4,8 @@
 //!
 //! Bytes are bodies and buffers: no HTTP, no TLS, no WebAssembly module. Traffic is that of both servers together.
 
+mod modes;
+
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Commit, Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
@@ -12,8 +14,10 @@ use crate::directory;
 use crate::error::Error;
 use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
+use crate::light;
 use crate::tapir::query::NAME_BYTES;
-use crate::{instant, light};
+
+pub use modes::{Held, Mode, ModeCosts, Offers, choose_mode, modes};
 
 /// Client memory that a plan may use unless it is told another: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
@@ -53,10 +57,6 @@ pub fn tags_fit(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> boo
     layout.partition_bytes() as u64 + a_slot * layout.slots() as u64 + directory_bytes <= memory_bytes
 }
 
-/// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
-/// goes with it, asks nobody, and assumes nothing.
-const LOCAL_BYTES: u64 = 16 << 20;
-
 /// A block is not made longer than this.
 const BLOCK_BYTES: u64 = 256;
 
@@ -82,285 +82,6 @@ fn light_bytes(layout: &Layout) -> u64 {
 /// More than a 32-bit machine may be able to address.
 fn light_tag_bytes(layout: &Layout) -> u64 {
     layout.slots() as u64 * TAG_BYTES as u64
-}
-
-/// How lookups are answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// the whole database is kept: [`crate::local`]
-    Local,
-    /// two servers sum up all of it for each lookup: [`crate::instant`]
-    Instant,
-    /// two servers are asked, from a hint that one of them made: [`crate::light`]
-    Light,
-    /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
-    Full,
-}
-
-/// What servers offer beside downloads and answers to hints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Offers {
-    /// instant lookups
-    pub instant: bool,
-    /// light hints
-    pub light: bool,
-}
-
-/// The mode that a client ought to be in that is free to choose and has made so many lookups. It follows from the manifest,
-/// the offers and the count alone: from keys it would tell what is asked, from the device it would tell devices apart.
-///
-/// A database of at most 16 MiB is kept whole. Of any other, that mode is right which would have been the cheapest for as
-/// many lookups as there were, by time: transfer over the connection of [`Workload::new`] and the servers' computing,
-/// preparing included. So a client begins with what needs no preparing, and prepares for more once it has
-/// spent as much without. The count only grows, and a mode is never gone back to.
-#[must_use]
-pub fn choose_mode(layout: &Layout, directory_bytes: u64, offers: Offers, lookups: u64) -> Mode {
-    if layout.database_bytes() as u64 <= LOCAL_BYTES {
-        return Mode::Local;
-    }
-    let tags = tags_fit(layout, directory_bytes, DEFAULT_MEMORY_BYTES);
-    let mine = |row: &ModeCosts| match row.mode {
-        Mode::Local => false,
-        Mode::Instant => offers.instant,
-        Mode::Light => offers.light && row.proofs == Some(Proofs::Openings),
-        Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
-    };
-    let workload = Workload::new(0, 0);
-    let rows = modes(layout, directory_bytes, true, &workload).into_iter().filter(mine);
-    rows.min_by_key(|row| row.micros(&workload, lookups)).map_or(Mode::Full, |row| row.mode)
-}
-
-/// What a client holds between lookups, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
-    /// all of them: Q·M·ℓ
-    pub records: u64,
-    /// M·ℓ
-    pub parities: u64,
-    /// 2·Q·M′
-    pub permutations: u64,
-    /// 8·Q·M′
-    pub tags: u64,
-    /// of keyed databases
-    pub directory: u64,
-}
-
-impl Held {
-    /// All of it.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.records + self.parities + self.permutations + self.tags + self.directory
-    }
-}
-
-/// What one way of looking up costs. Bytes are of both servers together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModeCosts {
-    /// the way
-    pub mode: Mode,
-    /// what proves answers; `None`: nothing is asked
-    pub proofs: Option<Proofs>,
-    /// sent to prepare
-    pub prepare_bytes_up: u64,
-    /// received to prepare: without manifests and directory
-    pub prepare_bytes_down: u64,
-    /// both ways before the first lookup: manifests and directory, and preparing
-    pub first_bytes: u64,
-    /// both requests of a lookup, without the fence's part
-    pub lookup_bytes_up: u64,
-    /// both answers, without the fence's part
-    pub lookup_bytes_down: u64,
-    /// both ways: lookups, their fence, and changes
-    pub day_bytes: u64,
-    /// in memory
-    pub held: Held,
-    /// on disk, at most: what is stored, with its manifest and its directory, what is pending, and the journal
-    pub disk_bytes: u64,
-    /// both servers' processors, to prepare, by the model of [`Speeds`]; what is downloaded takes none
-    pub server_prepare_micros: u64,
-    /// the same for a lookup
-    pub server_lookup_micros: u64,
-}
-
-impl ModeCosts {
-    /// Transfer and servers' time of preparing and so many lookups.
-    #[must_use]
-    pub fn micros(&self, workload: &Workload, lookups: u64) -> u128 {
-        let time = |up, down, computed| {
-            let moved = micros(up, workload.uplink_kbit).saturating_add(micros(down, workload.downlink_kbit));
-            u128::from(moved) + u128::from(computed)
-        };
-        let prepare = time(self.prepare_bytes_up, self.prepare_bytes_down, self.server_prepare_micros);
-        prepare + u128::from(lookups) * time(self.lookup_bytes_up, self.lookup_bytes_down, self.server_lookup_micros)
-    }
-}
-
-/// How fast a server computes: WebAssembly with simd128 on one thread. `node tests/run.mjs speeds` measures them; these are
-/// of 22 November 2026, on a processor of the AMD EPYC family. They are right to within a factor of two, on such a
-/// machine, at N from 2^16 to 2^22 and ℓ from 32 to 1024.
-struct Speeds;
-
-impl Speeds {
-    /// bytes a microsecond that a pass for an instant lookup reads, of records and of trees
-    const SCAN: u64 = 10_000;
-    /// bytes a microsecond that are folded into parities and summed up for challenges
-    const PARITIES: u64 = 1_500;
-    /// nanoseconds more for each record
-    const PARITIES_RECORD: u64 = 50;
-    /// bytes a microsecond that are tagged
-    const TAGS: u64 = 1_700;
-    /// nanoseconds more for each record
-    const TAGS_RECORD: u64 = 7;
-    /// nanoseconds for an entry of an answer
-    const ENTRY: u64 = 150;
-    /// bytes a microsecond of its proof
-    const PROOF: u64 = 540;
-
-    /// A pass over all records and the trees above its groups.
-    fn instant(layout: &Layout) -> u64 {
-        (layout.database_bytes() as u64 + instant::tree_bytes_read(layout)) / Self::SCAN
-    }
-
-    fn parities(layout: &Layout) -> u64 {
-        layout.database_bytes() as u64 / Self::PARITIES + layout.slots() as u64 * Self::PARITIES_RECORD / 1000
-    }
-
-    fn tags(layout: &Layout) -> u64 {
-        layout.database_bytes() as u64 / Self::TAGS + layout.slots() as u64 * Self::TAGS_RECORD / 1000
-    }
-
-    /// So many entries of one answer.
-    fn answer(entries: u64, proof_bytes: u64) -> u64 {
-        entries * Self::ENTRY / 1000 + entries * proof_bytes / Self::PROOF
-    }
-}
-
-/// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups, light
-/// hints and full ones, both of these with either kind of proof. Without commitments there are only the first, and full
-/// hints with tags. Of the workload, what is done: batch, lookups and changes a day.
-#[must_use]
-pub fn modes(layout: &Layout, directory_bytes: u64, commitments: bool, workload: &Workload) -> Vec<ModeCosts> {
-    let both = [Proofs::Openings, Proofs::Tags];
-    let [merkle, tags] = both.map(|proofs| Costs::new(layout, directory_bytes, workload, proofs));
-    let mut rows = vec![keeping_all(&merkle, workload)];
-    if commitments {
-        rows.push(instantly(layout, &merkle, workload));
-        rows.extend(
-            [(&merkle, both[0]), (&tags, both[1])].map(|(costs, proofs)| lightly(layout, costs, proofs, workload)),
-        );
-        rows.push(fully(layout, &merkle, both[0], workload));
-    }
-    rows.push(fully(layout, &tags, both[1], workload));
-    rows
-}
-
-/// Everything is downloaded and kept; deltas suffice.
-fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
-    let changing = u64::from(workload.changes_per_day > 0);
-    let journal_bytes =
-        changing.saturating_mul(journal_limit(merkle.database_bytes).saturating_add(merkle.update_list_bytes));
-    ModeCosts {
-        mode: Mode::Local,
-        proofs: None,
-        prepare_bytes_up: 0,
-        prepare_bytes_down: merkle.database_bytes,
-        first_bytes: merkle.offline_bytes,
-        lookup_bytes_up: 0,
-        lookup_bytes_down: 0,
-        day_bytes: merkle.update_bytes,
-        held: Held { records: merkle.database_bytes, directory: merkle.directory_bytes, ..Held::default() },
-        disk_bytes: journal_bytes.saturating_add(
-            FRAME_BYTES
-                + LAYOUT_BYTES
-                + BINDING_BYTES
-                + merkle.database_bytes
-                + merkle.manifest_bytes
-                + merkle.directory_bytes,
-        ),
-        server_prepare_micros: 0,
-        server_lookup_micros: 0,
-    }
-}
-
-/// Nothing is kept but the directory, which is fetched anew when it has changed.
-fn instantly(layout: &Layout, merkle: &Costs, workload: &Workload) -> ModeCosts {
-    let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
-    let [request, answer] = [instant::request_bytes(layout), instant::answer_bytes(layout)].map(|bytes| bytes as u64);
-    let [up, down] = [request, answer].map(|bytes| SERVERS * (MESSAGE_HEADER_BYTES + batch * bytes));
-    let public = SERVERS * merkle.manifest_bytes + merkle.directory_bytes;
-    ModeCosts {
-        mode: Mode::Instant,
-        proofs: Some(Proofs::Openings),
-        prepare_bytes_up: 0,
-        prepare_bytes_down: 0,
-        first_bytes: public,
-        lookup_bytes_up: up,
-        lookup_bytes_down: down,
-        day_bytes: lookups_per_day.saturating_mul(up + down).saturating_add(if changes_per_day > 0 {
-            public
-        } else {
-            0
-        }),
-        held: Held { directory: merkle.directory_bytes, ..Held::default() },
-        disk_bytes: 0,
-        server_prepare_micros: 0,
-        server_lookup_micros: SERVERS * batch * Speeds::instant(layout),
-    }
-}
-
-/// The refresh server makes the parities and the retrieve server tags them; with tags, each does both.
-fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
-    let (parities, tags) = (light::parities_reply_bytes(layout) as u64, light_tag_bytes(layout));
-    let [parities_request, tags_request] = [light::PARITIES_REQUEST_BYTES, light::TAGS_REQUEST_BYTES].map(|n| n as u64);
-    let sums = parities - hint.hint_bytes;
-    let seed = parities_request / 2;
-    // For tags that neither server can forge: the other server's sums and its tags too, under a seed and a key more.
-    let (more_up, more_down, more_micros) = match proofs {
-        Proofs::Openings => (0, 0, 0),
-        Proofs::Tags => (seed + tags_request, sums + tags, Speeds::parities(layout) / 2 + Speeds::tags(layout)),
-    };
-    let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + parities_request + tags_request + more_up;
-    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + parities + tags + more_down;
-    // Linear tags follow differences.
-    let list_bytes = Costs::new(layout, hint.directory_bytes, workload, Proofs::Openings).update_bytes;
-    let full = fully(layout, hint, proofs, workload);
-    ModeCosts {
-        mode: Mode::Light,
-        prepare_bytes_up,
-        prepare_bytes_down,
-        first_bytes: SERVERS * hint.manifest_bytes + hint.directory_bytes + prepare_bytes_up + prepare_bytes_down,
-        day_bytes: full.day_bytes.saturating_sub(hint.update_bytes).saturating_add(list_bytes),
-        server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + more_micros,
-        ..full
-    }
-}
-
-fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
-    let entries = workload.batch * layout.partitions() as u64;
-    ModeCosts {
-        mode: Mode::Full,
-        proofs: Some(proofs),
-        prepare_bytes_up: 0,
-        prepare_bytes_down: hint.database_bytes,
-        first_bytes: hint.offline_bytes,
-        lookup_bytes_up: hint.lookup_bytes_up,
-        lookup_bytes_down: hint.lookup_bytes_down,
-        day_bytes: hint.day_bytes(),
-        held: Held {
-            records: 0,
-            parities: hint.hint_bytes,
-            permutations: hint.permutation_bytes,
-            tags: hint.tag_bytes,
-            directory: hint.directory_bytes,
-        },
-        disk_bytes: hint.checkpoint_bytes
-            + hint.manifest_bytes
-            + hint.directory_bytes
-            + hint.pending_bytes
-            + hint.journal_bytes,
-        server_prepare_micros: 0,
-        server_lookup_micros: SERVERS * Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64),
-    }
 }
 
 /// How many records make a block.

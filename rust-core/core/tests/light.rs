@@ -88,8 +88,14 @@ fn downloaded(database: &mut Database<Merkle>, attempt: &Attempt) -> Hint {
 #[test]
 fn a_light_hint_is_the_one_that_a_download_makes_and_looks_up() {
     // Long records are added up in another way; 33 bytes are a stripe and a byte more.
-    for dimensions in [(3, 13, 64), (2, 5, 33), (4, 16, 1), (1, 1, 8), (5, 7, 300), (2, 3, 5000)] {
-        let mut database = filled(dimensions);
+    let single = [(3, 13, 64), (2, 5, 33), (4, 16, 1), (1, 1, 8), (5, 7, 300), (2, 3, 5000)].map(filled);
+    // Blocks of four records, the last with one; and one block a partition.
+    let packed = [(45, 20, 3, 20, 4), (7, 3, 2, 4, 4)].map(|(n, l, q, m, g)| {
+        let layout = Layout::packed(n, l, q, m, g).unwrap();
+        database(layout, &bytes("records", (n * l) as usize))
+    });
+    for mut database in single.into_iter().chain(packed) {
+        let dimensions = *database.layout();
         let attempt = attempt(&database, 1);
         let expected = substance(&downloaded(&mut database, &attempt));
         let [parities, tags] = replies(&database, &attempt, At::Newest);
@@ -222,6 +228,43 @@ fn who_knows_the_point_can_forge_and_who_guesses_another_cannot() {
     }
 }
 
+/// A lie in one column passes under exactly the points that are roots of its polynomial, at most as many as a record has
+/// words; lies in several columns only under roots that they have in common.
+#[test]
+fn a_lie_passes_under_as_many_points_as_a_record_has_words_and_lies_in_more_columns_under_fewer() {
+    let layout = Layout::new(6, 32, 2, 3).unwrap();
+    // K·(K − r_1)·(K − r_2)·(K − r_3), by falling powers.
+    let with_roots = |roots: [u64; 3]| -> Vec<u8> {
+        let mut coefficients = vec![1, 0];
+        for root in roots {
+            let shifted: Vec<u64> = coefficients.iter().map(|&of| multiply(of, root)).collect();
+            coefficients.push(0);
+            coefficients.iter_mut().skip(1).zip(shifted).for_each(|(of, shifted)| *of ^= shifted);
+        }
+        coefficients[..4].iter().flat_map(|word| word.to_le_bytes()).collect()
+    };
+    let passes = |lies: &[(usize, Vec<u8>)], point: u64| {
+        // Over a database of zeros every honest tag, parity and sum is zero.
+        let mut parities = vec![0; layout.partition_bytes()];
+        for (column, lie) in lies {
+            parities[32 * column..][..32].copy_from_slice(lie);
+        }
+        let permutations = Permutations::from_entropy(&layout, &[1; 32]);
+        let (sums, tags) = (vec![0; 64 * 32], vec![0; tags_reply_bytes(&layout)]);
+        let words = |words: &mut [[u8; 8]]| words.fill([0x5a; 8]);
+        hazmat_check(&layout, point, &permutations, words, &parities, &sums, &tags).holds()
+    };
+    let (first, second) = ([3, 1 << 63, 0xdead_beef], [5, 1 << 63, 0xfeed]);
+    let lies = [(0, with_roots(first)), (2, with_roots(second))];
+    let tried: Vec<u64> = (0..2000).chain([1 << 63, 0xdead_beef, 0xfeed]).collect();
+    let roots = |lies: &[(usize, Vec<u8>)]| -> Vec<u64> {
+        tried.iter().copied().filter(|&point| passes(lies, point)).collect()
+    };
+    assert_eq!(roots(&lies[..1]), [0, 3, 1 << 63, 0xdead_beef]);
+    assert_eq!(roots(&lies[1..]), [0, 5, 1 << 63, 0xfeed]);
+    assert_eq!(roots(&lies), [0, 1 << 63]);
+}
+
 // ---- exactly, at tiny sizes -------------------------------------------------------------------------------------
 
 /// Draws that step through all permutations.
@@ -334,6 +377,47 @@ fn the_sums_pass_a_lie_independently_of_the_permutations_and_the_columns_alone_d
     }
 }
 
+/// What the retrieve server gains by a lie on two tags, one of each of two partitions, in the first retrieve vector it is
+/// shown: with challenge sums of κ bits 2^-κ/M, and 1/M by a client that leaves the sums out (κ = 0).
+#[test]
+fn what_a_lie_tells_the_retrieve_server_shrinks_with_every_bit_of_the_challenge() {
+    for m in [2, 3] {
+        let layout = Layout::new(2 * m, 8, 2, m).unwrap();
+        let (m, slots) = (layout.partition_records(), layout.slots());
+        let all = all_permutations(&layout);
+        let mut tags = vec![0; 8 * slots];
+        let (a, b) = (0, m); // over a database of zeros
+        tags[8 * a] = 1;
+        tags[8 * b] = 1;
+        for kappa in 0..=4 - m {
+            // Of all permutations and challenges: those that are accepted, and show b's offset when `index` is asked for.
+            let shown = |index: usize| {
+                let mut shown = 0;
+                for permutations in &all {
+                    let column = permutations.of(0).iter().position(|&offset| usize::from(offset) == index).unwrap();
+                    for challenge in 0..1usize << (kappa * slots) {
+                        let mut slot = 0;
+                        let words = |words: &mut [[u8; 8]]| {
+                            for word in words {
+                                *word = ((challenge >> (kappa * slot)) as u64 & ((1 << kappa) - 1)).to_le_bytes();
+                                slot += 1;
+                            }
+                        };
+                        let (parities, sums) = (vec![0; 8 * m], vec![0; 64 * 8]);
+                        let verdict = hazmat_check(&layout, 0x1234_5678, permutations, words, &parities, &sums, &tags);
+                        shown += usize::from(verdict.holds() && permutations.of(1)[column] == 0);
+                    }
+                }
+                shown
+            };
+            let outcomes = all.len() << (kappa * slots);
+            // a's column shows b whenever the lie is accepted; another's never does.
+            assert_eq!((shown(0) * m) << kappa, outcomes, "M = {m}, {kappa} bits");
+            assert_eq!(shown(1), 0);
+        }
+    }
+}
+
 // ---- wire, epochs, bad input --------------------------------------------------------------------------------------
 
 #[test]
@@ -377,6 +461,30 @@ fn replies_are_of_one_epoch_the_newest_or_the_one_before() {
     let tags = made(&database, Making::tags(&database, &mixed.tags_request(), At::Previous));
     let parities = made(&database, Making::parities(&database, &mixed.parities_request(), At::Newest));
     assert!(matches!(mixed.finish(&parities, &tags), Err(Error::Length { .. })));
+}
+
+/// An update of a packed database changes whole blocks.
+#[test]
+fn a_packed_database_is_answered_at_the_epoch_before() {
+    let layout = Layout::packed(45, 20, 3, 20, 4).unwrap();
+    let mut database = database(layout, &bytes("records", 45 * 20));
+    let old = attempt(&database, 1);
+    let before = replies(&database, &old, At::Newest);
+    let record = bytes("edit", 20);
+    let mut batch = vec![Operation::EditIndex(1, &record), Operation::EditIndex(2, &record)];
+    batch.extend((0..20).map(|_| Operation::Add(&record)));
+    apply(&mut database, None, &batch).map_err(|refused| refused.reason).unwrap();
+    assert_eq!(database.layout().partitions(), 4);
+    assert!(replies(&database, &old, At::Previous) == before);
+    let [parities, tags] = before;
+    accepted(old.finish(&parities, &tags).unwrap());
+    let new = attempt(&database, 2);
+    let [parities, tags] = replies(&database, &new, At::Newest);
+    let mut hint = accepted(new.finish(&parities, &tags).unwrap());
+    for index in [1, 2, 3, 44, 45, 64] {
+        let pending = query(&mut hint, &[index], &[index as u8; 32]).unwrap();
+        assert_eq!(finish(&database, &mut hint, pending), database.record(index as usize).unwrap());
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub struct Point {
 
 impl Point {
     /// The tables of a point.
+    #[inline(never)]
     #[must_use]
     pub fn new(point: u64) -> Self {
         let mut products = [[0; 256]; 8];

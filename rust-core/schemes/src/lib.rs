@@ -28,8 +28,7 @@
 // One error type, whose variants say when they are met; what panics is this crate's own mistake, not a caller's; and a reader
 // is not helped by `#[must_use]` on every getter.
 #![allow(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
-#![allow(clippy::needless_for_each)]
-// one-line loops over columns
+#![allow(clippy::needless_for_each)] // a loop that is one line
 
 pub mod apir;
 pub mod channel;

@@ -1,26 +1,30 @@
-//! `cargo run --release -p schemes -- tables [--quick | --full] [--to FOLDER]`: measures the schemes and writes
+//! `cargo run --release -p schemes -- tables [--quick] [--only PAPER | --to FOLDER]`: measures the schemes and writes
 //! papers.md, with the papers' figures beside ours, and papers.csv, the same figures for programs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use schemes::tables::{Extent, write};
+use schemes::tables::{Extent, print, write};
 
-const USAGE: &str = "usage: schemes tables [--quick | --full] [--to FOLDER]
+const USAGE: &str = "usage: schemes tables [--quick] [--only PAPER | --to FOLDER]
   --quick  N up to 2^20; larger sizes by formula
-  --full   the keyword schemes at n = 2^20 too, which takes five minutes of a processor
+  --only   singlepass, s3pir, pai, treepir or tapir: prints its tables and writes nothing
   --to     where papers.md and papers.csv go; default: docs of this repository";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
-    let mut extent = Extent::Usual;
+    let mut extent = Extent::Full;
     let mut folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
+    let mut only = None;
     let mut asked = false;
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "tables" => asked = true,
             "--quick" => extent = Extent::Quick,
-            "--full" => extent = Extent::Full,
+            "--only" => match args.next() {
+                Some(paper) => only = Some(paper),
+                None => return usage(),
+            },
             "--to" => match args.next() {
                 Some(path) => folder = path.into(),
                 None => return usage(),
@@ -30,6 +34,9 @@ fn main() -> ExitCode {
     }
     if !asked {
         return usage();
+    }
+    if let Some(paper) = only {
+        return if print(&paper, extent) { ExitCode::SUCCESS } else { usage() };
     }
     match write(extent, &folder) {
         Ok(()) => ExitCode::SUCCESS,

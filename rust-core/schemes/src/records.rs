@@ -76,17 +76,24 @@ impl Records {
     }
 }
 
+/// What is XORed at once: an array of known length becomes vector instructions, without a loop around single bytes.
+const WIDE: usize = 32;
+
+#[inline]
+fn xor_wide(into: &mut [u8; WIDE], from: &[u8; WIDE]) {
+    for (x, y) in into.iter_mut().zip(from) {
+        *x ^= y;
+    }
+}
+
 /// `into` ⊕= `from`, of equal length.
 #[inline]
 pub fn xor(into: &mut [u8], from: &[u8]) {
     debug_assert_eq!(into.len(), from.len());
-    // In arrays of known length, so that it becomes vector instructions without a loop around single bytes.
-    let (wide, rest) = into.as_chunks_mut::<32>();
-    let (wide_from, rest_from) = from.as_chunks::<32>();
+    let (wide, rest) = into.as_chunks_mut();
+    let (wide_from, rest_from) = from.as_chunks();
     for (a, b) in wide.iter_mut().zip(wide_from) {
-        for (x, y) in a.iter_mut().zip(b) {
-            *x ^= y;
-        }
+        xor_wide(a, b);
     }
     for (x, y) in rest.iter_mut().zip(rest_from) {
         *x ^= y;
@@ -100,11 +107,11 @@ pub fn xor(into: &mut [u8], from: &[u8]) {
 #[inline]
 pub fn xor_from(into: &mut [u8], bytes: &[u8], places: &[usize]) {
     let length = into.len();
-    let (wide, rest) = into.as_chunks_mut::<32>();
+    let (wide, rest) = into.as_chunks_mut::<WIDE>();
     for (n, piece) in wide.iter_mut().enumerate() {
         let mut sum = *piece;
         for &place in places {
-            xor(&mut sum, &bytes[place + 32 * n..][..32]);
+            xor_wide(&mut sum, bytes[place + WIDE * n..].first_chunk().expect("a whole record"));
         }
         *piece = sum;
     }

@@ -6,20 +6,52 @@
 //! random one in place q*, and server 0 one random entry of every permutation; then what was shown is swapped with what
 //! was not (*Show and Shuffle*, Fig. 3), which makes all permutations uniform again in the eyes of server 1.
 //!
-//! **Privacy** is perfect given uniform permutations, for adaptive sequences of lookups, against either server alone;
-//! with permutations from a seed it rests on the generator. Server 0 made the hint and knows all permutations, until the
-//! first lookup shuffles them under coins it does not see. It sees uniform offsets only, whatever is asked.
+//! # Assumption
 //!
-//! **Where this departs from the text.** The paper's Query sends S_refresh before the swap and its Reconstruct reads
-//! both answers after it; here the swap is in [`Client::query`] as printed. The seed crosses the line and not the
-//! permutations (the authors' code sends all of them: 8 MiB at 2^20). Offsets at or beyond M are refused, and records
-//! beyond N are zeros, as §6 proposes for the last partition. An update carries old ⊕ new, which is all that Fig. 7 uses.
+//! The two servers do not talk to each other, and answer honestly. Then privacy is perfect given uniform permutations, for
+//! adaptive sequences of lookups, against either server alone; with permutations from a seed it rests on the generator.
+//! Server 0 made the hint and knows all permutations, until the first lookup shuffles them under coins it does not see. It sees
+//! uniform offsets only, whatever is asked.
 //!
-//! **What an attacker gets.** Of the scheme as printed, nothing, if both servers answer honestly. But the client cannot
-//! tell a wrong parity or answer, and what an app does with a wrong record shows the server which half of its lie was
-//! used: a server that changes one offset's record learns whether that partition was asked. This is what TAPIR's proofs
-//! are for. Each [`Deviation`] but the last breaks the
+//! # Corrections
+//!
+//! Fig. 4 sends S_refresh before the swap and reads both answers after it; here the swap is in [`Client::query`] as printed. What
+//! the text leaves open:
+//!
+//! - The seed crosses the line and not the permutations (the authors' code sends all of them: 8 MiB at 2^20).
+//! - Offsets at or beyond M are refused, and records beyond N are zeros, as §6 proposes for the last partition.
+//! - An update carries old ⊕ new, which is all that Fig. 7 uses.
+//!
+//! # What an attacker gets
+//!
+//! Of the scheme as printed, from honest servers, nothing. But the client cannot tell a wrong parity or answer, and what an app
+//! does with a wrong record shows the server which half of its lie was used: a server that changes one offset's record
+//! learns whether that partition was asked. This is what TAPIR's proofs are for. Each [`Deviation`] but the last breaks the
 //! Show-and-Shuffle lemma; `tests/singlepass.rs` enumerates by how much.
+//!
+//! # A lookup
+//!
+//! ```
+//! use schemes::{channel::Channel, prg::Aes, random::Random, records::Records, singlepass::*};
+//!
+//! let mut source = Random::from_system()?;
+//! let mut server = Server::new(Records::from_seed(1, 1000, 32), 10)?; // N = 1000, ℓ = 32, Q = 10
+//!
+//! // Offline: server 0 makes the hint.
+//! let hint = server.hint::<Aes, u16>(&source.block());
+//! let mut client = Client::<u16>::new::<Aes>(&hint, 1000, 10, 32, Inverses::Kept)?;
+//!
+//! // Online: both servers answer; here one stands for both.
+//! let mut channels = [Channel::default(); 2];
+//! let record = client.lookup(123, &mut source, [&server, &server], &mut channels)?;
+//! assert_eq!(record, server.records().get(123));
+//! assert_eq!(channels[0], Channel { up: 10 * 2, down: 10 * 32 });
+//!
+//! // The database changes, and the client follows.
+//! client.follow(&server.edit(123, &[7; 32])?, &mut source)?;
+//! assert_eq!(client.lookup(123, &mut source, [&server, &server], &mut channels)?, [7; 32]);
+//! # Ok::<(), schemes::error::Error>(())
+//! ```
 
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};

@@ -7,24 +7,51 @@
 //! the leaf is. The server tries all √N places that the hole could have and returns a parity for each; neighbouring
 //! places share most of their tree, so all of them cost √N·log √N leaves and not N.
 //!
-//! **Privacy** rests on the generator of the tree, against either server alone, for adaptive sequences: a punctured key is d
-//! pseudorandom strings, whatever was punctured.
+//! # Assumption
 //!
-//! **Where this departs from the text, and what the text leaves open.**
+//! The two servers do not talk to each other, and answer honestly. Then privacy rests on the generator of the tree, for
+//! adaptive sequences: a punctured key is d pseudorandom strings, whatever was punctured.
+//!
+//! # Corrections
+//!
 //! - *Shifts* (§4.2): F(k, v) = leaf + shift mod √N, so that a fresh key that contains the record is made by choosing the
 //!   shift, and not by trial. The shift is sent; it says x_r − leaf(x_ℓ), and that leaf is what puncturing hides.
-//! - *Order*: left siblings by falling height, then right siblings by rising height. A guess g takes seeds from the front
-//!   where its bit is 1 and from the back where it is 0; between g − 1 and g only subtrees below the highest changed
-//!   bit move.
-//! - The hint keys follow from one seed of 16 bytes, which server 0 gets in place of λ·√N keys.
+//! - *Order*: left siblings by falling height, then right siblings by rising height. The path to a guess g takes the next seed
+//!   from the front where g's bit is 1, and from the back where it is 0.
+//! - *Hints from one seed* of 16 bytes, which server 0 gets in place of λ·√N keys. The fresh key comes from other randomness
+//!   (the text says so in a proof only): see [`Deviation::FreshKeyFromHintSeed`].
 //! - *No hint contains the record*: not treated (§4.2 shows it to be negligible). Two fresh punctured keys are sent, nothing is
-//!   consumed, and the call fails.
-//! - The fresh key comes from other randomness than the hints (the text says so in a proof only): see
-//!   [`Deviation::FreshKeyFromHintSeed`].
+//!   consumed, and the call fails: see [`Deviation::SilentWhenUnlucky`].
+//! - *The fresh key* goes into the slot of the spent one: see [`Deviation::AppendsAtEnd`].
 //! - Exactly √N parities and d seeds cross the line. The public code adds an element: see [`Deviation::LeftOver`].
 //!
-//! **What an attacker gets.** As published, with honest servers, nothing. A server that falsifies the parities of half of the
-//! guesses learns from a failure which half the asked partition is in: **one bit about the index for each lie**.
+//! # What an attacker gets
+//!
+//! As published, with honest servers, nothing. From the public code's left-over element, a partition that was not asked, each
+//! time. A server that falsifies the parities of half of the guesses learns from a failure which half the asked partition is
+//! in: **one bit about the index for each lie**.
+//!
+//! # A lookup
+//!
+//! ```
+//! use schemes::{channel::Channel, prg::AesTree, random::Random, records::Records, s3pir::Search, treepir::*};
+//!
+//! let mut source = Random::from_system()?;
+//! let database = Records::from_seed(1, 1 << 10, 32);
+//! let geometry = Geometry::square(1 << 10, 32, LAMBDA)?; // √N = 32
+//! let server = Server::<AesTree>::new(&database, geometry)?;
+//!
+//! // Offline: server 0 makes all parities of a seed.
+//! let seed = source.block();
+//! let mut client = Client::<AesTree>::new(geometry, &seed, server.hints(&seed)?)?;
+//!
+//! // Online: five seeds and a shift up, 32 parities down, at each server; here one stands for both.
+//! let mut channels = [Channel::default(); 2];
+//! let record = client.lookup(123, Search::All, &mut source, [&server, &server], &mut channels)?;
+//! assert_eq!(record, database.get(123));
+//! assert_eq!(channels, [Channel { up: 5 * 16 + 2, down: 32 * 32 }; 2]);
+//! # Ok::<(), schemes::error::Error>(())
+//! ```
 
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
@@ -169,14 +196,15 @@ impl<'a, D: Doubling> Server<'a, D> {
     pub fn hints(&self, seed: &[u8]) -> Result<Vec<u8>, Error> {
         /// keys whose trees are grown side by side
         const LANES: usize = 64;
-        /// partitions whose offsets lie together, and hints whose offsets are kept
+        /// partitions that pass by together, and whose offsets therefore lie together
         const TOGETHER: usize = 16;
+        /// hints whose offsets are kept until all partitions have passed by
         const BATCH: usize = 4096;
         let seed = seed.try_into().map_err(|_| bad("seed", "16 bytes", seed.len()))?;
         let (root, bytes) = (self.geometry.root(), self.geometry.record_bytes);
         let keys: Vec<Key> = hint_keys(seed, &self.geometry).collect();
         let mut parities = vec![0; self.geometry.hint_bytes()];
-        // Trees first, then records: a few partitions after the other pass by, which a processor's cache holds.
+        // Trees first, then records: few partitions at a time, which a processor's second cache holds.
         let mut offsets = vec![[0u16; TOGETHER]; root.div_ceil(TOGETHER) * BATCH];
         for (keys, parities) in keys.chunks(BATCH).zip(parities.chunks_mut(BATCH * bytes)) {
             for (first, keys) in keys.chunks(LANES).enumerate() {
@@ -193,7 +221,10 @@ impl<'a, D: Doubling> Server<'a, D> {
                 let partitions = self.records.range(first * root, root.min(first + TOGETHER) * root);
                 let here = TOGETHER.min(root - first);
                 for (parity, offsets) in parities.chunks_exact_mut(bytes).zip(offsets) {
-                    let places: [_; TOGETHER] = std::array::from_fn(|d| (d * root + usize::from(offsets[d])) * bytes);
+                    let mut places = [0; TOGETHER];
+                    for (d, (place, &offset)) in places.iter_mut().zip(offsets).enumerate() {
+                        *place = (d * root + usize::from(offset)) * bytes;
+                    }
                     xor_from(parity, partitions, &places[..here]);
                 }
             }

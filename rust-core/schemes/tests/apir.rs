@@ -55,7 +55,11 @@ fn every_single_bit_lie_of_either_server_is_refused_whichever_record_is_asked() 
         let queries = matrix::query(&geometry, index, &mut source).unwrap();
         let answers = queries.each_ref().map(|query| server.answer(query).unwrap());
         let digest = server.digest();
-        every_lie(&answers, |answers| matrix::reconstruct(&geometry, &digest, index, answers), database.get(index));
+        every_lie(
+            &answers,
+            |answers| matrix::reconstruct(&geometry, &digest, index, answers, matrix::Deviation::None),
+            database.get(index),
+        );
     }
 }
 
@@ -72,6 +76,26 @@ fn every_lie(answers: &[Vec<u8>; 2], read: impl Fn([&[u8]; 2]) -> Result<Vec<u8>
         assert_eq!(read([&lie[0], &lie[1]]), Err(Error::Tampered), "server {liar}, all bits");
         lie[liar].pop();
         assert!(matches!(read([&lie[0], &lie[1]]), Err(Error::Bad { .. })));
+    }
+}
+
+#[test]
+fn a_lie_in_one_column_shows_which_column_was_asked_if_the_wanted_entry_alone_is_checked() {
+    let database = Records::from_seed(45, 1 << 14, 1);
+    let geometry = matrix::Geometry::new(1 << 14, 1).unwrap();
+    let server = matrix::Server::new(&database, geometry).unwrap();
+    let columns = geometry.answer_bytes() / (1 + 14 * matrix::HASH_BYTES);
+    assert!(columns > 1);
+    let mut source = Random::from_seed(45);
+    let mut noticed = |index: usize, deviation| {
+        let queries = matrix::query(&geometry, index, &mut source).unwrap();
+        let mut answers = queries.each_ref().map(|query| server.answer(query).unwrap());
+        answers[0][0] ^= 1; // in the record of the first column
+        matrix::reconstruct(&geometry, &server.digest(), index, [&answers[0], &answers[1]], deviation).is_err()
+    };
+    for index in 0..64 {
+        assert!(noticed(index, matrix::Deviation::None));
+        assert_eq!(noticed(index, matrix::Deviation::ChecksWantedOnly), index % columns == 0);
     }
 }
 

@@ -11,7 +11,7 @@ use schemes::error::Error;
 use schemes::pai::full::{Deviation, Opened, PaiFull};
 use schemes::pai::keyword::{KeywordClient, KeywordServer, cuckoo, oprf};
 use schemes::pai::one_query::{PaiOneQuery, grid};
-use schemes::pai::{PrivateArray, chargeable, full, keyword, lookup_bytes, one_query};
+use schemes::pai::{PrivateArray, Store, chargeable, full, keyword, lookup_bytes, one_query};
 use schemes::random::{Random, Uniform, shuffle};
 use schemes::records::Records;
 
@@ -116,54 +116,56 @@ fn keys(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("user{n}@example.org").into_bytes()).collect()
 }
 
-#[test]
-fn keyword_lookups_open_three_new_cells_known_or_not_repeated_or_not() {
+/// 10 000 lookups of known, unknown and repeated keys; as many lookups as one offline phase is good for.
+fn keyword_lookups<A: PrivateArray>(seed: u64, offline: impl Fn(&Records, &mut Random) -> (A, Store)) -> usize {
     let (n, bytes) = (3000, 21);
     let keys = keys(n);
-    let values = Records::from_seed(35, n, bytes);
-    let mut source = Random::from_seed(35);
+    let values = Records::from_seed(seed, n, bytes);
+    let mut source = Random::from_seed(seed);
     let (server, table) = KeywordServer::encode(keys.iter().map(Vec::as_slice), &values, &mut source).unwrap();
-    let mut tried = HashSet::new();
     let set_up = |source: &mut Random| {
-        let (array, store) = PaiFull::set_up(&table.entries, source, &mut Channel::default());
+        let (array, store) = offline(&table.entries, source);
         (KeywordClient::new(array, table.seed, table.entries.len()), store)
     };
     let (mut client, mut store) = set_up(&mut source);
-    for lookup in 0..10_000usize {
+    let (mut done, mut of_one) = (0, None);
+    while done < 10_000 {
         let mut line = Channel::default();
-        let key = match lookup % 5 {
-            0 => b"nobody@example.org".to_vec(),
-            1 => keys[7].clone(),
-            _ => keys[source.below(n as u32) as usize].clone(),
+        let (key, expected) = match done % 5 {
+            0 => (b"nobody@example.org".to_vec(), None),
+            1 => (keys[7].clone(), Some(values.get(7))),
+            _ => {
+                let n = source.below(n as u32) as usize;
+                (keys[n].clone(), Some(values.get(n)))
+            }
         };
-        let expected = keys.iter().position(|known| *known == key).map(|n| values.get(n).to_vec());
         match client.lookup(&key, (&server, &store), &mut source, &mut line) {
             Ok(found) => {
-                assert_eq!(found, expected);
+                assert_eq!(found.as_deref(), expected);
                 assert_eq!(line.up + line.down, keyword::lookup_bytes(bytes));
+                done += 1;
             }
             Err(error) => {
                 assert_eq!((error, line), (Error::Exhausted, Channel::default()));
-                tried.insert(lookup);
+                of_one.get_or_insert(done);
                 (client, store) = set_up(&mut source); // the cells are used up: the offline phase again
             }
         }
     }
-    assert_eq!(tried.len(), 6, "4500 bins are 1500 lookups, and the one after fails");
+    of_one.expect("cells are used up")
 }
 
 #[test]
-fn keyword_lookups_over_the_published_form_are_right() {
-    let keys = keys(500);
-    let values = Records::from_seed(36, 500, 8);
-    let mut source = Random::from_seed(36);
-    let (server, table) = KeywordServer::encode(keys.iter().map(Vec::as_slice), &values, &mut source).unwrap();
-    let (array, store) = PaiOneQuery::set_up(&table.entries, &mut source, &mut Channel::default());
-    let mut client = KeywordClient::new(array, table.seed, table.entries.len());
-    for (n, key) in keys.iter().enumerate().take(200) {
-        let found = client.lookup(key, (&server, &store), &mut source, &mut Channel::default()).unwrap();
-        assert_eq!(found.as_deref(), Some(values.get(n)));
-    }
+fn ten_thousand_keyword_lookups_open_three_new_cells_known_or_not_repeated_or_not() {
+    let offline = |entries: &Records, source: &mut Random| PaiFull::set_up(entries, source, &mut Channel::default());
+    assert_eq!(keyword_lookups(35, offline), 1500, "4500 bins, three new ones a lookup");
+}
+
+#[test]
+fn ten_thousand_keyword_lookups_over_the_published_form() {
+    let offline =
+        |entries: &Records, source: &mut Random| PaiOneQuery::set_up(entries, source, &mut Channel::default());
+    assert_eq!(keyword_lookups(36, offline), 1518, "a grid of 68 × 67 cells, three new ones a lookup");
 }
 
 #[test]
@@ -192,25 +194,27 @@ fn elements_are_refused_unless_canonical_and_not_the_identity() {
 }
 
 #[test]
-fn chargeable_lookups_charge_for_what_was_found() {
-    let (n, bytes) = (300, 19);
-    let keys = keys(n);
+fn ten_thousand_chargeable_lookups_charge_for_what_was_found() {
+    let (n, unknown, bytes) = (2000, 8000, 19);
+    let keys = keys(n + unknown);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let values = Records::from_seed(39, n, bytes);
     let mut source = Random::from_seed(39);
     let mut line = Channel::default();
+    let none = chargeable::Deviation::None;
     let (mut server, mut client) =
-        chargeable::set_up(&keys, &values, chargeable::Deviation::None, &mut source, &mut line, |_, _| ()).unwrap();
+        chargeable::set_up(&keys[..n], &values, none, &mut source, &mut line, |_, _| ()).unwrap();
     assert_eq!(line.up + line.down, chargeable::offline_bytes(n, bytes));
-    for (at, key) in keys.iter().enumerate() {
-        let mut line = Channel::default();
-        let found = client.lookup(key, &mut server, &mut source, &mut line).unwrap();
-        assert_eq!(found.as_deref(), Some(values.get(at)));
-        assert_eq!(line.up + line.down, chargeable::lookup_bytes(bytes));
-        let unknown = format!("nobody{at}");
-        assert_eq!(client.lookup(unknown.as_bytes(), &mut server, &mut source, &mut line).unwrap(), None);
+    let mut order: Vec<usize> = (0..n + unknown).collect();
+    shuffle(&mut order, &mut source);
+    for at in order {
+        let (mut line, charged) = (Channel::default(), server.charged);
+        let found = client.lookup(keys[at], &mut server, &mut source, &mut line).unwrap();
+        assert_eq!(found.as_deref(), (at < n).then(|| values.get(at)));
+        assert_eq!(server.charged - charged, usize::from(at < n));
+        let text = if at < n { 0 } else { bytes + 16 }; // an unknown key has no ciphertext
+        assert_eq!(line.up + line.down, chargeable::lookup_bytes(bytes) - text);
     }
-    assert_eq!(server.charged, n);
     let mut silent = Channel::default();
     assert_eq!(client.lookup(keys[0], &mut server, &mut source, &mut silent), Err(Error::Repeated));
     assert_eq!(silent, Channel::default());

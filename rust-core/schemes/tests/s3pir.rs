@@ -70,6 +70,32 @@ fn ten_thousand_lookups_with_two_servers() {
 }
 
 #[test]
+fn with_two_servers_a_lookup_that_fails_looks_to_both_like_any_other() {
+    let geometry = Geometry { stripes: 4, stripe_records: 4, hints: 2, record_bytes: 1 };
+    let database = Records::from_seed(15, 16, 1);
+    let online = Server::new(&database, geometry).unwrap();
+    let mut source = Random::from_seed(15);
+    let mut offline = two_servers::OfflineServer::<Aes>::new(&database, geometry, &[1; 16]);
+    let hints = offline.hints(&mut source);
+    let mut client = two_servers::Client::<Aes>::new(&[1; 16], geometry, &hints).unwrap();
+    let mut missed = 0;
+    for n in 0..200 {
+        let mut lines = [Channel::default(); 2];
+        let servers = (&mut offline, &online);
+        match client.lookup(n % 16, Search::All, &mut source, servers, &mut lines) {
+            Ok(record) => assert_eq!(record, database.get(n % 16)),
+            Err(error) => {
+                assert_eq!(error, Error::Unlucky);
+                missed += 1;
+            }
+        }
+        assert_eq!(lines[0], Channel { up: 0, down: two_servers::replenish_bytes(1) });
+        assert_eq!(lines[1], Channel { up: geometry.query_bytes(), down: geometry.answer_bytes() });
+    }
+    assert!(missed > 50 && missed < 190, "{missed}: two hints have six records of sixteen");
+}
+
+#[test]
 fn a_server_refuses_what_cannot_be_a_query() {
     let database = Records::from_seed(1, 64, 4);
     let server = Server::new(&database, Geometry::square(64, 4, 2).unwrap()).unwrap();

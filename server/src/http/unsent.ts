@@ -47,16 +47,14 @@ export class Unsent {
 
   /**
    * Reserves `bytes` for a reply, until it has left. A connection, a network (half of all) and the process have their
-   * shares; whoever has nothing standing gets one reply of any size. Throws a `rate_limited` Refusal beyond them.
+   * shares; whoever has nothing standing gets one reply of any size. Throws a `rate_limited` Refusal beyond them. With
+   * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
+   * called when it is there.
    */
-  reserve(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
-    this.reserveAhead(request, reply, bytes)()
-  }
-
-  /** The same for a reply that is long in the making. Its client is not the one who stalls until what this gives is called. */
-  reserveAhead(request: FastifyRequest, reply: FastifyReply, bytes: number): () => void {
+  reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, waits = false): () => void {
     const standing = this.#reserve(request, reply, bytes, 'too much that was asked for has not been read yet')
     whenOver(request, reply, () => this.#release(standing))
+    if (!waits) this.#begin(standing)
     return () => this.#begin(standing)
   }
 

@@ -1,5 +1,6 @@
 // docs/protocol.md, Manifest: its 200 bytes and the pairs of hashes after them.
 
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
 import { checkLayout, entryBytes, type Layout, type Suite } from './layout.js'
 
@@ -125,4 +126,33 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
   }
+}
+
+/** Manifests as `/v1/manifests` gives them, each of which has to be one that comes after the one before (Epochs). */
+export function decodeChain(bytes: Uint8Array): Manifest[] {
+  const chain: Manifest[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + 200 + 64 * new Reader(bytes.subarray(at + 40)).u32()
+    const next = decodeManifest(bytes.subarray(at, end))
+    const before = chain.at(-1)
+    if (before !== undefined) checkNext(before, next)
+    chain.push(next)
+    at = end
+  }
+  return chain
+}
+
+function checkNext(before: Manifest, next: Manifest): void {
+  if (next.epoch !== before.epoch + 1) throw new Error('epochs are consecutive')
+  if (bytesToHex(next.databaseId) !== bytesToHex(before.databaseId)) throw new Error('another database')
+  if (next.generation === before.generation + 1) {
+    if (next.updateListBytes !== 0) throw new Error('an update list into a generation')
+    return
+  }
+  if (next.generation !== before.generation) throw new Error('generations grow by one')
+  if (next.updateListBytes === 0) throw new Error('no update list within a generation')
+  const same = ['suite', 'recordBytes', 'partitionRecords', 'blockRecords', 'maxBatch', 'valueBytes'] as const
+  if (same.some(field => next[field] !== before[field])) throw new Error('what stays in a generation has changed')
+  if (next.keyed !== before.keyed || next.variable !== before.variable) throw new Error('a flag has changed')
+  if (next.records < before.records || next.partitions < before.partitions) throw new Error('N and Q never shrink')
 }

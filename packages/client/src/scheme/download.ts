@@ -125,7 +125,7 @@ export async function downloadPartitions(
   context: SchemeContext,
   manifest: Manifest,
   folding: Folding,
-  { servers, failures, gently, received, save }: Sources,
+  { servers, failures, gently, received, onPartition, save }: Sources,
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
@@ -147,6 +147,7 @@ export async function downloadPartitions(
         share.push(q)
         return
       }
+      if (onPartition !== undefined) onPartition(q, laneOf(core, folding, s, partitionBytes(manifest)))
       await save()
     }
     while (!failures.failed[s] && share.length > 0) await (gently ? turns.take(next) : next())
@@ -160,6 +161,11 @@ export async function downloadPartitions(
     )
   } while (shares.some((share, s) => share.length > 0 && !failures.failed[s]))
   if (shares.some(share => share.length > 0)) throw failures.error
+}
+
+/** What a lane has received last. A copy: the memory moves when it grows. */
+function laneOf(core: Core, folding: Folding, lane: number, bytes: number): Uint8Array {
+  return inCore(core, () => new Uint8Array(core.memory.buffer, folding.lanePointer(lane), bytes).slice())
 }
 
 /** One partition through the lane of one server. */

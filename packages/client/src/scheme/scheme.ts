@@ -70,6 +70,11 @@ export interface StatefulScheme extends AnyScheme {
   readonly kind: 'stateful'
   /** the party that keeps the rollback fence, by its place in `parties`; undefined: copies of a state do no harm */
   readonly fencedBy: number | undefined
+  /**
+   * What prepares in its place once its preparation is given up (GivenUpError), until the state's owner asks for a new one;
+   * undefined: nothing does
+   */
+  readonly fallback?: string | undefined
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */
@@ -82,7 +87,7 @@ export interface StatefulScheme extends AnyScheme {
 
 /** A state in the making, at one epoch at a time. */
 export interface Preparation {
-  /** 16 random bytes: the state's id, known to its fence alone */
+  /** 16 random bytes: the state's id, known to its fence alone. Of one that is not resumable, final once all is fetched. */
   readonly id: Uint8Array
   /** the form of update lists that it, and its state, takes */
   readonly form: UpdateForm
@@ -91,7 +96,7 @@ export interface Preparation {
   /**
    * Fetches what is still missing at its manifest: public blobs, checked before they are used, or replies to secret
    * requests. May be called off at any time, and called again. Throws once it cannot go on; the error names a server that
-   * lied first.
+   * lied first. GivenUpError: nor could it after an update.
    */
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
   /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
@@ -118,6 +123,8 @@ export interface Sources {
   readonly gently: boolean
   /** bytes of use more, or fewer if negative */
   received(bytes: number): void
+  /** hears of every partition that had its content hash */
+  readonly onPartition?: ((partition: number, bytes: Uint8Array) => void) | undefined
   /** something more is worth storing */
   save(): Promise<void>
 }

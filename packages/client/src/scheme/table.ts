@@ -5,13 +5,14 @@ import type { Core } from '@pirouette/wasm'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { instant } from './instant/instant.js'
+import { light } from './light/light.js'
 import { local } from './local/local.js'
 import type { Scheme, StatefulScheme, StatelessScheme } from './scheme.js'
 import { tapir } from './tapir/tapir.js'
 
 /** By name, which is the mode that an app asks for. */
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
-  [tapir, local, instant].map(scheme => [scheme.name, scheme]),
+  [tapir, light, local, instant].map(scheme => [scheme.name, scheme]),
 )
 
 /** What answers before there is a state, if anything does. */

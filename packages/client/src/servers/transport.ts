@@ -71,6 +71,18 @@ export async function postQuery(link: Link, path: string, query: Uint8Array, byt
   return await post(link, path, query, bytes)
 }
 
+/** Sends what this server alone may see, ahead of any lookup; the reply has exactly `bytes` bytes. */
+export async function postSecret(
+  link: Link,
+  path: string,
+  body: Uint8Array,
+  bytes: number,
+  signal: AbortSignal,
+  told: (bytes: number) => void,
+): Promise<Uint8Array> {
+  return await inOnePiece(link, { path, body, atMost: bytes, exactly: true }, signal, told)
+}
+
 /** Asks the rollback fence; its reply has exactly `bytes` bytes. */
 export async function postFence(
   link: Link,

@@ -33,7 +33,9 @@ export class ChoosingSession implements Session {
   /** what has been taken over from, with lookups under way perhaps */
   #before: Promise<void> = Promise.resolve()
   #preparing: Promise<void> | undefined
-  /** lookups that have to have ended before the next attempt */
+  /** lookups that have ended, however they did */
+  #ended = 0
+  /** how many there have to be before the next attempt */
   #notBefore = 0
   /** a lookup has failed for its servers: whatever else answers is better */
   #failed = false
@@ -90,8 +92,8 @@ export class ChoosingSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await this.#preparing
-    await Promise.all([this.#before, this.#now.close(), this.#next?.close()])
+    await Promise.all([this.#next?.close(), this.#preparing]) // which may wait for another tab
+    await Promise.all([this.#before, this.#now.close()])
   }
 
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
@@ -119,21 +121,22 @@ export class ChoosingSession implements Session {
 
   /** A lookup has ended, whoever still waits for it. */
   #over(error: unknown): void {
+    this.#ended++
     this.#failed ||= error instanceof ServerError
     this.#consider()
   }
 
   #consider(): void {
-    const { core, stats } = this.#parts
+    const { core } = this.#parts
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
-    const { lookups } = stats
-    if (this.#closing.signal.aborted || this.dead || lookups < this.#notBefore) return
-    if (!this.#failed && !paysAfter(core, manifest, lookups)) return
+    if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
+    if (!this.#failed && !paysAfter(core, manifest, this.#ended)) return
     this.#failed = false
-    this.#notBefore = 2 * lookups + 1 // if it fails
+    this.#notBefore = 2 * this.#ended + 1 // if it fails
     this.#preparing = this.#prepare(this.#next).finally(() => {
       this.#preparing = undefined
+      this.#consider() // lookups have ended meanwhile
     })
   }
 

@@ -166,8 +166,13 @@ export class StatefulSession implements Session {
 
   /** What the store has of these servers, before anything is done about it. `whole`: or condemned. */
   async stored(): Promise<Stored | undefined> {
-    const head = await readHead(this.#machine, false)
-    if (head === undefined || !belongsTo(head.record, this.#machine.parts.servers)) return undefined
+    const machine = this.#machine
+    const head = await readHead(machine, false).catch(error => {
+      // A store that fails may be done without, later, if it is only preferred.
+      if (machine.parts.preference === 'required' || !machine.noteFailure(error)) throw error
+      return undefined
+    })
+    if (head === undefined || !belongsTo(head.record, machine.parts.servers)) return undefined
     const stage = head.condemned === undefined ? head.stage : 'whole'
     return { stage, manifest: readManifest(head.record.manifest) }
   }

@@ -7,6 +7,7 @@ import { Turns } from '../base/mutex.js'
 import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { downloadDirectory, FailedServers } from '../scheme/download.js'
+import { GivenUpError, type Inquiry } from '../scheme/giving-up.js'
 import type { Preparation, StatefulScheme } from '../scheme/scheme.js'
 import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
@@ -43,13 +44,19 @@ export class Draft {
   /** whether its fence has been asked */
   #registered: boolean
   #handedOver = false
+  /** into why another preparation was given up, for which what this one downloads is evidence */
+  #inquiry: Inquiry | undefined
 
   constructor(
     machine: Machine,
     scheme: StatefulScheme,
     preparation: Preparation,
     { agreed, record, directory }: { agreed: Agreed; record: HintRecord; directory: Directory },
-    { version, failures }: { readonly version?: number; readonly failures?: FailedServers },
+    {
+      version,
+      failures,
+      inquiry,
+    }: { readonly version?: number; readonly failures?: FailedServers; readonly inquiry?: Inquiry | undefined },
   ) {
     this.#machine = machine
     this.#store = machine.store
@@ -59,6 +66,7 @@ export class Draft {
     this.#record = record
     this.#directory = directory
     this.#failures = failures
+    this.#inquiry = inquiry
     this.#version = version
     this.#registered = version !== undefined
   }
@@ -139,17 +147,32 @@ export class Draft {
       try {
         const parties = partiesOf(this.#record, downloads)
         const received = (bytes: number) => progress.add(bytes)
-        const sources = { parties, servers: downloads, failures, gently, received, save: this.#saver() }
+        const inquiry = this.#inquiry
+        const onPartition = inquiry && ((partition: number, bytes: Uint8Array) => inquiry.take(partition, bytes))
+        const sources = { parties, servers: downloads, failures, gently, received, onPartition, save: this.#saver() }
         await this.#preparation.fetch(sources, signal)
         signal.throwIfAborted()
+        this.#record = { ...this.#record, hintId: this.#preparation.id }
+        this.#conclude()
         return
       } catch (error) {
         // All have failed to give something: perhaps because it is another by now.
         if (!(error instanceof ServerError) || signal.aborted) throw error
-        if (!(await this.follow(signal))) throw error
+        if (!(await this.follow(signal))) throw this.#scheme.fallback === undefined ? error : new GivenUpError(error)
         this.#failures = undefined
       }
     }
+  }
+
+  /** All partitions were there, of one epoch: who had lied is known. */
+  #conclude(): void {
+    for (const liar of this.#inquiry?.liars() ?? []) this.#machine.parts.stats.incident(liar, 'tampered')
+    this.#dropInquiry()
+  }
+
+  #dropInquiry(): void {
+    this.#inquiry?.free()
+    this.#inquiry = undefined
   }
 
   #startDownload(watch: Watch): FailedServers {
@@ -162,6 +185,7 @@ export class Draft {
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
     const steps = await stepsAfter(this.#machine, { ...this.#agreed, form: this.#preparation.form }, signal)
+    if (steps.length > 0) this.#dropInquiry() // what it asks about is of another epoch
     for (const step of steps) {
       const { manifest, list } = step
       const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
@@ -234,6 +258,7 @@ export class Draft {
   free(): void {
     if (!this.finished) this.#preparation.free()
     if (!this.#handedOver) release(this.#machine.parts.core, this.#directory.handle)
+    this.#dropInquiry()
     this.finished = true
     this.#handedOver = true
   }
@@ -250,6 +275,17 @@ export class Draft {
  * scheme allows. Throws OutdatedError, and nothing is stored then, if no update leads on from where its download began.
  */
 export async function begin(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
+  for (;;) {
+    try {
+      return await beginOnce(machine, replaces, watch)
+    } catch (error) {
+      if (!(error instanceof GivenUpError)) throw error
+      machine.fallBack(error)
+    }
+  }
+}
+
+async function beginOnce(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
   const draft = await newDraft(machine, watch)
   try {
     if (!draft.resumable) {
@@ -302,12 +338,22 @@ export async function newDraft(machine: Machine, watch: Watch): Promise<Draft> {
     const scheme = machine.schemeFor(manifest)
     preparation = scheme.prepare(machine.context, manifest)
     const record = drawRecord(scheme, preparation.id, bytes, servers, environment.random)
-    return new Draft(machine, scheme, preparation, { agreed, record, directory }, { failures })
+    const inquiry = takeInquiry(machine, manifest)
+    return new Draft(machine, scheme, preparation, { agreed, record, directory }, { failures, inquiry })
   } catch (error) {
     preparation?.free()
     release(core, directory.handle)
     throw error
   }
+}
+
+/** The one there is, if what is to be downloaded is evidence for it. */
+function takeInquiry(machine: Machine, { epoch }: Manifest): Inquiry | undefined {
+  const { inquiry } = machine
+  machine.inquiry = undefined
+  if (inquiry === undefined || inquiry.epoch === epoch) return inquiry
+  inquiry.free()
+  return undefined
 }
 
 function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Watch): void {

@@ -20,6 +20,7 @@ import { StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import type { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
+import type { GivenUpError, Inquiry } from '../scheme/giving-up.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import { chooseScheme } from '../scheme/table.js'
 import type { RollbackPreference } from '../servers/fence.js'
@@ -86,6 +87,8 @@ export class Machine {
   #store: StateStore
   #storage: StorageKind
   #phase: Phase = NONE
+  /** a hint has been used in this life of the page */
+  #hasBegun = false
   /** hints no longer used, to be freed when nobody reads what they have answered */
   readonly #retired: Hint[] = []
   #manifest: Manifest | undefined
@@ -93,6 +96,10 @@ export class Machine {
   #shown: Uint8Array | undefined
   /** what is stored may be this, which no update leads on from */
   outdated: { readonly record: HintRecord; readonly reason: OutdatedError['reason'] } | undefined
+  /** what is left to be found out of a preparation that was given up */
+  inquiry: Inquiry | undefined
+  /** the mode's own scheme has failed to prepare: its fallback does, until reset() */
+  #fallenBack = false
   /** failures of the store, in a row */
   #failures = 0
 
@@ -147,6 +154,7 @@ export class Machine {
 
   /** A hint that the store has, too. */
   adopt(hint: Hint, journalBytes: number): void {
+    this.#hasBegun = true
     this.#phase = { is: 'live', hint }
     this.#manifest = hint.manifest
     this.checkpoints.note(journalBytes)
@@ -217,9 +225,35 @@ export class Machine {
 
   /** What a new hint is made for. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    const { core, mode, schemes } = this.parts
-    const scheme = mode === 'auto' ? undefined : schemes.get(mode)
-    return scheme?.kind === 'stateful' ? scheme : chooseScheme(core, manifest)
+    const scheme = this.#wanted ?? chooseScheme(this.parts.core, manifest)
+    return (this.#fallenBack ? this.#fallbackOf(scheme) : undefined) ?? scheme
+  }
+
+  /** A preparation was given up: another scheme's takes its place. */
+  fallBack({ inquiry }: GivenUpError): void {
+    this.#fallenBack = true
+    this.inquiry?.free()
+    this.inquiry = inquiry
+  }
+
+  /** The owner asks for a new state: what has failed before may be tried again. */
+  beginAgain(): void {
+    this.#fallenBack = false
+  }
+
+  /** What is stored is of this scheme. Where that is the fallback, it stays so. */
+  found(scheme: StatefulScheme): void {
+    const wanted = this.#wanted
+    this.#fallenBack ||= wanted !== undefined && wanted !== scheme && this.#fallbackOf(wanted) === scheme
+  }
+
+  /** Of the mode, if it names one. */
+  get #wanted(): StatefulScheme | undefined {
+    return this.schemeOf(this.parts.mode)
+  }
+
+  #fallbackOf({ fallback }: StatefulScheme): StatefulScheme | undefined {
+    return fallback === undefined ? undefined : this.schemeOf(fallback)
   }
 
   /** The scheme of stored state; undefined: this software has it not. */
@@ -228,10 +262,14 @@ export class Machine {
     return scheme?.kind === 'stateful' ? scheme : undefined
   }
 
-  /** Whether stored state may be used: the app may insist on another mode, or on other options. */
+  /**
+   * Whether stored state may be used: the app may insist on another mode, or on other options. On options only when the map
+   * is opened: two tabs that insist on two kinds of proof would else begin anew in turn, lookup after lookup.
+   */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
     const { mode, options } = this.parts
-    return (mode === 'auto' || mode === scheme.name) && made.suits(options)
+    const ofMode = mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name
+    return ofMode && (this.#hasBegun || made.suits(options))
   }
 
   // ---- the store -------------------------------------------------------------------------------------
@@ -299,6 +337,8 @@ export class Machine {
     await this.settling
     this.retire()
     this.freeRetired()
+    this.inquiry?.free()
+    this.inquiry = undefined
     await this.#store.close()
   }
 }

@@ -2,6 +2,7 @@
 
 import { equalBytes, type Manifest } from '@pirouette/protocol'
 import { ROUNDS } from '../base/constants.js'
+import { GivenUpError } from '../scheme/giving-up.js'
 import { readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
 import { isMoved } from '../store/storage.js'
@@ -16,6 +17,7 @@ import { current } from './restoring.js'
 export async function replace(machine: Machine, watch: Watch): Promise<void> {
   await machine.settling
   await machine.fallBackIfFailing()
+  machine.beginAgain()
   await install(machine, await prepare(machine, watch), watch)
 }
 
@@ -28,7 +30,8 @@ export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
       return draft
     } catch (error) {
       draft.free()
-      if (!(error instanceof OutdatedError)) throw error
+      if (error instanceof GivenUpError) machine.fallBack(error)
+      else if (!(error instanceof OutdatedError)) throw error
     }
   }
 }

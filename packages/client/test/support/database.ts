@@ -1,6 +1,6 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type Manifest, type Proofs, suiteOf } from '@pirouette/protocol'
+import { encodeManifest, encodeRecord, type LightPart, type Manifest, type Proofs, suiteOf } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, DirectoryHandle } from '@pirouette/wasm'
 
 export interface Contents {
@@ -33,6 +33,8 @@ export interface Database {
   answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** to queries one after the other, as a server's passes do */
   answerInstantly(queries: Uint8Array): Uint8Array
+  /** its half of a light hint, as a server's computations make it */
+  makeLight(part: LightPart, secrets: Uint8Array): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -103,7 +105,18 @@ export function buildDatabase(core: Core, contents: Contents): Database {
   const answer = (vectors: Uint8Array, proofs?: Proofs) => handle.answer(vectors, proofs && suiteOf(proofs))
   const answerInstantly = (queries: Uint8Array) => instantAnswers(core, handle, queries)
   const manifestBytes = encodeManifest(manifest)
-  return { contents, manifest, manifestBytes, blobs, byIndex, handle, directory, answer, answerInstantly }
+  const makeLight = (part: LightPart, secrets: Uint8Array) => lightHalf(core, handle, part, secrets)
+  return { contents, manifest, manifestBytes, blobs, byIndex, handle, directory, answer, answerInstantly, makeLight }
+}
+
+/** In steps of a partition, in this thread. */
+export function lightHalf(core: Core, handle: DatabaseHandle, part: LightPart, secrets: Uint8Array): Uint8Array {
+  const make = part === 'hint' ? core.newLightParities : core.newLightTags
+  const reply = make(handle, secrets, false)
+  while (reply.step(handle));
+  const body = reply.finish()
+  reply.free()
+  return body
 }
 
 /** One pass for each query, in this thread. */

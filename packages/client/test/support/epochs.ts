@@ -2,7 +2,7 @@
 
 import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, EpochHandle } from '@pirouette/wasm'
-import { type Database, instantAnswers } from './database.js'
+import { type Database, instantAnswers, lightHalf } from './database.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
 export interface Operation {
@@ -66,6 +66,7 @@ export function nextEpoch(
     directory,
     answer: (vectors, proofs) => handle.answer(vectors, proofs && suiteOf(proofs)),
     answerInstantly: queries => instantAnswers(core, handle, queries),
+    makeLight: (part, secrets) => lightHalf(core, handle, part, secrets),
   }
 }
 

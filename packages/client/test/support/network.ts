@@ -5,16 +5,20 @@ import {
   decodeClaimedQuery,
   decodeFenceRequest,
   decodeInstantQuery,
+  decodeLightRequest,
   decodeManifest,
   encodeAnswer,
   encodeEvent,
   encodeFenceReply,
   encodeInstantAnswer,
+  encodeLightReply,
   FENCE_REQUEST_BYTES,
   type FenceRequest,
   type FenceVerdict,
   INSTANT_PATH,
   type Info,
+  type LightPart,
+  lightPath,
   proofsIn,
   type SignatureInfo,
   toHex,
@@ -150,6 +154,8 @@ export class Network {
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)
     if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
     if (path === INSTANT_PATH) return this.#instant(databases, body)
+    if (path === lightPath('hint')) return this.#light(databases, 'hint', body)
+    if (path === lightPath('tags')) return this.#light(databases, 'tags', body)
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const { query, claim } = decodeClaimedQuery(body)
     if (claim !== undefined && !this.fence) return problem(404, 'not_found')
@@ -172,6 +178,15 @@ export class Network {
       .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
     if (database === undefined) return epochUnknown(databases.at(-1)!)
     return ok(encodeInstantAnswer(database.manifest, count, database.answerInstantly(queries)))
+  }
+
+  #light(databases: readonly Database[], part: LightPart, body: Uint8Array): Response {
+    const { generation, epoch, secrets } = decodeLightRequest(part, body)
+    const database = databases
+      .slice(-2)
+      .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+    if (database === undefined) return epochUnknown(databases.at(-1)!)
+    return ok(encodeLightReply(part, database.manifest, database.makeLight(part, secrets)))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */

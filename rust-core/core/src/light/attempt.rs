@@ -1,12 +1,11 @@
 //! The client's side of a light hint: its secrets, and the checks that both replies have to pass before anything of
 //! them is stored, registered or asked with. An attempt is made once: whatever fails, its root is never used again.
 
-use pirouette_kernels::light::{Buckets, CHALLENGES, Work};
+use pirouette_kernels::light::CHALLENGES;
 use pirouette_kernels::linear::{Point, TAG_BYTES};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES, parities_reply_bytes, tags_reply_bytes};
-use crate::bytes::zeroed;
 use crate::commitment::Checks;
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
@@ -117,10 +116,8 @@ impl Attempt {
         expect_length("tags", tags_reply, tags_reply_bytes(&self.layout))?;
         let (parities, sums) = parities_reply.split_at(self.layout.partition_bytes());
         let permutations = Permutations::from_entropy(&self.layout, &self.seed);
-        let mut challenges = ChaCha::new(&self.challenge, 0);
-        let words = |words: &mut [[u8; 8]]| challenges.fill(words.as_flattened_mut());
-        let point = u64::from_le_bytes(self.point);
-        let verdict = hazmat_check(&self.layout, point, &permutations, words, parities, sums, tags_reply);
+        let replies = [parities, sums, tags_reply];
+        let verdict = check(&self.layout, &permutations, &self.challenge, self.point, replies);
         if !verdict.holds() {
             let inquiry = Inquiry {
                 layout: self.layout,
@@ -131,9 +128,6 @@ impl Attempt {
                 parities: parities.to_vec(),
                 sums: sums.to_vec(),
                 tags: tags_reply.to_vec(),
-                words: vec![[0; 8]; self.layout.partition_records()],
-                permutation: vec![0; self.layout.partition_records()],
-                buckets: zeroed(Buckets::new(self.layout.record_bytes()).bytes())?,
                 taken: vec![false; self.layout.partitions()],
                 tags_differ: false,
             };
@@ -151,7 +145,8 @@ impl Attempt {
     }
 }
 
-/// Replies that were refused, kept in memory until all partitions have shown who lied. Secret, as the attempt was.
+/// Replies that were refused, kept in memory until all partitions have shown who lied: they show what the tags ought to
+/// have been, and by these the refresh server's reply is judged. Secret, as the attempt was.
 #[derive(ZeroizeOnDrop)]
 pub struct Inquiry {
     #[zeroize(skip)]
@@ -161,14 +156,10 @@ pub struct Inquiry {
     seed: [u8; ENTROPY_BYTES],
     challenge: [u8; ENTROPY_BYTES],
     point: [u8; TAG_BYTES],
-    /// as they were replied, and what they ought to be taken away: zero in the end if they were right
     parities: Vec<u8>,
     sums: Vec<u8>,
-    /// as they were replied
+    /// as they were replied; of partitions that were taken, as they ought to have been
     tags: Vec<u8>,
-    words: Vec<[u8; 8]>,
-    permutation: Vec<u16>,
-    buckets: Vec<u8>,
     #[zeroize(skip)]
     taken: Vec<bool>,
     #[zeroize(skip)]
@@ -178,7 +169,7 @@ pub struct Inquiry {
 /// Who lied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Liars {
-    /// the refresh server: parities or challenge sums were wrong
+    /// the refresh server: parities or challenge sums were wrong, unless it had 2^-64·⌈ℓ/8⌉ of luck
     pub refresh: bool,
     /// the retrieve server: tags were wrong
     pub retrieve: bool,
@@ -191,50 +182,50 @@ impl Inquiry {
         self.verdict
     }
 
-    /// Compares what was replied with a partition, whose content hash has been found right, of the replies' epoch. A
-    /// partition counts once.
+    /// Compares what was replied with a partition, whose content hash has been found right, of the replies' epoch.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such partition; [`Error::Length`] if it is not as long as one.
     pub fn take(&mut self, q: usize, partition: &[u8]) -> Result<(), Error> {
         expect_below("partition", q, self.taken.len())?;
         expect_length("partition", partition, self.layout.partition_bytes())?;
-        if core::mem::replace(&mut self.taken[q], true) {
-            return Ok(());
-        }
         let (m, record_bytes) = (self.layout.partition_records(), self.layout.record_bytes());
-        Work {
-            partition_records: m,
-            record_bytes,
-            seed: Some(&self.seed),
-            challenge: Some(&self.challenge),
-            point: None,
-            words: &mut self.words,
-            permutation: &mut self.permutation,
-            buckets: &mut self.buckets,
-            parities: &mut self.parities,
-            tags: &mut [],
-        }
-        .run(q, core::iter::once(partition));
         let mut point = Point::new(u64::from_le_bytes(self.point));
-        for (record, tag) in partition.chunks_exact(record_bytes).zip(&self.tags.as_chunks::<TAG_BYTES>().0[q * m..]) {
-            self.tags_differ |= point.tag(record).to_le_bytes() != *tag;
+        let of_partition = &mut self.tags.as_chunks_mut::<TAG_BYTES>().0[q * m..(q + 1) * m];
+        for (record, tag) in partition.chunks_exact(record_bytes).zip(of_partition) {
+            let right = point.tag(record).to_le_bytes();
+            self.tags_differ |= right != *tag;
+            *tag = right;
         }
         point.clear();
+        self.taken[q] = true;
         Ok(())
     }
 
     /// Who lied, once all partitions were taken; none before.
     #[must_use]
-    pub fn liars(mut self) -> Option<Liars> {
-        if !self.taken.iter().all(|&taken| taken) {
-            return None;
-        }
-        let Inquiry { layout, buckets, sums, parities, tags_differ, .. } = &mut self;
-        Buckets::new(layout.record_bytes()).sums(buckets, sums);
-        let refresh = parities.iter().chain(sums.iter()).any(|&byte| byte != 0);
-        Some(Liars { refresh, retrieve: *tags_differ })
+    pub fn liars(self) -> Option<Liars> {
+        let known = self.taken.iter().all(|&taken| taken);
+        known.then(|| {
+            let permutations = Permutations::from_entropy(&self.layout, &self.seed);
+            let replies = [&self.parities[..], &self.sums, &self.tags];
+            let verdict = check(&self.layout, &permutations, &self.challenge, self.point, replies);
+            Liars { refresh: !verdict.holds(), retrieve: self.tags_differ }
+        })
     }
+}
+
+/// The checks of parities, sums and tags.
+fn check(
+    layout: &Layout,
+    permutations: &Permutations,
+    challenge: &[u8; ENTROPY_BYTES],
+    point: [u8; TAG_BYTES],
+    [parities, sums, tags]: [&[u8]; 3],
+) -> Verdict {
+    let mut challenges = ChaCha::new(challenge, 0);
+    let words = |words: &mut [[u8; 8]]| challenges.fill(words.as_flattened_mut());
+    hazmat_check(layout, u64::from_le_bytes(point), permutations, words, parities, sums, tags)
 }
 
 /// The checks, on replies of the right lengths, under secrets of the caller's: for tests that enumerate them. `words`

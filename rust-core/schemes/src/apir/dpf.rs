@@ -1,13 +1,21 @@
-//! APIR-DPF: a two-party distributed point function (Boyle, Gilboa, Ishai 2016) with values (1, α) in a field, α a secret
-//! key of the client's drawn for each lookup. Each server multiplies its shares into all records; the client gets the record
-//! m and the code τ, word by word, and accepts if τ = α·m.
+//! APIR-DPF, a baseline of TAPIR's Table 1 (Falzon, Hetz, O'Toole): a two-party distributed point function (Boyle, Gilboa,
+//! Ishai 2016) with values (1, α) in a field, α a secret key of the client's drawn for each lookup. Each server multiplies its
+//! shares into all records; the client gets the record m and the code τ, word by word, and accepts if τ = α·m.
 //!
-//! The text names the construction and no parameters. Here: the field is the integers modulo 2^61 − 1, a word is seven bytes;
-//! a key is a seed, 17 bytes a level, and two field elements.
+//! # Assumption
 //!
-//! **Privacy** rests on the generator, against either server alone, whatever it does: a server's answer is off by a
-//! difference δ that it chose without knowing the index or α, and the verdict is a function of δ and α alone.
-//! **Integrity**: a lie passes with probability 2^−61 for each word; neither server can be named.
+//! The two servers do not talk to each other. Privacy rests on the generator, against either alone, whatever it does: a
+//! server's answer is off by a difference δ that it chose without knowing the index or α, and the verdict is a function of δ
+//! and α alone. A lie passes with probability 2^−61 for each word that it changes.
+//!
+//! # Corrections
+//!
+//! None: the text names the construction and no parameters. Here the field is the integers modulo 2^61 − 1, a word is seven
+//! bytes, and a key is a seed, 17 bytes a level, and two field elements. All words are looked at before a lie is told of.
+//!
+//! # What an attacker gets
+//!
+//! Nothing but that it was caught. The client cannot say which of the two lied.
 
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};

@@ -1,15 +1,23 @@
-//! PaiCKSPIR (Appendix A, Fig. 5): keywords, and a server that learns of each lookup whether the key exists, so that it
-//! charges for what was found and for nothing else.
+//! PaiCKSPIR (Li and others 2024, Appendix A, Fig. 5): keywords, and a server that learns of each lookup whether the key exists,
+//! so that it charges for what was found and for nothing else.
 //!
 //! Tags are H(k)^(α·β), α the server's and β the client's; values are v ⊕ F(mk, k), encrypted and permuted by the client as in
 //! Pai. A lookup sends H(k)^β, and evaluates F with the server.
 //!
-//! **Privacy of the client**: as Pai's published form, **for one lookup**; and a key asked twice is the same element
-//! twice, so this client refuses to ask again. **Privacy of the server**: one-more Diffie–Hellman in ristretto255.
+//! # Assumption
 //!
-//! **Corrections.** Elements are refused unless canonical and not the identity. α and the key of F are drawn
-//! independently: the text does not say so, and with [`Deviation::OneKey`] the client opens the whole database from
-//! what the offline phase shows it, without one lookup (`tests/pai.rs` does).
+//! As Pai's published form, for the client, and **for one lookup**. One-more Diffie–Hellman in ristretto255 for the server.
+//!
+//! # Corrections
+//!
+//! - *Elements* are refused unless canonical and not the identity.
+//! - *α and the key of F* are drawn independently: the text does not say so. See [`Deviation::OneKey`].
+//! - *A key asked twice* is the same element twice: this client refuses to ask again.
+//!
+//! # What an attacker gets
+//!
+//! The server, what it gets of Pai's published form: rows and columns of what was found. The client, with [`Deviation::OneKey`], the
+//! whole database from what the offline phase shows it, without one lookup; `tests/pai.rs` does so.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,8 @@
-//! Pai with a uniform permutation of all cells, drawn and applied by a client that holds the database once: Step 1 of
-//! §4.1, without Step 3's saving of memory, which is what breaks it. Distinct lookups then open distinct uniform cells.
+//! Pai (Li and others 2024) with a uniform permutation of all cells, drawn and applied by a client that holds the database once:
+//! Step 1 of §4.1, without Step 3's saving of memory, which is what breaks it.
+//!
+//! Assumption: AES, and an honest server. Corrections: the permutation, and what is sent for a repeated index. What an attacker
+//! gets: n lookups open n distinct uniform cells, whatever is asked; each [`Deviation`] shows which lookups repeat another.
 
 use super::one_query::block_of;
 use super::{Cipher, IV_BYTES, PrivateArray, Store, TAG_BYTES};

@@ -1,15 +1,27 @@
-//! PaiKSPIR (§5): keys in place of indices, and a client that learns the value of the key it named and no other.
+//! PaiKSPIR (Li and others 2024, §5): keys in place of indices, and a client that learns the value of the key it named and no
+//! other.
 //!
 //! The server turns each key k into (h, ek) = F(mk, k), an oblivious pseudorandom function ([`oprf`], §2.3), and lays
 //! h ‖ Enc(ek, v) into a cuckoo table of three hashes and 1.5·n bins ([`cuckoo`]). A lookup evaluates F with the server,
 //! which sees a blinded element, and looks up all three bins of h privately. Any [`PrivateArray`] serves.
 //!
-//! **Privacy of the client** is that of the array below. Over [`super::one_query`] it is broken by its own three lookups;
-//! over [`super::full`] each lookup of a key opens three cells never opened before, known keys, unknown keys and
-//! repeated keys alike: bins that are known already are read from memory and others opened in their place (§5.2,
-//! *Duplicated Queries Suppression*). A key asked again goes through all of it again.
-//! **Privacy of the server**: one-more Diffie–Hellman in ristretto255, in the random-oracle model. Clients hold the whole
-//! table as ciphertexts; who knows a key's spelling needs one evaluation to open it: keys that can be guessed are guessed.
+//! # Assumption
+//!
+//! For the client's privacy, that of the array below. For the server's, one-more Diffie–Hellman in ristretto255, in the
+//! random-oracle model.
+//!
+//! # Corrections
+//!
+//! - *Duplicates* (§5.2): bins that are known already, and a bin named twice by one key, are read from memory and others opened
+//!   in their place, in a random order. A key asked again goes through all of it again, evaluation included.
+//! - *Elements* (§2.3 is silent): refused unless canonical and not the identity.
+//!
+//! # What an attacker gets
+//!
+//! Over [`super::one_query`] the server gets what three lookups of that form tell, which is more than one may. Over
+//! [`super::full`] each lookup opens three cells never opened before: known, unknown and repeated keys look alike. A client has
+//! seen the whole table of ciphertexts offline, and opens one key with each evaluation; **keys that can be guessed are
+//! guessed**, an evaluation each.
 
 use super::full::{Deviation, Opened};
 use super::{Cipher, PrivateArray, Store};

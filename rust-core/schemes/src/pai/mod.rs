@@ -1,22 +1,53 @@
-//! Pai (Li and others: *Encode and Permute that Database!*, 2024): one server, which keeps for each client the database
-//! encrypted and permuted by that client. A lookup sends an encrypted index and gets one ciphertext.
+//! Pai (Li and others: *Encode and Permute that Database! Single-Server Private Information Retrieval with Constant Online
+//! Time, Communication, and Client-Side Storage*, 2024): one server, which keeps for each client the database encrypted and
+//! permuted by that client. A lookup sends an encrypted index and gets one ciphertext.
 //!
 //! Fig. 2, in two forms: [`one_query::PaiOneQuery`], as published, and [`full::PaiFull`], with a permutation of all cells.
 //! Over them keywords: [`keyword`] (PaiKSPIR, §5) and [`chargeable`] (PaiCKSPIR, Fig. 5). Here is what both forms share:
 //! the cipher, the server's store, and the online phase.
 //!
-//! **Privacy** rests on AES as a permutation and as a stream cipher. **It is proved for one lookup.** The published form
-//! permutes all rows by one permutation and all columns by another, so the cell that a lookup opens shows whether two
-//! lookups share a row or a column: two suffice, always; √n chosen ones (the diagonal) reveal both permutations, and
-//! **every later lookup is read in clear**. `tests/pai.rs` carries out both. Permuting every column and then every row
-//! apart does not help enough: cells of one column never meet in a final row, which about n^¼ lookups show. A uniform
-//! permutation of all cells is sound, and needs a client that holds the database once.
+//! # Assumption
 //!
-//! Still, then: a repeated index opens the same cell. §2.4 answers repeats from memory with a dummy in place, which
-//! [`full::PaiFull`] does: every lookup opens one cell that was not opened before, so that there are n of them. The
-//! server keeps a database a client, and an update would show which record it is for.
+//! AES as a permutation and as a stream cipher, and an honest server. **Privacy is proved for one lookup.**
 //!
-//! A server that lies can exchange ciphertexts, and sees from what the app does which record it spoiled.
+//! # Corrections
+//!
+//! - *Which permutation*: the published form permutes all rows by one permutation and all columns by another. Permuting every
+//!   column and then every row apart does not help enough: cells of one column never meet in a final row, which about n^¼
+//!   lookups show. A uniform permutation of all cells is sound, and needs a client that holds the database once:
+//!   [`full::PaiFull`].
+//! - *Repeats*: a repeated index opens the same cell. §2.4 answers it from memory with a dummy in place, which
+//!   [`full::PaiFull`] does: every lookup opens one cell that was not opened before, so that there are n of them. The opposites
+//!   are [`full::Deviation`].
+//!
+//! # What an attacker gets
+//!
+//! Of the published form, the cell that a lookup opens, and so whether two lookups share a row or a column: two suffice, always;
+//! √n chosen ones (the diagonal) reveal both permutations, and **every later lookup is read in clear**. `tests/pai.rs` carries out
+//! both. Of either form: an update would show which record it is for, so there are none. A server that lies can exchange
+//! ciphertexts, and sees from what the app does which record it spoiled.
+//!
+//! # A lookup
+//!
+//! ```
+//! use schemes::{channel::Channel, pai::full::PaiFull, random::Random, records::Records};
+//!
+//! let mut source = Random::from_system()?;
+//! let database = Records::from_seed(1, 1000, 32);
+//!
+//! // Offline: all records come, and go back encrypted, in an order of the client's.
+//! let mut line = Channel::default();
+//! let (mut client, store) = PaiFull::set_up(&database, &mut source, &mut line);
+//! assert_eq!(line, Channel { up: 1000 * (16 + 16 + 32), down: 1000 * 32 });
+//!
+//! // Online: an encrypted index up, a ciphertext down; the same for a record that was asked before.
+//! for _ in 0..2 {
+//!     let mut line = Channel::default();
+//!     assert_eq!(client.get(123, &store, &mut source, &mut line)?, database.get(123));
+//!     assert_eq!(line, Channel { up: 16, down: 16 + 32 });
+//! }
+//! # Ok::<(), schemes::error::Error>(())
+//! ```
 
 pub mod chargeable;
 pub mod full;

@@ -1,8 +1,8 @@
-//! Pai as published, Fig. 2. **Private for one lookup**: see the warning of [`super`].
+//! Pai as published (Li and others 2024), Fig. 2. **Private for one lookup**: what more of them show is in [`super`].
 //!
 //! The n records are a grid of ⌈√n⌉ rows. The server streams column after column; the client sends each back encrypted, its
 //! cells in the order of π₀. Then row after row, cells in the order of π₁, encrypted anew. Tags are encrypted
-//! indices, P(pk₁, P(pk₀, i)).
+//! indices, P(pk₁, P(pk₀, i)). Nothing is corrected here, so that it can be attacked; cells beyond the last record are zeros.
 
 use super::{Cipher, IV_BYTES, PrivateArray, Store, TAG_BYTES};
 use crate::channel::Channel;

@@ -1,5 +1,5 @@
-//! S3PIR (Mughees, Sun, Ren: *Simple and Practical Amortized Sublinear PIR*, 2024; called Spam in Pai's paper, MIR in
-//! SinglePass's). With two servers ([`two_servers`], Algorithms 1, 2, 3) or with one ([`one_server`], Algorithms 4, 2, 5).
+//! S3PIR (Mughees, Sun, Ren: *Simple and Practical Amortized Sublinear Private Information Retrieval*, 2023; called Spam in
+//! Pai's paper, MIR in SinglePass's). With two servers ([`two_servers`], Algorithms 1, 2, 3) or with one ([`one_server`], Algorithms 4, 2, 5).
 //!
 //! N slots are q *stripes* of s records, both √N in the paper. A hint names half of the stripes and one, the extra's,
 //! besides; a record in each; and keeps their parity. A lookup takes a hint that contains the record, leaves the record out,
@@ -11,11 +11,15 @@
 //! a stripe is chosen if its value is below the hint's *cutoff*, the middle of its q values. [`drawing`] is that,
 //! [`folding`] makes the parities, [`slots`] is what a client does with them.
 //!
-//! **Privacy** is perfect given a random function, for adaptive sequences of lookups and any number of hints: after every
+//! # Assumption
+//!
+//! Privacy is perfect given a random function, for adaptive sequences of lookups and any number of hints: after every
 //! query all slots have again the law of independent fresh hints (§3.5 of the paper, with the corrections below). With one
 //! server nothing else is assumed. With two, the offline server knows every hint and must not talk to the online server.
 //!
-//! **Corrections.** Each is a [`Deviation`], whose effect `tests/s3pir.rs` enumerates at q = 4, s = 2.
+//! # Corrections
+//!
+//! Each is a [`Deviation`], whose effect `tests/s3pir.rs` enumerates at q = 4, s = 2.
 //!
 //! | point | published text or code | here |
 //! |---|---|---|
@@ -28,10 +32,38 @@
 //! | search | code stops at the first hit | [`Search`] offers both: stopping shows in time how far it went |
 //! | keys | one literal AES key for client and servers in code | a fresh key a client |
 //!
-//! **What an attacker gets.** A server that lies in one of the two parities is noticed exactly if that one was the real
-//! subset, and the queried stripe lies in the other: **one bit about the index for each lie**, every second lie unnoticed.
-//! With two servers, the offline server's wrong parity tells it, on failure, which hint was used. Pirouette's single-server
-//! design checks both parities against linear tags for this reason; the paper, and this module, do not.
+//! # What an attacker gets
+//!
+//! From the text taken literally, what each of the table's opposites tells of two lookups: from 1/36 of total variation (the
+//! extra is not looked at) to 3/4 (no query). With the corrections and honest servers, nothing. A server that lies in one of
+//! the two parities is noticed exactly if that one was the real subset, and the queried stripe lies in the other: **one
+//! bit about the index for each lie**, every second lie unnoticed. With two servers, the offline server's wrong parity
+//! tells it, on failure, which hint was used. A defence would check both parities against linear tags; the paper, and this
+//! module, do not.
+//!
+//! # A lookup
+//!
+//! ```
+//! use schemes::{channel::Channel, prg::Aes, random::Random, records::Records, s3pir::*};
+//!
+//! let mut source = Random::from_system()?;
+//! let database = Records::from_seed(1, 1 << 10, 32);
+//! let geometry = Geometry::square(1 << 10, 32, LAMBDA)?; // 32 stripes of 32 records
+//! let server = Server::new(&database, geometry)?;
+//!
+//! // Offline: all records stream by, and hints for 100 lookups remain.
+//! let mut line = Channel::default();
+//! let mut client =
+//!     one_server::Client::<Aes>::download(&source.block(), &server, geometry, 100, &mut source, &mut line);
+//! assert_eq!(line, Channel { up: 0, down: 32 << 10 });
+//!
+//! // Online: a bit and an offset a stripe up, two parities down.
+//! let mut line = Channel::default();
+//! let record = client.lookup(123, Search::All, &mut source, &server, &mut line)?;
+//! assert_eq!(record, database.get(123));
+//! assert_eq!(line, Channel { up: 32 / 8 + 32 * 2, down: 2 * 32 });
+//! # Ok::<(), schemes::error::Error>(())
+//! ```
 
 pub mod drawing;
 pub mod folding;

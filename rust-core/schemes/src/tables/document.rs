@@ -2,16 +2,24 @@
 
 use std::fmt::Write;
 
-use super::measure::Spread;
+use super::measure::{Spread, seconds_shown};
+
+/// A row: its name and its cells.
+pub type Row = (String, Vec<Cell>);
+
+/// A row as a paper prints it.
+pub fn paper<const CELLS: usize>(name: &str, figures: [&'static str; CELLS]) -> Row {
+    (name.into(), figures.map(Cell::Paper).into())
+}
 
 /// A cell of a table.
 pub enum Cell {
-    /// as it stands
-    Text(String),
-    /// of the paper, as printed there
+    /// of the paper, as printed there; empty if it has none
     Paper(&'static str),
     /// measured
     Time(Spread),
+    /// in seconds, from what was measured
+    Computed(f64),
     /// counted on the line, and equal to the formula
     Counted(usize),
     /// by the formula, not run
@@ -37,7 +45,7 @@ impl Document {
     }
 
     /// A table, shown as soon as it is there. The first column's cells name the rows.
-    pub fn table(&mut self, title: &str, header: &[&str], rows: Vec<(String, Vec<Cell>)>) {
+    pub fn table(&mut self, title: &str, header: &[&str], rows: Vec<Row>) {
         let mut text = format!("### {title}\n\n| | {} |\n|---|{}\n", header.join(" | "), "--:|".repeat(header.len()));
         for (name, cells) in rows {
             let _ = write!(text, "| {name} |");
@@ -57,25 +65,26 @@ impl Document {
 
 fn shown(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => text.clone(),
+        Cell::Paper("") | Cell::None => "–".into(),
         Cell::Paper(text) => (*text).into(),
         Cell::Time(spread) => spread.to_string(),
+        Cell::Computed(seconds) => seconds_shown(*seconds),
         Cell::Counted(bytes) => bytes_shown(*bytes),
         Cell::Formula(bytes) => format!("*{}*", bytes_shown(*bytes)),
-        Cell::None => "–".into(),
     }
 }
 
 fn plain(cell: &Cell) -> Option<(&'static str, String)> {
     match cell {
+        Cell::Paper("") | Cell::None => None,
         Cell::Paper(text) => Some(("paper", format!("\"{text}\",,"))),
         Cell::Time(spread) => {
             let [median, least, most] = spread.seconds();
             Some(("seconds", format!("{median:e},{least:e},{most:e}")))
         }
+        Cell::Computed(seconds) => Some(("computed", format!("{seconds:e},,"))),
         Cell::Counted(bytes) => Some(("bytes", format!("{bytes},,"))),
         Cell::Formula(bytes) => Some(("formula", format!("{bytes},,"))),
-        Cell::Text(_) | Cell::None => None,
     }
 }
 

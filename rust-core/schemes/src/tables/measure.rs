@@ -29,18 +29,29 @@ impl Spread {
     }
 }
 
+/// A unit, how many of it are a second, and how many digits are worth showing.
+fn unit(seconds: f64) -> (&'static str, f64, usize) {
+    match seconds {
+        x if x >= 0.1 => ("s", 1.0, 2),
+        x if x >= 0.1e-3 => ("ms", 1e3, 2),
+        _ => ("µs", 1e6, 1),
+    }
+}
+
+/// A time in the unit that suits it.
+pub fn seconds_shown(seconds: f64) -> String {
+    let (unit, factor, digits) = unit(seconds);
+    format!("{:.digits$} {unit}", seconds * factor)
+}
+
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [median, least, most] = self.seconds();
-        let (unit, factor, digits) = match median {
-            x if x >= 0.1 => ("s", 1.0, 2),
-            x if x >= 0.1e-3 => ("ms", 1e3, 2),
-            _ => ("µs", 1e6, 1),
-        };
         if self.0.len() == 1 {
-            return write!(f, "{:.digits$} {unit}, once", median * factor);
+            return write!(f, "{}, once", seconds_shown(median));
         }
-        write!(f, "**{:.digits$} {unit}** ({:.digits$}–{:.digits$})", median * factor, least * factor, most * factor)
+        let (_, factor, digits) = unit(median);
+        write!(f, "**{}** ({:.digits$}–{:.digits$})", seconds_shown(median), least * factor, most * factor)
     }
 }
 

@@ -3,58 +3,90 @@
 
 mod document;
 mod measure;
-mod paper_000;
-mod paper_001;
-mod paper_002;
-mod paper_003;
-mod paper_004;
+mod pai;
+mod s3pir;
+mod singlepass;
+mod tapir;
+mod treepir;
 
 use std::path::Path;
+use std::time::Instant;
 
 use document::Document;
 
 /// How much is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// N up to 2^20
+    /// N up to 2^20, keyword schemes up to 2^16
     Quick,
-    /// what a machine with 8 GB does in minutes
-    Usual,
-    /// the keyword schemes at 2^20 too
+    /// what fits a machine with 16 GB
     Full,
+}
+
+/// What measures one paper's tables, which are printed as soon as they are there.
+type Section = fn(&mut Document, Extent);
+
+const SECTIONS: [(&str, Section); 5] = [
+    ("singlepass", singlepass::table_2),
+    ("s3pir", s3pir::tables),
+    ("pai", pai::tables),
+    ("treepir", treepir::section_5),
+    ("tapir", tapir::table_1),
+];
+
+/// Measures one paper's tables and writes nothing; false if there is no such paper.
+pub fn print(name: &str, extent: Extent) -> bool {
+    let section = SECTIONS.iter().find(|section| section.0 == name);
+    section.map(|section| section.1(&mut Document::default(), extent)).is_some()
 }
 
 /// Measures everything and writes papers.md and papers.csv into a folder.
 pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
+    let begin = Instant::now();
+    let load_before = load();
     let mut document = Document::default();
-    document.say(
+    SECTIONS.iter().for_each(|section| section.1(&mut document, extent));
+    let run = match extent {
+        Extent::Quick => "This run: `--quick`, larger sizes by formula",
+        Extent::Full => "This run: all that fits 16 GB of memory",
+    };
+    let minutes = begin.elapsed().as_secs().div_ceil(60);
+    let head = format!(
         "# The papers, side by side\n\n\
-         Written by `cargo run --release -p schemes -- tables` in `rust-core` (or `npm run bench -- papers`), from one run of \
-         [rust-core/schemes](../rust-core/schemes/src/lib.rs). Nothing of it answers the product's lookups; the \
-         product's own figures are in [benchmarks.md](benchmarks.md).",
+         `npm run bench -- papers` wrote this page, its plots and [papers.csv](papers.csv), the same figures for programs, in one run of \
+         [rust-core/schemes](../rust-core/schemes/src/lib.rs) (`cargo run --release -p schemes -- tables` in `rust-core` writes all but the \
+         plots). Nothing of it answers the product's lookups; the product's own figures are in [benchmarks.md](benchmarks.md).\n\n\
+         Times are processor time of one thread, **median** (least–most), with AES instructions where the papers have them, unless \
+         a row says ChaCha20. Every lookup's record was compared with the data. Bytes are those of requests' and answers' bodies, \
+         counted on the line and found equal to the formulas of the code; *slanted* ones are by the formula alone, for sizes that \
+         were not run. A paper's rows are as printed, on its own machine, MB and KB in its own meaning: powers of two in S3PIR, Pai \
+         and TAPIR, of ten in SinglePass; ours are powers of two, and say so (MiB).\n\n\
+         {run}, in {minutes} min, on {}. Other programs' time is not counted, but they share caches and cores: the load average was \
+         {load_before} before and {} after, and more than 1 means that figures are larger than on a quiet machine.\n\n\
+         ![Offline: time of the client or of the server that does it](plots/papers/offline-time.svg)\n\n\
+         ![A lookup: time of the client and all servers](plots/papers/lookup-time.svg)\n\n\
+         ![A lookup: bytes, both directions and all servers](plots/papers/lookup-bytes.svg)\n\n\
+         ![Pai's family offline: time](plots/papers/pai-offline-time.svg)\n\n",
+        machine(),
+        load(),
     );
-    document.say(
-        "Times are processor time of one thread, **median** (least–most), with AES instructions where the papers have them, unless \
-         a row says ChaCha20. Bytes are counted on the line, requests' and answers' bodies, and were compared with the formulas of the \
-         code in the run; *slanted* ones are by the formula alone, for sizes that were not run. A paper's rows \
-         are as printed, on its own machine, MB and KB in its own meaning (2^20 and 2^10 in 002 and 003). Every \
-         lookup's record was compared with the data. The same figures as data: [papers.csv](papers.csv).",
-    );
-    document.say(match extent {
-        Extent::Quick => "This run: `--quick`, sizes above 2^20 by formula.",
-        Extent::Usual => "This run: all but the keyword schemes at 2^20, which `--full` adds.",
-        Extent::Full => "This run: `--full`.",
-    });
-    document.say(
-        "Other programs' time is not counted, but they share caches and cores: a busy machine gives larger figures.",
-    );
-    document.csv.push_str("table,row,column,kind,value,least,most\n");
-    paper_001::table_2(&mut document);
-    paper_002::tables(&mut document, extent);
-    paper_003::tables(&mut document, extent);
-    paper_004::section_5(&mut document, extent);
-    paper_000::table_1(&mut document, extent);
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("papers.md"), document.markdown.trim_end().to_owned() + "\n")?;
-    std::fs::write(folder.join("papers.csv"), document.csv)
+    std::fs::write(folder.join("papers.md"), head + document.markdown.trim_end() + "\n")?;
+    std::fs::write(folder.join("papers.csv"), "table,row,column,kind,value,least,most\n".to_owned() + &document.csv)
+}
+
+/// What this runs on.
+fn machine() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let models: Vec<_> = cpus.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(": ")).collect();
+    match models.first() {
+        Some((_, model)) => format!("{} × {}", models.len(), model.trim()),
+        None => format!("{} ({})", std::env::consts::ARCH, std::env::consts::OS),
+    }
+}
+
+/// Programs that wanted a processor in the last minute.
+fn load() -> String {
+    let loads = std::fs::read_to_string("/proc/loadavg").ok();
+    loads.and_then(|loads| Some(loads.split_whitespace().next()?.to_owned())).unwrap_or_else(|| "unknown".into())
 }

@@ -47,13 +47,14 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
     const { generation, count, queries } = query
-    const made = unsent.reserveAhead(request, reply, HEADER_BYTES + count * answerBytes)
+    const made = unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, true)
     try {
       const network = networkOf(request.ip)
       const waiting = lookups.submit({ epochs, generation, epoch: query.epoch, queries, count, network })
       whenOver(request, reply, waiting.cancel)
-      const bytes = encodeInstantAnswer(epoch.manifest, count, await waiting.answers)
+      const answers = await waiting.answers
       made()
+      const bytes = encodeInstantAnswer(epoch.manifest, count, answers)
       return reply
         .header('cache-control', 'no-store, no-transform')
         .header('content-length', bytes.length)

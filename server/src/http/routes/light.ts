@@ -54,7 +54,7 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
       const { manifest } = findEpoch(epochs, asked)
       hints.count()
       const bytes = lightReplyBytes(part, manifest)
-      const made = unsent.reserveAhead(request, reply, bytes)
+      const made = unsent.reserve(request, reply, bytes, true)
       const network = networkOf(request.ip)
       const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network })
       whenOver(request, reply, waiting.cancel)

@@ -4,8 +4,8 @@ import type { Manifest, Proofs } from '@pirouette/protocol'
 import type { HintBuilderHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm'
 import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
+import { formOf, HintState } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
-import { formOf, HintState } from './hint-state.js'
 
 export class HintPreparation implements Preparation {
   readonly #context: SchemeContext

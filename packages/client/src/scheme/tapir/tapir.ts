@@ -6,16 +6,16 @@ import type { Manifest } from '@pirouette/protocol'
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { costsOf } from '../costs.js'
+import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
-import { HintState } from './hint-state.js'
 import { HintPreparation } from './preparation.js'
 import { chooseProofs } from './proofs.js'
 
 export const tapir: StatefulScheme = {
   name: 'full',
   kind: 'stateful',
-  parties: ['retrieve', 'refresh'],
-  fencedBy: 1,
+  parties: HINT_PARTIES,
+  fencedBy: REFRESH,
 
   costs(core, manifest, { proofs: wish, usage }) {
     const proofs = chooseProofs(core, manifest, wish)
@@ -41,11 +41,5 @@ export const tapir: StatefulScheme = {
     return new HintPreparation(context, manifest, builder)
   },
 
-  reopen(context, manifest, checkpoint, binding) {
-    const { core } = context
-    const client = withLayout(core, manifest, layout =>
-      readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, binding)),
-    )
-    return new HintState(context, client)
-  },
+  reopen: reopenHint,
 }

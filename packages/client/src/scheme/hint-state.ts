@@ -1,12 +1,18 @@
-// Permutations, parities and perhaps tags, and at most one pending batch of queries (Fig. 5 and 6).
+// Permutations, parities and perhaps tags, and at most one pending batch of queries (Fig. 5 and 6): what schemes that make
+// a hint have in common, however they make it.
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@pirouette/protocol'
 import type { ClientHandle, LayoutHandle, RoleNumber, UpdateForm } from '@pirouette/wasm'
-import { StorageError } from '../../base/errors.js'
-import { inCore, readBack, release } from '../../platform/core.js'
-import type { AskedState, Batch, SchemeContext, SchemeOptions, Sizes, Verdict } from '../scheme.js'
+import { StorageError } from '../base/errors.js'
+import { inCore, readBack, release } from '../platform/core.js'
+import { withLayout } from '../platform/layout.js'
+import type { AskedState, Batch, SchemeContext, SchemeOptions, Sizes, Verdict } from './scheme.js'
 
 const NOTHING_PENDING = new Uint8Array(32)
+
+/** Who is asked through a hint; the refresh server keeps its fence. */
+export const HINT_PARTIES = ['retrieve', 'refresh'] as const
+export const REFRESH = 1
 
 /** Tags need whole records; parities make do with what changed. */
 export function formOf(proofs: Proofs): UpdateForm {
@@ -129,6 +135,20 @@ export class HintState implements AskedState {
   #inCore<T>(work: (client: ClientHandle) => T): T {
     return inCore(this.#context.core, () => work(this.#client))
   }
+}
+
+/** Takes up a stored hint. Throws StateUnreadableError. */
+export function reopenHint(
+  context: SchemeContext,
+  manifest: Manifest,
+  checkpoint: Uint8Array,
+  binding: Uint8Array,
+): HintState {
+  const { core } = context
+  const client = withLayout(core, manifest, layout =>
+    readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, binding)),
+  )
+  return new HintState(context, client)
 }
 
 function encoded(...query: Parameters<typeof encodeQuery>): Uint8Array {

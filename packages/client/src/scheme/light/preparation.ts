@@ -1,0 +1,196 @@
+// A light hint in the making. Everything of it is in memory alone until both replies have passed every check (L2, L3); its
+// secrets go with the attempt, whatever comes of it (L4).
+
+import {
+  decodeLightReply,
+  encodeLightRequest,
+  type LightPart,
+  lightPath,
+  lightReplyBytes,
+  type Manifest,
+} from '@pirouette/protocol'
+import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm'
+import { together } from '../../base/abort.js'
+import { ATTEMPTS } from '../../base/constants.js'
+import { ServerError, TamperedError, VersionError } from '../../base/errors.js'
+import { inCore, release } from '../../platform/core.js'
+import { withLayout } from '../../platform/layout.js'
+import { fromWire } from '../../servers/manifests.js'
+import { withRetry } from '../../servers/retry.js'
+import { type Link, postSecret } from '../../servers/transport.js'
+import { GivenUpError, type Inquiry } from '../giving-up.js'
+import { HintState, REFRESH } from '../hint-state.js'
+import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+
+/** What each party is asked for, by its number: the retrieve server for tags, the refresh server for the hint (L1). */
+const PARTS = ['tags', 'hint'] as const
+const ROOT_BYTES = 32
+
+export class LightPreparation implements Preparation {
+  readonly #context: SchemeContext
+  #manifest: Manifest
+  /** accepted */
+  #client: ClientHandle | undefined
+  #attempts = 0
+  readonly form = 'delta'
+  readonly resumable = false
+
+  constructor(context: SchemeContext, manifest: Manifest) {
+    this.#context = context
+    this.#manifest = manifest
+  }
+
+  /** Of an accepted hint alone: each attempt has its own. */
+  get id(): Uint8Array {
+    const client = this.#client
+    return client === undefined ? new Uint8Array(16) : inCore(this.#context.core, () => client.hintId)
+  }
+
+  suits({ proofs }: SchemeOptions): boolean {
+    return proofs !== 'tags'
+  }
+
+  async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
+    if (this.#client !== undefined) return
+    const attempt = this.#begin()
+    try {
+      const [tags, hint] = await this.#ask(attempt, sources, signal)
+      await this.#context.environment.pause()
+      await this.#check(attempt, hint, tags, sources, signal)
+    } finally {
+      release(this.#context.core, attempt)
+    }
+  }
+
+  /** Under a root of its own, which nothing else is drawn from and which never comes again. */
+  #begin(): LightAttemptHandle {
+    const { core, environment } = this.#context
+    this.#attempts += 1
+    const root = environment.random(ROOT_BYTES)
+    try {
+      return withLayout(core, this.#manifest, layout =>
+        inCore(core, () => core.newLightAttempt(layout, this.#manifest.commitments, root)),
+      )
+    } finally {
+      root.fill(0)
+    }
+  }
+
+  /** Both requests leave in one tick, in the order of the servers' names, which says nothing of their roles (P2). */
+  async #ask(
+    attempt: LightAttemptHandle,
+    { parties, servers, failures, received }: Sources,
+    signal: AbortSignal,
+  ): Promise<[Uint8Array, Uint8Array]> {
+    const { core } = this.#context
+    const manifest = this.#manifest
+    const secrets = inCore(core, () => [attempt.tagsRequest(), attempt.paritiesRequest()] as const)
+    const bodies = PARTS.map((part, party) => encodeLightRequest(part, manifest, secrets[party]!))
+    const replies: Uint8Array[] = []
+    const asks = PARTS.map((part, party) => ({ part, party, link: parties[party]!, body: bodies[party]! }))
+    asks.sort((a, b) => (a.link.server.name < b.link.server.name ? -1 : 1))
+    const ask = async ({ part, party, link, body }: (typeof asks)[number], signal: AbortSignal) => {
+      try {
+        replies[party] = await withRetry(link, signal, () => replyOf(link, manifest, part, body, received, signal))
+      } catch (error) {
+        // That a server has moved on is nobody's fault.
+        const turned = error instanceof VersionError && error.newest !== undefined
+        if (!turned) failures.note(servers.indexOf(link), error, signal)
+        throw error
+      }
+    }
+    try {
+      await together(
+        signal,
+        asks.map(one => signal => ask(one, signal)),
+      )
+    } catch (error) {
+      if (error instanceof ServerError && this.#attempts === ATTEMPTS) throw new GivenUpError(error)
+      throw error
+    } finally {
+      for (const secret of [...secrets, ...bodies]) secret.fill(0)
+    }
+    return [replies[0]!, replies[1]!]
+  }
+
+  /** All checks, whatever the first of them says; on one copy of what was replied. */
+  async #check(
+    attempt: LightAttemptHandle,
+    hint: Uint8Array,
+    tags: Uint8Array,
+    { parties, servers, failures }: Sources,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { core } = this.#context
+    const outcome = inCore(core, () => attempt.finish(hint, tags))
+    tags.fill(0) // as secret as the key they were made under
+    try {
+      this.#client = inCore(core, () => outcome.takeHint())
+      if (this.#client !== undefined) return
+      const inquiry = inCore(core, () => outcome.takeInquiry())!
+      const names = parties.map(({ server }) => server.name)
+      if (!inCore(core, () => inquiry.blamesRefreshServer)) {
+        throw new GivenUpError(undefined, this.#inquiry(inquiry, names))
+      }
+      release(core, inquiry)
+      const error = new TamperedError(names[REFRESH]!, 'the hint it made is not of the database both servers agreed on')
+      failures.note(servers.indexOf(parties[REFRESH]!), error, signal)
+      throw new GivenUpError(error)
+    } finally {
+      release(core, outcome)
+    }
+  }
+
+  #inquiry(handle: LightInquiryHandle, names: readonly string[]): Inquiry {
+    const { core } = this.#context
+    return {
+      epoch: this.#manifest.epoch,
+      take: (partition, bytes) => inCore(core, () => handle.take(partition, bytes)),
+      liars: () => Array.from(inCore(core, () => handle.liars()) ?? [], party => names[party]!),
+      free: () => release(core, handle),
+    }
+  }
+
+  /** Replies are of one epoch: at the next all begins anew, under another root. */
+  update(_list: Uint8Array, _before: unknown, _after: unknown, next: Manifest): void {
+    this.free()
+    this.#manifest = next
+  }
+
+  partial(): Uint8Array {
+    throw new Error('a light hint is not stored before it is whole')
+  }
+
+  finish(): SchemeState {
+    const client = this.#client!
+    this.#client = undefined
+    return new HintState(this.#context, client)
+  }
+
+  free(): void {
+    release(this.#context.core, this.#client)
+    this.#client = undefined
+  }
+}
+
+async function replyOf(
+  link: Link,
+  manifest: Manifest,
+  part: LightPart,
+  body: Uint8Array,
+  told: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  let received = 0
+  const count = (bytes: number) => {
+    received += bytes
+    told(bytes)
+  }
+  try {
+    const reply = await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest), signal, count)
+    return fromWire(link, () => decodeLightReply(part, manifest, reply))
+  } catch (error) {
+    told(-received)
+    throw error
+  }
+}

@@ -1,0 +1,155 @@
+// Instant lookups at the server, by which a whole database is read for every lookup: what goes over the wire, how long a
+// server takes, alone and with others, what that does to the other kind of lookup, and what more threads cost in memory.
+// Requests are those of real clients; every reply is compared with the one that the client has verified.
+
+import { encodeInstantQuery, HEADER_BYTES } from '@pirouette/protocol'
+import { putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
+import { type Options, target } from './options.js'
+import { type Figure, quantile, type Section } from './report.js'
+import { newestManifest, type Pair, peakBytes, processorMs, pseudorandomBytes, Stage, under } from './stage.js'
+
+const LARGE = 2 ** 24
+const RECORDED = 64
+const IN_FLIGHT = 8
+const LOAD_SECONDS = 2
+const MANY_WORKERS = 4
+/** Requests that are under way all the time, each with as many queries: more than may wait. */
+const FLOOD = { requests: 6, queries: 64, pauseMs: 50 } as const
+
+export async function instant(options: Options): Promise<Section[]> {
+  const { records, recordBytes } = options.shape
+  const figures = await measureSize(options, records, recordBytes)
+  const large = options.all && records !== LARGE ? await measureSize(options, LARGE, recordBytes) : []
+  return [{ title: 'Instant lookups, at the server', figures: [...figures, ...large] }]
+}
+
+async function measureSize(options: Options, records: number, recordBytes: number): Promise<Figure[]> {
+  console.log(`instant: N = ${records}`)
+  return await Stage.with(async stage => {
+    const dataset = await stage.dataset(pseudorandomBytes(records * recordBytes), { records, recordBytes })
+    const pair = await stage.pair(() => ['--dataset', dataset, '--instant', '1'])
+    const urls = under(pair)
+    const recorded = await recordLookups({ servers: urls, mode: 'instant', storage: 'memory' }, RECORDED)
+    const load = repliesAsBefore(recorded, urls[0])
+    const alone: number[] = []
+    const together: number[] = []
+    const processor: number[] = []
+    for (let run = 0; run < options.repeats; run++) {
+      alone.push(...(await putUnderLoad(load, 1, LOAD_SECONDS)).latencyMs)
+      const before = await processorMs(pair[0].pid)
+      const { perSecond, answered } = await putUnderLoad(load, IN_FLIGHT, LOAD_SECONDS)
+      together.push(1000 / perSecond)
+      const after = await processorMs(pair[0].pid)
+      if (before !== undefined && after !== undefined) processor.push((after - before) / answered)
+    }
+    const judgedLarge = records === LARGE && recordBytes === 32
+    const figures: Figure[] = [
+      {
+        name: `Bodies of a lookup, N = ${records}`,
+        unit: 'kB',
+        target: target(options, '≤', 2),
+        samples: recorded.map(bodyBytes).map(bytes => bytes / 1000),
+      },
+      {
+        name: `A server, one lookup at a time, N = ${records}`,
+        unit: 'ms',
+        target: judgedLarge ? ['≤', 120] : target(options, '≤', 7),
+        samples: alone,
+      },
+      {
+        name: `A server, ${IN_FLIGHT} in flight, each, N = ${records}`,
+        unit: 'ms',
+        target: judgedLarge ? undefined : target(options, '≤', 2),
+        samples: together,
+      },
+      { name: `– in processor time, all threads, N = ${records}`, unit: 'ms', samples: processor },
+    ]
+    if (records !== options.shape.records) return figures
+    figures.push(
+      ...(await besideOthers(options, pair, recorded)),
+      await memoryOfWorkers(options, stage, dataset, recorded),
+    )
+    return figures
+  })
+}
+
+const bodyBytes = (lookup: RecordedLookup) =>
+  lookup.reduce((sum, { body, reply }) => sum + body.length + reply.length, 0)
+
+/** Lookups with hints, alone and while as many instant ones wait as may. */
+async function besideOthers(options: Options, pair: Pair, recorded: readonly RecordedLookup[]): Promise<Figure[]> {
+  const urls = under(pair)
+  const hinted = await recordLookups({ servers: urls, mode: 'full', proofs: 'tags', storage: 'memory' }, RECORDED)
+  const load = repliesAsBefore(hinted, urls[0])
+  const p99 = async () => quantile((await putUnderLoad(load, 1, LOAD_SECONDS)).latencyMs, 0.99)
+  const runs: { readonly without: number; readonly within: number }[] = []
+  for (let run = 0; run < options.repeats; run++) {
+    const without = await p99()
+    runs.push({ without, within: await whileFlooded(urls[0], recorded, p99) })
+  }
+  return [
+    { name: 'A lookup with tags, no others: p99', unit: 'ms', samples: runs.map(({ without }) => without) },
+    { name: '– while the instant queue is full: p99', unit: 'ms', samples: runs.map(({ within }) => within) },
+    {
+      name: '– as a ratio within a run',
+      unit: '×',
+      target: target(options, '≤', 3),
+      samples: runs.map(({ without, within }) => within / without),
+    },
+  ]
+}
+
+/** A server's most memory, when all of its threads have been at work. */
+async function memoryOfWorkers(
+  options: Options,
+  stage: Stage,
+  dataset: string,
+  recorded: readonly RecordedLookup[],
+): Promise<Figure> {
+  const peaks = async (workers: number) => {
+    const server = await stage.serve('--dataset', dataset, '--instant', `${workers}`)
+    await whileFlooded(server.url, recorded, () => new Promise(resolve => setTimeout(resolve, 500 * LOAD_SECONDS)))
+    const bytes = await peakBytes(server.pid)
+    await server.stop()
+    return bytes
+  }
+  const ratios: number[] = []
+  for (let run = 0; run < Math.min(3, options.repeats); run++) {
+    const [one, many] = [await peaks(1), await peaks(MANY_WORKERS)]
+    if (one !== undefined && many !== undefined) ratios.push(many / one)
+  }
+  const name = `Memory of a server, ${MANY_WORKERS} worker threads to one`
+  return { name, unit: '×', target: target(options, '≤', 1.3), samples: ratios }
+}
+
+/** Runs `work` while as many instant lookups wait at this server as may. Throws if they never did. */
+async function whileFlooded<T>(
+  server: string,
+  recorded: readonly RecordedLookup[],
+  work: () => Promise<T>,
+): Promise<T> {
+  const manifest = await newestManifest(server)
+  const one = recorded[0]![0]!.body.subarray(HEADER_BYTES)
+  const queries = Buffer.concat(Array<Uint8Array>(FLOOD.queries).fill(one))
+  const body = encodeInstantQuery(manifest, FLOOD.queries, queries)
+  const over = new AbortController()
+  let refused = 0
+  const client = async () => {
+    while (!over.signal.aborted) {
+      const response = await fetch(`${server}/v1/instant`, { method: 'POST', body })
+      await response.arrayBuffer()
+      if (response.status === 503) refused++
+      else if (response.status !== 200) throw new Error(`expected status 200 or 503, got ${response.status}`)
+      if (response.status === 503) await new Promise(resolve => setTimeout(resolve, FLOOD.pauseMs))
+    }
+  }
+  const clients = Array.from({ length: FLOOD.requests }, client)
+  try {
+    // Until some are refused, there is room.
+    while (refused === 0) await Promise.race([new Promise(resolve => setTimeout(resolve, 1)), Promise.all(clients)])
+    return await work()
+  } finally {
+    over.abort()
+    await Promise.all(clients)
+  }
+}

@@ -1,0 +1,180 @@
+// The plots of docs/papers.md, from docs/papers.csv, both of which `npm run bench -- papers` writes (rust-core/schemes). Ours
+// with full lines, the papers' with broken ones; records of 32 bytes, of 64 for Pai.
+
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { type Comparison, writePlot } from './document.js'
+import type { Row, Unit } from './plot.js'
+
+/** A line of papers.csv. */
+interface Figure {
+  readonly table: string
+  readonly row: string
+  readonly column: string
+  /** `paper` as printed there, with its unit; `seconds`, `bytes`, or `formula` for bytes that were not counted */
+  readonly kind: string
+  readonly value: string
+  readonly least: string
+  readonly most: string
+}
+
+/** Whose figures of which table make a line of a plot. */
+interface Series {
+  readonly name: string
+  /** how the table's title begins */
+  readonly table: string
+  /** how the rows' names begin */
+  readonly rows: string
+  readonly columns: readonly string[]
+}
+
+const lookup = ['online', 'online, search stops at a hit']
+const bytes = ['online bytes']
+
+const PLOTS: readonly (Omit<Comparison['plot'], 'rows' | 'dashed' | 'x'> & {
+  readonly file: string
+  readonly recordBytes: number
+  readonly series: readonly Series[]
+})[] = [
+  {
+    file: 'offline-time.svg',
+    ...{ title: 'Offline', y: 'time of the client or of the server that does it', unit: 'seconds', recordBytes: 32 },
+    series: [
+      series('S3PIR, one server', 'S3PIR, Table 3', 'AES', ['offline']),
+      series('S3PIR, two servers', 'S3PIR, Table 2', 'AES', ['offline']),
+      series('TreePIR', 'TreePIR', 'AES', ['offline']),
+      series('SinglePass', 'TAPIR', 'SinglePass', ['offline']),
+      series('S3PIR, one server, paper', 'S3PIR, Table 3', 'paper', ['offline']),
+      series('S3PIR, two servers, paper', 'S3PIR, Table 2', 'paper', ['offline']),
+      series('TreePIR by S3PIR’s authors', 'TreePIR', 'S3PIR', ['offline']),
+      series('SinglePass by TAPIR’s authors', 'TAPIR', 'paper, SinglePass', ['offline']),
+    ],
+  },
+  {
+    file: 'lookup-time.svg',
+    ...{ title: 'A lookup', y: 'time of the client and all servers', unit: 'seconds', recordBytes: 32 },
+    series: [
+      series('S3PIR, one server', 'S3PIR, Table 3', 'AES', lookup),
+      series('S3PIR, two servers', 'S3PIR, Table 2', 'AES', lookup),
+      series('TreePIR', 'TreePIR', 'AES', lookup),
+      series('SinglePass', 'TAPIR', 'SinglePass', lookup),
+      series('APIR-DPF', 'TAPIR', 'APIR-DPF', lookup),
+      series('S3PIR, one server, paper', 'S3PIR, Table 3', 'paper', lookup),
+      series('TreePIR by S3PIR’s authors', 'TreePIR', 'S3PIR', lookup),
+      series('APIR-DPF by TAPIR’s authors', 'TAPIR', 'paper, APIR-DPF', lookup),
+    ],
+  },
+  {
+    file: 'lookup-bytes.svg',
+    ...{ title: 'A lookup', y: 'bytes, both directions and all servers', unit: 'bytes', recordBytes: 32 },
+    series: [
+      series('S3PIR, one server', 'S3PIR, Table 3', 'AES', bytes),
+      series('TreePIR', 'TreePIR', 'AES', bytes),
+      series('SinglePass', 'TAPIR', 'SinglePass', bytes),
+      series('APIR-DPF', 'TAPIR', 'APIR-DPF', bytes),
+      series('APIR-Matrix-MT', 'TAPIR', 'APIR-Matrix-MT', bytes),
+      series('APIR-DPF, paper', 'TAPIR', 'paper, APIR-DPF', bytes),
+      series('APIR-Matrix-MT, paper', 'TAPIR', 'paper, APIR-Matrix', bytes),
+    ],
+  },
+  {
+    file: 'pai-offline-time.svg',
+    ...{ title: 'Pai’s family offline', y: 'time; the paper’s of eight threads', unit: 'seconds', recordBytes: 64 },
+    series: [
+      series('Pai', 'Pai, Table 2', 'as published', ['offline']),
+      series('PaiKSPIR', 'Pai, Table 3', 'as published', ['offline']),
+      series('PaiCKSPIR', 'Pai, Table 4', 'as published', ['offline']),
+      series('Pai, all cells permuted', 'Pai, Table 2', 'full', ['offline']),
+      series('Pai, paper', 'Pai, Table 2', 'paper', ['offline']),
+      series('PaiKSPIR, paper', 'Pai, Table 3', 'paper', ['offline']),
+      series('PaiCKSPIR, paper', 'Pai, Table 4', 'paper', ['offline']),
+    ],
+  },
+]
+
+function series(name: string, table: string, rows: string, columns: readonly string[]): Series {
+  return { name, table, rows, columns }
+}
+
+/** `npm run bench -- papers`: draws the plots beside a papers.csv; `--to` says in which folder it is. */
+export async function papers(args: string[]): Promise<number> {
+  const to = args.indexOf('--to')
+  const folder =
+    to >= 0 && args[to + 1] !== undefined
+      ? pathToFileURL(`${resolve(args[to + 1]!)}/`)
+      : new URL('../../docs/', import.meta.url)
+  const figures = parse(await readFile(new URL('papers.csv', folder), 'utf8'))
+  const plots = new URL('plots/papers/', folder)
+  await rm(plots, { recursive: true, force: true })
+  await mkdir(plots, { recursive: true })
+  for (const comparison of comparisons(figures)) await writePlot(plots, comparison)
+  return 0
+}
+
+/** The plots. Throws RangeError for a series that no figure fits. */
+export function comparisons(figures: readonly Figure[]): Comparison[] {
+  return PLOTS.map(({ file, series, recordBytes, title, y, unit }) => ({
+    file,
+    plot: {
+      ...{ title, y, unit, x: `records (N) of ${recordBytes} bytes` },
+      rows: series.flatMap(each => rowsOf(figures, each, recordBytes, unit)),
+      dashed: series.filter(({ name }) => / paper$| by /.test(name)).map(({ name }) => name),
+    },
+  }))
+}
+
+function rowsOf(figures: readonly Figure[], series: Series, recordBytes: number, unit: Unit): Row[] {
+  const rows = figures
+    .filter(
+      ({ table, row, column }) =>
+        table.startsWith(series.table) && row.startsWith(series.rows) && series.columns.includes(column),
+    )
+    .flatMap(({ row, kind, value, least, most }) => {
+      const [, exponent, bytes = recordBytes] = /2\^(\d+)(?: × (\d+) B)?$/.exec(row) ?? []
+      if (exponent === undefined || Number(bytes) !== recordBytes) return []
+      const median = kind === 'paper' ? amount(value, unit) : Number(value)
+      const spread = least === '' ? {} : { min: Number(least), max: Number(most) }
+      return [{ series: series.name, x: 2 ** Number(exponent), median, ...spread }]
+    })
+  if (rows.length === 0) throw new RangeError(`${series.name}: papers.csv has no such figures`)
+  return rows
+}
+
+const UNITS: Record<Unit, Record<string, number>> = {
+  seconds: { s: 1, ms: 1e-3 },
+  bytes: { B: 1, KB: 2 ** 10, KiB: 2 ** 10, MB: 2 ** 20 },
+  count: {},
+}
+
+/** What a paper prints, as a number: `0.12 ms`. */
+function amount(text: string, unit: Unit): number {
+  const [number, name = ''] = text.split(' ')
+  const each = UNITS[unit][name]
+  if (each === undefined) throw new RangeError(`expected ${Object.keys(UNITS[unit]).join(' or ')}, got ${text}`)
+  return Number(number) * each
+}
+
+/** A line for every figure; texts stand in quotation marks and have none. */
+export function parse(csv: string): Figure[] {
+  return csv
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map(line => {
+      const cells = [...line.matchAll(/(?:^|,)(?:"([^"]*)"|([^,]*))/g)].map(
+        ([, quoted, plain]) => quoted ?? plain ?? '',
+      )
+      if (cells.length !== 7) throw new RangeError(`expected seven cells, got ${line}`)
+      const [table, row, column, kind, value, least, most] = cells as [
+        string,
+        string,
+        string,
+        string,
+        string,
+        string,
+        string,
+      ]
+      return { table, row, column, kind, value, least, most }
+    })
+}

@@ -1,0 +1,164 @@
+// First visits: a page that has never been there opens a map in each mode, over a line as people have at home, and asks one
+// question. What matters is all that comes before the first private, verified record. Beside it, over the same line: a record
+// from a server that is told which.
+
+import { createWriteStream } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { estimate } from '@pirouette/client'
+import type { Page } from 'puppeteer-core'
+import { runPirouette } from '../support/processes.js'
+import type { Options } from './options.js'
+import { measurePlain, measureVisit } from './page.js'
+import { type Figure, median, type Section } from './report.js'
+import { check, newestManifest, partitionUrls, pseudorandomBytes, Stage, under } from './stage.js'
+
+const VALUE_BYTES = 32
+export const LINE = { megabits: 20, roundTripMs: 50 } as const
+/** Longer downloads are measured with `--all` alone. */
+const PATIENCE_SECONDS = 30
+/** What takes longer than this is measured once. */
+const REPEATED_SECONDS = 2
+
+export const KINDS = ['keyed', 'keyless'] as const
+export type Kind = (typeof KINDS)[number]
+
+/** First visits to one database. */
+export interface VisitFigures {
+  readonly kind: Kind
+  readonly records: number
+  /** by mode; seconds, bytes. No samples: it would have taken too long */
+  readonly modes: Readonly<Record<string, { readonly seconds: readonly number[]; readonly bytes: readonly number[] }>>
+  /** seconds of a record without privacy */
+  readonly plain: readonly number[]
+}
+
+export async function visits(options: Options): Promise<VisitFigures[]> {
+  const figures: VisitFigures[] = []
+  for (const records of options.visits) {
+    for (const kind of KINDS) figures.push(await measureDatabase(kind, records, options))
+  }
+  return figures
+}
+
+/** Against the targets: nothing that grows with N before the first record. */
+export function visitSections(figures: readonly VisitFigures[]): Section[] {
+  const judged = (mode: string, kind: Kind) => mode === 'instant' && kind === 'keyed'
+  const rows = figures.flatMap(({ kind, records, modes, plain }): Figure[] => {
+    const where = `${kind}, N = ${records}`
+    return [
+      ...Object.entries(modes).flatMap(([mode, { seconds, bytes }]): Figure[] => [
+        {
+          name: `${nameOf(mode)}, ${where}: first record`,
+          unit: 's',
+          target: judged(mode, kind) ? ['≤', 0.5] : undefined,
+          samples: seconds,
+        },
+        {
+          name: `${nameOf(mode)}, ${where}: moved`,
+          unit: 'kB',
+          target: judged(mode, kind) ? ['≤', 30] : undefined,
+          samples: bytes.map(each => each / 1000),
+        },
+      ]),
+      { name: `A record without privacy, ${where}`, unit: 's', samples: plain },
+    ]
+  })
+  return rows.length === 0 ? [] : [{ title: 'A first visit, in Chromium', figures: rows }]
+}
+
+/** Modes as tables and plots call them. */
+export const nameOf = (mode: string) => (mode === 'local' ? 'local (keep it all)' : mode)
+
+async function measureDatabase(kind: Kind, records: number, options: Options): Promise<VisitFigures> {
+  process.stdout.write(`visits: ${kind}, N = ${records} …`)
+  const data = pseudorandomBytes(records * VALUE_BYTES)
+  return await Stage.with(async stage => {
+    const shape = { records, recordBytes: VALUE_BYTES }
+    const dataset = kind === 'keyed' ? await keyedDataset(stage, data) : await stage.dataset(data, shape)
+    const servers = await stage.pair(() => ['--dataset', dataset])
+    const plainServer = await stage.servePlain(data, VALUE_BYTES)
+    const urls = under(servers)
+    const freshPage = async () => {
+      const page = await stage.page([...servers, plainServer])
+      await shapeLine(page)
+      return page
+    }
+    await assertShaped(await freshPage(), urls[0])
+
+    const modes: Record<string, { readonly seconds: number[]; readonly bytes: number[] }> = {}
+    for (const [mode, { firstBytes }] of Object.entries((await estimate(urls)).modes)) {
+      const found = { seconds: [] as number[], bytes: [] as number[] }
+      modes[mode] = found
+      const expected = (firstBytes * 8) / (LINE.megabits * 1e6)
+      if (expected > PATIENCE_SECONDS && !options.all) continue
+      for (let run = 0; run < (expected > REPEATED_SECONDS ? 1 : options.repeats); run++) {
+        const page = await freshPage()
+        const index = Math.floor(Math.random() * records)
+        const visit = await page.evaluate(measureVisit, urls, mode, kind === 'keyed' ? keyOf(index) : index)
+        check(data, VALUE_BYTES, [{ index, value: visit.value }])
+        found.seconds.push(visit.ms / 1000)
+        found.bytes.push(visit.bytes)
+        await page.close()
+      }
+      if (found.seconds.length > 0) process.stdout.write(` ${mode} ${median(found.seconds).toFixed(2)} s …`)
+    }
+    const page = await freshPage()
+    const { recordMs, samples } = await page.evaluate(measurePlain, `${plainServer.url}/`, records, options.repeats, [])
+    check(data, VALUE_BYTES, samples)
+    console.log()
+    return { kind, records, modes, plain: recordMs.map(ms => ms / 1000) }
+  })
+}
+
+const keyOf = (index: number) => `key-${index}`
+
+async function keyedDataset(stage: Stage, data: Buffer): Promise<string> {
+  const file = join(stage.folder, 'keyed.csv')
+  const out = join(stage.folder, 'keyed')
+  const LINES = 1 << 12
+  function* lines() {
+    yield 'key,value\n'
+    const count = data.length / VALUE_BYTES
+    for (let first = 0; first < count; first += LINES) {
+      const indices = Array.from({ length: Math.min(LINES, count - first) }, (_, i) => first + i)
+      const value = (i: number) => data.toString('hex', i * VALUE_BYTES, (i + 1) * VALUE_BYTES)
+      yield indices.map(i => `${keyOf(i)},${value(i)}\n`).join('')
+    }
+  }
+  await pipeline(Readable.from(lines()), createWriteStream(file))
+  await runPirouette('build', '--data', file, '--value-encoding', 'hex', '--out', out)
+  return out
+}
+
+/** Chromium's own network emulation: all of the page's requests share the rate, and each waits a round trip. */
+async function shapeLine(page: Page): Promise<void> {
+  const session = await page.createCDPSession()
+  await session.send('Network.enable')
+  const bytesPerSecond = (LINE.megabits * 1e6) / 8
+  await session.send('Network.emulateNetworkConditions', {
+    offline: false,
+    latency: LINE.roundTripMs,
+    downloadThroughput: bytesPerSecond,
+    uploadThroughput: bytesPerSecond,
+  })
+}
+
+/** Throws unless the line is as slow as it is said to be: a blob takes its bytes' time, and anything a round trip. */
+async function assertShaped(page: Page, server: string): Promise<void> {
+  const [blob] = partitionUrls(server, await newestManifest(server))
+  const timed = (url: string) =>
+    page.evaluate(async url => {
+      const start = performance.now()
+      const { byteLength } = await (await fetch(url, { cache: 'no-store' })).arrayBuffer()
+      return { ms: performance.now() - start, byteLength }
+    }, url)
+  for (const url of [`${server}/v1/manifest`, blob!]) {
+    const { ms, byteLength } = await timed(url)
+    const least = LINE.roundTripMs + (byteLength * 8) / (LINE.megabits * 1000)
+    // A tenth for the burst that the browser lets through at once.
+    if (ms < 0.9 * least) throw new Error(`the line is not shaped: ${byteLength} bytes in ${ms} ms, expected ${least}`)
+  }
+  await page.close()
+}
