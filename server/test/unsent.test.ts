@@ -1,8 +1,11 @@
 // Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
 
-import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { boundUnderWay } from '../dist/http/under-way.js'
 import { Unsent } from '../dist/http/unsent.js'
 import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
@@ -150,3 +153,63 @@ test('one network has its share of event streams', async () => {
     expect(statuses.at(-1)).toBe(200)
   })
 }, 60_000)
+
+test('requests under way: a connection has its share; beyond that of all, the one that has most is hung up on', async () => {
+  let requests = 0
+  const server = createServer(() => requests++) // answers nobody
+  boundUnderWay(server, { ofConnection: 10, inAll: 16 })
+  boundUnderWay(server) // once is enough
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const asking = async (times: number) => {
+    const socket = await deaf(port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(times))
+    socket.resume()
+    return socket
+  }
+  const few = await asking(6)
+  await vi.waitFor(() => expect(requests).toBe(6))
+  await once(await asking(11), 'close')
+  const many = await asking(10)
+  await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10))
+  const one = await asking(1)
+  await once(many, 'close')
+  await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10 + 1))
+  expect([few.closed, one.closed]).toEqual([false, false])
+})
+
+test('bodies that have begun to come have their bound; one that does not come makes room', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
+  const query = queryAt(dataset.manifest, 0)
+  const post = async (url: string, body: BodyInit) => {
+    const headers = { 'x-forwarded-for': '203.0.113.1' }
+    const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
+    return [reply.status, reply.headers.get('retry-after')]
+  }
+  for (const patienceMilliseconds of [60_000, 0]) {
+    const bodies = new Unsent({ total: 2 * query.length, patienceMilliseconds })
+    const { url, port, statuses } = await served({ dataset, bodies })
+    const begun: Socket[] = []
+    for (const from of ['198.51.100.1', '192.0.2.1']) {
+      begun.push(await deaf(port, posted(query, from).subarray(0, -1)))
+    }
+    await vi.waitFor(() => expect(bodies.bytes).toBe(2 * query.length))
+    if (patienceMilliseconds === 0) {
+      expect(await post(url, query)).toEqual([200, null])
+    } else {
+      expect(await post(url, query)).toEqual([429, '1'])
+      // Of a length that is not said, so the longest.
+      expect(await post(url, new Blob([query]).stream())).toEqual([429, '1'])
+      begun[0]!.write(query.subarray(-1))
+      await vi.waitFor(() => expect(statuses.at(-1)).toBe(200))
+      expect(bodies.bytes).toBe(query.length) // though nobody has read the answer
+      expect(await post(url, query)).toEqual([200, null])
+    }
+    for (const socket of begun) socket.destroy()
+    await vi.waitFor(() => expect(bodies.bytes).toBe(0))
+  }
+})

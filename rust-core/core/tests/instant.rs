@@ -450,7 +450,14 @@ fn both_epochs_are_answered_in_one_pass() {
             let [a, b] = [0, 1].map(|server| {
                 let asked =
                     [(previous.request(server).unwrap(), At::Previous), (newest.request(server).unwrap(), At::Newest)];
-                answer(&database, &asked).unwrap()
+                let answers = answer(&database, &asked).unwrap();
+                // The same in any place of a pass.
+                let all =
+                    answer(&database, &[asked, [asked[1], asked[0]], asked, [asked[1], asked[0]]].concat()).unwrap();
+                let of = |places: [usize; 4]| places.map(|place| all[place].clone());
+                assert_eq!(of([0, 3, 4, 7]), std::array::from_fn(|_| answers[0].clone()));
+                assert_eq!(of([1, 2, 5, 6]), std::array::from_fn(|_| answers[1].clone()));
+                answers
             });
             let then = recon(&previous, &old_commitments, [&a[0], &b[0]]).unwrap().expect("genuine");
             let now = recon(&newest, &commitments, [&a[1], &b[1]]).unwrap().expect("genuine");

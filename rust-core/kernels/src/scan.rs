@@ -120,6 +120,34 @@ impl Shape {
     }
 }
 
+/// What the last update overwrote: the epoch before, for those who ask at it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Overwritten<'a> {
+    /// indices of records, ascending
+    pub indices: &'a [u32],
+    /// those records, ℓ bytes each
+    pub records: &'a [u8],
+    /// nodes of trees, ascending by partition and place
+    pub nodes: &'a [Node],
+}
+
+/// A tree's node as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Node {
+    /// whose tree it is
+    pub partition: u32,
+    /// its place in the tree, in nodes
+    pub place: u32,
+    /// what was there
+    pub content: [u8; NODE_BYTES],
+}
+
+/// Those between two bounds, of what ascends.
+fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> usize) -> Range<usize> {
+    all.partition_point(|one| key(one) < bounds.start)..all.partition_point(|one| key(one) < bounds.end)
+}
+
 /// What a pass works in, and where its answers come together.
 pub struct Scratch<'a> {
     shape: Shape,
@@ -187,6 +215,40 @@ impl<'a> Scratch<'a> {
         }
     }
 
+    /// Takes what an update brought to partition `q` out of the sums of the queries in `previous` again, a bit a query:
+    /// old ⊕ new of each record and node that is in them. For each partition once, before or after its steps.
+    pub fn undo(&mut self, q: usize, previous: u8, overwritten: &Overwritten<'_>, records: &[u8], trees: &[u8]) {
+        let shape = self.shape;
+        let (m, bytes) = (shape.partition_records, shape.record_bytes);
+        let selectors = &self.selectors[q * shape.partition_groups()..][..shape.partition_groups()];
+        for i in between(overwritten.indices, q * m..(q + 1) * m, |index| *index as usize) {
+            let index = overwritten.indices[i] as usize;
+            let (group, slot) = ((index % m) >> shape.group_log, (index % m) % (1 << shape.group_log));
+            let rows = [&overwritten.records[i * bytes..][..bytes], &records[index * bytes..][..bytes]];
+            add(self.sums, &shape, slot * bytes, rows.into_iter(), &[selectors[group] & previous; 2]);
+        }
+        let nodes = &overwritten.nodes[between(overwritten.nodes, q..q + 1, |node| node.partition as usize)];
+        if nodes.is_empty() {
+            return;
+        }
+        let tree = trees[q * shape.tree_bytes()..][..shape.tree_bytes()].as_chunks::<NODE_BYTES>().0;
+        self.folded.copy_from_slice(selectors);
+        let mut width = selectors.len();
+        for (sibling, level) in (shape.group_log..shape.depth).enumerate() {
+            let bounds = shape.level(level);
+            let places = bounds.start / NODE_BYTES..bounds.end / NODE_BYTES;
+            let at = shape.group_bytes() + sibling * NODE_BYTES;
+            for node in &nodes[between(nodes, places.clone(), |node| node.place as usize)] {
+                let place = node.place as usize;
+                // The one whose sibling it is; an odd last one is nobody's.
+                let selector = self.folded[..width].get((place - places.start) ^ 1).copied().unwrap_or(0);
+                let rows = [node.content.as_slice(), tree[place].as_slice()];
+                add(self.sums, &shape, at, rows.into_iter(), &[selector & previous; 2]);
+            }
+            width = fold(&mut self.folded[..width]);
+        }
+    }
+
     /// The answer to a query, after all steps: into as many zero bytes as an answer has.
     pub fn answer(&self, query: usize, answer: &mut [u8]) {
         let bytes = self.shape.answer_bytes();
@@ -196,17 +258,6 @@ impl<'a> Scratch<'a> {
                 xor_into(answer, sum);
             }
         }
-    }
-
-    /// Whether level `level`'s node `t` of partition `q` is, in this query's share, on the way up; at level g: whether
-    /// the group is in the sum.
-    #[must_use]
-    pub fn is_selected(&self, query: usize, q: usize, level: u32, t: usize) -> bool {
-        let selectors = &self.selectors[q * self.shape.partition_groups()..][..self.shape.partition_groups()];
-        let below = level - self.shape.group_log;
-        let groups = (t << below).min(selectors.len())..((t + 1) << below).min(selectors.len());
-        let sum = selectors[groups].iter().fold(0, |sum, selector| sum ^ selector);
-        (sum >> query) & 1 == 1
     }
 }
 

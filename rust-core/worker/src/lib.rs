@@ -16,7 +16,7 @@ mod exports {
 
     use pirouette_kernels::dpf::{Key, domain_log};
     use pirouette_kernels::light::{Buckets, Work};
-    use pirouette_kernels::scan::{MAX_QUERIES, Scratch, Shape};
+    use pirouette_kernels::scan::{MAX_QUERIES, Node, Overwritten, Scratch, Shape};
 
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -55,6 +55,10 @@ mod exports {
         records: Place,
         trees: Place,
         scratch: Place,
+        /// a bit a query: whether it asks at the epoch before
+        previous: u32,
+        /// u32s, bytes and nodes
+        overwritten: [Place; 3],
         /// of each query its key, and the groups of its epoch
         keys: [(Place, u32); MAX_QUERIES],
     }
@@ -175,6 +179,20 @@ mod exports {
         }
         for step in 0..shape.steps() {
             scratch.step(step, records, trees);
+        }
+        if pass.previous != 0 {
+            let [indices, old_records, nodes] = &pass.overwritten;
+            // SAFETY: the caller's. Addresses of u32s and nodes are those of slices of the core's, so aligned.
+            let overwritten = unsafe {
+                Overwritten {
+                    indices: from_raw_parts(indices.0 as *const u32, indices.1 as usize),
+                    records: old_records.bytes(),
+                    nodes: from_raw_parts(nodes.0 as *const Node, nodes.1 as usize),
+                }
+            };
+            for q in 0..shape.partitions {
+                scratch.undo(q, pass.previous as u8, &overwritten, records, trees);
+            }
         }
         1
     }

@@ -2,12 +2,12 @@
 // the files that clients fetch. A dataset has one epoch for ever (`FixedEpochs`); updatable/database.ts has one that
 // changes.
 
-import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { EpochInfo, Manifest } from '@pirouette/protocol'
 import type { Core, DatabaseHandle } from '@pirouette/wasm'
 import type { Dataset } from '../dataset/load.js'
 import { Readers } from './readers.js'
+import { SharedFile } from './shared-file.js'
 
 /** A database in the core's memory, for other threads to read. */
 export interface SharedDatabase {
@@ -62,10 +62,9 @@ export interface Epochs {
 /** The one epoch of a dataset on disk. */
 export class FixedEpochs implements Epochs {
   readonly newest: Epoch
-  readonly #dataset: Dataset
+  readonly #blobs: ReadonlyMap<string, Blob>
 
   constructor(dataset: Dataset) {
-    this.#dataset = dataset
     const { manifest, manifestBytes, manifestHash, database, blocks, core } = dataset
     const shared = { core, handle: database, readers: new Readers(), previous: false }
     const sharedBlocks = blocks && { ...shared, handle: blocks }
@@ -79,6 +78,11 @@ export class FixedEpochs implements Epochs {
       shared: () => shared,
       blocks: () => sharedBlocks,
     }
+    const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
+      const file = new SharedFile(path)
+      return [hash, { bytes, open: (first, last) => file.stream(first, last) }]
+    })
+    this.#blobs = new Map(blobs)
   }
 
   get databaseId(): Uint8Array {
@@ -105,16 +109,7 @@ export class FixedEpochs implements Epochs {
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {
-    const file = this.#dataset.blobs.get(hash)
-    if (file === undefined) return undefined
-    return {
-      bytes: file.bytes,
-      async open(first, last) {
-        // Opened before the reply begins, so that a file that is gone becomes an error reply. The stream closes it.
-        const handle = await open(file.path)
-        return handle.createReadStream({ start: first, end: last })
-      },
-    }
+    return this.#blobs.get(hash)
   }
 }
 

@@ -278,6 +278,9 @@ export class UpdatableDatabase implements Epochs {
     const epoch = this.find(signature.generation, signature.epoch)
     if (epoch === undefined) throw epochUnknown(this.#newest.manifest)
     const { signature: digits, publicKey } = signature
+    // Whoever has read it at /v1/info can send it again; it is written and told once.
+    const kept = this.#store.signatures(signature.epoch)
+    if (kept.some(other => other.publicKey === publicKey && other.signature === digits)) return
     if (!verifies(fromHex(digits), signedBytes(epoch.manifestBytes), fromHex(publicKey))) {
       throw new Refusal('bad_request', 'it does not verify with that key for the manifest of that epoch')
     }

@@ -7,6 +7,7 @@ import { type Epochs, FixedEpochs } from '../database/epochs.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import { Computations } from '../workers/computations.js'
+import { boundBodies } from './bodies.js'
 import { sendError } from './plugins/errors.js'
 import { limitRates } from './plugins/rate-limit.js'
 import { Publishers } from './publishers.js'
@@ -22,6 +23,7 @@ import { lightRoutes } from './routes/light.js'
 import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
+import { boundUnderWay } from './under-way.js'
 import { Unsent } from './unsent.js'
 
 export interface PirouetteOptions {
@@ -37,6 +39,8 @@ export interface PirouetteOptions {
   readonly readiness?: Readiness | undefined
   /** shared by the databases of one process; default: its own */
   readonly unsent?: Unsent | undefined
+  /** the same for bodies on their way */
+  readonly bodies?: Unsent | undefined
   /**
    * What instant lookups and light hints are computed by, shared by the databases of one process. Default: its own.
    * Whoever made it closes it, once no request is under way.
@@ -66,6 +70,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent()
 
+  boundUnderWay(app.server)
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -76,6 +81,8 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
       throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
     }
   })
+
+  boundBodies(app, options.bodies ?? new Unsent())
 
   const routes = app as unknown as Routes
   const limits = [options.rateLimit, options.instantRateLimit, options.lightRateLimit] as const
@@ -94,7 +101,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
     eventsRoute(app, updatable)
     fenceRoute(routes, { updatable, readiness, rateLimit })
     const publishers = new Publishers({ token: options.token, keys: options.publisherKeys })
-    publishRoutes(routes, { updatable, readiness, publishers, onTrap })
+    publishRoutes(routes, { updatable, readiness, publishers, rateLimit, onTrap })
   }
   healthRoutes(app, readiness)
 }

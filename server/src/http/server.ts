@@ -40,7 +40,7 @@ export interface ServerOptions {
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** what publishers must show, for every updatable database; default: nothing */
   readonly publisherToken?: string | undefined
-  /** how much of replies may stand in memory, for clients that do not read */
+  /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
   readonly unsent?: UnsentOptions | undefined
   /** see PirouetteOptions */
   readonly onTrap?: ((error: Error) => void) | undefined
@@ -74,6 +74,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   checkNames(options.datasets)
   const readiness = new Readiness()
   const unsent = new Unsent(options.unsent)
+  const bodies = new Unsent(options.unsent)
   const app: FastifyInstance = fastify({
     ...timeouts,
     ...loggingOptions,
@@ -105,7 +106,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const { rateLimit, instantRateLimit, lightRateLimit, onTrap, publisherToken: token } = options
     const prefix = prefixOf(name)
     await app.register(pirouettePlugin, {
-      ...{ prefix, dataset, updatable, token, publisherKeys, readiness, unsent, rateLimit, onTrap },
+      ...{ prefix, dataset, updatable, token, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
       ...{ computations, instantRateLimit, lightRateLimit },
     })
   }

@@ -1,7 +1,9 @@
-// What replies weigh until they have left: a client that asks and does not read must not fill the memory. Bytes are
-// reserved before they are made, and given back when the connection has taken them or is gone.
+// What replies weigh until they have left, and bodies until they are here: a client that asks and does not read, or begins
+// to send, must not fill the memory. Bytes are reserved before they are made or read, and given back when the connection
+// has taken them, has brought them or is gone.
 
 import type { Socket } from 'node:net'
+import { finished } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../base/address.js'
 import { Refusal } from '../base/refusal.js'
@@ -12,24 +14,23 @@ export interface UnsentOptions {
   readonly total?: number | undefined
   /** of one connection, which may pipeline; default 16 MiB */
   readonly connection?: number | undefined
-  /** how long a reply may stand when others need its room; default 5000 */
+  /** how long a reply or body may stand when others need its room; default 5000 */
   readonly patienceMilliseconds?: number | undefined
 }
 
 const MIB = 1024 * 1024
 
-interface Reply {
+interface Standing {
   readonly bytes: number
-  /** when it was there to be read; infinite: it waits to be made */
-  since: number
   readonly socket: Socket
   readonly network: string
 }
 
 export class Unsent {
   readonly #most: Required<{ [K in keyof UnsentOptions]: number }>
-  /** oldest first */
-  readonly #replies = new Set<Reply>()
+  readonly #reserved = new Set<Standing>()
+  /** those that the connection is to take or bring, and since when; oldest first */
+  readonly #due = new Map<Standing, number>()
   #bytes = 0
   readonly #ofSocket = new WeakMap<Socket, number>()
   readonly #ofNetwork = new Map<string, number>()
@@ -51,6 +52,20 @@ export class Unsent {
    * called when it is there.
    */
   reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, waits = false): () => void {
+    const standing = this.#reserve(request, reply, bytes, 'too much that was asked for has not been read yet')
+    whenOver(request, reply, () => this.#release(standing))
+    if (!waits) this.#begin(standing)
+    return () => this.#begin(standing)
+  }
+
+  /** The same for a body that is about to come, until it is here. */
+  reserveBody(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
+    const standing = this.#reserve(request, reply, bytes, 'too much that clients have begun to send has not come yet')
+    finished(request.raw, { writable: false }, () => this.#release(standing))
+    this.#begin(standing)
+  }
+
+  #reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, refusal: string): Standing {
     const { socket } = request.raw
     const network = networkOf(request.ip)
     const ofSocket = this.#ofSocket.get(socket) ?? 0
@@ -62,22 +77,24 @@ export class Unsent {
       exceeds(this.#bytes, bytes, this.#most.total)
     ) {
       reply.header('retry-after', 1)
-      throw new Refusal('rate_limited', 'too much that was asked for has not been read yet')
+      throw new Refusal('rate_limited', refusal)
     }
-    const standing: Reply = { bytes, since: waits ? Number.POSITIVE_INFINITY : performance.now(), socket, network }
-    this.#replies.add(standing)
+    const standing: Standing = { bytes, socket, network }
+    this.#reserved.add(standing)
     this.#add(standing, bytes)
-    whenOver(request, reply, () => this.#release(standing))
-    return () => {
-      standing.since = performance.now()
-    }
+    return standing
   }
 
-  #release(reply: Reply): void {
-    if (this.#replies.delete(reply)) this.#add(reply, -reply.bytes)
+  #begin(standing: Standing): void {
+    if (this.#reserved.has(standing)) this.#due.set(standing, performance.now())
   }
 
-  #add({ socket, network }: Reply, bytes: number): void {
+  #release(standing: Standing): void {
+    this.#due.delete(standing)
+    if (this.#reserved.delete(standing)) this.#add(standing, -standing.bytes)
+  }
+
+  #add({ socket, network }: Standing, bytes: number): void {
     this.#bytes += bytes
     this.#ofSocket.set(socket, (this.#ofSocket.get(socket) ?? 0) + bytes)
     const ofNetwork = (this.#ofNetwork.get(network) ?? 0) + bytes
@@ -85,13 +102,13 @@ export class Unsent {
     else this.#ofNetwork.set(network, ofNetwork)
   }
 
-  /** Ends the connections whose replies have stood longest, if that is too long. */
+  /** Ends the connections that have stalled longest, if that is too long. */
   #hangUpOnStalled(needed: number): void {
-    for (const reply of this.#replies) {
+    for (const [standing, since] of this.#due) {
       if (this.#bytes + needed <= this.#most.total) return
-      if (performance.now() - reply.since < this.#most.patienceMilliseconds) continue
-      reply.socket.destroy()
-      this.#release(reply)
+      if (performance.now() - since < this.#most.patienceMilliseconds) return
+      standing.socket.destroy()
+      this.#release(standing)
     }
   }
 }

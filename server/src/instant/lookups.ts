@@ -2,7 +2,7 @@
 // serves up to eight queries of whatever clients and epochs, and passes run in worker threads, so that everything else goes
 // on meanwhile.
 //
-// A pass reads the records as they are at the newest epoch, and the core takes the last update out again for those who ask
+// A pass reads the records as they are at the newest epoch, and takes the last update out again for those who ask
 // at the epoch before. So nothing may change a database under a pass: updates wait for it (database/readers.ts), and the
 // epoch of a query is looked up when its pass begins.
 

@@ -118,18 +118,6 @@ impl Merkle {
             && siblings.len() == (layout.depth() - group_log) as usize * DIGEST_BYTES;
         (blake3::Hash::from(digest) == blake3::Hash::from(*commitment)) & zeros & lengths
     }
-
-    /// (level, place in it) of a cell.
-    pub(crate) fn place(layout: &Layout, cell: usize) -> (u32, usize) {
-        let mut t = cell;
-        for (level, width) in widths(layout).enumerate() {
-            if t < width {
-                return (level as u32, t);
-            }
-            t -= width;
-        }
-        (layout.depth() + 1, t)
-    }
 }
 
 impl Commit for Merkle {

@@ -4,6 +4,8 @@
 
 use std::marker::PhantomData;
 
+use pirouette_kernels::scan::{self, Node};
+
 use crate::bytes::reserved;
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
@@ -39,38 +41,34 @@ pub struct Database<C> {
 pub(crate) struct Overwritten {
     layout: Layout,
     /// indices of records, ascending
-    indices: Vec<usize>,
+    indices: Vec<u32>,
     /// those records, ℓ bytes each
     records: Vec<u8>,
-    /// (partition, cell) and content, ascending
-    cells: Vec<((usize, usize), [u8; CELL_BYTES])>,
+    /// cells of what opens commitments, ascending
+    cells: Vec<Node>,
 }
 
 impl Overwritten {
-    /// Of the epoch before.
-    pub(crate) fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// Indices and ℓ bytes.
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        self.indices.iter().copied().zip(self.records.chunks_exact(self.layout.record_bytes()))
+        self.indices.iter().map(|index| *index as usize).zip(self.records.chunks_exact(self.layout.record_bytes()))
     }
 
-    /// (partition, cell) and content.
-    pub(crate) fn cells(&self) -> &[((usize, usize), [u8; CELL_BYTES])] {
-        &self.cells
+    /// As kernels take it.
+    pub(crate) fn flat(&self) -> scan::Overwritten<'_> {
+        scan::Overwritten { indices: &self.indices, records: &self.records, nodes: &self.cells }
     }
 
     fn record(&self, index: usize) -> Option<&[u8]> {
-        let at = self.indices.binary_search(&index).ok()?;
+        let at = self.indices.binary_search(&(index as u32)).ok()?;
         let bytes = self.layout.record_bytes();
         Some(&self.records[at * bytes..][..bytes])
     }
 
     fn cell(&self, partition: usize, cell: usize) -> Option<&[u8; CELL_BYTES]> {
-        let at = self.cells.binary_search_by_key(&(partition, cell), |(place, _)| *place).ok()?;
-        Some(&self.cells[at].1)
+        let place = (partition as u32, cell as u32);
+        let at = self.cells.binary_search_by_key(&place, |node| (node.partition, node.place)).ok()?;
+        Some(&self.cells[at].content)
     }
 }
 
@@ -295,13 +293,13 @@ impl<C: VectorCommitment> Database<C> {
             if self.openings && q < before.partitions() {
                 let changes = group.iter().map(|(index, record)| (*index as usize % m, record.as_slice()));
                 C::update(&after, &mut self.auxiliary[q * bytes..][..bytes], changes, &mut |cell, old| {
-                    overwritten.cells.push(((q, cell), *old));
+                    overwritten.cells.push(Node { partition: q as u32, place: cell as u32, content: *old });
                 });
             }
             for (index, record) in group {
                 let stored = &mut self.records[*index as usize * record_bytes..][..record_bytes];
                 if q < before.partitions() {
-                    overwritten.indices.push(*index as usize);
+                    overwritten.indices.push(*index);
                     overwritten.records.extend_from_slice(stored);
                 }
                 stored.copy_from_slice(record);

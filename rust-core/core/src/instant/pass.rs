@@ -5,7 +5,7 @@
 //! The database must not change while a pass is under way; it is refused then, and the queries can be asked again.
 
 use pirouette_kernels::dpf::{Key, domain_log, key_bytes};
-use pirouette_kernels::scan::{MAX_QUERIES, Scratch, Shape};
+use pirouette_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
 
 use super::shape;
 use crate::bytes::zeroed;
@@ -15,7 +15,7 @@ use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 
 /// u32s of a [`Pass::descriptor`].
-pub const DESCRIPTOR_WORDS: usize = 12 + 3 * MAX_QUERIES;
+pub const DESCRIPTOR_WORDS: usize = 19 + 3 * MAX_QUERIES;
 
 /// Queries that are being answered.
 pub struct Pass {
@@ -73,10 +73,17 @@ impl Pass {
         Self::new(database, &split)
     }
 
-    /// Steps in all: one a query, then those over records and trees.
+    /// Steps in all: one a query, then those over records and trees, then one a partition that takes the last update out
+    /// again if any of the queries asks at the epoch before.
     #[must_use]
     pub fn steps(&self) -> usize {
-        self.queries.len() + self.shape.steps()
+        let undone = if self.previous() == 0 { 0 } else { self.shape.partitions };
+        self.queries.len() + self.shape.steps() + undone
+    }
+
+    /// A bit a query: whether it asks at the epoch before.
+    fn previous(&self) -> u8 {
+        self.queries.iter().rev().fold(0, |bits, query| bits << 1 | u8::from(query.at == At::Previous))
     }
 
     /// Goes one step; whether there are more.
@@ -85,17 +92,22 @@ impl Pass {
     /// [`Error::Phase`] if the database has changed.
     pub fn step(&mut self, database: &Database<Merkle>) -> Result<bool, Error> {
         self.expect_unchanged(database)?;
+        let (steps, previous) = (self.steps(), self.previous());
         let scratch = Scratch::new(self.shape, self.queries.len(), &mut self.scratch);
         let mut scratch = scratch.ok_or(Error::Phase("the pass has lost its memory"))?;
+        let (records, trees) = (database.records(), database.trees());
         if let Some(query) = self.queries.get(self.done) {
             scratch.select(self.done, &decode(&query.key, query.groups)?, query.groups);
         } else if self.done < self.queries.len() + self.shape.steps() {
-            scratch.step(self.done - self.queries.len(), database.records(), database.trees());
+            scratch.step(self.done - self.queries.len(), records, trees);
+        } else if self.done < steps {
+            let q = self.done - self.queries.len() - self.shape.steps();
+            scratch.undo(q, previous, &overwritten(database), records, trees);
         } else {
             return Ok(false);
         }
         self.done += 1;
-        Ok(self.done < self.steps())
+        Ok(self.done < steps)
     }
 
     /// Says that all steps were made elsewhere, by whoever got the descriptor.
@@ -104,8 +116,9 @@ impl Pass {
     }
 
     /// The pass as the worker module takes it (rust-core/worker): partitions, records a partition, bytes a record, depth,
-    /// g, number of queries; address and length of records, trees and scratch; for each of 8 queries address and length
-    /// of its key and groups of its epoch. It stays right until the pass is dropped or the database changes.
+    /// g, number of queries; address and length of records, trees and scratch; a bit a query, whether it asks at the
+    /// epoch before; address and number of the indices, bytes and nodes that the last update overwrote; for each of 8
+    /// queries address and length of its key and groups of its epoch. It stays right until the pass is dropped or the database changes.
     ///
     /// # Errors
     /// [`Error::Phase`] if the database has changed; [`Error::Layout`] for addresses beyond 32 bits.
@@ -118,6 +131,11 @@ impl Pass {
         words.extend(place(database.records()));
         words.extend(place(database.trees()));
         words.extend(place(&self.scratch));
+        let Overwritten { indices, records, nodes } = overwritten(database);
+        words.push(self.previous().into());
+        words.extend([indices.as_ptr() as usize, indices.len()]);
+        words.extend(place(records));
+        words.extend([nodes.as_ptr() as usize, nodes.len()]);
         for query in &self.queries {
             words.extend(place(&query.key));
             words.push(query.groups);
@@ -140,12 +158,9 @@ impl Pass {
         }
         let scratch = Scratch::new(self.shape, self.queries.len(), &mut self.scratch);
         let scratch = scratch.ok_or(Error::Phase("the pass has lost its memory"))?;
-        let answers = self.queries.iter().enumerate().map(|(number, query)| {
+        let answers = (0..self.queries.len()).map(|number| {
             let mut answer = vec![0; self.shape.answer_bytes()];
             scratch.answer(number, &mut answer);
-            if query.at == At::Previous {
-                subtract_update(database, &self.shape, &scratch, number, &mut answer);
-            }
             answer
         });
         Ok(answers.collect())
@@ -185,31 +200,7 @@ fn decode(key: &[u8], groups: usize) -> Result<Key<'_>, Error> {
     Key::decode(key, domain_log).ok_or(Error::Query("expected a party of 0 or 1, and unused bits that are zero"))
 }
 
-/// Takes what the last update brought out of a sum again: old ⊕ new of each record and node that is in it.
-fn subtract_update(database: &Database<Merkle>, shape: &Shape, scratch: &Scratch<'_>, query: usize, answer: &mut [u8]) {
-    let Ok(overwritten) = database.overwritten() else { return };
-    let layout = overwritten.layout();
-    let (group, siblings) = answer.split_at_mut(shape.group_bytes());
-    let exchange = |into: &mut [u8], old: &[u8], new: &[u8]| {
-        for ((byte, old), new) in into.iter_mut().zip(old).zip(new) {
-            *byte ^= old ^ new;
-        }
-    };
-    for (index, old) in overwritten.records() {
-        let (q, m) = (index / layout.partition_records(), index % layout.partition_records());
-        if scratch.is_selected(query, q, shape.group_log, m >> shape.group_log) {
-            let slot = m % (1 << shape.group_log) * layout.record_bytes();
-            let new = &database.records()[index * layout.record_bytes()..][..layout.record_bytes()];
-            exchange(&mut group[slot..slot + layout.record_bytes()], old, new);
-        }
-    }
-    for ((q, cell), old) in overwritten.cells() {
-        let (level, t) = Merkle::place(layout, *cell);
-        let on_the_way = shape.group_log <= level && level < shape.depth;
-        if on_the_way && scratch.is_selected(query, *q, level, t ^ 1) {
-            let at = (level - shape.group_log) as usize * old.len();
-            let new = &database.trees()[q * shape.tree_bytes() + cell * old.len()..][..old.len()];
-            exchange(&mut siblings[at..at + old.len()], old, new);
-        }
-    }
+/// Nothing, if there was no update.
+fn overwritten(database: &Database<Merkle>) -> Overwritten<'_> {
+    database.overwritten().map(|overwritten| overwritten.flat()).unwrap_or_default()
 }

@@ -6,6 +6,7 @@ import {
   blockBytes,
   FENCE_REQUEST_BYTES,
   HEADER_BYTES,
+  MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
   type Manifest,
@@ -76,7 +77,8 @@ export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rat
  */
 function longestQuery(manifest: Manifest, updatable: boolean): number {
   if (!updatable) return queryBytes(manifest, manifest.maxBatch) + FENCE_REQUEST_BYTES
-  const offsets = Math.max(MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(manifest)))
+  const longest = Math.min(MAX_BATCH * MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(manifest)))
+  const offsets = Math.max(MAX_PARTITIONS, longest)
   return HEADER_BYTES + OFFSET_BYTES * offsets + FENCE_REQUEST_BYTES
 }
 

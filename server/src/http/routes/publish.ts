@@ -1,6 +1,7 @@
 // What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The
 // two that write do not exist unless the operator named a key or a token.
 
+import type { IncomingMessage } from 'node:http'
 import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@pirouette/protocol'
 import { EpochParamsSchema } from '@pirouette/protocol/schemas'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -22,18 +23,21 @@ export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
-/** A signature can be seen and sent again by whoever got it; so many bodies at most are read for one at a time. */
+/** A signature can be seen and sent again, or on, by whoever got it; so many bodies at most are read at a time. */
 const MOST_BATCHES_AT_ONCE = 4
 
 export interface PublishOptions {
   readonly updatable: UpdatableDatabase
   readonly readiness: Readiness
   readonly publishers: Publishers
+  /** configuration of @fastify/rate-limit for signatures, which anybody who knows one may send */
+  readonly rateLimit: object | undefined
   /** the core has failed, or memory and disk have parted */
   readonly onTrap: (error: Error) => void
 }
 
-export function publishRoutes(app: Routes, { updatable, readiness, publishers, onTrap }: PublishOptions): void {
+export function publishRoutes(app: Routes, options: PublishOptions): void {
+  const { updatable, readiness, publishers, rateLimit, onTrap } = options
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = updatable.status(numberOf(request.params.epoch))
@@ -48,18 +52,20 @@ export function publishRoutes(app: Routes, { updatable, readiness, publishers, o
   }
 
   // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
-  const underWay = { next: 0, others: 0 }
+  const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
     publishers.checkToken(request.headers)
     const signed = publishers.checkBatch(request.headers, updatable.databaseId)
     readiness.check()
     const isNext = signed === undefined || toHex(signed.previousManifest) === updatable.newest.manifestHash
-    const which = isNext ? 'next' : 'others'
-    if (underWay[which] >= MOST_BATCHES_AT_ONCE) throw new Refusal('rate_limited', 'other batches are still being read')
-    underWay[which]++
-    whenOver(request, reply, () => underWay[which]--)
+    const uploads = underWay[isNext ? 'next' : 'others']
+    if (uploads.size >= MOST_BATCHES_AT_ONCE) makePlace(uploads)
+    const { raw } = request
+    uploads.set(raw, raw.socket.bytesRead)
+    whenOver(request, reply, () => uploads.delete(raw))
   }
-  app.post(EPOCHS, { bodyLimit: MOST_BATCH_BYTES, onRequest: beforeBatch }, async (request, reply) => {
+  const batches = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
+  app.post(EPOCHS, batches, async (request, reply) => {
     try {
       const signed = publishers.checkBatch(request.headers, updatable.databaseId)
       const status = await updatable.publish(bytesOf(request.body), signed)
@@ -74,12 +80,31 @@ export function publishRoutes(app: Routes, { updatable, readiness, publishers, o
     publishers.checkToken(request.headers)
     readiness.check()
   }
-  app.post(SIGNATURES, { bodyLimit: MOST_SIGNATURE_BYTES, onRequest: beforeSignature }, async (request, reply) => {
+  const signatures = {
+    bodyLimit: MOST_SIGNATURE_BYTES,
+    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
+    onRequest: beforeSignature,
+  }
+  app.post(SIGNATURES, signatures, async (request, reply) => {
     const signature = readSignature(bytesOf(request.body))
     publishers.checkKey(fromHex(signature.publicKey))
     await updatable.addSignature(signature)
     return reply.header('cache-control', 'no-store').send(signature as never)
   })
+}
+
+/**
+ * Hangs up on the batch of which least has come: most likely a header that was sent on, without a body. Throws a
+ * `rate_limited` Refusal if all are here and being looked at. `uploads`: what their connections had brought when the
+ * header was there.
+ */
+function makePlace(uploads: Map<IncomingMessage, number>): void {
+  const coming = [...uploads].filter(([{ complete }]) => !complete)
+  if (coming.length === 0) throw new Refusal('rate_limited', 'other batches are still being looked at')
+  const brought = ([{ socket }, before]: [IncomingMessage, number]) => socket.bytesRead - before
+  const [least] = coming.reduce((a, b) => (brought(b) < brought(a) ? b : a))
+  uploads.delete(least)
+  least.socket.destroy()
 }
 
 function bytesOf(body: unknown): Uint8Array {
