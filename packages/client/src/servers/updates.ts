@@ -65,14 +65,7 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * errors of single servers.
  */
 export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
-  const { links, publisher } = following
-  const [a, b] = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
-  const agreed =
-    a === 'forgotten' || b === 'forgotten'
-      ? await upToAgreed(following, base, [a, b], signal)
-      : commonOf(following, base, a, b)
-  const common = withinGeneration(base, agreed)
-  const wanted = publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
+  const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
   try {
     for (const { manifest, bytes } of wanted) {
@@ -85,6 +78,18 @@ export async function stepsAfter(base: Base, following: Following, signal: Abort
     return await stepsAfter(base, following, signal, attempt + 1)
   }
   return steps
+}
+
+/** The same without their lists. */
+export async function epochsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
+  const { links, publisher } = following
+  const [a, b] = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
+  const agreed =
+    a === 'forgotten' || b === 'forgotten'
+      ? await upToAgreed(following, base, [a, b], signal)
+      : commonOf(following, base, a, b)
+  const common = withinGeneration(base, agreed)
+  return publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
 }
 
 /** The epochs after `base` that both servers have told of. */

@@ -17,7 +17,7 @@ import { infoOf } from '../servers/info.js'
 import { type Agreed, agree } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
-import type { Base } from '../servers/updates.js'
+import { type Base, epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
@@ -101,13 +101,18 @@ export class StatelessSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    const answer = this.#lookUp(question, signal)
+    let begun = false
+    const answer = this.#lookUp(question, signal, () => {
+      begun = true
+    })
     const settled = answer
       .then(
         () => undefined,
         error => error,
       )
-      .then(this.#over)
+      .then(error => {
+        if (begun) this.#over(error)
+      })
     this.#underWay.add(settled)
     settled
       .then(() => {
@@ -117,7 +122,7 @@ export class StatelessSession implements Session {
     return abortable(answer, signal)
   }
 
-  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
+  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
     signal?.throwIfAborted()
     const { environment, stats, publisher, core } = this.#parts
@@ -126,6 +131,7 @@ export class StatelessSession implements Session {
     // From here on the app has no say: a lookup that has begun ends as ever (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
+      if (publisher?.hasExpired(this.#at!.manifest)) await this.#follow()
       const at = this.#at!
       publisher?.checkExpiry(at.manifest)
       const { manifest } = at
@@ -133,9 +139,11 @@ export class StatelessSession implements Session {
       const numbers = question.blocks(core, manifest)
       try {
         // Both steps at one epoch. If it is answered no more, whatever was asked at it is asked anew, from the first step on.
+        if (numbers !== undefined) begin()
         const directory =
           numbers && new FetchedBlocks(core, manifest, numbers, await this.#fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
+        begin()
         const records = openRecords(place, indices, await this.#fetch(manifest, 'records', indices))
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
@@ -182,7 +190,11 @@ export class StatelessSession implements Session {
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
     const progress = new ProgressMeter(onProgress)
-    await scoped([signal, this.#closing.signal], signal => this.#moveToNewest(progress, signal))
+    await scoped([signal, this.#closing.signal], async signal => {
+      const agreed = await this.#newest(undefined, progress, signal)
+      signal.throwIfAborted()
+      this.#moveTo(agreed)
+    })
     progress.phase('ready')
   }
 
@@ -199,20 +211,51 @@ export class StatelessSession implements Session {
 
   /** To the newest epoch that both servers have. */
   async #moveToNewest(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const { core, publisher, announce } = this.#parts
     const before = this.#at
-    progress.phase('manifest')
-    const agreed = await agree(this.#downloads, signal)
-    await publisher?.check(agreed, this.#downloads, signal)
-    const seen = before?.manifest ?? this.#remembered
-    if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
-    const { manifest } = agreed
-    this.#scheme.costs(core, manifest, this.#parts.options) // throws if the database has no such lookups
-    if (before !== undefined && manifest.epoch <= before.manifest.epoch) return
-    if (this.#at !== before) return
+    const agreed = await this.#newest(before, progress, signal)
+    if (before !== undefined && agreed.manifest.epoch <= before.manifest.epoch) return
+    if (this.#at === before) this.#moveTo(agreed)
+  }
+
+  #moveTo(agreed: Agreed): void {
+    const { generation, epoch } = agreed.manifest
+    const moves = this.#at !== undefined && this.#at.manifest.epoch !== epoch
     this.#at = agreed
-    const { generation, epoch } = manifest
-    if (before !== undefined) announce({ type: 'updated', generation, epoch })
+    if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
+  }
+
+  /** What both servers have now and the publisher vouches for. What it has yet to sign waits, if there is something before. */
+  async #newest(before: Agreed | undefined, progress: ProgressMeter, signal: AbortSignal): Promise<Agreed> {
+    const { core, publisher, options } = this.#parts
+    progress.phase('manifest')
+    const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal))
+    const seen = this.#at?.manifest ?? this.#remembered
+    if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
+    this.#scheme.costs(core, agreed.manifest, options) // throws if the database has no such lookups
+    return agreed
+  }
+
+  async #agreed(signal: AbortSignal): Promise<Agreed> {
+    const agreed = await agree(this.#downloads, signal)
+    await this.#parts.publisher?.check(agreed, this.#downloads, signal)
+    return agreed
+  }
+
+  /** undefined: it is not asked for, or no chain leads there. */
+  async #signedAfter(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed | undefined> {
+    const { core, publisher, stats } = this.#parts
+    if (publisher === undefined || before === undefined) return undefined
+    const following = { core, links: this.#downloads, publisher, stats }
+    try {
+      for (let at = before; ; ) {
+        const next = (await epochsAfter(at, following, signal)).at(-1)
+        if (next === undefined) return at
+        at = next
+      }
+    } catch (error) {
+      if (error instanceof OutdatedError) return undefined
+      throw error
+    }
   }
 
   get #context(): SchemeContext {

@@ -57,20 +57,26 @@ function sizesOf(
 const HEDGE = new TextEncoder().encode('pirouette 2026-11 instant entropy v1')
 
 /**
- * Entropy that depends on what is asked: a clone whose generator is in the same state (a virtual machine started twice)
- * would otherwise send two keys under the same seeds, whose corrections differ by what was asked.
+ * Entropy that depends on what is asked, and of which epoch: a clone whose generator is in the same state (a virtual machine
+ * started twice) would otherwise send two keys under the same seeds, whose corrections differ by what was asked.
  */
-function hedged(core: Core, random: Uint8Array, of: InstantOf, indices: Uint32Array): Uint8Array {
-  const bytes = new Uint8Array(HEDGE.length + ENTROPY_BYTES + 4 * indices.length + 1)
-  bytes.set(HEDGE)
-  bytes.set(random, HEDGE.length)
-  const view = new DataView(bytes.buffer)
-  indices.forEach((index, i) => {
-    view.setUint32(HEDGE.length + ENTROPY_BYTES + 4 * i, index, true)
-  })
-  bytes[bytes.length - 1] = of === 'records' ? 0 : 1
+function hedged(
+  core: Core,
+  random: Uint8Array,
+  { databaseId, generation, epoch }: Manifest,
+  of: InstantOf,
+  indices: Uint32Array,
+): Uint8Array {
+  const numbers = Uint32Array.of(generation, epoch, of === 'records' ? 0 : 1, ...indices)
+  const parts = [HEDGE, random, databaseId, new Uint8Array(numbers.buffer)]
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
+  parts.reduce((at, part) => {
+    bytes.set(part, at)
+    return at + part.length
+  }, 0)
   const entropy = inCore(core, () => core.blake3(bytes))
   random.fill(0)
+  numbers.fill(0)
   bytes.fill(0)
   return entropy
 }
@@ -92,7 +98,7 @@ class InstantBatch implements StatelessBatch {
     this.#of = of
     this.#count = indices.length
     this.#answerBytes = sizesOf(core, manifest, of).answerBytes
-    const entropy = hedged(core, environment.random(ENTROPY_BYTES), of, indices)
+    const entropy = hedged(core, environment.random(ENTROPY_BYTES), manifest, of, indices)
     const query = (layout: LayoutHandle) => inCore(core, () => core.newInstantQuery(layout, indices, entropy))
     this.#query = withLayout(core, manifest, query, of)
     entropy.fill(0)
