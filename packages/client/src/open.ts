@@ -10,7 +10,7 @@ import type { Normalize } from './lookup/keys.js'
 import { PirouetteMap } from './map.js'
 import { type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
 import type { ProofsPreference, Scheme } from './scheme/scheme.js'
-import { SCHEMES } from './scheme/table.js'
+import { type Pays, paysAfter, SCHEMES } from './scheme/table.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Allowances, assertTwoParties, identityOf, parseServers, type ServerPair } from './servers/pair.js'
 import { Publisher, parsePublisherKey } from './servers/signatures.js'
@@ -59,8 +59,8 @@ export interface OpenWithOptions extends Allowances {
    * could then work out every lookup if they pooled what they know. If that fails, it is as `full` until `reset()`.
    * `instant`: nothing is downloaded and nothing kept; two servers answer, with far more work, in two round trips for a key.
    * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
-   * prepared for databases of at most 16 MiB, `full` for larger ones once a dozen lookups show that it pays; then `map.mode`
-   * changes, with an event.
+   * prepared for databases of at most 16 MiB, `full` for larger ones once so many lookups were made that it would have been
+   * cheaper from the beginning; then `map.mode` changes, with an event. `light` has to be asked for.
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
   /**
@@ -95,11 +95,12 @@ export async function open(options: OpenOptions): Promise<PirouetteMap> {
   return await openWith(platformEnvironment(fetch, store), others)
 }
 
-/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes of their own. For tests. */
+/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and a rule of their own. For tests. */
 export async function openWith(
   environment: Environment,
   options: Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined },
   schemes: ReadonlyMap<string, Scheme> = SCHEMES,
+  pays: Pays = paysAfter,
 ): Promise<PirouetteMap> {
   checkOptions('open', options, ['onProgress', 'onEvent', 'normalize'])
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
@@ -116,7 +117,7 @@ export async function openWith(
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, schemes, { storage, publisherKey, rollback, proofs, mode, push })
+  const shared = join(environment, servers, { schemes, pays }, { storage, publisherKey, rollback, proofs, mode, push })
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -208,7 +209,7 @@ const everyShared = new Set<Shared>()
 function join(
   environment: Environment,
   servers: ServerPair,
-  schemes: ReadonlyMap<string, Scheme>,
+  known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly pays: Pays },
   wishes: Wishes,
 ): Shared {
   for (const shared of everyShared) {
@@ -230,7 +231,7 @@ function join(
   }
   const { storage: preference, publisherKey, proofs, ...others } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { environment, servers, schemes, preference, publisher, announce, options: { proofs }, ...others }
+  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...others }
   const opening = openSession(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,

@@ -3,7 +3,8 @@
 import { INSTANT_PATH } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
 import type { PirouetteMap } from '../src/index.js'
-import { MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
+import { SCHEMES } from '../src/scheme/table.js'
+import { MemoryStore, type OpenWithOptions, openWith, type StateStore } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, sameOnBoth } from './support/harness.js'
@@ -107,7 +108,9 @@ test('close() does not wait for a lock that another tab holds, also while a stat
   const large = buildDatabase(core, { values: someValues(300, 64 * 1024), partitions: 8 })
   const w = new World({ network: sameOnBoth(large), database: large })
   const two = w.life()
-  const map = await openedBy(two)
+  const options = { servers: [A, B], mode: 'auto', push: false } as const
+  const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 12
+  const map = await w.drive(openWith(two.environment, options, SCHEMES, pays))
   expect(map.mode).toBe('instant')
   // Another tab takes the lock, and stands still.
   const other = w.life()

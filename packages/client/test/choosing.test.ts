@@ -1,10 +1,11 @@
 // Mode `auto`: lookups are answered from the first moment on, a state is made behind them when it pays, and when that is
 // depends on nothing but the manifest, the number of lookups, and whether servers fail.
 
-import { INSTANT_PATH } from '@pirouette/protocol'
+import { INSTANT_PATH, type Manifest } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
-import type { OpenWithOptions } from '../src/testing.js'
+import type { MapEvent, PirouetteMap } from '../src/index.js'
+import { paysAfter, SCHEMES } from '../src/scheme/table.js'
+import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, later, someValues } from './support/database.js'
 import { core, sameOnBoth } from './support/harness.js'
@@ -14,12 +15,15 @@ import { type Life, records, World } from './support/world.js'
 /** Too large to be kept whole without being asked for. */
 const values = someValues(300, 64 * 1024)
 const large = buildDatabase(core, { values, partitions: 8 })
-/** After so many lookups its hint is made. */
+/** After so many lookups its hint is made; the planner's own rule would have tests wait. */
 const PAYS = 12
 
 const world = () => new World({ network: sameOnBoth(large), database: large })
 const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> => {
-  const map = await life.open({ mode: 'auto', push: false, ...options } as Partial<OpenWithOptions>)
+  const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === 1000 || lookups >= PAYS
+  const onEvent = (event: MapEvent) => void life.events.push(event)
+  const opening = { servers: [A, B], mode: 'auto', push: false, proofs: 'merkle', onEvent, ...options } as const
+  const map = await life.world.drive(openWith(life.environment, opening, SCHEMES, pays))
   await settle()
   return map
 }
@@ -210,4 +214,13 @@ test('servers that show an older epoch behind a newer one are not followed back'
   await rest()
   expect([map.mode, map.epoch]).toEqual(['instant', 2])
   await w.drive(map.close())
+})
+
+test('the planner says when: at once for what is small, after a thousand lookups and more for a million records', () => {
+  const { manifest } = records
+  expect(paysAfter(core, manifest, 0)).toBe(true)
+  const million = { ...manifest, records: 2 ** 20, recordBytes: 32, partitions: 16, partitionRecords: 2 ** 16 }
+  const pays = (lookups: number) => paysAfter(core, million, lookups)
+  expect([0, 100, 1000].map(pays)).toEqual([false, false, false])
+  expect(pays(5000)).toBe(true)
 })

@@ -1,7 +1,7 @@
 // All schemes there are. A further one is a folder beside this file, and a line here.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import type { Core, Mode } from '@pirouette/wasm'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { instant } from './instant/instant.js'
@@ -20,15 +20,19 @@ export function firstScheme(schemes: ReadonlyMap<string, Scheme>): StatelessSche
   return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
 }
 
-/** Whether a state is worth being made after so many lookups without one. */
-export function paysAfter(core: Core, manifest: Manifest, lookups: number): boolean {
-  return chooseScheme(core, manifest) === local || lookups >= 12
-}
+/** Whether a state is worth being made after so many lookups without one: the planner's rule. */
+export type Pays = (core: Core, manifest: Manifest, lookups: number) => boolean
+
+export const paysAfter: Pays = (core, manifest, lookups) => choose(core, manifest, true, lookups) !== 'instant'
 
 /** The scheme that a new map is made for where the app leaves it open: the planner's rule, from the manifest alone. */
 export function chooseScheme(core: Core, manifest: Manifest): StatefulScheme {
-  const mode = withLayout(core, manifest, layout =>
-    inCore(core, () => core.chooseMode(layout, manifest, { instant: false, light: false }, 0)),
+  return choose(core, manifest, false, 0) === 'local' ? local : tapir
+}
+
+/** Never a light hint: two servers that pool what they know could then work out every lookup, and whether they may is the app's to say. */
+function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
+  return withLayout(core, manifest, layout =>
+    inCore(core, () => core.chooseMode(layout, manifest, { instant, light: false }, lookups)),
   )
-  return mode === 'local' ? local : tapir
 }

@@ -14,7 +14,7 @@ import type { StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
-import { paysAfter } from '../scheme/table.js'
+import type { Pays } from '../scheme/table.js'
 import { compareEpochs } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
@@ -25,6 +25,7 @@ import { StatelessSession } from './stateless.js'
 export class ChoosingSession implements Session {
   readonly #parts: Parts
   readonly #scheme: StatelessScheme
+  readonly #pays: Pays
   readonly #closing = new AbortController()
   /** what answers */
   #now: StatelessSession | StatefulSession
@@ -42,15 +43,16 @@ export class ChoosingSession implements Session {
   #listens = false
   #closed: Promise<void> | undefined
 
-  private constructor(parts: Parts, scheme: StatelessScheme, next: StatefulSession) {
+  private constructor(parts: Parts, scheme: StatelessScheme, pays: Pays, next: StatefulSession) {
     this.#parts = parts
     this.#scheme = scheme
+    this.#pays = pays
     this.#now = next
   }
 
-  /** `scheme` answers until a state does. */
-  static async withStore(parts: Parts, scheme: StatelessScheme): Promise<ChoosingSession> {
-    return new ChoosingSession(parts, scheme, await StatefulSession.withStore(parts))
+  /** `scheme` answers until a state does, which is made once it `pays`. */
+  static async withStore(parts: Parts, scheme: StatelessScheme, pays: Pays): Promise<ChoosingSession> {
+    return new ChoosingSession(parts, scheme, pays, await StatefulSession.withStore(parts))
   }
 
   get dead(): boolean {
@@ -131,7 +133,7 @@ export class ChoosingSession implements Session {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
-    if (!this.#failed && !paysAfter(core, manifest, this.#ended)) return
+    if (!this.#failed && !this.#pays(core, manifest, this.#ended)) return
     this.#failed = false
     this.#notBefore = 2 * this.#ended + 1 // if it fails
     this.#preparing = this.#prepare(this.#next).finally(() => {

@@ -2,7 +2,7 @@
 
 import { UnsupportedError } from '../base/errors.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
-import { firstScheme } from '../scheme/table.js'
+import { firstScheme, type Pays } from '../scheme/table.js'
 import { StatsKeeper } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
 import { ChoosingSession } from './choosing.js'
@@ -10,18 +10,18 @@ import type { Session } from './session.js'
 import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
-async function sessionOf(parts: Parts): Promise<ChoosingSession | StatefulSession | StatelessSession> {
+async function sessionOf(parts: Parts, pays: Pays): Promise<ChoosingSession | StatefulSession | StatelessSession> {
   const { mode, schemes } = parts
   const scheme = mode === 'auto' ? firstScheme(schemes) : schemes.get(mode)
   if (scheme?.kind !== 'stateless') return await StatefulSession.withStore(parts)
-  return mode === 'auto' ? await ChoosingSession.withStore(parts, scheme) : new StatelessSession(parts, scheme)
+  return mode === 'auto' ? await ChoosingSession.withStore(parts, scheme, pays) : new StatelessSession(parts, scheme)
 }
 
-export type SessionParts = Omit<Parts, 'core' | 'stats'> & { readonly push: boolean }
+export type SessionParts = Omit<Parts, 'core' | 'stats'> & { readonly push: boolean; readonly pays: Pays }
 
 /** Loads the core, and takes up the stored state or prepares anew. A condemned state opens, too. */
 export async function openSession(
-  { push, ...context }: SessionParts,
+  { push, pays, ...context }: SessionParts,
   onProgress: OnProgress,
   signal: AbortSignal,
 ): Promise<Session> {
@@ -32,7 +32,7 @@ export async function openSession(
   })
   signal.throwIfAborted()
   const parts: Parts = { ...context, core, stats: new StatsKeeper(context.servers) }
-  const session = await sessionOf(parts)
+  const session = await sessionOf(parts, pays)
   const progress = new ProgressMeter(onProgress)
   try {
     await session.begin(progress, signal)
