@@ -16,6 +16,11 @@ export const MODES: readonly Mode[] = [
     means: 'No record is kept here: for each lookup both servers go through the whole database.',
   },
   {
+    name: 'light',
+    title: 'Light hint',
+    means: 'A hint, made by one server and checked with the other’s tags, is kept here: each server reads a few records.',
+  },
+  {
     name: 'full',
     title: 'Full hint',
     means: 'A hint, made of one full download, is kept here: for a lookup each server reads a few records.',
