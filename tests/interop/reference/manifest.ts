@@ -174,7 +174,8 @@ function checkNext(before: Manifest, next: Manifest): void {
     ...(['directoryBlockLog', 'directoryBlockBytes'] as const),
   ]
   const seeds = [before, next].map(({ directorySeed }) => bytesToHex(directorySeed))
-  if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1]) throw new Error('what stays in a generation has changed')
+  if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1])
+    throw new Error('what stays in a generation has changed')
   if (next.keyed !== before.keyed || next.variable !== before.variable) throw new Error('a flag has changed')
   if (next.records < before.records || next.partitions < before.partitions) throw new Error('N and Q never shrink')
 }
