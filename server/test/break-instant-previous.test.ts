@@ -1,6 +1,6 @@
-// Instant lookups at the epoch before: what the last update brought is taken out of each answer on the main thread, record
-// by record and node by node, for each query anew. After a large update one anonymous request of some kilobytes keeps the
-// event loop, and so everything else the process does, where the pass itself keeps a worker thread.
+// Instant lookups at the epoch before: what the last update brought has to be taken out of each answer, record by record and
+// node by node. On the main thread one anonymous request of some kilobytes would keep the event loop, and so everything else
+// the process does; in the pass it keeps a worker thread. Told by a ratio within one run.
 
 import { performance } from 'node:perf_hooks'
 import { encodeInstantQuery, INSTANT_PATH, type Manifest } from '@pirouette/protocol'
@@ -51,6 +51,5 @@ test('lookups at the epoch before leave the event loop as free as lookups at the
   await busy(updatable.newest.manifest)
   const newest = await least(updatable.newest.manifest)
   const previous = await least(before)
-  console.log({ newest, previous }) // milliseconds for 64 queries, in 7 kB
-  expect(previous / newest).toBeLessThan(4)
+  expect(previous / newest).toBeLessThan(10) // fifty, when it was done on the main thread
 }, 120_000)
