@@ -1,5 +1,5 @@
-// Instant lookups that wait in the queue have room for their answers reserved, and count as replies that stand unread: when
-// that room is asked for, those who have waited longest are hung up on, as if they did not read.
+// Instant lookups that wait in the queue have room for their answers reserved. They are no replies that stand unread: when
+// that room is asked for, nobody is hung up on for having waited.
 
 import { encodeInstantQuery, INSTANT_PATH } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'

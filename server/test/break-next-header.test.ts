@@ -1,6 +1,5 @@
-// A batch's signature is in a header, and both operators are sent it. One of them sends it on to the other at once, four times
-// and without the bodies: all places for the next batch are taken, and the publisher itself is turned away there, for as
-// long as that is repeated. It sees the other server fail.
+// A batch's signature is in a header, and both operators are sent it. One of them could send it on to the other at once, four
+// times and without the bodies, and have all places for the next batch: the publisher itself must find one all the same.
 
 import type { Socket } from 'node:net'
 import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'

@@ -1,4 +1,4 @@
-// Mode `auto`: what it says about itself (I3, P5, docs/threat-model.md), and ways in which it stays stuck.
+// Mode `auto`: what it says about itself (I3, P5, docs/threat-model.md), and ways in which it could stay stuck.
 
 import { INSTANT_PATH } from '@pirouette/protocol'
 import { expect, test } from 'vitest'

@@ -1,6 +1,6 @@
-// Mode `auto` with the publisher's key: what instant lookups have shown is forgotten when a state takes over, and what a
-// half-made state has been at is not looked at before instant lookups begin. Two servers that lie together take a map over
-// to another database of its publisher, or back to an older epoch.
+// Mode `auto` with the publisher's key: what instant lookups have shown holds when a state takes over, and what a half-made
+// state has been at holds when instant lookups begin. Else two servers that lie together take a map over to another database
+// of its publisher, or back to an older epoch.
 
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { signedBytes, toHex } from '@pirouette/protocol'

@@ -1,6 +1,6 @@
-// Clones whose generators are in one state: what an instant lookup's keys are drawn from depends on the indices asked for, and
-// on nothing else. The same index in two layouts, before and after a new generation, gives keys with the same seeds and
-// other corrections, and those show how the two groups differ.
+// Clones whose generators are in one state: what an instant lookup's keys are drawn from must depend on the epoch, too. The same
+// index in two layouts, before and after a new generation, would give keys with the same seeds and other corrections, and
+// those show how the two groups differ.
 
 import { decodeInstantQuery, INSTANT_PATH } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
