@@ -254,7 +254,9 @@ describe('pirouette build', () => {
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nbeta,22\n')
     const { code, stdout, stderr } = await run('build', '--data', data, '--out', out, '--name', 'test')
     expect([code, stderr]).toEqual([0, ''])
-    expect(stdout).toMatch(/^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 1 records of 20 bytes, 1 a block\n/)
+    expect(stdout).toMatch(
+      /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 1 records of 20 bytes, 1 a block\n/,
+    )
     expect(stdout).toMatch(/^database id: [0-9a-f]{32}\nmanifest hash: [0-9a-f]{64}\n$/m)
   })
 

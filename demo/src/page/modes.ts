@@ -18,7 +18,8 @@ export const MODES: readonly Mode[] = [
   {
     name: 'light',
     title: 'Light hint',
-    means: 'A hint, made by one server and checked with the other’s tags, is kept here: each server reads a few records.',
+    means:
+      'A hint, made by one server and checked with the other’s tags, is kept here: each server reads a few records.',
   },
   {
     name: 'full',

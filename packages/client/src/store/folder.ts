@@ -3,7 +3,7 @@
 /// <reference path="./fs-native-extensions.d.ts" />
 
 import { createHash } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Disk, OpenFile } from './disk.js'
 import { FileStore } from './file.js'
@@ -70,6 +70,9 @@ function shortHash(server: string): string {
 /** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the folder. */
 const LOCK = 'lock'
 
+/** Files that are locked. One that nothing refers to would be closed when it is collected, and its lock be gone. */
+const locked = new Set<FileHandle>()
+
 /** A folder that exists. */
 export class Folder implements Disk {
   readonly #path: string
@@ -118,7 +121,13 @@ export class Folder implements Disk {
     const file = await open(join(this.#path, LOCK), 'a+', 0o600)
     try {
       const { tryLock } = await import('fs-native-extensions')
-      if (tryLock(file.fd)) return () => file.close()
+      if (tryLock(file.fd)) {
+        locked.add(file)
+        return async () => {
+          locked.delete(file)
+          await file.close()
+        }
+      }
     } catch (cause) {
       await file.close()
       const instead = "keep the state on a local disk, or open the map with storage: 'memory'"

@@ -556,6 +556,31 @@ describe('in a real folder', () => {
     await store.close()
   })
 
+  test('a process that has lost its store, and collects what it has lost, has it all the same', async () => {
+    const program = `
+      import { setFlagsFromString } from 'node:v8'
+      import { runInNewContext } from 'node:vm'
+      import { openFileStore } from '@pirouette/client/node'
+      setFlagsFromString('--expose-gc')
+      const collect = runInNewContext('gc')
+      const lose = async () => void (await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)}))
+      await lose()
+      for (let i = 0; i < 20; i++) {
+        collect()
+        await new Promise(done => setImmediate(done))
+      }
+      console.log('has it')
+      setInterval(() => {}, 1_000_000)`
+    const holder = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+      cwd: import.meta.dirname,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    expect(await said(holder)).toBe('has it')
+    await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
+    holder.kill('SIGKILL')
+    await once(holder, 'exit')
+  })
+
   /** A process that opens the store, begins a hint in it, says `has it`, and stays; or says why it could not. */
   function run(command: readonly string[], then: string): ChildProcess {
     const program = `
