@@ -6,7 +6,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Disk, OpenFile } from '../../src/store/disk.js'
 import { FileStore } from '../../src/store/file.js'
 import { Folder, openFileStore } from '../../src/store/folder.js'
@@ -575,6 +575,7 @@ describe('in a real folder', () => {
       cwd: import.meta.dirname,
       stdio: ['ignore', 'pipe', 'ignore'],
     })
+    onTestFinished(() => void holder.kill('SIGKILL'))
     expect(await said(holder)).toBe('has it')
     await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
     holder.kill('SIGKILL')
@@ -599,7 +600,12 @@ describe('in a real folder', () => {
       }`
     const [name, ...args] = [...command, process.execPath, '--input-type=module', '--eval', program]
     // Not its stderr: unshare complains of a child that was killed.
-    return spawn(name!, args, { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'ignore'] })
+    const child = spawn(name!, args, { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
+    onTestFinished(() => {
+      // unshare does not hand a signal on, and leads a group of its own
+      if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, 'SIGKILL')
+    })
+    return child
   }
 
   async function said(child: ChildProcess): Promise<string> {
