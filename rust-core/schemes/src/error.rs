@@ -7,7 +7,8 @@ use thiserror::Error;
 /// Why a call was refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Error {
-    /// A message, parameter or index that cannot be right. Nothing was sent.
+    /// A message, parameter or index that cannot be right. If it is an answer, the query has been sent: see the crate's
+    /// *When an answer does not come*.
     #[error("{what}: expected {expected}, got {got}")]
     Bad {
         /// what was looked at
@@ -17,8 +18,9 @@ pub enum Error {
         /// what came
         got: String,
     },
-    /// No hint contains the record (negligible at the papers' parameters). A query that tells nothing was sent; ask again.
-    #[error("no hint contains this record; a query that tells nothing was sent: ask again")]
+    /// No hint contains the record (negligible at the papers' parameters). A query that tells nothing was sent, and nothing is
+    /// consumed, so that asking again fails as well; whoever retries shows that it failed.
+    #[error("no hint contains this record; a query that tells nothing was sent: run the offline phase again")]
     Unlucky,
     /// The hints, or the cells of a shuffled database, are used up. Nothing was sent; run the offline phase again.
     #[error("used up: run the offline phase again")]

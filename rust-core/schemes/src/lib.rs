@@ -8,7 +8,7 @@
 //! | module | paper | servers | what a lookup costs, N records of ℓ bytes |
 //! |---|---|---|---|
 //! | [`singlepass`] | Lazzaretti, Papamanthou 2024 | 2 | Q offsets up, Q records down, at each server |
-//! | [`s3pir::two_servers`] | Mughees, Sun, Ren 2024 | 2 | √N offsets up, two records down at each |
+//! | [`s3pir::two_servers`] | Mughees, Sun, Ren 2023 | 2 | √N offsets and √N bits up to the online server alone, two records down from each |
 //! | [`s3pir::one_server`] | the same | 1 | √N offsets up, two records down; λ√N/2 lookups, then a new download |
 //! | [`treepir`] | Lazzaretti, Papamanthou 2023 | 2 | ½·log N seeds up, √N records down, at each |
 //! | [`pai`] | Li and others 2024 | 1 | 16 bytes up, ℓ + 16 down; a re-encrypted database a client at the server |
@@ -21,6 +21,13 @@
 //!
 //! All servers are semi-honest but those of [`apir`]: a client of the other schemes believes what it is told, and
 //! **a lying server can learn from whether a lookup seems to fail**. Nothing here is hardened against timing.
+//!
+//! # When an answer does not come
+//!
+//! The papers do not say, and these clients do not treat it: **a client whose lookup failed after its query was sent must not be
+//! used again.** Made anew from the same hint, the query of S3PIR and TreePIR shows what changed between the two; SinglePass
+//! has moved its permutations and not its parities; Pai's cell has been asked for. What it takes (the same bytes again, before
+//! anything else is asked) is a large part of what the product does.
 //!
 //! Words: a *record* has ℓ bytes; a *partition* is a run of records; a *hint* is what the client keeps, one *parity*
 //! (XOR of records) and what says of which; *offline* is before the first lookup, *online* is a lookup.

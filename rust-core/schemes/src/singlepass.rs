@@ -10,8 +10,8 @@
 //!
 //! The two servers do not talk to each other, and answer honestly. Then privacy is perfect given uniform permutations, for
 //! adaptive sequences of lookups, against either server alone; with permutations from a seed it rests on the generator.
-//! Server 0 made the hint and knows all permutations, until the first lookup shuffles them under coins it does not see. It sees
-//! uniform offsets only, whatever is asked.
+//! Server 0 made the hint, knows all permutations, and can read the positions r_q off the first request; it is not told the column.
+//! It sees uniform offsets only, whatever is asked.
 //!
 //! # Corrections
 //!

@@ -6,7 +6,7 @@
 //!
 //! The two servers do not talk to each other. Privacy rests on the generator, against either alone, whatever it does: a
 //! server's answer is off by a difference δ that it chose without knowing the index or α, and the verdict is a function of δ
-//! and α alone. A lie passes with probability 2^−61 for each word that it changes.
+//! and α alone. A lie passes with probability about 2^−61, however many words it changes: all share one α.
 //!
 //! # Corrections
 //!

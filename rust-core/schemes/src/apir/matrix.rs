@@ -5,15 +5,15 @@
 //!
 //! # Assumption
 //!
-//! The two servers do not talk to each other, and BLAKE3 has no collisions. Privacy is perfect, against either server alone,
-//! whatever it does: a vector is uniform, and an answer that differs anywhere from the true one is refused for every index.
+//! The two servers do not talk to each other. Privacy is perfect against either server alone if it answers honestly, and rests on
+//! the collisions of BLAKE3, whatever it does: a vector is uniform, and an answer that differs anywhere from the true one is refused for every index.
 //!
 //! # Corrections
 //!
 //! - *Which entries are checked*: all of the row, and not the wanted one alone, or a lie in another column would pass and one in
 //!   the wanted column would not: a bit about the index.
 //! - *Rows* are as many as balance both directions. The text's bytes, 104.36 KiB at 2^20, fit 4·√(N·b), b = 32·log₂ N + 41, at all
-//!   four sizes: a byte for each row and direction. Bits are packed here, so the bytes are fewer.
+//!   four sizes to within 0.06 %: a byte for each row and direction. Bits are packed here, so the bytes are fewer.
 //! - *Proofs*: a server does not write N of them out (the authors' memory: 2.5 GB for 32 MiB); what a row's entries have in common
 //!   is XORed once.
 //!

@@ -6,7 +6,9 @@
 //!
 //! # Assumption
 //!
-//! As Pai's published form, for the client, and **for one lookup**. One-more Diffie–Hellman in ristretto255 for the server.
+//! As Pai's published form, for the client, and **for one lookup**. One-more Diffie–Hellman in ristretto255 for the server, and a
+//! client that follows the protocol: one that keeps what the offline phase showed, and evaluates F without sending H(k)^β, opens
+//! the value among N candidates if it can recognise it, and is not charged.
 //!
 //! # Corrections
 //!

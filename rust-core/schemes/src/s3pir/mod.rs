@@ -14,8 +14,8 @@
 //! # Assumption
 //!
 //! Privacy is perfect given a random function, for adaptive sequences of lookups and any number of hints: after every
-//! query all slots have again the law of independent fresh hints (§3.5 of the paper, with the corrections below). With one
-//! server nothing else is assumed. With two, the offline server knows every hint and must not talk to the online server.
+//! query all slots have again the law of independent fresh hints (§3.5 of the paper, with the corrections below). Servers
+//! answer honestly, and whether a lookup failed stays hidden from them. With two, the offline server knows every hint and must not talk to the online server.
 //!
 //! # Corrections
 //!
@@ -28,7 +28,8 @@
 //! | no hint contains i | not treated | a query that tells nothing is sent, nothing is consumed, the call fails |
 //! | dummy record in the queried stripe | "possibly i" | uniform over all: never "not i", never i |
 //! | order of the subsets | a coin, unseeded in code | a coin from fresh entropy |
-//! | backup hint | the half without i's stripe | the same; a number whose two middle values are equal is never used |
+//! | backup hint | the half without i's stripe in prose; Algorithm 3, line 9, and 5, line 2, compare the other way round | the half without i's stripe; a number whose two middle values are equal is never used |
+//! | parity of the new hint | Algorithm 5, lines 8 and 9, both add DB\[i\], which cancels | once |
 //! | search | code stops at the first hit | [`Search`] offers both: stopping shows in time how far it went |
 //! | keys | one literal AES key for client and servers in code | a fresh key a client |
 //!

@@ -72,7 +72,7 @@ pub fn tables(document: &mut Document, extent: Extent) {
     document.table("S3PIR, Table 3: one server", &HEADER, one_rows);
     document.say(
         "The paper's online times are of a search that stops. Values of selection have 16 bits (the paper's 32): a cutoff takes two \
-         bytes, a tie makes one to six numbers in a hundred invalid. The client of two servers keeps numbers in four bytes while they \
+         bytes, a tie makes two to six numbers in a hundred invalid, at 2^28 22. The client of two servers keeps numbers in four bytes while they \
          fit, and offline they cross the line in eight. Amortised: offline over 40·√N lookups, plus online with a search that stops.",
     );
 }
