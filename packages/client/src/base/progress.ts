@@ -10,6 +10,23 @@ export interface Progress {
 
 export type OnProgress = (progress: Progress) => void
 
+/** Tells of bytes as `download` receives them, and takes them back if it fails. */
+export async function counted<T>(
+  told: (bytes: number) => void,
+  download: (received: (bytes: number) => void) => Promise<T>,
+): Promise<T> {
+  let all = 0
+  try {
+    return await download(bytes => {
+      all += bytes
+      told(bytes)
+    })
+  } catch (error) {
+    told(-all)
+    throw error
+  }
+}
+
 export class ProgressMeter {
   #progress: Progress = { phase: 'manifest', loadedBytes: 0, totalBytes: 0 }
   readonly #onProgress: OnProgress
