@@ -5,7 +5,6 @@
 
 import { performance } from 'node:perf_hooks'
 import { encodeLightRequest, lightPath, type Manifest } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../dist/index.js'
 import { pseudoRandom } from './helpers.js'
@@ -15,7 +14,6 @@ const RECORDS = 64_000
 const RECORD_BYTES = 256
 
 test('light hints at the epoch before leave the event loop as free as those at the newest do', async () => {
-  const core = await loadCore()
   const choices = { recordBytes: RECORD_BYTES, partitions: 256 }
   const updatable = await opened(await storageOf('a.bin', pseudoRandom(RECORDS * RECORD_BYTES), choices))
   const app = await createServer({ datasets: [{ updatable }], light: { computations: 1 } })
