@@ -1,9 +1,12 @@
 // The packages as npm would publish them, in an app that is no part of this workspace: they hold what they need and no
 // more, their types and entries resolve, they run in Node, and bundlers make of the SDK what runs without Node.
 
-import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { basename, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
@@ -111,6 +114,83 @@ test('the suites for stores and storages of others run where nothing of this rep
   )
   expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
 })
+
+test('what the README says is done word for word, and comes out as it says', { timeout: 240_000 }, async () => {
+  const readme = await readFile(join(root, 'README.md'), 'utf8')
+  const [ports, blocks] = [await freePorts(), /^## Quick start\n[\s\S]*?(?=^## What it costs)/m.exec(readme)![0]]
+  const all = [...blocks.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
+    language,
+    text: text!,
+  }))
+  const shell = all.filter(({ language }) => language === 'sh').map(({ text }) => text)
+  const [shown, app] = all.filter(({ language }) => language === 'js').map(({ text }) => text)
+  expect([all.length, shell.length]).toEqual([9, 7])
+
+  const [pack, develop, start, publisher, one, other, again] = shell as [string, ...string[]]
+  const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
+  expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
+  const place = join(folder.path, 'try')
+  await mkdir(place)
+  for (const tarball of Object.values(tarballs)) await copyFile(tarball, join(place, basename(tarball)))
+
+  const servers = await begin(place, develop!, 'changes.jsonl\n')
+  const paste = /^import [\s\S]*?^}\)\n/m.exec(servers.printed)![0]
+  const anyone = (text: string) => text.replace(/:\d+'/g, ":0'").replace(/(?<=Key: ')[^']+/, '')
+  expect(anyone(paste)).toBe(anyone(shown!))
+  await writeFile(join(place, 'app.mjs'), paste + app)
+  const printed = await run(place, 'bash', '-euc', start!)
+  expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
+  await servers.interrupt()
+
+  const withPorts = (text: string) => text.replaceAll('8801', `${ports[0]}`).replaceAll('8802', `${ports[1]}`)
+  await run(place, 'bash', '-euc', withPorts(publisher!))
+  const a = await begin(place, withPorts(one!), 'listening on ')
+  const b = await begin(place, withPorts(other!), 'listening on ')
+  const digests = (printed: string) => /^manifest hash: .*$/m.exec(printed)![0]
+  expect(digests(a.printed)).toBe(digests(b.printed))
+  const published = await run(place, 'bash', '-euc', withPorts(again!))
+  expect(published).toMatch(/epoch: 1 of[\s\S]*signed: yes[\s\S]*epoch: 2 of[\s\S]*changes: 1\n[\s\S]*signed: yes/)
+  await a.interrupt()
+  await b.interrupt()
+})
+
+/** Runs commands of which the last goes on until Ctrl-C; waits until this was printed. */
+async function begin(cwd: string, commands: string, until: string) {
+  const child = spawn('bash', ['-euc', commands], { cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const orphaned = () => process.kill(-child.pid!, 'SIGKILL')
+  process.once('exit', orphaned)
+  const ended = once(child, 'close').finally(() => process.off('exit', orphaned))
+  const output = { stdout: '', stderr: '' }
+  const printed = new Promise<string>((resolve, reject) => {
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', text => {
+        output[name] += text
+        if (output.stdout.includes(until)) resolve(output.stdout)
+      })
+    }
+    ended.then(() => reject(new Error(`${commands}\nended with:\n${output.stdout}${output.stderr}`)), reject)
+  })
+  return {
+    printed: await printed,
+    /** as a terminal does: to all of them; resolves when none is left */
+    async interrupt(): Promise<void> {
+      process.kill(-child.pid!, 'SIGINT')
+      await ended
+    },
+  }
+}
+
+/** Two that nobody listens on. */
+async function freePorts(): Promise<[number, number]> {
+  const servers = [createServer(), createServer()]
+  const ports: number[] = []
+  for (const server of servers) {
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    ports.push((server.address() as AddressInfo).port)
+  }
+  for (const server of servers) await once(server.close(), 'close')
+  return ports as [number, number]
+}
 
 const values = distinctRecords(20, 16)
 

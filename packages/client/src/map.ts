@@ -34,6 +34,17 @@ export interface ResetOptions {
 const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose)
 
+const utf8 = (value: Uint8Array) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value)
+
+/** What a decoder throws quotes what it was given: it is left behind. */
+function readAs<T>(complaint: string, decode: () => T): T {
+  try {
+    return decode()
+  } catch {
+    throw new UsageError(`${complaint}; get() has its bytes`)
+  }
+}
+
 /** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
 export class PirouetteMap {
   readonly #session: Session
@@ -90,6 +101,18 @@ export class PirouetteMap {
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
     const [value] = await this.getMany([key], options)
     return value
+  }
+
+  /** The value of a key as text. Throws UsageError if it is not UTF-8; `get` has the bytes. */
+  async getText(key: Key, options: CallOptions = {}): Promise<string | undefined> {
+    const value = await this.get(key, options)
+    return value && readAs('getText: the value is not UTF-8', () => utf8(value))
+  }
+
+  /** The value of a key as JSON. Throws UsageError if it is none; `get` has the bytes. What `T` promises nobody checks. */
+  async getJson<T = unknown>(key: Key, options: CallOptions = {}): Promise<T | undefined> {
+    const value = await this.get(key, options)
+    return value && readAs('getJson: the value is not JSON', () => JSON.parse(utf8(value)) as T)
   }
 
   /** Whether a key is there. Costs and shows exactly what `get` does. */
