@@ -3,7 +3,7 @@
 // secret is sent, so everything here may be called off at any time.
 
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { together } from '../base/abort.js'
 import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
