@@ -225,17 +225,16 @@ fn parts(layout: &Layout, parities: bool, sums: bool, tags: bool) -> [usize; 3] 
 
 /// A partition as it was before the last update, if that changed it.
 fn previous<C: VectorCommitment>(database: &Database<C>, q: usize) -> Result<Option<Vec<u8>>, Error> {
-    let (layout, mut bytes) = (database.layout(), None);
+    let layout = database.layout();
     let (m, record_bytes) = (layout.partition_records(), layout.record_bytes());
-    for (index, old) in database.overwritten()?.records().filter(|(index, _)| index / m == q) {
-        if bytes.is_none() {
-            let mut copy = zeroed(layout.partition_bytes())?;
-            copy.copy_from_slice(database.partition(q)?);
-            bytes = Some(copy);
-        }
-        if let Some(bytes) = &mut bytes {
-            bytes[index % m * record_bytes..][..record_bytes].copy_from_slice(old);
-        }
+    let mut overwritten = database.overwritten()?.records_at(q * m..(q + 1) * m).peekable();
+    if overwritten.peek().is_none() {
+        return Ok(None);
     }
-    Ok(bytes)
+    let mut bytes = zeroed(layout.partition_bytes())?;
+    bytes.copy_from_slice(database.partition(q)?);
+    for (index, old) in overwritten {
+        bytes[index % m * record_bytes..][..record_bytes].copy_from_slice(old);
+    }
+    Ok(Some(bytes))
 }
