@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
 
 import { callApp, checkOptions, toApp } from './base/boundary.js'
@@ -33,6 +34,17 @@ export interface ResetOptions {
 // Symbol.asyncDispose, which Safari and older browsers lack; TypeScript's and Babel's helpers look for this one too.
 const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose)
+
+const utf8 = (value: Uint8Array) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value)
+
+/** What a decoder throws quotes what it was given: it is left behind. */
+function readAs<T>(complaint: string, decode: () => T): T {
+  try {
+    return decode()
+  } catch {
+    throw new UsageError(`${complaint}; get() has its bytes`)
+  }
+}
 
 /** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
 export class PirouetteMap {
@@ -86,13 +98,46 @@ export class PirouetteMap {
     return this.#session.stats
   }
 
-  /** The value of a key; undefined: the key is proved absent. */
+  /**
+   * The value of a key; undefined: the key is proved absent.
+   * @throws {PirouetteError} by class or `code`: docs/common-errors.md has each with its way out
+   * @example
+   * const value = await map.get('alice@example.org')
+   * if (value !== undefined) show(new Blob([value]))
+   */
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
     const [value] = await this.getMany([key], options)
     return value
   }
 
-  /** Whether a key is there. Costs and shows exactly what `get` does. */
+  /**
+   * The value of a key as text.
+   * @throws {UsageError} if it is not UTF-8; `get` has the bytes. Otherwise as `get`
+   * @example
+   * (await map.getText('otter')) ?? 'nobody'
+   */
+  async getText(key: Key, options: CallOptions = {}): Promise<string | undefined> {
+    const value = await this.get(key, options)
+    return value && readAs('getText: the value is not UTF-8', () => utf8(value))
+  }
+
+  /**
+   * The value of a key as JSON. What `T` promises nobody checks.
+   * @throws {UsageError} if it is none; `get` has the bytes. Otherwise as `get`
+   * @example
+   * const profile = await map.getJson<{ name: string }>('alice@example.org')
+   */
+  async getJson<T = unknown>(key: Key, options: CallOptions = {}): Promise<T | undefined> {
+    const value = await this.get(key, options)
+    return value && readAs('getJson: the value is not JSON', () => JSON.parse(utf8(value)) as T)
+  }
+
+  /**
+   * Whether a key is there. Costs and shows exactly what `get` does.
+   * @throws {PirouetteError} as `get`
+   * @example
+   * if (await map.has('evil.example')) warn()
+   */
   async has(key: Key, options: CallOptions = {}): Promise<boolean> {
     return (await this.get(key, options)) !== undefined
   }
@@ -107,6 +152,9 @@ export class PirouetteMap {
   /**
    * The values of several keys, in their order, in one round trip. The servers see how many queries there are: pass
    * `padTo` to hide how many keys. No keys and no `padTo`: an empty list, and no traffic.
+   * @throws {UsageError} if they are more than the database answers at once. Otherwise as `get`
+   * @example
+   * const [mail, name] = await map.getMany(['mail', 'name'], { padTo: 8 })
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
     checkOptions('getMany', options)
@@ -139,6 +187,9 @@ export class PirouetteMap {
   /**
    * Throws everything away and begins anew: manifests, directory, all partitions, a fresh hint. The way out after a
    * TamperedError or CondemnedError. If it fails, the map is as it was before.
+   * @throws {PirouetteError} as `open`
+   * @example
+   * if (error instanceof CondemnedError) await map.reset()
    */
   async reset(options: ResetOptions = {}): Promise<void> {
     checkOptions('reset', options, ['onProgress'])

@@ -79,7 +79,7 @@ async function seenIn(mode: string, seed: number, keyOf: (i: number) => string):
   const liar = draw(2) === 0 ? A : B
   const kept = new Map<string, Uint8Array>()
   const seen: string[] = []
-  const published = { [A]: 0, [B]: 0 }
+  const published: Record<string, number> = { [A]: 0, [B]: 0 }
   const publish = (server: string) => {
     if (published[server]! < epochs.length - 1) network.publish(server, epochs[++published[server]!]!)
   }

@@ -3,9 +3,25 @@
 
 import type { EpochEvent, ErrorCode } from '@pirouette/protocol'
 
+/** One for each class. */
+export type PirouetteErrorCode =
+  | 'tampered'
+  | 'servers_disagree'
+  | 'condemned'
+  | 'network'
+  | 'rate_limited'
+  | 'protocol'
+  | 'version'
+  | 'signature'
+  | 'storage'
+  | 'unsupported'
+  | 'internal'
+  | 'closed'
+  | 'usage'
+
 /** What all errors of this package have in common. Catch by class or by `code`. */
 export abstract class PirouetteError extends Error {
-  abstract readonly code: string
+  abstract readonly code: PirouetteErrorCode
 }
 
 interface ServerErrorOptions extends ErrorOptions {
@@ -123,10 +139,33 @@ export class StorageError extends PirouetteError {
   readonly code = 'storage'
 }
 
-/** This platform cannot run a map: no WebAssembly with SIMD, no memory, no randomness, or the module has crashed. */
+/**
+ * Why there can be no map, or no longer. `webassembly`: there is none, or none with SIMD; `policy`: the page's content
+ * security policy forbids it; `module`: the file with the module could not be loaded; `crashed`: the module has, most
+ * likely for want of memory; `memory`: the database is too large for the device; `platform`: something else that browsers
+ * and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
+ * database, do not have what was asked for.
+ */
+export type UnsupportedReason =
+  | 'webassembly'
+  | 'policy'
+  | 'module'
+  | 'crashed'
+  | 'memory'
+  | 'platform'
+  | 'fence'
+  | 'offer'
+
+/** This platform, or these servers, cannot do what was asked for; `reason` says which. */
 export class UnsupportedError extends PirouetteError {
   override readonly name = 'UnsupportedError'
   readonly code = 'unsupported'
+  readonly reason: UnsupportedReason
+
+  constructor(reason: UnsupportedReason, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+  }
 }
 
 /**

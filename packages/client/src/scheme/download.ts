@@ -3,11 +3,12 @@
 // secret is sent, so everything here may be called off at any time.
 
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { together } from '../base/abort.js'
 import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
+import { counted } from '../base/progress.js'
 import { coreCode, inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withRetry, worseOf } from '../servers/retry.js'
@@ -85,17 +86,7 @@ async function getDirectory(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  let received = 0
-  const count = (bytes: number) => {
-    received += bytes
-    told(bytes)
-  }
-  try {
-    return await getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, count)
-  } catch (error) {
-    told(-received)
-    throw error
-  }
+  return await counted(told, received => getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, received))
 }
 
 function decodeDirectory(core: Core, bytes: Uint8Array, records: number, servers: readonly Link[]): DirectoryHandle {

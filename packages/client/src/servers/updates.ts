@@ -12,7 +12,7 @@ import {
   toHex,
   updateRecordsBytes,
 } from '@pirouette/protocol'
-import type { Core, UpdateForm } from '@pirouette/wasm'
+import type { Core, UpdateForm } from '@pirouette/wasm/client'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'

@@ -11,6 +11,7 @@ import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
 import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
+import { whileShown } from '../platform/page.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/pair.js'
 import type { Stats } from '../servers/stats.js'
@@ -267,9 +268,9 @@ export class StatefulSession implements Session {
   listen(): void {
     const { environment, servers, core } = this.#machine.parts
     const { signal } = this.#closing
-    const task = () => followEvents(servers, environment, core, this, signal)
+    const task = (signal: AbortSignal) => followEvents(servers, environment, core, this, signal)
     if (!this.#machine.durable) {
-      this.#listening = task()
+      this.#listening = whileShown(task, signal)
       return
     }
     const name = tabsName(servers)
