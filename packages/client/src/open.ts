@@ -227,7 +227,8 @@ interface Shared {
   holders: number
 }
 
-const everyShared = new Set<Shared>()
+/** By the clock, which maps have in common that may share: the sessions of an environment go with it. */
+const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 
 /** The session of this identity, one more holder counted; begun if there is none. */
 function join(
@@ -236,7 +237,9 @@ function join(
   known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly pays: Pays },
   wishes: Wishes,
 ): Shared {
-  for (const shared of everyShared) {
+  const others = everyShared.get(environment.clock) ?? new Set()
+  everyShared.set(environment.clock, others)
+  for (const shared of others) {
     const same = isSamePair(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
     if (same && isSameWish(shared.wishes, wishes) && shared.session?.dead !== true) {
       shared.holders++
@@ -257,9 +260,9 @@ function join(
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, ...others } = wishes
+  const { storage: preference, publisherKey, proofs, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...others }
+  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...rest }
   const opening = openSession(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
@@ -272,13 +275,13 @@ function join(
     session: undefined,
     holders: 1,
   }
-  everyShared.add(shared)
+  others.add(shared)
   opening.then(
     session => {
       shared.session = session
     },
     () => {
-      everyShared.delete(shared) // the next open() tries again
+      others.delete(shared) // the next open() tries again
     },
   )
   return shared
@@ -287,7 +290,7 @@ function join(
 /** One holder fewer. The last one out calls the opening off, or closes the session. */
 async function leave(shared: Shared): Promise<void> {
   if (--shared.holders > 0) return
-  everyShared.delete(shared)
+  everyShared.get(shared.environment.clock)?.delete(shared)
   shared.controller.abort()
   const session = await shared.opening.catch(() => undefined)
   await session?.close()

@@ -12,6 +12,23 @@ export interface Progress {
 /** Told at each phase's beginning, and then as often as a hundredth of the whole has come. */
 export type OnProgress = (progress: Progress) => void
 
+/** Tells of bytes as `download` receives them, and takes them back if it fails. */
+export async function counted<T>(
+  told: (bytes: number) => void,
+  download: (received: (bytes: number) => void) => Promise<T>,
+): Promise<T> {
+  let all = 0
+  try {
+    return await download(bytes => {
+      all += bytes
+      told(bytes)
+    })
+  } catch (error) {
+    told(-all)
+    throw error
+  }
+}
+
 const STEPS = 100
 
 export class ProgressMeter {

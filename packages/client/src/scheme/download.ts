@@ -8,6 +8,7 @@ import { together } from '../base/abort.js'
 import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
+import { counted } from '../base/progress.js'
 import { coreCode, inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withRetry, worstOf } from '../servers/retry.js'
@@ -81,17 +82,7 @@ async function getDirectory(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  let received = 0
-  const count = (bytes: number) => {
-    received += bytes
-    told(bytes)
-  }
-  try {
-    return await getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, count)
-  } catch (error) {
-    told(-received)
-    throw error
-  }
+  return await counted(told, received => getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, received))
 }
 
 function decodeDirectory(core: Core, bytes: Uint8Array, records: number, servers: readonly Link[]): DirectoryHandle {

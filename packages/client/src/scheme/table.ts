@@ -30,7 +30,10 @@ export function chooseScheme(core: Core, manifest: Manifest): StatefulScheme {
   return choose(core, manifest, false, 0) === 'local' ? local : tapir
 }
 
-/** Never a light hint: two servers that pool what they know could then work out every lookup, and whether they may is the app's to say. */
+/**
+ * Never a light hint: two servers that pool what they know could then work out every lookup, and whether they may is the
+ * app's to say.
+ */
 function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
   return withLayout(core, manifest, layout =>
     inCore(core, () => core.chooseMode(layout, manifest, { instant, light: false }, lookups)),

@@ -3,7 +3,7 @@
 // with a hard cap known beforehand, under deadlines that depend on lengths alone.
 
 import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
-import { abortable, onAbort } from '../base/abort.js'
+import { abortable, OVER, onAbort } from '../base/abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from '../base/constants.js'
 import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
@@ -217,7 +217,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     clock.clearTimeout(deadline)
     clock.clearTimeout(silence)
     withdraw?.()
-    controller.abort() // nobody will read what may be left
+    controller.abort(OVER) // nobody will read what may be left
   }
 }
 

@@ -136,6 +136,10 @@ export class StatelessSession implements Session {
     const { environment, stats, publisher, core } = this.#parts
     const start = environment.clock.now()
     const before = stats.onlineTotal()
+    const fetch = (manifest: Manifest, of: InstantOf, indices: Uint32Array) => {
+      begin()
+      return this.#fetch(manifest, of, indices)
+    }
     // From here on the app has no say: a lookup that has begun ends as ever (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
@@ -147,12 +151,10 @@ export class StatelessSession implements Session {
       const numbers = question.blocks(core, manifest)
       try {
         // Both steps at one epoch. If it is answered no more, whatever was asked at it is asked anew, from the first step on.
-        if (numbers !== undefined) begin()
         const directory =
-          numbers && new FetchedBlocks(core, manifest, numbers, await this.#fetch(manifest, 'directory', numbers))
+          numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
-        begin()
-        const records = openRecords(place, indices, await this.#fetch(manifest, 'records', indices))
+        const records = openRecords(place, indices, await fetch(manifest, 'records', indices))
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)
