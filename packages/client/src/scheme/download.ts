@@ -11,7 +11,7 @@ import { Turns } from '../base/mutex.js'
 import { counted } from '../base/progress.js'
 import { coreCode, inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
-import { withRetry, worseOf } from '../servers/retry.js'
+import { withRetry, worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
@@ -44,11 +44,7 @@ export class FailedServers implements Failures {
   }
 
   get error(): ServerError {
-    const errors = this.#errors.filter(error => error !== undefined)
-    const worst = errors.reduce(worseOf)
-    const others = errors.filter(error => error !== worst).map(({ message }) => message)
-    if (others.length > 0) worst.message += ` (and the other server failed as well: ${others.join('; ')})`
-    return worst
+    return worstOf(this.#errors.filter(error => error !== undefined))
   }
 }
 
