@@ -102,6 +102,8 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
 export interface DirectoryShapeHandle {
   /** the blocks as a database of 2^b records in one partition */
   readonly layout: LayoutHandle
+  /** whether a directory says the same of itself */
+  isOf(directory: DirectoryHandle): boolean
   /** the block that a fingerprint (16 bytes) falls into */
   number(fingerprint: Uint8Array): number
   /** where to look for a fingerprint, by its block; throws `directory` if it is no block, or leads beyond the database */
