@@ -355,7 +355,7 @@ async function testRust(targets = ['--workspace'], options = []) {
 async function testTypeScript(options) {
   if (options.every(option => !isTestFile(option))) {
     // Now, so that no test waits for an installation. If one is missing, the tests that need it say so.
-    await step('Finding Chromium and Firefox', () =>
+    await step('Finding Chromium, Firefox and WebKit', () =>
       run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
     )
   }

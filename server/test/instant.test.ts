@@ -559,7 +559,7 @@ describe('readers and writers', () => {
     const order: string[] = []
     const ends = [readers.begin(), readers.begin()]
     const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
-    readers.onceOpen(() => order.push('open'))
+    readers.onceOpen(order, () => order.push('open'))
     ends[0]!()
     await Promise.resolve()
     expect([order, readers.open]).toEqual([[], false])

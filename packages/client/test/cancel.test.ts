@@ -221,21 +221,18 @@ test('a reset() given up leaves the map as it was', async () => {
   expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
 })
 
-test.each(['manifest', 'partitions', 'ready'])(
-  'a reset() whose listener throws at %s leaves the map as it was',
-  async phase => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
-    const before = (await harness.store.read())?.record
-    const onProgress = (progress: Progress) => {
-      if (progress.phase === phase) throw new Error('my own bug')
-    }
-    await expect(harness.drive(map.reset({ onProgress }))).rejects.toThrow('my own bug')
-    expect((await harness.store.read())?.record).toEqual(before)
-    expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
-  },
-)
+test.each(['partitions', 'ready'])('a reset() whose listener throws at %s leaves the map as it was', async phase => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open()
+  const before = (await harness.store.read())?.record
+  const onProgress = (progress: Progress) => {
+    if (progress.phase === phase) throw new Error('my own bug')
+  }
+  await expect(harness.drive(map.reset({ onProgress }))).rejects.toThrow('my own bug')
+  expect((await harness.store.read())?.record).toEqual(before)
+  expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
+})
 
 describe('close()', () => {
   test('lets the lookup under way finish, refuses those that wait, and frees the map', async () => {

@@ -17,6 +17,7 @@ mod light;
 mod local;
 #[cfg(feature = "server")]
 mod server;
+mod single;
 
 use std::alloc::System;
 

@@ -65,6 +65,8 @@ interface Taken {
 }
 
 export class InstantLookups implements Source {
+  /** a pass that has begun is with a thread to its end */
+  readonly isAwaited = false
   readonly #most: number
   readonly #wake: (core: Core) => void
   /** in the order they came; of those whose queries are not all taken */
@@ -147,7 +149,7 @@ export class InstantLookups implements Source {
         continue
       }
       if (!shared.readers.open) {
-        shared.readers.onceOpen(() => this.#wake(shared.core))
+        shared.readers.onceOpen(this, () => this.#wake(shared.core))
         continue
       }
       database ??= shared

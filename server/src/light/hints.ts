@@ -134,10 +134,19 @@ export class LightHints implements Source {
     }
   }
 
-  /** The next steps of a reply that is being computed, or of another. */
+  get isAwaited(): boolean {
+    return this.#idle.some(isAwaited)
+  }
+
+  /** No thread is at these. */
+  get #idle(): Computation[] {
+    return [...this.#computations].filter(({ busy }) => !busy)
+  }
+
+  /** The next steps of a reply that is being computed, of one that an update waits for if there is any, or of another. */
   next(): Work | undefined {
     for (;;) {
-      const computation = [...this.#computations].find(({ busy }) => !busy) ?? this.#begin()
+      const computation = this.#idle.find(isAwaited) ?? this.#idle[0] ?? this.#begin()
       if (computation === undefined) return undefined
       try {
         const { database, reply, step, entry } = computation
@@ -171,7 +180,7 @@ export class LightHints implements Source {
       const database = found.shared()
       const { core, handle, readers, previous } = database
       if (!readers.open) {
-        readers.onceOpen(() => this.#wake(core))
+        readers.onceOpen(this, () => this.#wake(core))
         continue
       }
       this.#leave(entry)
@@ -226,4 +235,8 @@ export class LightHints implements Source {
   #leave(entry: Entry): void {
     this.#queue = this.#queue.filter(other => other !== entry)
   }
+}
+
+function isAwaited({ database }: Computation): boolean {
+  return !database.readers.open
 }

@@ -1,7 +1,7 @@
 // All schemes there are. A further one is a folder beside this file, and a line here.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { Core, Mode } from '@pirouette/wasm'
+import type { Core, Mode } from '@pirouette/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { instant } from './instant/instant.js'

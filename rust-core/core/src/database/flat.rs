@@ -3,7 +3,6 @@
 //! on in their own time: what the last update overwrote is kept, cell by cell.
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use pirouette_kernels::scan::{self, Node};
 
@@ -50,15 +49,6 @@ pub(crate) struct Overwritten {
 }
 
 impl Overwritten {
-    /// Indices and ℓ bytes of those at these indices.
-    pub(crate) fn records_at(&self, indices: Range<usize>) -> impl Iterator<Item = (usize, &[u8])> {
-        let [begin, end] =
-            [indices.start, indices.end].map(|bound| self.indices.partition_point(|&index| (index as usize) < bound));
-        let bytes = self.layout.record_bytes();
-        let indices = self.indices[begin..end].iter().map(|&index| index as usize);
-        indices.zip(self.records[begin * bytes..end * bytes].chunks_exact(bytes))
-    }
-
     /// As kernels take it.
     pub(crate) fn flat(&self) -> scan::Overwritten<'_> {
         scan::Overwritten { indices: &self.indices, records: &self.records, nodes: &self.cells }

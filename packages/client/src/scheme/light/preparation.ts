@@ -9,7 +9,7 @@ import {
   lightReplyBytes,
   type Manifest,
 } from '@pirouette/protocol'
-import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm'
+import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
 import { ATTEMPTS } from '../../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../../base/errors.js'
