@@ -19,7 +19,7 @@ export {
   UsageError,
   VersionError,
 } from './base/errors.js'
-export type { MapEvent, OnEvent, StorageKind } from './base/events.js'
+export type { Condemnation, MapEvent, OnEvent, StorageKind } from './base/events.js'
 export type { OnProgress, Progress } from './base/progress.js'
 export { type Estimate, estimate } from './estimate.js'
 export type { Key, Normalize } from './lookup/keys.js'

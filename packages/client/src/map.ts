@@ -3,7 +3,7 @@
 
 import { callApp, checkOptions, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
-import type { StorageKind } from './base/events.js'
+import type { Condemnation, MapEvent, OnEvent, StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
 import { type Found, valueAt, valuesOf } from './lookup/question.js'
@@ -51,20 +51,23 @@ export class PirouetteMap {
   readonly #session: Session
   readonly #random: Environment['random']
   readonly #normalize: Normalize | undefined
+  readonly #subscribe: (listener: OnEvent) => () => void
   readonly #leave: () => Promise<void>
   #closed: Promise<void> | undefined
 
-  /** Not for apps. `leave` is called once, by `close()`. */
-  constructor(
-    session: Session,
-    random: Environment['random'],
-    normalize: Normalize | undefined,
-    leave: () => Promise<void>,
-  ) {
-    this.#session = session
-    this.#random = random
-    this.#normalize = normalize
-    this.#leave = leave
+  /** Not for apps. `leave` is called once, by `close()`, and ends all subscriptions. */
+  constructor(parts: {
+    readonly session: Session
+    readonly random: Environment['random']
+    readonly normalize: Normalize | undefined
+    readonly subscribe: (listener: OnEvent) => () => void
+    readonly leave: () => Promise<void>
+  }) {
+    this.#session = parts.session
+    this.#random = parts.random
+    this.#normalize = parts.normalize
+    this.#subscribe = parts.subscribe
+    this.#leave = parts.leave
   }
 
   /** The number of records, N. */
@@ -91,6 +94,14 @@ export class PirouetteMap {
    */
   get mode(): string | undefined {
     return this.#session.mode
+  }
+
+  /**
+   * Whether the map's state must not be used again, and every call but `reset()` fails: `server` has lied, now or earlier or
+   * in another tab; if that is undefined, the state itself is at fault. Undefined: all is well.
+   */
+  get condemned(): Condemnation | undefined {
+    return this.#session.condemned
   }
 
   /** What the map has cost so far. A copy. */
@@ -172,6 +183,19 @@ export class PirouetteMap {
     if (padTo === 0) return []
     const question = valuesOf(wanted, padTo, this.#random)
     return [...(await toApp(this.#session.ask(question, options.signal), options.signal))]
+  }
+
+  /**
+   * Calls `listener` with each event of one type, from now on. Returns what ends that; `close()` does as well.
+   * @example
+   * const off = map.on('updated', ({ epoch }) => show(epoch))
+   */
+  on<T extends MapEvent['type']>(type: T, listener: (event: Extract<MapEvent, { type: T }>) => void): () => void {
+    this.#assertOpen()
+    if (typeof listener !== 'function') throw new UsageError('on: expected a function')
+    return this.#subscribe(event => {
+      if (event.type === type) listener(event as Extract<MapEvent, { type: T }>)
+    })
   }
 
   /**

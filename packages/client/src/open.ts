@@ -143,16 +143,25 @@ export async function openWith(
     }
   }
   shared.listeners.add(listener)
-  // A function of its own for each map: two may be opened with the same listener.
-  const notify = (event: MapEvent) => onEvent?.(event)
-  shared.subscribers.add(notify)
+  const subscribed = new Set<() => void>()
+  const subscribe = (listener: OnEvent) => {
+    const notify = (event: MapEvent) => listener(event) // of its own: the same listener may be given twice
+    const unsubscribe = () => {
+      shared.subscribers.delete(notify)
+      subscribed.delete(unsubscribe)
+    }
+    shared.subscribers.add(notify)
+    subscribed.add(unsubscribe)
+    return unsubscribe
+  }
+  if (onEvent !== undefined) subscribe(onEvent)
   const go = () => {
-    shared.subscribers.delete(notify)
+    for (const unsubscribe of subscribed) unsubscribe()
     return leave(shared)
   }
   try {
     const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
-    return new PirouetteMap(session, environment.random, normalize, go)
+    return new PirouetteMap({ session, random: environment.random, normalize, subscribe, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for what is left to be cleared away
     throw error
@@ -245,7 +254,11 @@ function join(
   const subscribers = new Set<OnEvent>()
   const announce = (event: MapEvent) => {
     // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
-    for (const notify of subscribers) queueMicrotask(() => notify(event))
+    for (const notify of subscribers) {
+      queueMicrotask(() => {
+        if (subscribers.has(notify)) notify(event)
+      })
+    }
   }
   const { storage: preference, publisherKey, proofs, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)

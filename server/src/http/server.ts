@@ -97,7 +97,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   })
 
   await app.register(logging)
-  await app.register(errors)
+  await app.register(errors, { databases: options.datasets.map(({ name }) => prefixOf(name) || '/') })
   await app.register(headers, {
     allowOrigins: options.allowOrigins ?? ['*'],
     publisherPaths: publisherPathsOf(options),

@@ -34,12 +34,21 @@ export abstract class ServerError extends PirouetteError {
   readonly server: string | undefined
   /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
   readonly refusal: ErrorCode | undefined
+  /** what the other server has failed with in the same call; the message says it as well */
+  readonly other: ServerError | undefined
 
   constructor(server: string | undefined, message: string, { refusal, ...options }: ServerErrorOptions = {}) {
     super(server === undefined ? message : `${server}: ${message}`, options)
     this.server = server
     this.refusal = refusal
   }
+}
+
+/** Makes `error` say what the other server has failed with, too. */
+export function joined<E extends ServerError>(error: E, other: ServerError): E {
+  if (error.other !== undefined) return error
+  error.message += `; and ${other.message}`
+  return Object.assign(error, { other })
 }
 
 /**

@@ -269,7 +269,12 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
   }
   const options = { refusal: reply?.code }
   if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`, options)
-  return new ProtocolError(server, `expected status 200, got ${came}; is this the URL of a Pirouette server?`, options)
+  // Paths are all that is repeated of what a server says, and have no more in them than a path needs.
+  const hint =
+    reply?.databases === undefined || reply.databases.length === 0
+      ? 'is this the URL of a Pirouette server?'
+      : `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
+  return new ProtocolError(server, `expected status 200, got ${came}; ${hint}`, options)
 }
 
 function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {

@@ -11,7 +11,7 @@
 import type { Manifest } from '@pirouette/protocol'
 import { scoped } from '../base/abort.js'
 import { ClosedError, ServerError, UnsupportedError } from '../base/errors.js'
-import type { StorageKind } from '../base/events.js'
+import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
@@ -68,6 +68,10 @@ export class ChoosingSession implements Session {
 
   get mode(): string | undefined {
     return this.#now.mode
+  }
+
+  get condemned(): Condemnation | undefined {
+    return this.#now.condemned
   }
 
   get storage(): StorageKind {

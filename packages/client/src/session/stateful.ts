@@ -4,7 +4,7 @@
 import { equalBytes, type Manifest } from '@pirouette/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
-import type { StorageKind } from '../base/events.js'
+import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { Admission } from '../lookup/admission.js'
 import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
@@ -80,6 +80,11 @@ export class StatefulSession implements Session {
 
   get mode(): string | undefined {
     return this.#machine.known?.scheme.name
+  }
+
+  get condemned(): Condemnation | undefined {
+    const { phase } = this.#machine
+    return phase.is === 'condemned' ? { server: phase.culprit } : undefined
   }
 
   get storage(): StorageKind {

@@ -16,6 +16,7 @@ import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { infoOf } from '../servers/info.js'
 import { type Agreed, agree } from '../servers/manifests.js'
+import { askBoth } from '../servers/retry.js'
 import type { Stats } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
 import { type Base, epochsAfter, OutdatedError } from '../servers/updates.js'
@@ -68,6 +69,10 @@ export class StatelessSession implements Session {
     return this.#scheme.name
   }
 
+  get condemned(): undefined {
+    return undefined
+  }
+
   get storage(): StorageKind {
     return 'memory'
   }
@@ -86,7 +91,7 @@ export class StatelessSession implements Session {
 
   /** Said before anything is asked, and whatever it would be. */
   async #assertOffered(signal: AbortSignal): Promise<void> {
-    const infos = await Promise.all(this.#downloads.map(link => infoOf(link, signal)))
+    const infos = await askBoth(this.#downloads, link => infoOf(link, signal))
     infos.forEach(({ offers }, i) => {
       if (this.#scheme.isOffered(offers)) return
       const { name } = this.#downloads[i]!.server
