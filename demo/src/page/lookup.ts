@@ -143,7 +143,10 @@ export class Lookup {
       if (this.#map) {
         this.#showEpoch(this.#map.epoch)
         this.#showMode(this.#map.mode)
-        if (this.#map.condemned) this.#showCondemned(this.#map, this.#map.condemned.server) // in an earlier life of the page
+        if (this.#map.condemned) {
+          this.#write('.opening-text', '') // it is not ready, since an earlier life of the page
+          this.#showCondemned(this.#map, this.#map.condemned.server)
+        }
       }
       this.#enable(true)
     } catch (error) {
