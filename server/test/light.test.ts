@@ -34,7 +34,7 @@ import {
   withComputations,
 } from './computing.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
-import { batchOn } from './updatable-helpers.js'
+import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const PARTS = ['hint', 'tags'] as const
 
@@ -230,6 +230,23 @@ describe('while the database changes', () => {
       if (epoch > 2) expect(await made(app, manifests.at(-3)!)).toBe('epoch_unknown')
     }
     expect(updatable.newest.manifest.partitions).toBeGreaterThan(manifests[0]!.partitions)
+  })
+
+  test('the last epoch of a generation that has ended makes hints as long as it is listed', async () => {
+    let seconds = 1000
+    const storage = await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES })
+    const updatable = await opened(storage, { lingerHours: 1, now: () => seconds })
+    const { app } = await withQueue({ updatable })
+    const { manifest: old } = updatable.newest
+    await updatable.publish(batchOn(updatable, [{ op: 'generation' }]))
+    const { manifest: first } = updatable.newest
+    const edit = { op: 'edit', index: 9, value: hex(pseudoRandom(RECORD_BYTES, 79)) }
+    await updatable.publish(batchOn(updatable, [edit], { encoding: 'hex' }))
+    const { manifest: newest } = updatable.newest
+    const all = () => Promise.all([old, first, newest].map(manifest => made(app, manifest)))
+    expect(await all()).toEqual([true, true, true])
+    seconds += 3600
+    expect(await all()).toEqual(['epoch_unknown', true, true])
   })
 
   test('a batch waits for what is computed, and what waited meanwhile is computed at the epoch before', async () => {

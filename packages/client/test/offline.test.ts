@@ -315,6 +315,21 @@ describe('the directory', () => {
     expect(error.message).toContain(A)
     expect(error.message).toContain(B)
   })
+
+  test.each([
+    ['directoryBlockLog', (log: number) => log + 1],
+    ['directoryBlockBytes', (bytes: number) => bytes + 32],
+    ['directorySeed', (seed: Uint8Array) => seed.map(byte => byte ^ 1)],
+  ] as const)('whose %s is not the manifest’s, though both agree on it: the same', async (field, change) => {
+    const contents = { keys: NAMES, values: someValues(NAMES.length, 3), partitions: 4 }
+    const genuine = buildDatabase(core, contents).manifest[field]
+    const changed = (change as (value: typeof genuine) => typeof genuine)(genuine)
+    const harness = new Harness(sameOnBoth(buildDatabase(core, { ...contents, manifest: { [field]: changed } })))
+    const error = await harness.failure(harness.open())
+    expect(error).toMatchObject({ name: 'ProtocolError', message: expect.stringContaining('malformed') })
+    expect(error.message).toContain(A)
+    expect(error.message).toContain(B)
+  })
 })
 
 test('progress starts once it is known of how much, ends ready with everything loaded', async () => {

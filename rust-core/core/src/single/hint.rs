@@ -172,6 +172,12 @@ impl<F: Function> Hint<F> {
 }
 
 impl<F: Function> Hint<F> {
+    /// Of each stripe, whether the hint in a slot contains a record of it, and the offset it would ask for: for tests.
+    #[must_use]
+    pub fn hazmat_own(&self, slot: usize) -> Vec<(bool, u16)> {
+        self.own(slot)
+    }
+
     /// Whether all parities, backups and tags are those of a database, read a slot at a time: for tests.
     #[must_use]
     pub fn hazmat_agrees_with(&self, record: &mut impl FnMut(usize) -> Vec<u8>) -> bool {

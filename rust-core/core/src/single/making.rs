@@ -115,6 +115,17 @@ impl<F: Function> Builder<F> {
         })
     }
 
+    /// Puts these extras in the place of those that were drawn, before anything is folded: for tests that enumerate them.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice; [`Error::Length`] if they are not H.
+    pub fn hazmat_extras(&mut self, extras: &[u32]) -> Result<(), Error> {
+        let hint = self.made()?;
+        expect_length("extras", &vec![0; extras.len()], hint.extras.len())?;
+        hint.extras.copy_from_slice(extras);
+        Ok(())
+    }
+
     /// The id of the hint to be.
     #[must_use]
     pub fn hint_id(&self) -> [u8; HINT_ID_BYTES] {

@@ -47,6 +47,12 @@ impl Pending {
         &self.queries
     }
 
+    /// Which queries no hint contained the record of: for tests.
+    #[must_use]
+    pub fn hazmat_missed(&self) -> Vec<bool> {
+        self.slots.iter().map(|&slot| slot == MISSED).collect()
+    }
+
     /// What the rollback fence knows it by.
     #[must_use]
     pub fn name(&self) -> [u8; NAME_BYTES] {
@@ -123,7 +129,7 @@ pub fn hazmat_query_from<F: Function>(
 }
 
 /// Of each stripe, whether it is in the hint's subset, and the offset asked for.
-type Subsets = Vec<(bool, u16)>;
+pub(crate) type Subsets = Vec<(bool, u16)>;
 
 fn write(queries: &mut Vec<u8>, subsets: &Subsets, side: u8) {
     for stripes in subsets.chunks(8) {
@@ -162,14 +168,10 @@ impl<F: Function> Hint<F> {
         (first != usize::MAX).then_some(first)
     }
 
-    /// The query for a record by the hint of a slot: its stripes but that of the record, at its offsets; and for the rest, its
-    /// own offsets as well, which were never shown, and a uniform one in the record's stripe. (All of a stripe's, the
-    /// record's included: leaving any out would tell it.)
-    fn subsets(&self, slot: usize, wanted: u32, source: &mut impl Uniform) -> Subsets {
-        let (queried, _) = self.geometry.place(wanted as usize);
+    /// Of each stripe, whether the hint of a slot contains a record of it, and the offset: the hint's own, or the extra's.
+    pub(crate) fn own(&self, slot: usize) -> Subsets {
         let (id, flip) = (self.ids[slot], self.flips[slot]);
         let (of_extra, extra) = self.geometry.place(self.extras[slot] as usize);
-        let uniform = source.below(self.geometry.stripe_records() as u32) as u16;
         let [mut selections, mut offsets] = [0, 1].map(|_| vec![0; self.geometry.stripes()]);
         self.function.of_id(Kind::Selection, 0, id, &mut selections);
         self.function.of_id(Kind::Offset, 0, id, &mut offsets);
@@ -179,10 +181,19 @@ impl<F: Function> Hint<F> {
             .map(|(stripe, (selection, offset))| {
                 let chosen = (selection.cast_signed() < cutoff) != flip;
                 let own = if stripe == of_extra { extra } else { self.geometry.offset(*offset) };
-                let is_queried = stripe == queried;
-                (!is_queried && (chosen || stripe == of_extra), if is_queried { uniform } else { own })
+                (chosen || stripe == of_extra, own)
             })
             .collect()
+    }
+
+    /// The query for a record by the hint of a slot: its stripes but that of the record, at its offsets; and for the rest, its
+    /// own offsets as well, which were never shown, and a uniform one in the record's stripe. (All of a stripe's, the
+    /// record's included: leaving any out would tell it.)
+    fn subsets(&self, slot: usize, wanted: u32, source: &mut impl Uniform) -> Subsets {
+        let (queried, _) = self.geometry.place(wanted as usize);
+        let mut subsets = self.own(slot);
+        subsets[queried] = (false, source.below(self.geometry.stripe_records() as u32) as u16);
+        subsets
     }
 
     /// A query that follows from nothing: a uniform half of the stripes, and uniform offsets.
