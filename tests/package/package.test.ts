@@ -218,12 +218,24 @@ describe('types', () => {
       }
     }`
   test.each([
-    ['a page, nodenext', ['--module', 'nodenext', '--lib', 'es2022,dom']],
-    ['a page, bundler', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom']],
-    ['a worker', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,webworker']],
+    ['a page, nodenext', ['--module', 'nodenext', '--lib', 'es2022,dom', '--types', '']],
+    ['a page, bundler', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', '--types', '']],
+    [
+      'Node',
+      ['--module', 'nodenext', '--lib', 'es2022', '--typeRoots', join(root, 'node_modules/@types'), '--types', 'node'],
+    ],
+    ['a worker', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,webworker', '--types', '']],
   ])('of %s hold without skipLibCheck', async (_name, options) => {
     await writeFile(join(app, 'types.ts'), source)
-    const strict = ['--strict', '--noEmit', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--types', '']
+    const strict = [
+      '--strict',
+      '--noEmit',
+      '--exactOptionalPropertyTypes',
+      '--skipLibCheck',
+      'false',
+      '--target',
+      'es2022',
+    ]
     await run(app, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), ...strict, ...options, 'types.ts')
   })
 })

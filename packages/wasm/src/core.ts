@@ -5,6 +5,12 @@
 // A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is dead. Report it with `discardCore`, which
 // makes every handle of that instance unusable and the next `loadCore()` start a fresh one.
 
+// WebAssembly's own types, which TypeScript has for pages: without its library of those, what they have that is used.
+export type WasmModule = typeof globalThis extends { WebAssembly: { Module: { prototype: infer M } } } ? M : object
+export type WasmMemory = typeof globalThis extends { WebAssembly: { Memory: { prototype: infer M } } }
+  ? M
+  : { readonly buffer: ArrayBuffer }
+
 /** Stable codes of errors thrown by the core. */
 export type CoreErrorCode =
   | 'layout' // impossible (N, ℓ, Q, M, g), or too large for the address space
@@ -728,7 +734,7 @@ export interface ClientCore {
 /** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore. */
 export interface Core extends ClientCore {
   /** shared with worker threads: views of it are over a SharedArrayBuffer, whatever TypeScript's library says */
-  readonly memory: WebAssembly.Memory
+  readonly memory: WasmMemory
   /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
   fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
@@ -758,7 +764,7 @@ export interface Core extends ClientCore {
   /** what a retrieve server replies to `tagsRequest` */
   newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** the module that worker threads run on this instance's memory */
-  workerModule(): Promise<WebAssembly.Module>
+  workerModule(): Promise<WasmModule>
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }
