@@ -2,10 +2,13 @@
 //! key form of Bernstein's paper; counter and nonce zero). Bytes 0–15 are the left seed, 16–31 the right one, bits 0 and
 //! 1 of byte 32 the left and right control bits; the rest is not used.
 //!
-//! Blocks of several seeds are made side by side, word by word, which compilers turn into vector instructions. Libraries
-//! make many blocks under one key instead, of which all but one would be thrown away here.
+//! Blocks of several seeds are made side by side, word by word ([`lanes`](crate::lanes)). Libraries make many blocks under
+//! one key instead, of which all but one would be thrown away here.
 
 use core::array;
+
+pub use crate::lanes::LANES;
+use crate::lanes::Words;
 
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 16;
@@ -13,14 +16,9 @@ pub const SEED_BYTES: usize = 16;
 /// A node's secret.
 pub type Seed = [u8; SEED_BYTES];
 
-/// Blocks made side by side: one vector register a word of state, 128 bits wide.
-pub const LANES: usize = 4;
-
 /// "expand 16-byte k"
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3120_646e, 0x7962_2d36, 0x6b20_6574];
 const ROUNDS: usize = 20;
-
-type Words = [u32; LANES];
 
 /// What a seed is stretched to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,39 +30,28 @@ pub struct Children {
 }
 
 #[inline]
-fn add(a: Words, b: Words) -> Words {
-    array::from_fn(|lane| a[lane].wrapping_add(b[lane]))
-}
-
-#[inline]
-fn xor_rotate(a: Words, b: Words, by: u32) -> Words {
-    array::from_fn(|lane| (a[lane] ^ b[lane]).rotate_left(by))
-}
-
-#[inline]
 fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize) {
-    state[a] = add(state[a], state[b]);
-    state[d] = xor_rotate(state[d], state[a], 16);
-    state[c] = add(state[c], state[d]);
-    state[b] = xor_rotate(state[b], state[c], 12);
-    state[a] = add(state[a], state[b]);
-    state[d] = xor_rotate(state[d], state[a], 8);
-    state[c] = add(state[c], state[d]);
-    state[b] = xor_rotate(state[b], state[c], 7);
+    state[a] = state[a].wrapping_add(state[b]);
+    state[d] = state[d].xor_rotate::<16>(state[a]);
+    state[c] = state[c].wrapping_add(state[d]);
+    state[b] = state[b].xor_rotate::<12>(state[c]);
+    state[a] = state[a].wrapping_add(state[b]);
+    state[d] = state[d].xor_rotate::<8>(state[a]);
+    state[c] = state[c].wrapping_add(state[d]);
+    state[b] = state[b].xor_rotate::<7>(state[c]);
 }
 
 /// Stretches several seeds.
 #[must_use]
 pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
-    let mut state = [[0; LANES]; 16];
+    let mut state = [Words::splat(0); 16];
     for (word, constant) in state.iter_mut().zip(CONSTANTS) {
-        *word = [constant; LANES];
+        *word = Words::splat(constant);
     }
-    for (lane, seed) in seeds.iter().enumerate() {
-        for (word, bytes) in seed.as_chunks().0.iter().enumerate() {
-            state[4 + word][lane] = u32::from_le_bytes(*bytes);
-            state[8 + word][lane] = u32::from_le_bytes(*bytes);
-        }
+    for word in 0..SEED_BYTES / 4 {
+        let key = Words::new(array::from_fn(|lane| u32::from_le_bytes(seeds[lane].as_chunks().0[word])));
+        state[4 + word] = key;
+        state[8 + word] = key;
     }
     let before = state;
     for _ in 0..ROUNDS / 2 {
@@ -77,15 +64,16 @@ pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
         quarter_round(&mut state, 2, 7, 8, 13);
         quarter_round(&mut state, 3, 4, 9, 14);
     }
-    let word = |number: usize, lane: usize| state[number][lane].wrapping_add(before[number][lane]);
+    // Words 0 to 8 of each lane's block.
+    let words: [[u32; LANES]; 9] = array::from_fn(|number| state[number].wrapping_add(before[number]).to_array());
     let mut children = [Children::default(); LANES];
     for (lane, out) in children.iter_mut().enumerate() {
         for (side, seed) in out.seeds.iter_mut().enumerate() {
             for (at, bytes) in seed.as_chunks_mut().0.iter_mut().enumerate() {
-                *bytes = word(4 * side + at, lane).to_le_bytes();
+                *bytes = words[4 * side + at][lane].to_le_bytes();
             }
         }
-        let controls = word(8, lane);
+        let controls = words[8][lane];
         out.controls = [(controls & 1) as u8, (controls >> 1 & 1) as u8];
     }
     children

@@ -1,9 +1,16 @@
 // A worker thread: the core's kernels on the core's memory. It is told which of them is to run and where its task lies, and
 // says when it is done. What it reads and writes is in memory alone.
+//
+// It gives way to the thread that answers everything else, which has little to do and is waited for: where the two share a
+// processor, that one has it at once. Linux counts priorities by thread; elsewhere they are the whole process's.
 
+import { constants, getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { type KernelsOptions, startKernels } from '@pirouette/wasm/worker'
 import type { Task } from './threads.js'
+
+const { PRIORITY_BELOW_NORMAL } = constants.priority
+if (process.platform === 'linux' && getPriority() < PRIORITY_BELOW_NORMAL) setPriority(PRIORITY_BELOW_NORMAL)
 
 const kernels = startKernels(workerData as KernelsOptions)
 parentPort!.on('message', ({ kernel, descriptor }: Task) => {
