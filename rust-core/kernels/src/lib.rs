@@ -5,9 +5,10 @@
 #![no_std]
 
 pub mod dpf;
-pub mod lanes;
 pub mod light;
 pub mod linear;
 pub mod prg;
 pub mod random;
 pub mod scan;
+pub mod streams;
+mod words;

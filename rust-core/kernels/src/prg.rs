@@ -2,13 +2,12 @@
 //! key form of Bernstein's paper; counter and nonce zero). Bytes 0–15 are the left seed, 16–31 the right one, bits 0 and
 //! 1 of byte 32 the left and right control bits; the rest is not used.
 //!
-//! Blocks of several seeds are made side by side, word by word ([`lanes`](crate::lanes)). Libraries make many blocks under
-//! one key instead, of which all but one would be thrown away here.
+//! Blocks of several seeds are made side by side, word by word. Libraries make many blocks under one key instead, of which
+//! all but one would be thrown away here.
 
 use core::array;
 
-pub use crate::lanes::LANES;
-use crate::lanes::Words;
+use crate::words::{Words, chacha};
 
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 16;
@@ -16,9 +15,10 @@ pub const SEED_BYTES: usize = 16;
 /// A node's secret.
 pub type Seed = [u8; SEED_BYTES];
 
+pub use crate::words::LANES;
+
 /// "expand 16-byte k"
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3120_646e, 0x7962_2d36, 0x6b20_6574];
-const ROUNDS: usize = 20;
 
 /// What a seed is stretched to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,51 +29,27 @@ pub struct Children {
     pub controls: [u8; 2],
 }
 
-#[inline]
-fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize) {
-    state[a] = state[a].wrapping_add(state[b]);
-    state[d] = state[d].xor_rotate::<16>(state[a]);
-    state[c] = state[c].wrapping_add(state[d]);
-    state[b] = state[b].xor_rotate::<12>(state[c]);
-    state[a] = state[a].wrapping_add(state[b]);
-    state[d] = state[d].xor_rotate::<8>(state[a]);
-    state[c] = state[c].wrapping_add(state[d]);
-    state[b] = state[b].xor_rotate::<7>(state[c]);
-}
-
 /// Stretches several seeds.
 #[must_use]
 pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
-    let mut state = [Words::splat(0); 16];
-    for (word, constant) in state.iter_mut().zip(CONSTANTS) {
+    let mut before = [Words::splat(0); 16];
+    for (word, constant) in before.iter_mut().zip(CONSTANTS) {
         *word = Words::splat(constant);
     }
+    let word_of = |seed: &Seed, word: usize| u32::from_le_bytes(array::from_fn(|at| seed[4 * word + at]));
     for word in 0..SEED_BYTES / 4 {
-        let key = Words::new(array::from_fn(|lane| u32::from_le_bytes(seeds[lane].as_chunks().0[word])));
-        state[4 + word] = key;
-        state[8 + word] = key;
+        let words = Words::new(array::from_fn(|lane| word_of(&seeds[lane], word)));
+        (before[4 + word], before[8 + word]) = (words, words);
     }
-    let before = state;
-    for _ in 0..ROUNDS / 2 {
-        quarter_round(&mut state, 0, 4, 8, 12);
-        quarter_round(&mut state, 1, 5, 9, 13);
-        quarter_round(&mut state, 2, 6, 10, 14);
-        quarter_round(&mut state, 3, 7, 11, 15);
-        quarter_round(&mut state, 0, 5, 10, 15);
-        quarter_round(&mut state, 1, 6, 11, 12);
-        quarter_round(&mut state, 2, 7, 8, 13);
-        quarter_round(&mut state, 3, 4, 9, 14);
-    }
-    // Words 0 to 8 of each lane's block.
-    let words: [[u32; LANES]; 9] = array::from_fn(|number| state[number].wrapping_add(before[number]).to_array());
+    let state = chacha(&before).map(Words::lanes);
     let mut children = [Children::default(); LANES];
     for (lane, out) in children.iter_mut().enumerate() {
         for (side, seed) in out.seeds.iter_mut().enumerate() {
             for (at, bytes) in seed.as_chunks_mut().0.iter_mut().enumerate() {
-                *bytes = words[4 * side + at][lane].to_le_bytes();
+                *bytes = state[4 * side + at][lane].to_le_bytes();
             }
         }
-        let controls = words[8][lane];
+        let controls = state[8][lane];
         out.controls = [(controls & 1) as u8, (controls >> 1 & 1) as u8];
     }
     children
