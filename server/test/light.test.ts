@@ -34,7 +34,7 @@ import {
   withComputations,
 } from './computing.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
-import { batchOn } from './updatable-helpers.js'
+import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const PARTS = ['hint', 'tags'] as const
 
