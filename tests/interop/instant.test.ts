@@ -69,23 +69,24 @@ describe('the reference', () => {
     expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
   })
 
-  test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
+  test.each(vectors.light)('makes and checks a light hint of $recordsLabel, with $proofs', vector => {
     const layout = blocksOf(vector.layout)
     const secrets = light.secretsOf(hexToBytes(vector.root))
+    const keepsTags = vector.proofs === 'tags'
     expect(bytesToHex(secrets.hintId)).toBe(vector.hintId)
-    expect(bytesToHex(concatBytes(secrets.seed, secrets.challenge))).toBe(vector.paritiesRequest)
-    expect(bytesToHex(secrets.point)).toBe(vector.tagsRequest)
+    expect(light.requests(secrets, keepsTags).map(bytesToHex)).toEqual([vector.paritiesRequest, vector.tagsRequest])
     const records = new Database(vector.layout, recordsOf(vector)).partitions.flatMap(of =>
       split(of, layout.recordBytes),
     )
-    const [parities, tags] = [light.parities(layout, records, secrets), light.tags(records, secrets)]
-    expect(bytesToHex(parities)).toBe(vector.parities)
-    expect(bytesToHex(tags)).toBe(vector.tags)
-    expect(light.accepts(layout, secrets, parities, tags)).toBe(true)
-    for (const lie of [parities, tags]) {
-      lie[lie.length - 1]! ^= 1
-      expect(light.accepts(layout, secrets, parities, tags)).toBe(false)
-      lie[lie.length - 1]! ^= 1
+    const replies = light.replies(layout, records, secrets, keepsTags)
+    expect(replies.map(bytesToHex)).toEqual([vector.parities, vector.tags])
+    expect(bytesToHex(light.accepts(layout, secrets, replies, keepsTags)!)).toBe(vector.kept)
+    for (const lie of replies) {
+      for (const at of [0, lie.length - 1]) {
+        lie[at]! ^= 1
+        expect(light.accepts(layout, secrets, replies, keepsTags)).toBeUndefined()
+        lie[at]! ^= 1
+      }
     }
   })
 })
@@ -126,9 +127,10 @@ describe('the WebAssembly core', () => {
     expect(query.recon(hexToBytes(vector.commitments), zero!, one!)).toBeUndefined()
   })
 
-  test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
+  test.each(vectors.light)('makes and checks a light hint of $recordsLabel, with $proofs', vector => {
     const { handle: database, commitments } = commitDatabase(core, vector.layout, recordsOf(vector))
-    const begin = () => core.newLightAttempt(layoutHandle(core, vector.layout), commitments, hexToBytes(vector.root))
+    const root = hexToBytes(vector.root)
+    const begin = () => core.newLightAttempt(layoutHandle(core, vector.layout), commitments, root, vector.proofs)
     const attempt = begin()
     expect(bytesToHex(attempt.paritiesRequest())).toBe(vector.paritiesRequest)
     expect(bytesToHex(attempt.tagsRequest())).toBe(vector.tagsRequest)
@@ -144,6 +146,9 @@ describe('the WebAssembly core', () => {
     expect(outcome.takeInquiry()).toBeUndefined()
     const client = outcome.takeHint()!
     expect(bytesToHex(client.hintId)).toBe(vector.hintId)
+    expect([client.proofs, client.form]).toEqual([vector.proofs, 'delta'])
+    // A stored hint ends in key and tags, and a checksum.
+    expect(bytesToHex(client.checkpoint(new Uint8Array(32)).slice(0, -16)).endsWith(vector.kept)).toBe(true)
     expect(() => attempt.paritiesRequest()).toThrow('the attempt is over')
     parities![0]! ^= 1
     const refused = begin().finish(parities!, tags!)

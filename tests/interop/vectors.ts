@@ -54,6 +54,7 @@ export interface InstantVector {
 
 /** A light hint: what each server is shown, and what it replies. */
 export interface LightVector {
+  readonly proofs: 'merkle' | 'tags'
   readonly layout: Layout
   /** the records are BLAKE3's output stream for this label */
   readonly recordsLabel: string
@@ -63,6 +64,8 @@ export interface LightVector {
   readonly tagsRequest: string
   readonly parities: string
   readonly tags: string
+  /** key and tags of a hint that keeps them */
+  readonly kept: string
 }
 
 /** A database and the next generation of it. */

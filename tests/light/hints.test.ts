@@ -49,8 +49,8 @@ async function servers(
   return [await run({}), await run(second)]
 }
 
-async function opened([a, b]: readonly [Running, Running]): Promise<PirouetteMap> {
-  const map = await open({ servers: [a.url, b.url], mode: 'light' })
+async function opened([a, b]: readonly [Running, Running], proofs?: 'merkle' | 'tags'): Promise<PirouetteMap> {
+  const map = await open({ servers: [a.url, b.url], mode: 'light', proofs })
   onTestFinished(() => map.close())
   return map
 }
@@ -72,11 +72,18 @@ async function publish(both: readonly Running[], operations: readonly object[]):
 const hexOf = (value: Uint8Array | undefined) => value && bytesToHex(value)
 
 describe('open({ mode: "light" })', () => {
-  test.each([1, 'auto'] as const)('makes a hint of what two servers send, pack: %s, and finds keys', async pack => {
+  test.each([
+    [1, 'merkle'],
+    [1, 'tags'],
+    ['auto', 'merkle'],
+    ['auto', 'tags'],
+  ] as const)('makes a hint of what two servers send, pack: %s, %s, and finds keys', async (pack, proofs) => {
     const both = await servers({}, pack)
     expect(both[0].updatable.newest.manifest.blockRecords > 1).toBe(pack === 'auto')
-    const map = await opened(both)
-    expect([map.mode, map.size, map.stats.held['tags'], map.stats.incidents]).toEqual(['light', COUNT, 0, []])
+    const map = await opened(both, proofs)
+    const { partitions, partitionRecords, blockRecords } = both[0].updatable.newest.manifest
+    const tags = proofs === 'tags' ? (8 * partitions * partitionRecords) / blockRecords : 0
+    expect([map.mode, map.size, map.stats.held['tags'], map.stats.incidents]).toEqual(['light', COUNT, tags, []])
     const chosen = Array.from({ length: 24 }, (_, k) => (k * 977) % COUNT)
     const found = await Promise.all(chosen.map(i => map.get(keyOf(i))))
     expect(found.map(hexOf)).toEqual(chosen.map(i => contentOf(i)))

@@ -277,12 +277,16 @@ fn instant() -> Value {
 
 /// Light hints: padding, records of no whole number of words, and longer than a stripe; blocks of several.
 fn light() -> Value {
-    [(1, 1, 1, 1, 1), (40, 12, 3, 14, 1), (33, 100, 5, 7, 1), (41, 12, 3, 16, 4)]
-        .map(|(n, l, q, m, g)| {
+    let layouts = [(1, 1, 1, 1, 1), (40, 12, 3, 14, 1), (33, 100, 5, 7, 1), (41, 12, 3, 16, 4)];
+    let both = [(Proofs::Openings, "merkle"), (Proofs::Tags, "tags")];
+    layouts
+        .into_iter()
+        .flat_map(|layout| both.map(|kind| (layout, kind)))
+        .map(|((n, l, q, m, g), (proofs, kind))| {
             let layout = Layout::packed(n, l, q, m, g).unwrap();
             let (label, database, commitments) = labelled(layout);
             let root = stream(&format!("light {n} {l}"), 32);
-            let attempt = Attempt::new(layout, &commitments, root.as_slice().try_into().unwrap()).unwrap();
+            let attempt = Attempt::new(layout, proofs, &commitments, root.as_slice().try_into().unwrap()).unwrap();
             let [parities, tags] = [
                 Making::parities(&database, &attempt.parities_request(), At::Newest),
                 Making::tags(&database, &attempt.tags_request(), At::Newest),
@@ -295,6 +299,7 @@ fn light() -> Value {
             let requests = [hex(attempt.parities_request()), hex(attempt.tags_request())];
             let Outcome::Accepted(hint) = attempt.finish(&parities, &tags).unwrap() else { panic!("refused") };
             json!({
+                "proofs": kind,
                 "layout": layout_json(&layout),
                 "recordsLabel": label,
                 "root": hex(root),
@@ -303,9 +308,10 @@ fn light() -> Value {
                 "tagsRequest": requests[1],
                 "parities": hex(parities),
                 "tags": hex(tags),
+                "kept": hex(common::tags_of(&hint)),
             })
         })
-        .into()
+        .collect()
 }
 
 #[test]

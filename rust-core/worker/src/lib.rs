@@ -80,7 +80,7 @@ mod exports {
         permutation: Place,
         buckets: Place,
         parities: Place,
-        sums: Place,
+        sum: Place,
         tags: Place,
         addresses: Place,
     }
@@ -103,12 +103,12 @@ mod exports {
     unsafe fn make_steps(making: &Making) -> bool {
         let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
         // SAFETY: the caller's.
-        let (seed, challenge, point, sums, addresses) = unsafe {
+        let (seed, challenge, point, sum, addresses) = unsafe {
             (
                 making.seed.bytes(),
                 making.challenge.bytes(),
                 making.point.bytes(),
-                making.sums.bytes_mut(),
+                making.sum.bytes_mut(),
                 from_raw_parts(making.addresses.0 as *const u32, making.addresses.1 as usize),
             )
         };
@@ -134,7 +134,7 @@ mod exports {
         });
         work.run(making.first as usize, partitions);
         if making.end == making.partitions && work.challenge.is_some() {
-            Buckets::new(record_bytes).sums(work.buckets, sums);
+            Buckets::new(record_bytes).sum(work.buckets, sum);
         }
         true
     }
