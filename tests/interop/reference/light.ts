@@ -98,13 +98,13 @@ function sum(layout: Layout, records: readonly Uint8Array[], { challenge }: Chec
   return writer.bytes()
 }
 
-/** Checks A and B, and A2; what a hint that keeps tags keeps. Undefined: refused. */
-export function accepts(
+/** Whether checks A and B hold, and A′ of a hint that keeps tags; and what such a hint keeps. */
+export function checks(
   layout: Layout,
   secrets: Secrets,
   [hint, tags]: readonly [Uint8Array, Uint8Array],
   keepsTags: boolean,
-): Uint8Array | undefined {
+): { readonly a: boolean; readonly b: boolean; readonly crosswise: boolean; readonly kept: Uint8Array } {
   const { partitions, partitionRecords: m, recordBytes } = layout
   const sumBytes = 8 * Math.ceil(recordBytes / 8)
   const parities = split(hint.subarray(0, m * recordBytes), recordBytes)
@@ -115,19 +115,19 @@ export function accepts(
   const wanted = (point: Uint8Array) => parities.map(parity => linearTag(wordOf(point), parity))
   const column = (tags: readonly bigint[], j: number) =>
     columns.reduce((sum, permutation, q) => sum ^ (tags[q * m + permutation[j]!] ?? 0n), 0n)
-  let holds = wanted(secrets.check.point).every((tag, j) => tag === column(one, j))
-  holds = agrees(layout, secrets.check, ownSum, one) && holds
-  if (!keepsTags) return holds ? new Uint8Array() : undefined
+  const b = wanted(secrets.check.point).every((tag, j) => tag === column(one, j))
+  const a = agrees(layout, secrets.check, ownSum, one)
+  if (!keepsTags) return { a, b, crosswise: true, kept: new Uint8Array() }
 
   const { point } = secrets.crosswise
   const other = split(hint.subarray(m * recordBytes + sumBytes), 8).map(wordOf)
   const last = new Map(wanted(point).map((tag, j) => [columns[partitions - 1]![j]!, tag ^ column(other, j)]))
   for (let offset = 0; offset < m; offset++) other.push(last.get(offset)!)
-  holds = agrees(layout, secrets.crosswise, tags.subarray(0, sumBytes), other) && holds
+  const crosswise = agrees(layout, secrets.crosswise, tags.subarray(0, sumBytes), other)
   const writer = new Writer()
   writer.put(secrets.check.point, point)
   for (const [i, tag] of one.entries()) writer.u64(tag ^ other[i]!)
-  return holds ? writer.bytes() : undefined
+  return { a, b, crosswise, kept: writer.bytes() }
 }
 
 function agrees(layout: Layout, { point, challenge }: Check, sum: Uint8Array, tags: readonly bigint[]): boolean {
