@@ -102,6 +102,8 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
 export interface DirectoryShapeHandle {
   /** the blocks as a database of 2^b records in one partition */
   readonly layout: LayoutHandle
+  /** whether a directory says the same of itself */
+  isOf(directory: DirectoryHandle): boolean
   /** the block that a fingerprint (16 bytes) falls into */
   number(fingerprint: Uint8Array): number
   /** where to look for a fingerprint, by its block; throws `directory` if it is no block, or leads beyond the database */
@@ -339,6 +341,70 @@ export interface LocalHandle {
   arrive(contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
   encode(binding: Uint8Array): Uint8Array
+  free(): void
+}
+
+/** Hints for lookups with one server, in the making (docs/protocol.md, One server). Secret. */
+export interface SingleBuilderHandle {
+  /** the id of the hint to be, 16 bytes */
+  readonly hintId: Uint8Array
+  /**
+   * Does a piece of the work that is there to be done: what needs no partitions, and what one that was folded brings.
+   * Whether there is more. Calls that need it done go the steps that are left themselves.
+   */
+  step(): boolean
+  /** address in WASM memory of the M·ℓ bytes that a lane receives; fetch it anew after any call that may allocate */
+  lanePointer(lane: number): number
+  /** starts receiving `partition` in `lane`; refused if it is there already or in the other lane */
+  begin(lane: number, partition: number): void
+  /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
+  absorb(lane: number, bytes: number): void
+  /** checks the content hash; false: it differs, and nothing but the lane has changed. Steps do the work. */
+  fold(lane: number): boolean
+  /** gives the lane up */
+  abandon(lane: number): void
+  isFolded(partition: number): boolean
+  /** brings it to the next epoch, by a list in either form; throws `update` where the database outgrows its hints */
+  update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
+  /** its stored form, bound to its manifest's hash (32 bytes) */
+  partial(binding: Uint8Array): Uint8Array
+  /** the client's state; `phase` if partitions are missing, and the handle is gone */
+  finish(version: number): SingleHandle
+  /** overwrites secrets, then frees */
+  free(): void
+}
+
+/** Hints, backups and tags for lookups with one server, and at most one pending batch of queries. Calls are a ClientHandle's. */
+export interface SingleHandle {
+  query(indices: Uint32Array, entropy: Uint8Array): void
+  readonly pending: number
+  pendingBytes(): Uint8Array
+  resume(pending: Uint8Array): void
+  withdraw(): void
+  /** the bytes after a request's header */
+  request(): Uint8Array
+  batchName(): Uint8Array
+  /** verifies both parities of every query, without early exit; false: forged, and the handle is condemned */
+  verify(parities: Uint8Array): boolean
+  recon(): Uint8Array
+  /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
+  readonly missed: number
+  takeEffect(): Uint8Array
+  replay(entry: Uint8Array): void
+  /** by a list in either form; throws `update` where the database outgrows its hints */
+  update(list: Uint8Array, after: LayoutHandle): Uint8Array
+  checkpoint(binding: Uint8Array): Uint8Array
+  readonly layout: LayoutHandle
+  readonly hintId: Uint8Array
+  readonly version: number
+  /** lookups that it is good for still */
+  readonly left: number
+  condemn(): void
+  readonly condemned: boolean
+  /** bytes of hints and backups, and of tags */
+  readonly hintBytes: number
+  readonly tagBytes: number
+  /** overwrites secrets, then frees */
   free(): void
 }
 
@@ -637,6 +703,24 @@ export interface ClientCore {
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
   resumeLocal(stored: Uint8Array, layout: LayoutHandle, contentHashes: Uint8Array, binding: Uint8Array): LocalHandle
+  /** bytes of a query to one server, and of its answer; throws `layout` where one server cannot answer */
+  singleBytes(layout: LayoutHandle): Uint32Array
+  /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
+  newSingleBuilder(
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    entropy: Uint8Array,
+    lookups?: number,
+  ): SingleBuilderHandle
+  /** takes up what `partial` has given under the manifest it was begun under */
+  resumeSingleBuilder(
+    partial: Uint8Array,
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    binding: Uint8Array,
+  ): SingleBuilderHandle
+  /** brings stored hints back under the manifest they were stored under */
+  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
   /** brings a stored hint back under the manifest it was made under, with its kind of proof */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
 }

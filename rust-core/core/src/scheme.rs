@@ -10,6 +10,7 @@ use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below};
 use crate::layout::{Layout, MAX_BATCH};
 use crate::random::ENTROPY_BYTES;
+use crate::single::answer::PARITIES;
 use crate::tapir::answer::{BARE, PROVED};
 use crate::tapir::query::NAME_BYTES;
 use crate::tapir::state::BINDING_BYTES;
@@ -39,8 +40,8 @@ pub trait Answerer<C> {
 
 /// All suites there are.
 #[must_use]
-pub fn answerers<C: VectorCommitment>() -> [&'static dyn Answerer<C>; 2] {
-    [&PROVED, &BARE]
+pub fn answerers<C: VectorCommitment>() -> [&'static dyn Answerer<C>; 3] {
+    [&PROVED, &BARE, &PARITIES]
 }
 
 /// The suites that a database can be asked for.
@@ -112,6 +113,9 @@ pub enum Verdict {
 pub struct Recovered {
     /// count·ℓ bytes, in query order
     pub records: Vec<u8>,
+    /// queries for which the state had nothing to ask with, whose records are zeros; the call has failed, and all the same
+    /// what the others used is used
+    pub missed: usize,
     /// the journal's entry for it. Secret.
     pub effect: Zeroizing<Vec<u8>>,
 }
@@ -206,6 +210,8 @@ pub struct Asked<C, S: State<C>> {
     pending: Option<S::Pending>,
     /// of the last batch applied, until it is taken
     effect: Option<Zeroizing<Vec<u8>>>,
+    /// of the last batch applied
+    missed: usize,
 }
 
 const NONE_PENDING: Error = Error::Phase("no batch is pending");
@@ -214,7 +220,7 @@ impl<C, S: State<C>> Asked<C, S> {
     /// With nothing pending.
     #[must_use]
     pub fn new(state: S) -> Self {
-        Asked { state, pending: None, effect: None }
+        Asked { state, pending: None, effect: None, missed: 0 }
     }
 
     fn none_pending(&self) -> Result<(), Error> {
@@ -307,7 +313,14 @@ impl<C, S: State<C>> Asked<C, S> {
             error
         })?;
         self.effect = Some(recovered.effect);
+        self.missed = recovered.missed;
         Ok(recovered.records)
+    }
+
+    /// Queries of the last batch applied whose records were not found ([`Recovered::missed`]).
+    #[must_use]
+    pub fn missed(&self) -> usize {
+        self.missed
     }
 
     /// The journal's entry of what the last `recon` changed; once.

@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{builder_of, database, finish, hint_from, receive};
+use common::{Enumerate, builder_of, database, finish, hint_from, receive};
 use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::list::UpdateList;
@@ -16,40 +16,6 @@ use pirouette_core::tapir::hint::Hint;
 use pirouette_core::tapir::query::{Pending, Role, hazmat_query_from, query};
 use pirouette_core::tapir::recon::verify;
 use pirouette_core::tapir::update::hazmat_update_hint_from;
-
-/// Replays one sequence of draws and steps through all of them like an odometer.
-#[derive(Default)]
-struct Enumerate {
-    digits: Vec<(u32, u32)>, // (value, bound)
-    position: usize,
-}
-
-impl Uniform for Enumerate {
-    fn below(&mut self, bound: u32) -> u32 {
-        if self.position == self.digits.len() {
-            self.digits.push((0, bound));
-        }
-        let (value, known) = self.digits[self.position];
-        assert_eq!(known, bound, "the number of draws must not depend on what was drawn");
-        self.position += 1;
-        value
-    }
-}
-
-impl Enumerate {
-    /// The next sequence; false after the last.
-    fn step(&mut self) -> bool {
-        self.position = 0;
-        for (value, bound) in self.digits.iter_mut().rev() {
-            *value += 1;
-            if value < bound {
-                return true;
-            }
-            *value = 0;
-        }
-        false
-    }
-}
 
 /// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
 struct Unproved;

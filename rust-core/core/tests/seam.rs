@@ -67,8 +67,8 @@ fn a_scheme_of_its_own_is_one_more_line_in_the_table() {
     let layout = Layout::new(12, 4, 3, 4).unwrap();
     let content: Vec<u8> = (0..48).collect();
     let mut database = database::<Merkle>(layout, &content);
-    let [proved, bare] = answerers();
-    let table: [&dyn Answerer<Merkle>; 3] = [proved, bare, &Partitions];
+    let [proved, bare, parities] = answerers();
+    let table: [&dyn Answerer<Merkle>; 4] = [proved, bare, parities, &Partitions];
     let ask = |database: &Database<Merkle>, suite, queries: &[u8], at| answer(&table, suite, database, queries, at);
 
     let query = bytes(&[2, 0, 1, 1, 1, 1]);
@@ -94,12 +94,12 @@ fn a_scheme_of_its_own_is_one_more_line_in_the_table() {
         assert_eq!(entries, database.answer(&vectors, proofs).unwrap());
         assert_eq!((vectors.len(), entries.len()), (answerer.query_bytes(&layout), answerer.answer_bytes(&layout, 1)));
     }
-    assert_eq!(suites(&table, &database), [1, 2, SUITE]);
-    assert_eq!(suites(&table, &Database::without_openings(layout).unwrap()), [2, SUITE]);
+    assert_eq!(suites(&table, &database), [1, 2, 3, SUITE]);
+    assert_eq!(suites(&table, &Database::without_openings(layout).unwrap()), [2, 3, SUITE]);
 
     // What is no request of it is refused, whatever its suite makes of the rest.
     let refused = |suite, queries: &[u8]| ask(&database, suite, queries, At::Newest).err();
-    assert!(matches!(refused(3, &query), Some(Error::Phase(_))));
+    assert!(matches!(refused(9, &query), Some(Error::Phase(_))));
     assert!(matches!(ask(&database, SUITE, &query, At::Previous), Err(Error::Phase(_))));
     for length in [0, 1, 5, 7, 6 * 65] {
         assert!(matches!(refused(SUITE, &vec![0; length]), Some(Error::Length { .. })), "{length}");
@@ -209,7 +209,7 @@ impl State<Merkle> for Known {
             );
         }
         self.left -= pending.indices.len();
-        Ok(Recovered { records, effect: Zeroizing::new(vec![pending.indices.len() as u8]) })
+        Ok(Recovered { records, missed: 0, effect: Zeroizing::new(vec![pending.indices.len() as u8]) })
     }
 
     fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {
@@ -298,8 +298,8 @@ fn a_state_of_its_own_is_looked_up_as_a_hint_is() {
     let layout = Layout::new(12, 4, 3, 4).unwrap();
     let mut content: Vec<u8> = (0..48).collect();
     let mut database = database::<Merkle>(layout, &content);
-    let [proved, bare] = answerers();
-    let table: [&dyn Answerer<Merkle>; 3] = [proved, bare, &Partitions];
+    let [proved, bare, parities] = answerers();
+    let table: [&dyn Answerer<Merkle>; 4] = [proved, bare, parities, &Partitions];
     let (mut own, mut behind) = (hashes_of(&database, 5), hashes_of(&database, 5));
     let mut hint: Asked<Merkle, Hint> =
         Asked::new(hint_from(&mut database, Proofs::Openings, &mut ChaCha::new(&[3; 32], 0)));

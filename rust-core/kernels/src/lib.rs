@@ -10,3 +10,5 @@ pub mod linear;
 pub mod prg;
 pub mod random;
 pub mod scan;
+pub mod streams;
+mod words;

@@ -2,10 +2,12 @@
 //! key form of Bernstein's paper; counter and nonce zero). Bytes 0–15 are the left seed, 16–31 the right one, bits 0 and
 //! 1 of byte 32 the left and right control bits; the rest is not used.
 //!
-//! Blocks of several seeds are made side by side, word by word, which compilers turn into vector instructions. Libraries
-//! make many blocks under one key instead, of which all but one would be thrown away here.
+//! Blocks of several seeds are made side by side, word by word. Libraries make many blocks under one key instead, of which
+//! all but one would be thrown away here.
 
 use core::array;
+
+use crate::words::{Words, chacha};
 
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 16;
@@ -13,14 +15,10 @@ pub const SEED_BYTES: usize = 16;
 /// A node's secret.
 pub type Seed = [u8; SEED_BYTES];
 
-/// Blocks made side by side: one vector register a word of state, 128 bits wide.
-pub const LANES: usize = 4;
+pub use crate::words::LANES;
 
 /// "expand 16-byte k"
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3120_646e, 0x7962_2d36, 0x6b20_6574];
-const ROUNDS: usize = 20;
-
-type Words = [u32; LANES];
 
 /// What a seed is stretched to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,61 +29,27 @@ pub struct Children {
     pub controls: [u8; 2],
 }
 
-#[inline]
-fn add(a: Words, b: Words) -> Words {
-    array::from_fn(|lane| a[lane].wrapping_add(b[lane]))
-}
-
-#[inline]
-fn xor_rotate(a: Words, b: Words, by: u32) -> Words {
-    array::from_fn(|lane| (a[lane] ^ b[lane]).rotate_left(by))
-}
-
-#[inline]
-fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize) {
-    state[a] = add(state[a], state[b]);
-    state[d] = xor_rotate(state[d], state[a], 16);
-    state[c] = add(state[c], state[d]);
-    state[b] = xor_rotate(state[b], state[c], 12);
-    state[a] = add(state[a], state[b]);
-    state[d] = xor_rotate(state[d], state[a], 8);
-    state[c] = add(state[c], state[d]);
-    state[b] = xor_rotate(state[b], state[c], 7);
-}
-
 /// Stretches several seeds.
 #[must_use]
 pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
-    let mut state = [[0; LANES]; 16];
-    for (word, constant) in state.iter_mut().zip(CONSTANTS) {
-        *word = [constant; LANES];
+    let mut before = [Words::splat(0); 16];
+    for (word, constant) in before.iter_mut().zip(CONSTANTS) {
+        *word = Words::splat(constant);
     }
-    for (lane, seed) in seeds.iter().enumerate() {
-        for (word, bytes) in seed.as_chunks().0.iter().enumerate() {
-            state[4 + word][lane] = u32::from_le_bytes(*bytes);
-            state[8 + word][lane] = u32::from_le_bytes(*bytes);
-        }
+    let word_of = |seed: &Seed, word: usize| u32::from_le_bytes(array::from_fn(|at| seed[4 * word + at]));
+    for word in 0..SEED_BYTES / 4 {
+        let words = Words::new(array::from_fn(|lane| word_of(&seeds[lane], word)));
+        (before[4 + word], before[8 + word]) = (words, words);
     }
-    let before = state;
-    for _ in 0..ROUNDS / 2 {
-        quarter_round(&mut state, 0, 4, 8, 12);
-        quarter_round(&mut state, 1, 5, 9, 13);
-        quarter_round(&mut state, 2, 6, 10, 14);
-        quarter_round(&mut state, 3, 7, 11, 15);
-        quarter_round(&mut state, 0, 5, 10, 15);
-        quarter_round(&mut state, 1, 6, 11, 12);
-        quarter_round(&mut state, 2, 7, 8, 13);
-        quarter_round(&mut state, 3, 4, 9, 14);
-    }
-    let word = |number: usize, lane: usize| state[number][lane].wrapping_add(before[number][lane]);
+    let state = chacha(&before).map(Words::lanes);
     let mut children = [Children::default(); LANES];
     for (lane, out) in children.iter_mut().enumerate() {
         for (side, seed) in out.seeds.iter_mut().enumerate() {
             for (at, bytes) in seed.as_chunks_mut().0.iter_mut().enumerate() {
-                *bytes = word(4 * side + at, lane).to_le_bytes();
+                *bytes = state[4 * side + at][lane].to_le_bytes();
             }
         }
-        let controls = word(8, lane);
+        let controls = state[8][lane];
         out.controls = [(controls & 1) as u8, (controls >> 1 & 1) as u8];
     }
     children

@@ -1,18 +1,11 @@
 // From a query's bytes to an answer's (TAPIR Fig. 5, Answer): every check that docs/protocol.md asks of a server, then
 // one call into the core.
 
-import {
-  decodeClaimedQuery,
-  encodeAnswerTo,
-  equalBytes,
-  type FenceClaim,
-  HEADER_BYTES,
-  type Query,
-  WireError,
-} from '@pirouette/protocol'
+import { decodeClaimedQuery, encodeAnswerTo, type FenceClaim, HEADER_BYTES, type Query } from '@pirouette/protocol'
 import type { CoreError } from '@pirouette/wasm'
-import { epochUnknown, Refusal } from '../base/refusal.js'
+import { Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs } from '../database/epochs.js'
+import { decoded, epochOf, expectPartitions } from './binary.js'
 
 /** An answer, and the claim that came with the query, for the fence to judge. */
 export interface Answered {
@@ -24,39 +17,19 @@ export interface Answered {
  * Answers a query. `reserve` is told how many bytes the answer will have before they are made, and may throw. Throws a
  * Refusal for any bytes that are not a query, and lets a trap of the core through.
  */
-export function answerQuery(epochs: Epochs, body: Uint8Array, reserve: (bytes: number) => void = () => {}): Answered {
-  const { query, claim } = readQuery(body)
-  const epoch = findEpoch(epochs, query)
+export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void = () => {}): Answered {
+  const { query, claim } = decoded(body, decodeClaimedQuery)
+  const epoch = epochOf(epochs, query)
   const { manifest } = epoch
   if (!epoch.suites.includes(query.suite)) {
     throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${query.suite}`)
   }
-  if (query.partitions !== manifest.partitions) {
-    throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${query.partitions}`)
-  }
+  expectPartitions(epoch, query)
   if (query.count > manifest.maxBatch) {
     throw new Refusal('bad_request', `count: expected at most ${manifest.maxBatch}, got ${query.count}`)
   }
   reserve(HEADER_BYTES + epoch.answerBytes(query.count, query.suite))
   return { answer: encodeAnswerTo(query, manifest, bodyFor(epoch, query)), claim }
-}
-
-function readQuery(body: Uint8Array): ReturnType<typeof decodeClaimedQuery> {
-  try {
-    return decodeClaimedQuery(body)
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
-}
-
-function findEpoch(epochs: Epochs, query: Query): Epoch {
-  if (!equalBytes(query.databaseId, epochs.databaseId)) {
-    throw new Refusal('wrong_database', 'the query is for another database than the one served here')
-  }
-  const epoch = epochs.find(query.generation, query.epoch)
-  if (epoch === undefined) throw epochUnknown(epochs.newest.manifest)
-  return epoch
 }
 
 function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {

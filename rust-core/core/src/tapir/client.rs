@@ -70,7 +70,8 @@ impl<C: VectorCommitment> State<C> for Hint {
 
     fn recon(&mut self, pending: Pending) -> Result<Recovered, (Error, Pending)> {
         let recovered = recon(self, pending)?;
-        Ok(Recovered { records: recovered.records, effect: Zeroizing::new(recovered.effect.encode(self.layout())) })
+        let effect = Zeroizing::new(recovered.effect.encode(self.layout()));
+        Ok(Recovered { records: recovered.records, missed: 0, effect })
     }
 
     fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {

@@ -73,3 +73,39 @@ pub fn tags_of(hint: &Hint) -> Vec<u8> {
     let end = stored.len() - 16; // checksum
     stored[end - 16 - hint.tag_bytes()..end].to_vec()
 }
+
+/// Replays one sequence of draws and steps through all of them like an odometer.
+#[derive(Default)]
+pub struct Enumerate {
+    /// (value, bound)
+    pub digits: Vec<(u32, u32)>,
+    /// draws since the sequence began
+    pub position: usize,
+}
+
+impl Uniform for Enumerate {
+    fn below(&mut self, bound: u32) -> u32 {
+        if self.position == self.digits.len() {
+            self.digits.push((0, bound));
+        }
+        let (value, known) = self.digits[self.position];
+        assert_eq!(known, bound, "the number of draws must not depend on what was drawn");
+        self.position += 1;
+        value
+    }
+}
+
+impl Enumerate {
+    /// The next sequence; false after the last.
+    pub fn step(&mut self) -> bool {
+        self.position = 0;
+        for (value, bound) in self.digits.iter_mut().rev() {
+            *value += 1;
+            if value < bound {
+                return true;
+            }
+            *value = 0;
+        }
+        false
+    }
+}

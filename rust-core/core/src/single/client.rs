@@ -1,0 +1,93 @@
+//! The client half, as the seam has it: hints are a state with one party.
+
+use zeroize::Zeroizing;
+
+use super::hint::Hint;
+use super::query::{Pending, query};
+use super::recon::{recon, verify};
+use super::state::effect::replay;
+use super::streams::Keyed;
+use crate::database::list::UpdateList;
+use crate::error::{Error, expect_below};
+use crate::layout::{Layout, MAX_BATCH};
+use crate::random::ENTROPY_BYTES;
+use crate::scheme::{Recovered, State, Verdict};
+use crate::tapir::query::NAME_BYTES;
+use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::update::HintUpdate;
+
+/// Commitments prove nothing here: tags do.
+impl<C> State<C> for Hint<Keyed> {
+    type Pending = Pending;
+
+    fn layout(&self) -> &Layout {
+        self.layout()
+    }
+
+    fn remaining(&self) -> Option<usize> {
+        Some(self.left())
+    }
+
+    fn carries(&self, queries: usize) -> bool {
+        (1..=MAX_BATCH).contains(&queries)
+    }
+
+    fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
+        query(self, indices, entropy)
+    }
+
+    fn count(pending: &Pending) -> usize {
+        pending.count()
+    }
+
+    fn batch_name(pending: &Pending) -> [u8; NAME_BYTES] {
+        pending.name()
+    }
+
+    fn pending_bytes(&self, pending: &Pending) -> Vec<u8> {
+        pending.encode(self.layout())
+    }
+
+    fn resume(&self, pending: &[u8]) -> Result<Pending, Error> {
+        Pending::decode(pending, self)
+    }
+
+    fn request(pending: &Pending, party: usize) -> Result<Vec<u8>, Error> {
+        expect_below("party", party, 1)?;
+        Ok(pending.queries().to_vec())
+    }
+
+    fn verify(&mut self, pending: &mut Pending, party: usize, reply: &[u8]) -> Result<Verdict, Error> {
+        expect_below("party", party, 1)?;
+        Ok(if verify(self, pending, reply)? { Verdict::Genuine } else { Verdict::Forged })
+    }
+
+    fn recon(&mut self, pending: Pending) -> Result<Recovered, (Error, Pending)> {
+        let recovered = recon(self, pending)?;
+        Ok(Recovered {
+            records: recovered.records,
+            missed: recovered.missed,
+            effect: Zeroizing::new(recovered.effect.encode(self.layout())),
+        })
+    }
+
+    fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {
+        replay(self, entry)
+    }
+
+    fn update(
+        &mut self,
+        pending: Option<&mut Pending>,
+        list: UpdateList,
+        _commitments: &[u8],
+        _entropy: &[u8; ENTROPY_BYTES],
+    ) -> Result<Vec<u8>, Error> {
+        let update = HintUpdate { stamp: self.stamp(), list, entropy: Zeroizing::new([0; ENTROPY_BYTES]) };
+        self.update(pending, &update)?;
+        Ok(update.encode())
+    }
+
+    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.encode(binding)
+    }
+}

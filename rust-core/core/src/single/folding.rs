@@ -1,0 +1,98 @@
+//! Parities of hints: which records follow from the streams, and partitions stream by (papers: S3PIR, Algorithm 4, lines 9 to
+//! 19). XOR does not ask for order: a stripe that lies in two partitions is folded twice, each time as if the other part
+//! were zeros.
+
+use std::ops::Range;
+
+use pirouette_kernels::scan::xor_into;
+
+use super::hint::Hint;
+use super::streams::{Function, GROUP, Kind};
+
+/// Stripes folded together at most, so that every parity is read and written once for all of them; and bytes of theirs at
+/// most, which are read at random and ought to stay in a processor's cache.
+const TOGETHER: usize = 16;
+const TOGETHER_BYTES: usize = 512 << 10;
+
+/// The length that is worth a loop of its own.
+const WORTH_BYTES: usize = 32;
+
+/// A partition, and a record of zeros behind it: what all slots elsewhere are read as.
+pub(crate) struct Rows<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) slots: Range<usize>,
+}
+
+/// How many stripes a step takes.
+pub(crate) fn together(stripe_records: usize, record_bytes: usize) -> usize {
+    (TOGETHER_BYTES / (stripe_records * record_bytes)).clamp(1, TOGETHER)
+}
+
+/// Where in the rows each id's record of each stripe is, or the zeros.
+type Places = [[u32; GROUP]; TOGETHER];
+
+impl<F: Function> Hint<F> {
+    /// Adds what rows have of some stripes to all parities. For each stripe of a partition once.
+    pub(crate) fn fold_stripes(&mut self, rows: &Rows<'_>, stripes: Range<usize>) {
+        let (bytes, count) = (self.geometry.record_bytes(), stripes.len());
+        let (mut below, mut above): (Places, Places) = ([[0; GROUP]; TOGETHER], [[0; GROUP]; TOGETHER]);
+        let (mut slots, mut pairs) = (self.parities.chunks_exact_mut(bytes), self.pairs.chunks_exact_mut(2 * bytes));
+        let zeros = rows.slots.len() as u32;
+        for (number, cutoffs) in self.cutoffs.as_chunks::<GROUP>().0.iter().enumerate() {
+            let (mut selections, mut offsets) = ([0; GROUP], [0; GROUP]);
+            for (stripe, (below, above)) in stripes.clone().zip(below.iter_mut().zip(&mut above)) {
+                self.function.group(Kind::Selection, stripe, number, &mut selections);
+                self.function.group(Kind::Offset, stripe, number, &mut offsets);
+                let first = (stripe * self.geometry.stripe_records()) as u32;
+                for c in 0..GROUP {
+                    let slot = first + u32::from(self.geometry.offset(offsets[c]));
+                    let row = slot.wrapping_sub(rows.slots.start as u32).min(zeros);
+                    // Every second time a branch would be guessed wrongly: zeros are read instead.
+                    let is_below = selections[c].cast_signed() < cutoffs[c];
+                    below[c] = if is_below { row } else { zeros };
+                    above[c] = if is_below { zeros } else { row };
+                }
+            }
+            for c in (0..GROUP).filter(|&c| cutoffs[c] != super::drawing::NONE) {
+                if let Some(parity) = slots.next() {
+                    add(parity, rows.bytes, below[..count].iter().map(|of_stripe| of_stripe[c]));
+                } else if let Some(pair) = pairs.next() {
+                    let (parity_below, parity_above) = pair.split_at_mut(bytes);
+                    add(parity_below, rows.bytes, below[..count].iter().map(|of_stripe| of_stripe[c]));
+                    add(parity_above, rows.bytes, above[..count].iter().map(|of_stripe| of_stripe[c]));
+                }
+            }
+        }
+    }
+
+    /// Adds the extras that lie in rows, and tags all records of theirs. For each partition once.
+    pub(crate) fn fold_rest(&mut self, rows: &Rows<'_>) {
+        let bytes = self.geometry.record_bytes();
+        for (extra, parity) in self.extras.iter().zip(self.parities.chunks_exact_mut(bytes)) {
+            if rows.slots.contains(&(*extra as usize)) {
+                xor_into(parity, &rows.bytes[(*extra as usize - rows.slots.start) * bytes..][..bytes]);
+            }
+        }
+        self.tags.take(rows.slots.start, &rows.bytes[..rows.slots.len() * bytes], bytes);
+    }
+}
+
+/// `parity` ⊕= the rows at these places.
+#[inline]
+fn add(parity: &mut [u8], rows: &[u8], places: impl Iterator<Item = u32>) {
+    if let Ok(parity) = <&mut [u8; WORTH_BYTES]>::try_from(&mut *parity) {
+        // A length that the compiler knows is what makes this fast.
+        let rows = rows.as_chunks::<WORTH_BYTES>().0;
+        let mut sum = *parity;
+        for place in places {
+            for (byte, other) in sum.iter_mut().zip(&rows[place as usize]) {
+                *byte ^= other;
+            }
+        }
+        *parity = sum;
+    } else {
+        for place in places {
+            xor_into(parity, &rows[place as usize * parity.len()..][..parity.len()]);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! How many stripes of how many records, and how many hints: from the layout alone, since a client that chose could be
+//! told from others.
+
+use std::ops::Range;
+
+use crate::error::Error;
+use crate::layout::Layout;
+
+/// κ: hints a record of a stripe. A record is in none of them with probability e^(−κ/2), which is below 2^-43.
+pub const HINTS_A_RECORD: usize = 60;
+/// Longest stripe: offsets fit into a u16.
+const MAX_STRIPE_RECORDS: usize = 1 << 16;
+/// Fewest whole stripes, where there are records enough.
+const MIN_STRIPES: usize = 32;
+/// Most stripes. With more, values of 16 bits would too often have no middle, and queries would be long.
+pub const MAX_STRIPES: usize = 1 << 14;
+/// Bytes of hints at least allowed for.
+const HINTS_BYTES_TARGET: usize = 8 << 20;
+/// What a hint has besides its parity: number, cutoff, extra index.
+const BESIDES_BYTES: usize = 10;
+
+/// (slots, q, s, H, ℓ′). Slots are those of the layout, blocks with padding; slot i is at offset i mod s of stripe ⌊i/s⌋,
+/// and what lies beyond the last slot is zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    slots: usize,
+    stripes: usize,
+    stripe_records: usize,
+    hints: usize,
+    record_bytes: usize,
+}
+
+impl Geometry {
+    /// s: the largest power of two ≤ 65 536 with κ·s·(ℓ′ + 10) ≤ max(8 MiB, 2·slots) and 32·s ≤ slots, and 1 at least;
+    /// q = ⌈slots/s⌉, one more if that is odd; H = κ·s.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if there would be more than 16 384 stripes.
+    pub fn of(layout: &Layout) -> Result<Self, Error> {
+        let (slots, record_bytes) = (layout.slots(), layout.record_bytes());
+        let most = HINTS_BYTES_TARGET.max(2 * slots) as u64;
+        let fits = |s: usize| {
+            (HINTS_A_RECORD * s) as u64 * (record_bytes + BESIDES_BYTES) as u64 <= most && MIN_STRIPES * s <= slots
+        };
+        let mut stripe_records = MAX_STRIPE_RECORDS;
+        while stripe_records > 1 && !fits(stripe_records) {
+            stripe_records /= 2;
+        }
+        let stripes = slots.div_ceil(stripe_records).next_multiple_of(2);
+        if stripes > MAX_STRIPES {
+            return Err(Error::Layout(format!(
+                "one server cannot answer it: {slots} records of {record_bytes} bytes would take {stripes} stripes"
+            )));
+        }
+        Ok(Geometry { slots, stripes, stripe_records, hints: HINTS_A_RECORD * stripe_records, record_bytes })
+    }
+
+    /// That of a later epoch's layout, if it has the same stripes: queries by hints of another geometry could be told from
+    /// others.
+    #[must_use]
+    pub fn followed(&self, after: &Layout) -> Option<Self> {
+        if after.slots() == self.slots {
+            return Some(*self);
+        }
+        let followed = Geometry { slots: after.slots(), ..*self };
+        Self::of(after).ok().filter(|geometry| *geometry == followed)
+    }
+
+    /// The same with so many hints: for tests, in which records are in none of few.
+    #[must_use]
+    pub fn hazmat_with_hints(self, hints: usize) -> Self {
+        Geometry { hints, ..self }
+    }
+
+    /// The same with stripes of so many records, a power of two that is 65 536 at most: for tests of what is enumerated.
+    #[must_use]
+    pub fn hazmat_with_stripes_of(self, stripe_records: usize) -> Self {
+        Geometry { stripe_records, stripes: self.slots.div_ceil(stripe_records).next_multiple_of(2), ..self }
+    }
+
+    /// Blocks of the layout, with padding.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// q, even
+    #[must_use]
+    pub fn stripes(&self) -> usize {
+        self.stripes
+    }
+
+    /// s, a power of two
+    #[must_use]
+    pub fn stripe_records(&self) -> usize {
+        self.stripe_records
+    }
+
+    /// H
+    #[must_use]
+    pub fn hints(&self) -> usize {
+        self.hints
+    }
+
+    /// ℓ′
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// q·s: slots, and the zeros beyond.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.stripes * self.stripe_records
+    }
+
+    /// Bytes of one query: a bit a stripe, and an offset (u16) a stripe.
+    #[must_use]
+    pub fn query_bytes(&self) -> usize {
+        self.bits_bytes() + self.stripes * size_of::<u16>()
+    }
+
+    /// ⌈q/8⌉
+    pub(crate) fn bits_bytes(&self) -> usize {
+        self.stripes.div_ceil(8)
+    }
+
+    /// Bytes of one answer: two parities.
+    #[must_use]
+    pub fn answer_bytes(&self) -> usize {
+        2 * self.record_bytes
+    }
+
+    /// Stripe and offset of a slot.
+    #[must_use]
+    pub fn place(&self, slot: usize) -> (usize, u16) {
+        (slot / self.stripe_records, self.offset(slot as u16))
+    }
+
+    /// The offset that 16 bits say.
+    #[inline]
+    pub(crate) fn offset(&self, value: u16) -> u16 {
+        value & (self.stripe_records - 1) as u16
+    }
+
+    /// The stripes that slots lie in.
+    pub(crate) fn stripes_of(&self, slots: &Range<usize>) -> Range<usize> {
+        slots.start / self.stripe_records..slots.end.div_ceil(self.stripe_records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<Geometry, Error> {
+        Geometry::of(&Layout::plan(records, record_bytes, partitions).unwrap())
+    }
+
+    #[test]
+    fn the_geometry_is_the_designs() {
+        for (records, record_bytes, s, q) in
+            [(1 << 20, 32, 2048, 512), (1 << 24, 32, 8192, 2048), (1 << 20, 256, 512, 2048), (1 << 16, 32, 2048, 32)]
+        {
+            let geometry = of(records, record_bytes, None).unwrap();
+            assert_eq!((geometry.stripe_records(), geometry.stripes(), geometry.hints()), (s, q, 60 * s));
+            assert_eq!(geometry.query_bytes(), q / 8 + 2 * q);
+        }
+    }
+
+    #[test]
+    fn it_is_sound_at_the_edges() {
+        for (records, record_bytes, partitions) in [
+            (1, 1, Some(1)),
+            (3, 1, Some(1)),
+            (31, 9, Some(1)),
+            (33, 9, Some(3)),
+            (1 << 14, 65_536, None),
+            (12_345, 7, None),
+        ] {
+            let geometry = of(records, record_bytes, partitions).unwrap();
+            assert!(geometry.room() >= geometry.slots() && geometry.stripes().is_multiple_of(2));
+            assert!(geometry.stripe_records().is_power_of_two());
+            let last = geometry.slots() - 1;
+            let (stripe, offset) = geometry.place(last);
+            assert_eq!(stripe * geometry.stripe_records() + usize::from(offset), last);
+            assert!(stripe < geometry.stripes());
+        }
+        assert!(matches!(of(1 << 20, 65_536, None), Err(Error::Layout(_))), "stripes of two records");
+    }
+}

@@ -1,0 +1,218 @@
+//! What a client holds between lookups.
+
+use zeroize::ZeroizeOnDrop;
+
+use super::drawing::Drawn;
+use super::geometry::Geometry;
+use super::streams::{Function, Keyed, Kind};
+use super::tags::Tags;
+use crate::bytes::{xor_into, zeroed};
+use crate::error::Error;
+use crate::key::Secret;
+use crate::layout::Layout;
+use crate::tapir::hint::Stamp;
+
+/// H hints in their slots, a column for each of what a hint is made of, the backups that are left, and the tags of all
+/// records. Secret and unique: neither `Clone` nor `Debug`.
+///
+/// A hint contains the records of its *chosen* stripes, at its own offsets, and its extra, in a stripe that is not chosen;
+/// its parity is their XOR. A stripe is chosen if its selection is *below* the cutoff; or, if the hint is flipped, if it
+/// is not. A backup has the parity of the half below, and that of the half above.
+#[derive(ZeroizeOnDrop)]
+pub struct Hint<F = Keyed> {
+    #[zeroize(skip)]
+    pub(crate) layout: Layout,
+    #[zeroize(skip)]
+    pub(crate) geometry: Geometry,
+    #[zeroize(skip)]
+    pub(crate) stamp: Stamp,
+    /// zeroizes itself, as do function and tags
+    #[zeroize(skip)]
+    pub(crate) secret: Secret,
+    #[zeroize(skip)]
+    pub(crate) function: F,
+    #[zeroize(skip)]
+    pub(crate) tags: Tags,
+    /// by id, whole groups
+    pub(crate) cutoffs: Vec<i16>,
+    /// by slot
+    pub(crate) ids: Vec<u32>,
+    /// by slot
+    pub(crate) flips: Vec<bool>,
+    /// by slot: the index of the extra
+    pub(crate) extras: Vec<u32>,
+    /// ℓ′ bytes a slot
+    pub(crate) parities: Vec<u8>,
+    /// ids, by pair
+    pub(crate) backups: Vec<u32>,
+    /// 2·ℓ′ bytes a pair: below, above
+    pub(crate) pairs: Vec<u8>,
+    /// pairs used
+    pub(crate) next: usize,
+    pub(crate) condemned: bool,
+}
+
+impl<F: Function> Hint<F> {
+    /// Without parities.
+    pub(crate) fn new(
+        (layout, geometry): (Layout, Geometry),
+        stamp: Stamp,
+        (secret, function, tags): (Secret, F, Tags),
+        mut drawn: Drawn,
+    ) -> Result<Self, Error> {
+        let hints = geometry.hints();
+        let backups = drawn.ids.split_off(hints);
+        Ok(Hint {
+            layout,
+            geometry,
+            stamp,
+            secret,
+            function,
+            tags,
+            cutoffs: drawn.cutoffs,
+            ids: drawn.ids,
+            flips: vec![false; hints],
+            extras: drawn.extras,
+            parities: zeroed(hints * geometry.record_bytes())?,
+            pairs: zeroed(backups.len() * geometry.answer_bytes())?,
+            backups,
+            next: 0,
+            condemned: false,
+        })
+    }
+
+    /// The layout it was made for.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its geometry.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Its id and version.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Queries it is good for still.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.backups.len() - self.next
+    }
+
+    /// Bytes of hints and backups, tags apart.
+    #[must_use]
+    pub fn hint_bytes(&self) -> usize {
+        let each = size_of::<u32>() * 2 + 1;
+        self.parities.len() + self.ids.len() * each + self.cutoffs.len() * 2 + self.backups.len() * 4 + self.pairs.len()
+    }
+
+    /// Bytes of tags.
+    #[must_use]
+    pub fn tag_bytes(&self) -> usize {
+        size_of_val(self.tags.all())
+    }
+
+    /// Never to be used again.
+    pub fn condemn(&mut self) {
+        self.condemned = true;
+    }
+
+    /// Whether it was condemned.
+    #[must_use]
+    pub fn is_condemned(&self) -> bool {
+        self.condemned
+    }
+
+    /// Whether a stripe is below an id's cutoff.
+    pub(crate) fn is_below(&self, stripe: usize, id: u32) -> bool {
+        self.function.selection(stripe, id) < self.cutoffs[id as usize]
+    }
+
+    pub(crate) fn parity(&self, slot: usize) -> &[u8] {
+        let bytes = self.geometry.record_bytes();
+        &self.parities[slot * bytes..][..bytes]
+    }
+
+    pub(crate) fn parity_mut(&mut self, slot: usize) -> &mut [u8] {
+        let bytes = self.geometry.record_bytes();
+        &mut self.parities[slot * bytes..][..bytes]
+    }
+
+    /// The parity of a backup's half: below, or above.
+    pub(crate) fn half(&self, pair: usize, above: bool) -> &[u8] {
+        let bytes = self.geometry.record_bytes();
+        &self.pairs[(2 * pair + usize::from(above)) * bytes..][..bytes]
+    }
+
+    pub(crate) fn half_mut(&mut self, pair: usize, above: bool) -> &mut [u8] {
+        let bytes = self.geometry.record_bytes();
+        &mut self.pairs[(2 * pair + usize::from(above)) * bytes..][..bytes]
+    }
+
+    /// Puts the half of a backup that does not choose the stripe of `index` in a slot, with `index` for its extra. Gives
+    /// what was there; the parity stays.
+    pub(crate) fn replace(&mut self, slot: usize, pair: usize, index: u32) -> (u32, bool, u32) {
+        let id = self.backups[pair];
+        let (stripe, _) = self.geometry.place(index as usize);
+        let flip = self.is_below(stripe, id);
+        self.put_back(slot, (id, flip, index))
+    }
+
+    pub(crate) fn put_back(&mut self, slot: usize, (id, flip, extra): (u32, bool, u32)) -> (u32, bool, u32) {
+        let before = (self.ids[slot], self.flips[slot], self.extras[slot]);
+        (self.ids[slot], self.flips[slot], self.extras[slot]) = (id, flip, extra);
+        before
+    }
+}
+
+impl<F: Function> Hint<F> {
+    /// Of each stripe, whether the hint in a slot contains a record of it, and the offset it would ask for: for tests.
+    #[must_use]
+    pub fn hazmat_own(&self, slot: usize) -> Vec<(bool, u16)> {
+        self.own(slot)
+    }
+
+    /// Whether all parities, backups and tags are those of a database, read a slot at a time: for tests.
+    #[must_use]
+    pub fn hazmat_agrees_with(&self, record: &mut impl FnMut(usize) -> Vec<u8>) -> bool {
+        let (q, bytes) = (self.geometry.stripes(), self.geometry.record_bytes());
+        let zeros = vec![0; bytes];
+        let records: Vec<Vec<u8>> = (0..self.geometry.room())
+            .map(|slot| if slot < self.geometry.slots() { record(slot) } else { zeros.clone() })
+            .collect();
+        // Both halves' sums, and how many stripes are below.
+        let halves = |id: u32| {
+            let mut sums = [zeros.clone(), zeros.clone()];
+            let mut below = 0;
+            let mut offsets = vec![0; q];
+            self.function.of_id(Kind::Offset, 0, id, &mut offsets);
+            for (stripe, offset) in offsets.into_iter().enumerate() {
+                let side = usize::from(!self.is_below(stripe, id));
+                below += 1 - side;
+                let slot = stripe * self.geometry.stripe_records() + usize::from(self.geometry.offset(offset));
+                xor_into(&mut sums[side], &records[slot]);
+            }
+            (sums, below)
+        };
+        let slots = (0..self.ids.len()).all(|slot| {
+            let (mut sums, below) = halves(self.ids[slot]);
+            let (stripe, _) = self.geometry.place(self.extras[slot] as usize);
+            let chosen = &mut sums[usize::from(self.flips[slot])];
+            xor_into(chosen, &records[self.extras[slot] as usize]);
+            let is_chosen = self.is_below(stripe, self.ids[slot]) != self.flips[slot];
+            below == q / 2 && !is_chosen && *chosen == self.parity(slot)
+        });
+        let pairs = (self.next..self.backups.len()).all(|pair| {
+            let (sums, below) = halves(self.backups[pair]);
+            below == q / 2 && sums[0] == self.half(pair, false) && sums[1] == self.half(pair, true)
+        });
+        let tags = self.tags.all().iter().zip(&records).all(|(tag, record)| *tag == self.tags.tag(record));
+        slots && pairs && tags
+    }
+}

@@ -1,0 +1,332 @@
+//! The offline phase: partitions arrive, each is checked against the content hash that its manifest has, and is then folded
+//! into all hints. All work is cut into steps, so that a page stays alive; whoever takes no steps gets the same.
+
+use pirouette_kernels::linear::TAG_BYTES;
+use zeroize::Zeroizing;
+
+use super::drawing::{Drawing, Drawn};
+use super::folding::{Rows, together};
+use super::geometry::Geometry;
+use super::hint::Hint;
+use super::streams::{Function, Keyed};
+use super::tags::Tags;
+use super::update::Edits;
+use crate::bytes::zeroed;
+use crate::database::content::CONTENT_HASH_BYTES;
+use crate::database::lanes::{LANES, Lanes};
+use crate::database::list::UpdateList;
+use crate::error::{Error, expect_below, expect_length};
+use crate::key::{SECRET_BYTES, Secret};
+use crate::layout::Layout;
+use crate::random::{ChaCha, ENTROPY_BYTES};
+use crate::tapir::hint::{HINT_ID_BYTES, ID_STREAM, Stamp};
+
+/// Backups of a hint, unless the app says otherwise: one a lookup.
+pub const LOOKUPS: usize = 16_384;
+/// Most of them.
+pub const MAX_LOOKUPS: usize = 1 << 20;
+
+/// Streams of the entropy that a hint is made under. ([`ID_STREAM`]: its id.)
+const SECRET_STREAM: u64 = u64::MAX - 1;
+const KEY_STREAM: u64 = u64::MAX - 2;
+const POINT_STREAM: u64 = u64::MAX - 3;
+const EXTRAS_STREAM: u64 = u64::MAX - 4;
+
+/// A partition that is being folded.
+struct Folding {
+    lane: usize,
+    partition: usize,
+    /// the next stripe
+    stripe: usize,
+}
+
+/// What comes before the first partition can be folded, and after.
+enum Stage<F> {
+    Drawing(Box<(Drawing<ChaCha>, F)>),
+    /// for an instant
+    Between,
+    Made(Box<Hint<F>>),
+}
+
+/// Hints in the making. Secret.
+pub struct Builder<F = Keyed> {
+    pub(crate) layout: Layout,
+    pub(crate) geometry: Geometry,
+    pub(crate) stamp: Stamp,
+    pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
+    pub(crate) content_hashes: Vec<u8>,
+    pub(crate) folded: Vec<bool>,
+    stage: Stage<F>,
+    folding: Option<Folding>,
+    lanes: Lanes,
+    /// M·ℓ bytes and ℓ′ zeros, a lane that was begun
+    buffers: [Vec<u8>; LANES],
+}
+
+impl Builder {
+    /// Begins hints for so many lookups, under 32 bytes of fresh entropy that nothing else is drawn from. `content_hashes`
+    /// are Q times 32 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the hashes are not Q; [`Error::Layout`] if one server cannot answer this layout, or memory does
+    /// not suffice; [`Error::Index`] for no lookups, or too many.
+    pub fn new(
+        layout: Layout,
+        content_hashes: &[u8],
+        lookups: usize,
+        entropy: [u8; ENTROPY_BYTES],
+    ) -> Result<Self, Error> {
+        let geometry = Geometry::of(&layout)?;
+        let function = Keyed::new(&entropy, KEY_STREAM);
+        Self::hazmat_with((layout, geometry), content_hashes, lookups, entropy, function)
+    }
+}
+
+impl<F: Function> Builder<F> {
+    /// [`Builder::new`] with a geometry and a function of the caller's, for tests that enumerate all of them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hazmat_with(
+        (layout, geometry): (Layout, Geometry),
+        content_hashes: &[u8],
+        lookups: usize,
+        entropy: [u8; ENTROPY_BYTES],
+        function: F,
+    ) -> Result<Self, Error> {
+        let entropy = Zeroizing::new(entropy);
+        expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
+        expect_below("lookups", lookups.wrapping_sub(1), MAX_LOOKUPS)?;
+        let mut hint_id = [0; HINT_ID_BYTES];
+        ChaCha::new(&entropy, ID_STREAM).fill(&mut hint_id);
+        let extras = ChaCha::new(&entropy, EXTRAS_STREAM);
+        let drawing = Drawing::new(&geometry, geometry.hints() + lookups, geometry.hints(), extras);
+        Ok(Builder {
+            layout,
+            geometry,
+            stamp: Stamp { hint_id, version: 0 },
+            entropy,
+            content_hashes: content_hashes.to_vec(),
+            folded: vec![false; layout.partitions()],
+            stage: Stage::Drawing(Box::new((drawing, function))),
+            folding: None,
+            lanes: Lanes::default(),
+            buffers: Default::default(),
+        })
+    }
+
+    /// Puts these extras in the place of those that were drawn, before anything is folded: for tests that enumerate them.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice; [`Error::Length`] if they are not H.
+    pub fn hazmat_extras(&mut self, extras: &[u32]) -> Result<(), Error> {
+        let hint = self.made()?;
+        expect_length("extras", &vec![0; extras.len()], hint.extras.len())?;
+        hint.extras.copy_from_slice(extras);
+        Ok(())
+    }
+
+    /// The id of the hint to be.
+    #[must_use]
+    pub fn hint_id(&self) -> [u8; HINT_ID_BYTES] {
+        self.stamp.hint_id
+    }
+
+    /// Does some of the work that is there to be done: what needs no records, and what a partition that was [kept](Self::keep)
+    /// brings. Whether there is more.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice.
+    pub fn step(&mut self) -> Result<bool, Error> {
+        match (&mut self.stage, &mut self.folding) {
+            (Stage::Drawing(drawing), _) => {
+                let (drawing, function) = &mut **drawing;
+                if !drawing.step(&self.geometry, function) {
+                    self.drawn()?;
+                }
+                Ok(true)
+            }
+            (Stage::Made(hint), Some(folding)) => {
+                let m = self.layout.partition_records();
+                let slots = folding.partition * m..(folding.partition + 1) * m;
+                let rows = Rows { bytes: &self.buffers[folding.lane], slots };
+                let end = self.geometry.stripes_of(&rows.slots).end;
+                let next =
+                    end.min(folding.stripe + together(self.geometry.stripe_records(), self.geometry.record_bytes()));
+                hint.fold_stripes(&rows, folding.stripe..next);
+                folding.stripe = next;
+                if next < end {
+                    return Ok(true);
+                }
+                hint.fold_rest(&rows);
+                self.folded[folding.partition] = true;
+                self.folding = None;
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Goes all steps that are left.
+    fn settle(&mut self) -> Result<(), Error> {
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// The hints that were drawn, without parities, in the place of the drawing.
+    fn drawn(&mut self) -> Result<(), Error> {
+        match &mut self.stage {
+            Stage::Drawing(drawing) => {
+                let drawn = std::mem::take(&mut drawing.0.drawn);
+                self.begin_with(drawn)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, of hints that were drawn before.
+    pub(crate) fn begin_with(&mut self, drawn: Drawn) -> Result<(), Error> {
+        if let Stage::Drawing(drawing) = std::mem::replace(&mut self.stage, Stage::Between) {
+            let (_, function) = *drawing;
+            let mut key = Zeroizing::new([0; TAG_BYTES]);
+            ChaCha::new(&self.entropy, POINT_STREAM).fill(key.as_mut_slice());
+            let tags = Tags::new(*key, self.geometry.room());
+            let hint = Hint::new((self.layout, self.geometry), self.stamp, (self.secret(), function, tags), drawn)?;
+            self.stage = Stage::Made(Box::new(hint));
+        }
+        Ok(())
+    }
+
+    fn secret(&self) -> Secret {
+        let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+        ChaCha::new(&self.entropy, SECRET_STREAM).fill(secret.as_mut_slice());
+        Secret::new(*secret)
+    }
+
+    /// The hint as far as it is made.
+    pub(crate) fn made(&mut self) -> Result<&mut Hint<F>, Error> {
+        self.settle()?;
+        match &mut self.stage {
+            Stage::Made(hint) => Ok(hint),
+            _ => Err(Error::Phase("memory did not suffice; begin anew")),
+        }
+    }
+
+    /// Where a lane receives its partition: M·ℓ bytes.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such lane; [`Error::Phase`] if it was not begun.
+    pub fn lane_bytes(&mut self, lane: usize) -> Result<&mut [u8], Error> {
+        self.lanes.under_way(lane)?;
+        Ok(&mut self.buffers[lane][..self.layout.partition_bytes()])
+    }
+
+    /// Starts receiving a partition, from its first byte.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already or under way
+    /// in the other lane; [`Error::Layout`] if memory does not suffice.
+    pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
+        let folded = self.is_folded(partition)?;
+        expect_below("lane", lane, LANES)?;
+        if self.folding.is_some() {
+            self.settle()?;
+        }
+        let bytes = self.layout.partition_bytes() + self.geometry.record_bytes();
+        if self.buffers[lane].is_empty() {
+            self.buffers[lane] = zeroed(bytes)?;
+        }
+        self.lanes.begin(lane, partition, folded || self.folded[partition])
+    }
+
+    /// Takes note that the lane's next `count` bytes have been written, and hashes them.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
+    pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
+        self.lanes.under_way(lane)?;
+        self.lanes.absorb(lane, count, &self.buffers[lane][..self.layout.partition_bytes()])
+    }
+
+    /// Checks the lane's partition against its content hash; [steps](Self::step) fold it then. `false`: the hash differs;
+    /// nothing but the lane has changed, which is free again.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing; [`Error::Layout`] if memory does
+    /// not suffice.
+    pub fn keep(&mut self, lane: usize) -> Result<bool, Error> {
+        self.lanes.under_way(lane)?;
+        self.settle()?;
+        let bytes = &self.buffers[lane][..self.layout.partition_bytes()];
+        let (partition, genuine) = self.lanes.end(lane, bytes, &self.content_hashes)?;
+        if genuine {
+            let m = self.layout.partition_records();
+            let stripe = partition * m / self.geometry.stripe_records();
+            self.folding = Some(Folding { lane, partition, stripe });
+        }
+        Ok(genuine)
+    }
+
+    /// Gives a lane up; what it received is forgotten.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such lane.
+    pub fn abandon(&mut self, lane: usize) -> Result<(), Error> {
+        self.lanes.abandon(lane)
+    }
+
+    /// Whether a partition is part of the hints, or will be with the steps that are left.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such partition.
+    pub fn is_folded(&self, partition: usize) -> Result<bool, Error> {
+        expect_below("partition", partition, self.folded.len())?;
+        Ok(self.folded[partition] || self.folding.as_ref().is_some_and(|folding| folding.partition == partition))
+    }
+
+    /// Brings what there is to the next epoch: partitions that are folded get their changes, the others will be downloaded
+    /// as they are now. Downloads under way of partitions that changed are given up.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the list starts from another layout, or leads to one of another geometry; [`Error::Length`] if
+    /// the hashes are not Q; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+    pub fn update(&mut self, list: &UpdateList, content_hashes: &[u8]) -> Result<(), Error> {
+        let after = *list.after();
+        expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
+        let folded = self.folded.clone();
+        let hint = self.made()?;
+        let geometry = hint.followed(list)?;
+        let edits = Edits::of(list, |q| folded.get(q).is_some_and(|&folded| folded));
+        hint.apply_edits(&edits);
+        (hint.layout, hint.geometry) = (after, geometry);
+        (self.layout, self.geometry) = (after, geometry);
+        self.folded.resize(after.partitions(), false);
+        self.content_hashes = content_hashes.to_vec();
+        let changed: Vec<usize> = list.entries().map(|entry| after.place(entry.index).0).collect();
+        self.lanes.abandon_partitions(|q| changed.binary_search(&q).is_ok());
+        Ok(())
+    }
+
+    /// The hint, once all Q partitions are folded, `version` updates after it was first stored.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] with the builder unchanged, if partitions are missing; [`Error::Layout`].
+    pub fn finish_at(mut self, version: u64) -> Result<Hint<F>, (Error, Self)> {
+        if let Err(error) = self.settle() {
+            return Err((error, self));
+        }
+        if self.folded.iter().any(|folded| !folded) {
+            return Err((Error::Phase("partitions are missing from the hint"), self));
+        }
+        match std::mem::replace(&mut self.stage, Stage::Between) {
+            Stage::Made(mut hint) => {
+                hint.stamp.version = version;
+                Ok(*hint)
+            }
+            stage => {
+                self.stage = stage;
+                Err((Error::Phase("memory did not suffice; begin anew"), self))
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What the server is sent (papers: S3PIR, Algorithm 2). Nothing is applied yet: [`super::recon`] does that, once the answer
+//! is in and genuine, and until then the same bytes may be sent again.
+
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use super::hint::Hint;
+use super::streams::{Function, GROUP, Keyed, Kind};
+use crate::error::Error;
+use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
+use crate::tapir::hint::Stamp;
+use crate::tapir::query::NAME_BYTES;
+
+/// Stands for a slot and a pair where no hint contains the record.
+pub(crate) const MISSED: u32 = u32::MAX;
+
+/// An ordered batch of queries that may have been sent and whose answers have not been applied. Secret.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct Pending {
+    /// the hint it was made from, before it is applied
+    #[zeroize(skip)]
+    pub(crate) stamp: Stamp,
+    pub(crate) name: [u8; NAME_BYTES],
+    /// one a query: the record's index
+    pub(crate) indices: Vec<u32>,
+    /// one a query: the slot whose hint is used, or [`MISSED`]
+    pub(crate) slots: Vec<u32>,
+    /// one a query: the pair that replaces it, or [`MISSED`]
+    pub(crate) pairs: Vec<u32>,
+    /// one a query: which of the two subsets is the hint's, 0 or 1
+    pub(crate) sides: Vec<u8>,
+    /// the very bytes for the server
+    pub(crate) queries: Vec<u8>,
+    /// two parities a query, once both were verified; never stored
+    pub(crate) verified: Option<Vec<u8>>,
+}
+
+impl Pending {
+    /// Queries in the batch.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// What the server is sent: for each query ⌈q/8⌉ bytes of subsets, low bit first, then q offsets (u16).
+    #[must_use]
+    pub fn queries(&self) -> &[u8] {
+        &self.queries
+    }
+
+    /// Which queries no hint contained the record of: for tests.
+    #[must_use]
+    pub fn hazmat_missed(&self) -> Vec<bool> {
+        self.slots.iter().map(|&slot| slot == MISSED).collect()
+    }
+
+    /// What the rollback fence knows it by.
+    #[must_use]
+    pub fn name(&self) -> [u8; NAME_BYTES] {
+        self.name
+    }
+}
+
+/// Makes the pending batch that looks up `indices`, in this order, under 32 bytes of fresh entropy, hedged with the hint's
+/// secret.
+///
+/// # Errors
+/// [`Error::Condemned`]; [`Error::Phase`] for an empty batch, or one for which backups do not suffice; [`Error::Index`] if a
+/// record does not exist.
+pub fn query(hint: &mut Hint<Keyed>, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
+    let entropy = hint.secret.query_entropy(entropy, hint.stamp.version, indices);
+    hazmat_query_from(hint, indices, &mut ChaCha::new(&entropy, 0), &mut ChaCha::new(&entropy, 1))
+}
+
+/// [`query`] with sources of the caller's, for tests that enumerate all draws: of what is drawn for a query, and of the
+/// query that takes its place if no hint contains the record. Anything but secret uniform sources gives queries away.
+///
+/// # Errors
+/// As there.
+pub fn hazmat_query_from<F: Function>(
+    hint: &mut Hint<F>,
+    indices: &[u32],
+    source: &mut impl Uniform,
+    decoys: &mut impl Uniform,
+) -> Result<Pending, Error> {
+    if hint.condemned {
+        return Err(Error::Condemned);
+    }
+    if indices.is_empty() {
+        return Err(Error::Phase("a batch holds at least one query"));
+    }
+    if indices.len() > hint.left() {
+        return Err(Error::Phase("the hint is used up; prepare a new one"));
+    }
+    for &index in indices {
+        hint.layout.locate(index)?;
+    }
+    let mut pending = Pending {
+        stamp: hint.stamp,
+        name: [0; NAME_BYTES],
+        indices: indices.to_vec(),
+        slots: Vec::with_capacity(indices.len()),
+        pairs: Vec::with_capacity(indices.len()),
+        sides: Vec::with_capacity(indices.len()),
+        queries: Vec::with_capacity(indices.len() * hint.geometry.query_bytes()),
+        verified: None,
+    };
+    let mut next = hint.next;
+    let mut replaced = Vec::new();
+    for &index in indices {
+        let wanted = index / hint.layout.stored().block_records as u32;
+        let found = hint.find(wanted);
+        let side = source.below(2) as u8;
+        let of_hint = hint.subsets(found.unwrap_or(0), wanted, source);
+        let decoy = hint.decoy(decoys);
+        write(&mut pending.queries, if found.is_some() { &of_hint } else { &decoy }, side);
+        pending.sides.push(side);
+        pending.slots.push(found.map_or(MISSED, |slot| slot as u32));
+        pending.pairs.push(found.map_or(MISSED, |_| next as u32));
+        if let Some(slot) = found {
+            replaced.push((slot, hint.replace(slot, next, wanted))); // as it will be for the next query
+            next += 1;
+        }
+    }
+    for (slot, before) in replaced.into_iter().rev() {
+        hint.put_back(slot, before);
+    }
+    pending.name = hint.secret.batch_name(&pending.unnamed(&hint.layout));
+    Ok(pending)
+}
+
+/// Of each stripe, whether it is in the hint's subset, and the offset asked for.
+pub(crate) type Subsets = Vec<(bool, u16)>;
+
+fn write(queries: &mut Vec<u8>, subsets: &Subsets, side: u8) {
+    for stripes in subsets.chunks(8) {
+        // The hint's subset is that of the stripes whose bit is `side`.
+        let bits =
+            stripes.iter().enumerate().fold(0, |bits, (at, (real, _))| bits | (u8::from(*real) ^ side ^ 1) << at);
+        queries.push(bits);
+    }
+    queries.extend(subsets.iter().flat_map(|(_, offset)| offset.to_le_bytes()));
+}
+
+impl<F: Function> Hint<F> {
+    /// The first slot whose hint contains a record. All are looked at, and each in the same way.
+    pub(crate) fn find(&self, wanted: u32) -> Option<usize> {
+        const ABSENT: u8 = 0;
+        let (stripe, offset) = self.geometry.place(wanted as usize);
+        // Of each id: whether its offset is the wanted one, and then whether the stripe is below its cutoff (1) or not (2).
+        let mut at_offset = vec![ABSENT; self.cutoffs.len()];
+        let (mut selections, mut offsets) = ([0; GROUP], [0; GROUP]);
+        let groups = self.cutoffs.as_chunks::<GROUP>().0.iter().zip(at_offset.as_chunks_mut::<GROUP>().0);
+        for (number, (cutoffs, at_offset)) in groups.enumerate() {
+            self.function.group(Kind::Selection, stripe, number, &mut selections);
+            self.function.group(Kind::Offset, stripe, number, &mut offsets);
+            for c in 0..GROUP {
+                let side = 1 + u8::from(selections[c].cast_signed() >= cutoffs[c]);
+                at_offset[c] = side * u8::from(self.geometry.offset(offsets[c]) == offset);
+            }
+        }
+        let mut first = usize::MAX;
+        for (slot, ((&id, &flip), &extra)) in self.ids.iter().zip(&self.flips).zip(&self.extras).enumerate() {
+            let chosen = at_offset[id as usize] == 1 + u8::from(flip);
+            let contains = u8::from(chosen) | u8::from(extra == wanted);
+            first = first.min(if contains == 1 { slot } else { usize::MAX });
+        }
+        at_offset.zeroize();
+        (first != usize::MAX).then_some(first)
+    }
+
+    /// Of each stripe, whether the hint of a slot contains a record of it, and the offset: the hint's own, or the extra's.
+    pub(crate) fn own(&self, slot: usize) -> Subsets {
+        let (id, flip) = (self.ids[slot], self.flips[slot]);
+        let (of_extra, extra) = self.geometry.place(self.extras[slot] as usize);
+        let [mut selections, mut offsets] = [0, 1].map(|_| vec![0; self.geometry.stripes()]);
+        self.function.of_id(Kind::Selection, 0, id, &mut selections);
+        self.function.of_id(Kind::Offset, 0, id, &mut offsets);
+        let cutoff = self.cutoffs[id as usize];
+        let values = selections.iter().zip(&offsets).enumerate();
+        values
+            .map(|(stripe, (selection, offset))| {
+                let chosen = (selection.cast_signed() < cutoff) != flip;
+                let own = if stripe == of_extra { extra } else { self.geometry.offset(*offset) };
+                (chosen || stripe == of_extra, own)
+            })
+            .collect()
+    }
+
+    /// The query for a record by the hint of a slot: its stripes but that of the record, at its offsets; and for the rest, its
+    /// own offsets as well, which were never shown, and a uniform one in the record's stripe. (All of a stripe's, the
+    /// record's included: leaving any out would tell it.)
+    fn subsets(&self, slot: usize, wanted: u32, source: &mut impl Uniform) -> Subsets {
+        let (queried, _) = self.geometry.place(wanted as usize);
+        let mut subsets = self.own(slot);
+        subsets[queried] = (false, source.below(self.geometry.stripe_records() as u32) as u16);
+        subsets
+    }
+
+    /// A query that follows from nothing: a uniform half of the stripes, and uniform offsets.
+    fn decoy(&self, decoys: &mut impl Uniform) -> Subsets {
+        let stripes = self.geometry.stripes();
+        let mut order: Vec<u16> = (0..stripes as u16).collect();
+        shuffle(&mut order, decoys);
+        let offset = |_| decoys.below(self.geometry.stripe_records() as u32) as u16;
+        let mut subsets: Subsets = (0..stripes).map(offset).map(|offset| (false, offset)).collect();
+        for &stripe in &order[..stripes / 2] {
+            subsets[usize::from(stripe)].0 = true;
+        }
+        subsets
+    }
+}

@@ -1,0 +1,124 @@
+//! The stored form of whole hints, bound to one manifest by its hash.
+//!
+//! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (8), pairs it began with and
+//! pairs used (u32 each), groups of ids (u32); their cutoffs (i16 each); extras (H u32); slots that a backup is in (u32), then
+//! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), pairs left (2·ℓ′ bytes each), tags (u64 a slot of the
+//! database).
+
+use super::super::drawing::{Drawn, NONE};
+use super::super::geometry::Geometry;
+use super::super::hint::Hint;
+use super::super::streams::{GROUP, Keyed};
+use super::super::tags::Tags;
+use pirouette_kernels::linear::TAG_BYTES;
+
+use crate::error::Error;
+use crate::key::Secret;
+use crate::layout::Layout;
+use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::state::frame::{Reader, Writer};
+
+const KIND: [u8; 4] = *b"PISc";
+
+pub(super) fn write_cutoffs(out: &mut Writer, cutoffs: &[i16]) {
+    out.u32(cutoffs.len() / GROUP);
+    for group in cutoffs.as_chunks::<GROUP>().0 {
+        out.u16s(&group.map(i16::cast_unsigned));
+    }
+}
+
+/// Cutoffs, and the ids of the first `want` hints among them.
+pub(super) fn read_cutoffs(reader: &mut Reader<'_>, want: usize) -> Result<Drawn, Error> {
+    let groups = reader.u32()? as usize;
+    let columns = groups.checked_mul(GROUP).filter(|columns| i32::try_from(*columns).is_ok());
+    let cutoffs = reader.u16s(columns.ok_or(Error::State("more ids than there can be"))?)?;
+    let cutoffs: Vec<i16> = cutoffs.into_iter().map(u16::cast_signed).collect();
+    let hints = cutoffs.iter().enumerate().filter(|(_, cutoff)| **cutoff != NONE);
+    let ids: Vec<u32> = hints.map(|(id, _)| id as u32).take(want).collect();
+    if ids.len() != want {
+        return Err(Error::State("fewer ids than hints"));
+    }
+    Ok(Drawn { cutoffs, ids, extras: Vec::new() })
+}
+
+impl Hint<Keyed> {
+    /// Bytes that bring this hint back. Secret.
+    ///
+    /// # Errors
+    /// [`Error::Condemned`]: a condemned hint is not kept.
+    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        if self.condemned {
+            return Err(Error::Condemned);
+        }
+        let mut out = Writer::new(KIND, self.stamp, self.hint_bytes() + self.tag_bytes() + 256);
+        out.layout(&self.layout);
+        out.bytes(binding);
+        out.bytes(self.secret.bytes());
+        out.bytes(self.function.bytes().as_slice());
+        out.bytes(self.tags.key());
+        out.u32(self.backups.len());
+        out.u32(self.next);
+        write_cutoffs(&mut out, &self.cutoffs);
+        for &extra in &self.extras {
+            out.u32(extra as usize);
+        }
+        let first_backup = self.backups.first().copied().unwrap_or(u32::MAX);
+        let replaced: Vec<(usize, u32)> =
+            self.ids.iter().copied().enumerate().filter(|(_, id)| *id >= first_backup).collect();
+        out.u32(replaced.len());
+        for (slot, id) in replaced {
+            out.u32(slot);
+            out.u32(self.backups.partition_point(|&other| other < id));
+        }
+        out.bytes(&self.parities);
+        out.bytes(&self.pairs[self.next * self.geometry.answer_bytes()..]);
+        out.u64s(&self.tags.all()[..self.layout.slots()]);
+        Ok(out.seal())
+    }
+
+    /// Brings a hint back under the manifest it was made under.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Layout`] if memory does not suffice.
+    pub fn decode(bytes: &[u8], layout: Layout, binding: &[u8; BINDING_BYTES]) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        reader.expect_layout(&layout)?;
+        if reader.array::<BINDING_BYTES>()? != binding {
+            return Err(Error::State("of another manifest"));
+        }
+        let geometry = Geometry::of(&layout).map_err(|_| Error::State("of a layout that has no such hints"))?;
+        let secret = Secret::new(*reader.array()?);
+        let function = Keyed::from_bytes(reader.array()?);
+        let tags = Tags::new(*reader.array()?, geometry.room());
+        let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
+        if next > pairs {
+            return Err(Error::State("more backups used than there were"));
+        }
+        let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
+        for _ in 0..geometry.hints() {
+            drawn.extras.push(reader.u32()?);
+        }
+        if drawn.extras.iter().any(|&extra| extra as usize >= geometry.room()) {
+            return Err(Error::State("an extra lies beyond the database"));
+        }
+        let mut hint = Hint::new((layout, geometry), stamp, (secret, function, tags), drawn)?;
+        let mut before = None;
+        let mut seen = vec![false; next];
+        for _ in 0..reader.u32()? {
+            let (slot, pair) = (reader.u32()?, reader.u32()? as usize);
+            if before >= Some(slot) || slot as usize >= geometry.hints() || seen.get(pair) != Some(&false) {
+                return Err(Error::State("a backup in no slot, or in two"));
+            }
+            (before, seen[pair]) = (Some(slot), true);
+            let extra = hint.extras[slot as usize];
+            hint.replace(slot as usize, pair, extra);
+        }
+        hint.next = next;
+        hint.parities.copy_from_slice(reader.bytes(geometry.hints() * geometry.record_bytes())?);
+        hint.pairs[next * geometry.answer_bytes()..]
+            .copy_from_slice(reader.bytes((pairs - next) * geometry.answer_bytes())?);
+        hint.tags.restore(0, reader.bytes(layout.slots() * TAG_BYTES)?);
+        reader.end()?;
+        Ok(hint)
+    }
+}

@@ -1,0 +1,66 @@
+//! The stored form of an effect, and what replays it.
+//!
+//! Body: layout, queries (u32), then for each query slot, pair and the record's slot in the database (u32 each; 2^32 − 1 all
+//! three where no hint contained it), then ℓ′ bytes of record a query.
+
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::single::hint::Hint;
+use crate::single::query::MISSED;
+use crate::single::recon::{self, Effect};
+use crate::single::streams::Keyed;
+use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::update::HintUpdate;
+
+const KIND: [u8; 4] = *b"PISe";
+
+impl Effect {
+    /// Bytes for the journal. Secret: they tell what was asked.
+    #[must_use]
+    pub fn encode(&self, layout: &Layout) -> Vec<u8> {
+        let mut out = Writer::new(KIND, self.stamp, self.used.len() * bytes_a_query(layout));
+        out.layout(layout);
+        out.u32(self.used.len());
+        for number in self.used.as_flattened() {
+            out.u32(*number as usize);
+        }
+        out.bytes(&self.blocks);
+        out.seal()
+    }
+
+    /// Reads an effect on a hint of this layout.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are none.
+    pub fn decode(bytes: &[u8], layout: &Layout) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        reader.expect_layout(layout)?;
+        let count = reader.count(bytes_a_query(layout))?;
+        let mut used = vec![[0; 3]; count];
+        for number in used.as_flattened_mut() {
+            *number = reader.u32()?;
+        }
+        if used.iter().any(|used| used.contains(&MISSED) && *used != [MISSED; 3]) {
+            return Err(Error::State("a query was neither answered nor missed"));
+        }
+        let blocks = reader.bytes(count * layout.record_bytes())?.to_vec();
+        reader.end()?;
+        Ok(Effect { stamp, used, blocks })
+    }
+}
+
+fn bytes_a_query(layout: &Layout) -> usize {
+    3 * 4 + layout.record_bytes()
+}
+
+/// Applies the next entry of a journal, an effect or an update.
+///
+/// # Errors
+/// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
+pub fn replay(hint: &mut Hint<Keyed>, entry: &[u8]) -> Result<(), Error> {
+    if entry.first_chunk() == Some(&KIND) {
+        recon::replay(hint, &Effect::decode(entry, hint.layout())?)
+    } else {
+        hint.update(None, &HintUpdate::decode(entry, hint.layout())?)
+    }
+}

@@ -1,0 +1,97 @@
+//! The stored form of hints in the making, so that an interrupted offline phase resumes.
+//!
+//! Body: layout, binding (32), entropy (32), pairs (u32), groups of ids (u32), their cutoffs (i16 each), extras (H u32),
+//! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
+//! slot, in order). What else there is follows from the entropy.
+
+use pirouette_kernels::linear::TAG_BYTES;
+
+use super::super::making::Builder;
+use super::super::streams::Keyed;
+use super::checkpoint::{read_cutoffs, write_cutoffs};
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::random::ENTROPY_BYTES;
+use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::state::frame::{Reader, Writer};
+
+const KIND: [u8; 4] = *b"PISb";
+
+impl Builder<Keyed> {
+    /// Bytes that bring this builder back, lanes apart, after going the steps that are left. Secret.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice.
+    pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.made()?;
+        let (layout, stamp, entropy, folded) = (self.layout, self.stamp, self.entropy.clone(), self.folded.clone());
+        let hint = self.made()?;
+        let mut out = Writer::new(KIND, stamp, hint.hint_bytes() + hint.tag_bytes() + folded.len() + 256);
+        out.layout(&layout);
+        out.bytes(binding);
+        out.bytes(entropy.as_slice());
+        out.u32(hint.backups.len());
+        write_cutoffs(&mut out, &hint.cutoffs);
+        for &extra in &hint.extras {
+            out.u32(extra as usize);
+        }
+        out.bytes(&folded.iter().map(|&folded| u8::from(folded)).collect::<Vec<_>>());
+        out.bytes(&hint.parities);
+        out.bytes(&hint.pairs);
+        for (tags, _) in
+            hint.tags.all().chunks_exact(layout.partition_records()).zip(&folded).filter(|(_, folded)| **folded)
+        {
+            out.u64s(tags);
+        }
+        Ok(out.seal())
+    }
+
+    /// Brings a builder back under the manifest it was begun under.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the bytes are no builder of that manifest; otherwise as [`Builder::new`].
+    pub fn decode(
+        bytes: &[u8],
+        layout: Layout,
+        content_hashes: &[u8],
+        binding: &[u8; BINDING_BYTES],
+    ) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        reader.expect_layout(&layout)?;
+        if reader.array::<BINDING_BYTES>()? != binding {
+            return Err(Error::State("of another manifest"));
+        }
+        let entropy: [u8; ENTROPY_BYTES] = *reader.array()?;
+        let pairs = reader.u32()? as usize;
+        let mut builder = Builder::new(layout, content_hashes, pairs, entropy).map_err(|error| {
+            if let Error::Index { .. } = error { Error::State("no number of backups") } else { error }
+        })?;
+        if builder.stamp != stamp {
+            return Err(Error::State("its id does not follow from its entropy"));
+        }
+        let geometry = builder.geometry;
+        let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
+        for _ in 0..geometry.hints() {
+            drawn.extras.push(reader.u32()?);
+        }
+        if drawn.extras.iter().any(|&extra| extra as usize >= geometry.room()) {
+            return Err(Error::State("an extra lies beyond the database"));
+        }
+        builder.begin_with(drawn)?;
+        let folded = reader.bytes(layout.partitions())?;
+        if folded.iter().any(|&flag| flag > 1) {
+            return Err(Error::State("a flag is neither 0 nor 1"));
+        }
+        let hint = builder.made()?;
+        let (parities, pairs) = (reader.bytes(hint.parities.len())?, reader.bytes(hint.pairs.len())?);
+        hint.parities.copy_from_slice(parities);
+        hint.pairs.copy_from_slice(pairs);
+        let m = layout.partition_records();
+        for (q, _) in folded.iter().enumerate().filter(|(_, folded)| **folded == 1) {
+            hint.tags.restore(q * m, reader.bytes(m * TAG_BYTES)?);
+        }
+        builder.folded = folded.iter().map(|&folded| folded == 1).collect();
+        reader.end()?;
+        Ok(builder)
+    }
+}

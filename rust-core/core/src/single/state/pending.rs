@@ -1,0 +1,105 @@
+//! The stored form of a pending batch: all it takes to send the same bytes again and to apply their answer.
+//!
+//! Body: layout, queries (u32), then for each query index, slot and pair (u32 each; 2^32 − 1 for slot and pair where no hint
+//! contains the record), then a side (0 or 1) a query, then the queries' bytes, and the batch's name (32), which is made of
+//! all before it.
+
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::single::geometry::Geometry;
+use crate::single::hint::Hint;
+use crate::single::query::{MISSED, Pending};
+use crate::single::streams::Function;
+use crate::tapir::query::NAME_BYTES;
+use crate::tapir::state::frame::{Reader, Writer};
+
+const KIND: [u8; 4] = *b"PISp";
+
+impl Pending {
+    /// Bytes to make durable before the first query leaves. Secret: they tell what is asked.
+    #[must_use]
+    pub fn encode(&self, layout: &Layout) -> Vec<u8> {
+        let mut out = self.write(layout);
+        out.bytes(&self.name);
+        out.seal()
+    }
+
+    /// The form without its name: what the name is made of.
+    pub(crate) fn unnamed(&self, layout: &Layout) -> Zeroizing<Vec<u8>> {
+        self.write(layout).unsealed()
+    }
+
+    fn write(&self, layout: &Layout) -> Writer {
+        let mut out = Writer::new(KIND, self.stamp, self.count() * (3 * 4 + 1) + self.queries.len() + NAME_BYTES);
+        out.layout(layout);
+        out.u32(self.count());
+        for ((&index, &slot), &pair) in self.indices.iter().zip(&self.slots).zip(&self.pairs) {
+            for number in [index, slot, pair] {
+                out.u32(number as usize);
+            }
+        }
+        out.bytes(&self.sides);
+        out.bytes(&self.queries);
+        out
+    }
+
+    /// Takes up a stored batch of this hint at this version.
+    ///
+    /// # Errors
+    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    pub fn decode<F: Function>(bytes: &[u8], hint: &Hint<F>) -> Result<Self, Error> {
+        let (layout, geometry) = (hint.layout(), hint.geometry());
+        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        if stamp != hint.stamp() {
+            return Err(Error::State("a pending batch of another hint, or of another moment"));
+        }
+        reader.expect_layout(layout)?;
+        let name = *reader.last()?;
+        let count = reader.count(3 * 4 + 1 + geometry.query_bytes())?;
+        let mut pending = Pending {
+            stamp,
+            name,
+            indices: Vec::with_capacity(count),
+            slots: Vec::with_capacity(count),
+            pairs: Vec::with_capacity(count),
+            sides: Vec::new(),
+            queries: Vec::new(),
+            verified: None,
+        };
+        let mut next = hint.next;
+        for _ in 0..count {
+            let [index, slot, pair] = [reader.u32()?, reader.u32()?, reader.u32()?];
+            layout.locate(index)?;
+            if [slot, pair] != [MISSED; 2] {
+                if slot as usize >= geometry.hints() || pair as usize != next || next >= hint.backups.len() {
+                    return Err(Error::State("a query by what this hint does not have"));
+                }
+                next += 1;
+            }
+            pending.indices.push(index);
+            pending.slots.push(slot);
+            pending.pairs.push(pair);
+        }
+        pending.sides = reader.bytes(count)?.to_vec();
+        pending.queries = reader.bytes(count * geometry.query_bytes())?.to_vec();
+        reader.end()?;
+        let well_formed = |query: &[u8]| is_query(geometry, query);
+        if pending.sides.iter().any(|&side| side > 1)
+            || !pending.queries.chunks_exact(geometry.query_bytes()).all(well_formed)
+        {
+            return Err(Error::State("a query that no hint makes"));
+        }
+        Ok(pending)
+    }
+}
+
+/// Whether these bytes, as many as a query has, are one: half of the stripes in either subset, and offsets within a stripe.
+pub(crate) fn is_query(geometry: &Geometry, query: &[u8]) -> bool {
+    let (bits, offsets) = query.split_at(geometry.bits_bytes());
+    let ones: u32 = bits.iter().map(|byte| byte.count_ones()).sum();
+    let spare = bits.last().map_or(0, |byte| u32::from(*byte) >> ((geometry.stripes() - 1) % 8 + 1));
+    let within = |offset: &[u8; 2]| usize::from(u16::from_le_bytes(*offset)) < geometry.stripe_records();
+    ones as usize == geometry.stripes() / 2 && spare == 0 && offsets.as_chunks().0.iter().all(within)
+}

@@ -1,0 +1,395 @@
+//! Lookups with one server, over whole databases: against a plain map, with edits and growth between them, through every
+//! stored form; and every lie, which is refused in one way.
+
+mod common;
+
+use common::database;
+use pirouette_core::Error;
+use pirouette_core::commitment::Merkle;
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::layout::Layout;
+use pirouette_core::random::{ChaCha, Uniform};
+use pirouette_core::scheme::{Asked, Verdict, answer, answer_bytes, answerers, suites};
+use pirouette_core::single::geometry::Geometry;
+use pirouette_core::single::hint::Hint;
+use pirouette_core::single::making::Builder;
+
+const SUITE: u16 = 3;
+const BINDING: [u8; 32] = [7; 32];
+
+type Client = Asked<Merkle, Hint>;
+
+fn server(layout: Layout, seed: u8) -> Database<Merkle> {
+    let mut content = vec![0; layout.records() * layout.stored().record_bytes];
+    ChaCha::new(&[seed; 32], 9).fill(&mut content);
+    database(layout, &content)
+}
+
+/// One partition through a lane, in pieces.
+fn receive(builder: &mut Builder, lane: usize, q: usize, bytes: &[u8]) -> bool {
+    builder.begin(lane, q).unwrap();
+    let mut at = 0;
+    for piece in bytes.chunks(777) {
+        builder.lane_bytes(lane).unwrap()[at..at + piece.len()].copy_from_slice(piece);
+        builder.absorb(lane, piece.len()).unwrap();
+        at += piece.len();
+    }
+    builder.keep(lane).unwrap()
+}
+
+fn builder(database: &Database<Merkle>, lookups: usize, entropy: u8) -> Builder {
+    Builder::new(*database.layout(), &database.content_hashes().unwrap(), lookups, [entropy; 32]).unwrap()
+}
+
+fn client(database: &Database<Merkle>, lookups: usize, entropy: u8) -> Client {
+    let mut builder = builder(database, lookups, entropy);
+    for q in 0..database.layout().partitions() {
+        assert!(receive(&mut builder, q % 2, q, database.partition(q).unwrap()));
+    }
+    Asked::new(builder.finish_at(0).map_err(|(error, _)| error).unwrap())
+}
+
+fn ask(database: &Database<Merkle>, client: &Client) -> Vec<u8> {
+    answer(&answerers(), SUITE, database, &client.request(0).unwrap(), At::Newest).unwrap()
+}
+
+/// A batch that finds all it asks for: its records.
+fn look_up(database: &Database<Merkle>, client: &mut Client, indices: &[u32], entropy: &[u8; 32]) -> Vec<u8> {
+    client.query(indices, entropy).unwrap();
+    let reply = ask(database, client);
+    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+    let records = client.recon().unwrap();
+    assert_eq!(client.missed(), 0);
+    records
+}
+
+fn expected(database: &Database<Merkle>, indices: &[u32]) -> Vec<u8> {
+    indices.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect()
+}
+
+fn reopened(client: &Client) -> Client {
+    let stored = client.encode(&BINDING).unwrap();
+    let again = Asked::new(Hint::decode(&stored, *client.state.layout(), &BINDING).unwrap());
+    assert_eq!(again.encode(&BINDING).unwrap(), stored);
+    again
+}
+
+/// Records of blocks or alone, long and short, stripes that lie across partitions, padding behind the last record.
+fn layouts() -> [Layout; 4] {
+    [
+        Layout::new(4096, 32, 16, 256).unwrap(),
+        Layout::new(3001, 9, 7, 451).unwrap(),
+        Layout::packed(4000, 5, 9, 452, 4).unwrap(),
+        Layout::new(700, 300, 3, 250).unwrap(),
+    ]
+}
+
+#[test]
+fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
+    for (number, layout) in layouts().into_iter().enumerate() {
+        let seed = number as u8;
+        println!("seed {seed}");
+        let mut source = ChaCha::new(&[seed; 32], 1);
+        let mut database = server(layout, seed);
+        let mut client = client(&database, 6000, seed);
+        let mut behind = reopened(&client); // follows by the journal alone
+        for round in 0..400u32 {
+            let records = layout.records() as u32;
+            // Often the same record again, in one batch and in many.
+            let mut index = || if source.below(3) == 0 { 5 } else { source.below(records) };
+            let mut batch: Vec<u32> = (0..=round % 4).map(|_| index()).collect();
+            if round % 7 == 0 {
+                batch.extend_from_slice(&[batch[0]; 3]);
+            }
+            let mut entropy = [0; 32];
+            ChaCha::new(&[seed; 32], u64::from(round) + 2).fill(&mut entropy);
+            client.query(&batch, &entropy).unwrap();
+            if round % 5 == 1 {
+                // A batch that was stored is the same batch.
+                let (stored, name, request) =
+                    (client.pending_bytes().unwrap(), client.batch_name().unwrap(), client.request(0).unwrap());
+                client.withdraw();
+                client.resume(&stored).unwrap();
+                assert_eq!((client.batch_name().unwrap(), client.request(0).unwrap()), (name, request));
+            }
+            if round % 3 == 0 {
+                // While it is pending the database moves on; before and after it was answered.
+                if round % 2 == 0 {
+                    let reply = ask(&database, &client);
+                    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+                }
+                let before = ask(&database, &client);
+                let edits: Vec<(u32, Vec<u8>)> = (0..=source.below(40))
+                    .map(|_| {
+                        let mut record = vec![0; layout.stored().record_bytes];
+                        source.fill(&mut record);
+                        (source.below(records), record)
+                    })
+                    .collect();
+                let operations: Vec<_> =
+                    edits.iter().map(|(index, record)| Operation::EditIndex(*index, record)).collect();
+                let epoch = apply(&mut database, None, &operations).unwrap();
+                let previous = answer(&answerers(), SUITE, &database, &client.request(0).unwrap(), At::Previous);
+                assert_eq!(previous.unwrap(), before, "the epoch before is answered still");
+                let form = if round % 4 == 0 { &epoch.records } else { &epoch.list };
+                let entry = client.update(form.bytes(), layout, &[], &[0; 32]).unwrap();
+                behind.replay(&entry).unwrap();
+            }
+            let reply = ask(&database, &client);
+            assert_eq!(reply.len(), answer_bytes(&answerers(), SUITE, &database, batch.len(), At::Newest).unwrap());
+            assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+            assert_eq!(client.recon().unwrap(), expected(&database, &batch), "round {round}");
+            assert_eq!(client.missed(), 0);
+            let effect = client.take_effect().unwrap();
+            assert!(behind.replay(&effect[..effect.len() - 1]).is_err());
+            behind.replay(&effect).unwrap();
+            assert!(matches!(behind.replay(&effect), Err(Error::State(_))), "once");
+            if round % 100 == 99 {
+                assert_eq!(behind.encode(&BINDING).unwrap(), client.encode(&BINDING).unwrap());
+                client = reopened(&client);
+            }
+        }
+        // What it holds is what one that is made now would: all hints, all pairs, all tags.
+        assert!(client.state.hazmat_agrees_with(&mut |slot| {
+            let (m, bytes) = (layout.partition_records(), layout.record_bytes());
+            database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
+        }));
+    }
+}
+
+#[test]
+fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_updates() {
+    for (number, layout) in layouts().into_iter().enumerate() {
+        let mut database = server(layout, 40 + number as u8);
+        let straight = client(&database, 50, 9);
+        let mut interrupted = builder(&database, 50, 9);
+        let q = layout.partitions();
+        for partition in [2, 0] {
+            let bytes = database.partition(partition).unwrap().to_vec();
+            let mut bad = bytes.clone();
+            bad[3] ^= 4;
+            assert!(!receive(&mut interrupted, 1, partition, &bad), "another hash");
+            assert!(!interrupted.is_folded(partition).unwrap());
+            assert!(receive(&mut interrupted, 0, partition, &bytes));
+            assert!(matches!(interrupted.begin(1, partition), Err(Error::Phase(_))), "there already");
+        }
+        let hashes = database.content_hashes().unwrap();
+        let stored = interrupted.encode(&BINDING).unwrap();
+        let mut resumed = Builder::decode(&stored, layout, &hashes, &BINDING).unwrap();
+        assert_eq!(resumed.encode(&BINDING).unwrap(), stored);
+        assert_eq!(resumed.hint_id(), interrupted.hint_id());
+        let (error, mut resumed) = resumed.finish_at(0).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Phase(_)), "partitions are missing");
+
+        // Of two copies one goes on at once; the other after an update of what is folded and of what is not.
+        for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
+            assert!(receive(&mut interrupted, 0, partition, database.partition(partition).unwrap()));
+        }
+        let whole = interrupted.finish_at(0).map_err(|(error, _)| error).unwrap();
+        assert_eq!(whole.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
+
+        resumed.begin(0, 1).unwrap();
+        let record = vec![0xab; layout.stored().record_bytes];
+        let indices = [0, 1, layout.stored().partition_records as u32, layout.records() as u32 - 1];
+        let batch: Vec<_> = indices.iter().map(|&index| Operation::EditIndex(index, &record)).collect();
+        let list = apply(&mut database, None, &batch).unwrap().list;
+        resumed.update(&list, &database.content_hashes().unwrap()).unwrap();
+        assert!(matches!(resumed.absorb(0, 1), Err(Error::Phase(_))), "given up: it changed");
+        for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
+            assert!(receive(&mut resumed, 0, partition, database.partition(partition).unwrap()));
+        }
+        let made = resumed.finish_at(1).map_err(|(error, _)| error).unwrap();
+        let mut anew = builder(&database, 50, 9);
+        for partition in 0..q {
+            assert!(receive(&mut anew, 0, partition, database.partition(partition).unwrap()));
+        }
+        let anew = anew.finish_at(1).map_err(|(error, _)| error).unwrap();
+        assert_eq!(made.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
+        // And one that was whole follows to the same.
+        let mut followed = straight;
+        followed.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+        assert_eq!(followed.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
+    }
+}
+
+#[test]
+fn a_database_grows_within_its_stripes_and_not_beyond() {
+    let layout = Layout::new(1000, 8, 5, 200).unwrap(); // 1000 slots
+    let mut database = server(layout, 77);
+    let mut client = client(&database, 100, 1);
+    let geometry = *client.state.geometry();
+    assert_eq!((geometry.stripes(), geometry.stripe_records()), (64, 16));
+    client.query(&[999], &[0; 32]).unwrap();
+    let record = [5; 8];
+    let list = apply(&mut database, None, &[Operation::Add(&record)]).unwrap().list;
+    assert!(matches!(client.update(list.bytes(), *database.layout(), &[], &[0; 32]), Err(Error::Update(_))));
+    let reply = answer(&answerers(), SUITE, &database, &client.request(0).unwrap(), At::Previous).unwrap();
+    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine), "nothing has changed");
+
+    let layout = Layout::new(1000, 8, 6, 200).unwrap();
+    let mut database = server(layout, 78);
+    let mut client = self::client(&database, 100, 1);
+    let adds: Vec<_> = (0..200).map(|_| Operation::Add(&record)).collect();
+    let list = apply(&mut database, None, &adds).unwrap().list;
+    client.update(list.bytes(), *database.layout(), &[], &[0; 32]).unwrap();
+    assert_eq!(look_up(&database, &mut client, &[1199, 3], &[2; 32]), expected(&database, &[1199, 3]));
+    assert!(matches!(client.query(&[1200], &[0; 32]), Err(Error::Index { .. })));
+}
+
+#[test]
+fn it_runs_out_and_says_so() {
+    let database = server(Layout::new(64, 4, 2, 32).unwrap(), 3);
+    let mut client = client(&database, 5, 1);
+    assert_eq!(pirouette_core::scheme::State::<Merkle>::remaining(&client.state), Some(5));
+    assert_eq!(look_up(&database, &mut client, &[1, 2, 1], &[1; 32]), expected(&database, &[1, 2, 1]));
+    assert!(matches!(client.query(&[1, 2, 3], &[1; 32]), Err(Error::Phase(_))));
+    assert_eq!(look_up(&database, &mut client, &[1, 63], &[2; 32]), expected(&database, &[1, 63]));
+    assert!(matches!(client.query(&[1], &[1; 32]), Err(Error::Phase(_))));
+    assert_eq!(client.state.left(), 0);
+    reopened(&client);
+    let hashes = database.content_hashes().unwrap();
+    for lookups in [0, usize::MAX] {
+        assert!(matches!(Builder::new(*database.layout(), &hashes, lookups, [0; 32]).err(), Some(Error::Index { .. })));
+    }
+}
+
+/// Each bit of either parity, whatever is asked: refused with the same error, and the hint is never used again.
+#[test]
+fn every_lie_is_refused_for_every_index_in_one_way() {
+    let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
+    for index in 0..40 {
+        let mut client = client(&database, 2, 4);
+        client.query(&[index, (index + 7) % 40], &[index as u8; 32]).unwrap();
+        let stored = client.encode(&BINDING).err();
+        assert!(matches!(stored, Some(Error::Phase(_))));
+        let genuine = ask(&database, &client);
+        assert_eq!(client.request(0).unwrap().len(), 2 * client.state.geometry().query_bytes());
+        for bit in 0..genuine.len() * 8 {
+            let mut client = self::client_like(&client, &database);
+            let mut reply = genuine.clone();
+            reply[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(client.verify(0, &reply), Ok(Verdict::Forged), "index {index}, bit {bit}");
+            assert!(matches!(client.verify(0, &genuine), Err(Error::Condemned)));
+            assert!(matches!(client.recon(), Err(Error::Condemned)));
+            client.withdraw();
+            assert!(matches!(client.query(&[0], &[0; 32]), Err(Error::Condemned)));
+            assert!(matches!(client.encode(&BINDING), Err(Error::Condemned)));
+        }
+        for length in [0, genuine.len() - 1, genuine.len() + 1] {
+            let reply = vec![0; length];
+            assert!(matches!(client.verify(0, &reply), Err(Error::Length { .. })));
+        }
+        assert!(matches!(client.verify(1, &genuine), Err(Error::Index { .. })));
+        assert!(matches!(client.recon(), Err(Error::Phase(_))));
+        assert_eq!(client.verify(0, &genuine), Ok(Verdict::Genuine));
+        assert_eq!(client.recon().unwrap(), expected(&database, &[index, (index + 7) % 40]));
+    }
+}
+
+/// The same state with the same batch pending.
+fn client_like(client: &Client, database: &Database<Merkle>) -> Client {
+    let mut like = self::client(database, 2, 4);
+    like.resume(&client.pending_bytes().unwrap()).unwrap();
+    like
+}
+
+#[test]
+fn stored_bytes_are_used_whole_or_not_at_all() {
+    let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
+    let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
+    let mut client = client(&database, 3, 4);
+    let mut half = builder(&database, 3, 4);
+    assert!(receive(&mut half, 0, 1, database.partition(1).unwrap()));
+    let partial = half.encode(&BINDING).unwrap();
+    client.query(&[3, 4], &[0; 32]).unwrap();
+    let pending = client.pending_bytes().unwrap();
+    let reply = ask(&database, &client);
+    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+    let before = reopened_before(&database);
+    client.recon().unwrap();
+    let effect = client.take_effect().unwrap();
+    let checkpoint = client.encode(&BINDING).unwrap();
+    assert!(matches!(Hint::decode(&checkpoint, layout, &[8; 32]).err(), Some(Error::State(_))));
+    assert!(matches!(Builder::decode(&partial, layout, &hashes, &[8; 32]).err(), Some(Error::State(_))));
+    let every = |stored: &[u8], refused: &mut dyn FnMut(&[u8]) -> bool| {
+        for at in 0..stored.len() {
+            let mut bad = stored.to_vec();
+            bad[at] ^= 0x10;
+            assert!(refused(&bad) && refused(&stored[..at]), "byte {at}");
+            // A torn form with the right checksum.
+            let end = stored.len() - 16;
+            let mut bad = stored[..end].to_vec();
+            bad.truncate(at.min(end));
+            bad.extend_from_slice(&blake3::hash(&bad.clone()).as_bytes()[..16]);
+            assert!(at >= end || refused(&bad), "cut at byte {at}");
+        }
+    };
+    let state = |error: Option<Error>| matches!(error, Some(Error::State(_)));
+    let refused_pending = |bytes: &[u8]| state(Asked::new(before_of(&before)).resume_of(bytes));
+    every(&pending, &mut |bytes| refused_pending(bytes));
+    every(&effect, &mut |bytes| state(Asked::<Merkle, _>::new(before_of(&before)).replay(bytes).err()));
+    let step = checkpoint.len() / 400 + 1;
+    for at in (0..checkpoint.len()).step_by(step) {
+        for cut in [false, true] {
+            let mut bad = checkpoint.clone();
+            if cut {
+                bad.truncate(at);
+            } else {
+                bad[at] ^= 1;
+            }
+            assert!(state(Hint::decode(&bad, layout, &BINDING).err()), "byte {at}");
+        }
+    }
+    for at in (0..partial.len()).step_by(step) {
+        for cut in [false, true] {
+            let mut bad = partial.clone();
+            if cut {
+                bad.truncate(at);
+            } else {
+                bad[at] ^= 1;
+            }
+            assert!(state(Builder::decode(&bad, layout, &hashes, &BINDING).err()), "byte {at}");
+        }
+    }
+}
+
+fn reopened_before(database: &Database<Merkle>) -> Vec<u8> {
+    client(database, 3, 4).encode(&BINDING).unwrap()
+}
+
+fn before_of(stored: &[u8]) -> Hint {
+    Hint::decode(stored, Layout::new(40, 3, 2, 20).unwrap(), &BINDING).unwrap()
+}
+
+trait ResumeOf {
+    fn resume_of(self, bytes: &[u8]) -> Option<Error>;
+}
+
+impl ResumeOf for Client {
+    fn resume_of(mut self, bytes: &[u8]) -> Option<Error> {
+        self.resume(bytes).err()
+    }
+}
+
+#[test]
+fn a_server_answers_queries_and_refuses_what_is_none() {
+    let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
+    let mut client = client(&database, 3, 4);
+    client.query(&[7], &[1; 32]).unwrap();
+    let query = client.request(0).unwrap();
+    let refused = |query: &[u8]| answer(&answerers(), SUITE, &database, query, At::Newest).err();
+    assert_eq!(refused(&query), None);
+    assert!(suites(&answerers(), &database).contains(&SUITE));
+    assert!(matches!(refused(&query[1..]), Some(Error::Length { .. })));
+    assert!(matches!(refused(&[]), Some(Error::Length { .. })));
+    for byte in 0..query.len() {
+        let mut bad = query.clone();
+        bad[byte] ^= 0x80;
+        assert!(matches!(refused(&bad), Some(Error::Query(_))), "byte {byte}: no half, or beyond a stripe");
+    }
+    let geometry = Geometry::of(database.layout()).unwrap();
+    assert_eq!(query.len(), geometry.query_bytes());
+    let large = Layout::new(1 << 15, 65_536, 512, 64).unwrap();
+    assert!(Geometry::of(&large).is_ok());
+}

@@ -1,0 +1,556 @@
+//! What one server sees, exactly (papers: S3PIR, §3.5, with the corrections of docs/threat-model.md). At tiny sizes all
+//! hints, backups and draws are enumerated.
+//!
+//! The real client: for every index, what is sent and what the slots then hold are jointly uniform: so by induction any
+//! sequence of lookups looks alike. A readable model, for one to three hints and queries: the same; and every known way to
+//! get it wrong is caught, with the effect that was computed for it elsewhere.
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_wrap, clippy::float_cmp)] // small counts, exact in an f64
+#![allow(clippy::type_complexity, clippy::needless_for_each)] // laws; one-line loops
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{Enumerate, database};
+use pirouette_core::commitment::Merkle;
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::layout::Layout;
+use pirouette_core::scheme::{answer, answerers};
+use pirouette_core::single::geometry::Geometry;
+use pirouette_core::single::hint::Hint;
+use pirouette_core::single::making::Builder;
+use pirouette_core::single::query::{Pending, hazmat_query_from};
+use pirouette_core::single::recon::{recon, verify};
+use pirouette_core::single::streams::{Function, GROUP, Kind};
+
+const EXACT: f64 = 1e-12;
+const S: u32 = 2;
+
+/// A hint as the function has it: the stripes below its cutoff, and an offset of 0 or 1 in each stripe, a bit each.
+type Drawn = (u8, u8);
+
+/// A function that is a table of its values.
+struct Table(Vec<Drawn>);
+
+impl Table {
+    fn value(&self, kind: Kind, stripe: usize, id: usize) -> u16 {
+        // Ids beyond have no middle.
+        let (below, offsets) = self.0.get(id).copied().unwrap_or((0, 0));
+        match kind {
+            Kind::Selection => u16::from(below >> stripe & 1 == 0),
+            Kind::Offset => u16::from(offsets >> stripe & 1),
+        }
+    }
+}
+
+impl Function for Table {
+    fn group(&self, kind: Kind, stripe: usize, number: usize, values: &mut [u16; GROUP]) {
+        for (c, value) in values.iter_mut().enumerate() {
+            *value = self.value(kind, stripe, number * GROUP + c);
+        }
+    }
+
+    fn of_id(&self, kind: Kind, stripe: usize, id: u32, values: &mut [u16]) {
+        for (stripe, value) in (stripe..).zip(values) {
+            *value = self.value(kind, stripe, id as usize);
+        }
+    }
+}
+
+/// All halves of q stripes with all offsets.
+fn drawn(q: u32) -> Vec<Drawn> {
+    let halves = (0..1u8 << q).filter(|half| half.count_ones() == q / 2);
+    halves.flat_map(|half| (0..1u8 << q).map(move |offsets| (half, offsets))).collect()
+}
+
+/// The same with every extra.
+fn hints(q: u32) -> Vec<(Drawn, u32)> {
+    let extras = |(below, _): Drawn| (0..q * S).filter(move |extra| below >> (extra / S) & 1 == 0);
+    drawn(q).into_iter().flat_map(|drawn| extras(drawn).map(move |extra| (drawn, extra))).collect()
+}
+
+fn server(q: u32) -> Database<Merkle> {
+    let layout = Layout::new(u64::from(q * S), 1, u64::from(q), u64::from(S)).unwrap();
+    database(layout, &(0..q * S).map(|i| 1 << i).collect::<Vec<u8>>())
+}
+
+fn client(database: &Database<Merkle>, slots: &[(Drawn, u32)], spares: &[Drawn]) -> Hint<Table> {
+    let layout = *database.layout();
+    let geometry = Geometry::of(&layout).unwrap().hazmat_with_stripes_of(S as usize).hazmat_with_hints(slots.len());
+    assert_eq!(geometry.stripes(), layout.partitions());
+    let table = Table(slots.iter().map(|slot| slot.0).chain(spares.iter().copied()).collect());
+    let hashes = database.content_hashes().unwrap();
+    let mut builder = Builder::hazmat_with((layout, geometry), &hashes, spares.len(), [1; 32], table).unwrap();
+    builder.hazmat_extras(&slots.iter().map(|slot| slot.1).collect::<Vec<_>>()).unwrap();
+    for q in 0..layout.partitions() {
+        builder.begin(0, q).unwrap();
+        builder.lane_bytes(0).unwrap().copy_from_slice(database.partition(q).unwrap());
+        builder.absorb(0, S as usize).unwrap();
+        assert!(builder.keep(0).unwrap());
+    }
+    builder.finish_at(0).map_err(|(error, _)| error).unwrap()
+}
+
+/// The two parities for a query; the server's geometry is another at these sizes.
+fn parities(database: &Database<Merkle>, query: &[u8]) -> [u8; 2] {
+    let q = database.layout().partitions();
+    let mut sums = [0; 2];
+    for k in 0..q {
+        sums[usize::from(query[0] >> k & 1)] ^= database.partition(k).unwrap()[usize::from(query[1 + 2 * k])];
+    }
+    sums
+}
+
+fn answer_to(database: &Database<Merkle>, pending: &Pending, q: u32) -> Vec<u8> {
+    pending.queries().chunks_exact(1 + 2 * q as usize).flat_map(|query| parities(database, query)).collect()
+}
+
+/// The subsets and the offsets of a query, q bits each.
+fn code(query: &[u8], q: u32) -> u32 {
+    (0..q).fold(u32::from(query[0]), |code, k| code | u32::from(query[1 + 2 * k as usize]) << (q + k))
+}
+
+/// The weight of each query that can come of a state, by its code; and whether a hint was found.
+fn law_of_query(hint: &mut Hint<Table>, index: u32, q: u32) -> (HashMap<u32, f64>, bool) {
+    let found = (0..hint.geometry().hints())
+        .any(|slot| hint.hazmat_own(slot)[(index / S) as usize] == (true, (index % S) as u16));
+    let (mut source, mut decoys, mut weights, mut runs) =
+        (Enumerate::default(), Enumerate::default(), HashMap::new(), 0.0);
+    loop {
+        (source.position, decoys.position) = (0, 0);
+        let pending = hazmat_query_from(hint, &[index], &mut source, &mut decoys).unwrap();
+        *weights.entry(code(pending.queries(), q)).or_insert(0.0) += 1.0;
+        runs += 1.0;
+        // What is not used is drawn all the same, and cannot matter.
+        if !(if found { source.step() } else { decoys.step() }) {
+            break;
+        }
+    }
+    weights.values_mut().for_each(|weight| *weight /= runs);
+    (weights, found)
+}
+
+/// For an index: the joint law of the query and of all slots after it, over all states and backups.
+fn one_step(q: u32, h: usize, index: u32) -> HashMap<(u32, Vec<Vec<(bool, u16)>>), f64> {
+    let (database, each, spares) = (server(q), hints(q), drawn(q));
+    let states = each.len().pow(h as u32);
+    let mut joint = HashMap::new();
+    for number in 0..states {
+        let slots: Vec<_> = (0..h).map(|slot| each[number / each.len().pow(slot as u32) % each.len()]).collect();
+        for spare in &spares {
+            let mut hint = client(&database, &slots, &[*spare]);
+            let (law, found) = law_of_query(&mut hint, index, q);
+            let mut pending =
+                hazmat_query_from(&mut hint, &[index], &mut Enumerate::default(), &mut Enumerate::default()).unwrap();
+            let reply = answer_to(&database, &pending, q);
+            assert!(verify(&mut hint, &mut pending, &reply).unwrap());
+            let recovered = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap();
+            assert_eq!((recovered.missed, recovered.records[0]), if found { (0, 1 << index) } else { (1, 0) });
+            assert_eq!(hint.left(), usize::from(!found), "a miss consumes nothing");
+            let after: Vec<_> = (0..h).map(|slot| hint.hazmat_own(slot)).collect();
+            for (query, weight) in law {
+                *joint.entry((query, after.clone())).or_insert(0.0) += weight / (states * spares.len()) as f64;
+            }
+            if !found {
+                // Backups do not matter then; one stands for all.
+                let others = (spares.len() - 1) as f64;
+                let (law, _) = law_of_query(&mut hint, index, q);
+                for (query, weight) in law {
+                    *joint.entry((query, after.clone())).or_insert(0.0) +=
+                        weight * others / (states * spares.len()) as f64;
+                }
+                break;
+            }
+        }
+    }
+    joint
+}
+
+/// What is sent and what there is after it are uniform together: the sets that hints contain, and the offsets that they
+/// would show besides, are again those of fresh hints, whatever was sent.
+#[test]
+fn what_the_real_client_sends_is_uniform_and_leaves_fresh_hints() {
+    for (q, h, indices) in [(2, 1, &[0, 1, 2, 3][..]), (2, 2, &[0, 1, 2, 3]), (2, 3, &[0, 3]), (4, 1, &[0, 3, 6])] {
+        for &index in indices {
+            let joint = one_step(q, h, index);
+            let halves = f64::from((0..1u32 << q).filter(|half| half.count_ones() == q / 2).count() as u32);
+            let queries = halves * f64::from(1 << q);
+            // q/2 + 1 stripes of q, and an offset in each stripe.
+            let sets = f64::from((0..1u32 << q).filter(|set| set.count_ones() == q / 2 + 1).count() as u32)
+                * f64::from(1 << q);
+            let outcomes = queries * sets.powi(h as i32);
+            assert_eq!(joint.len() as f64, outcomes, "q = {q}, H = {h}, index {index}");
+            let worst = joint.values().map(|weight| (weight * outcomes - 1.0).abs()).fold(0.0, f64::max);
+            assert!(worst < 1e-9, "q = {q}, H = {h}, index {index}: {worst}");
+        }
+    }
+}
+
+/// The same directly: batches of one to three, as one server sees them, for every sequence.
+#[test]
+fn batches_of_one_to_three_look_alike_whatever_is_asked() {
+    let q = 2;
+    let (database, each, spares) = (server(q), hints(q), drawn(q));
+    for count in 1..=3u32 {
+        let sequences: Vec<Vec<u32>> = (0..4u32.pow(count))
+            .map(|code| (0..count).map(|place| code / 4u32.pow(place) % 4).collect())
+            .filter(|sequence: &Vec<u32>| count < 3 || sequence[0] == 0) // stripes and offsets are alike
+            .collect();
+        for sequence in sequences {
+            let mut law: HashMap<Vec<u32>, f64> = HashMap::new();
+            for slot in &each {
+                // The last backup is in no query.
+                for number in 0..spares.len().pow(count - 1) {
+                    let of = |place: u32| spares[number / spares.len().pow(place) % spares.len()];
+                    let mut hint = client(&database, &[*slot], &(0..count).map(of).collect::<Vec<_>>());
+                    let mut source = Enumerate::default();
+                    loop {
+                        source.position = 0;
+                        // The decoys' own uniformity is the other test's: here one, and its weight is known.
+                        let pending =
+                            hazmat_query_from(&mut hint, &sequence, &mut source, &mut Enumerate::default()).unwrap();
+                        let queries = pending.queries().chunks_exact(5).map(|query| code(query, q));
+                        let codes: Vec<u32> = queries
+                            .zip(pending.hazmat_missed())
+                            .map(|(query, missed)| if missed { u32::MAX } else { query })
+                            .collect();
+                        *law.entry(codes).or_insert(0.0) += 1.0;
+                        if !source.step() {
+                            break;
+                        }
+                    }
+                }
+            }
+            let total: f64 = law.values().sum();
+            // A missed query is one of eight, uniformly.
+            let mut spread: HashMap<Vec<u32>, f64> = HashMap::new();
+            for (codes, weight) in law {
+                let places: Vec<usize> = (0..codes.len()).filter(|&place| codes[place] == u32::MAX).collect();
+                let all = codes_of(q);
+                let ways = all.len().pow(places.len() as u32);
+                for way in 0..ways {
+                    let mut codes = codes.clone();
+                    for (at, &place) in places.iter().enumerate() {
+                        codes[place] = all[way / all.len().pow(at as u32) % all.len()];
+                    }
+                    *spread.entry(codes).or_insert(0.0) += weight / total / ways as f64;
+                }
+            }
+            let outcomes = (codes_of(q).len() as f64).powi(count as i32);
+            assert_eq!(spread.len() as f64, outcomes, "{sequence:?}");
+            assert!(spread.values().all(|weight| (weight * outcomes - 1.0).abs() < 1e-9), "{sequence:?}");
+        }
+    }
+}
+
+/// All queries there are.
+fn codes_of(q: u32) -> Vec<u32> {
+    let halves = (0..1u32 << q).filter(|half| half.count_ones() == q / 2);
+    halves.flat_map(|half| (0..1u32 << q).map(move |offsets| half | offsets << q)).collect()
+}
+
+// ---- a server that lies ---------------------------------------------------------------------------------------
+
+/// In either parity, for every index, hint, backup and draw: what it sees and whether it is noticed have one law. A client
+/// that checked the record alone would notice exactly the lies in the hint's own subset, in which the queried stripe is
+/// not: a bit.
+#[test]
+fn whether_a_lie_is_noticed_tells_nothing_and_would_tell_a_bit_if_the_record_alone_were_checked() {
+    let q = 4;
+    let database = server(q);
+    for lie in [0, 1] {
+        let mut laws: [Vec<HashMap<(u32, bool), f64>>; 2] = [Vec::new(), Vec::new()];
+        for index in [0, 2, 4, 7] {
+            let mut counts = [HashMap::new(), HashMap::new()];
+            for slot in hints(q) {
+                let mut source = Enumerate::default();
+                loop {
+                    source.position = 0;
+                    let mut hint = client(&database, &[slot], &[(0b0101, 0b0110)]);
+                    if hint.hazmat_own(0)[(index / S) as usize] != (true, (index % S) as u16) {
+                        break;
+                    }
+                    let mut pending =
+                        hazmat_query_from(&mut hint, &[index], &mut source, &mut Enumerate::default()).unwrap();
+                    let sent = code(pending.queries(), q);
+                    let mut reply = answer_to(&database, &pending, q);
+                    reply[lie] ^= 0x40;
+                    let noticed = !verify(&mut hint, &mut pending, &reply).unwrap();
+                    assert!(noticed, "every lie");
+                    let in_record = (sent >> (index / S) & 1) as usize != lie;
+                    for (counts, noticed) in counts.iter_mut().zip([noticed, in_record]) {
+                        *counts.entry((sent, noticed)).or_insert(0.0) += 1.0;
+                    }
+                    if !source.step() {
+                        break;
+                    }
+                }
+            }
+            for (laws, counts) in laws.iter_mut().zip(counts) {
+                let total: f64 = counts.values().sum();
+                laws.push(counts.into_iter().map(|(view, count)| (view, count / total)).collect());
+            }
+        }
+        let [both, record_alone] = laws;
+        assert!(information(&both).abs() < EXACT);
+        assert!(worst(&both) < EXACT);
+        // Of four stripes two remain; the others are ruled out.
+        assert!((information(&record_alone) - 1.0).abs() < EXACT);
+        assert!((worst(&record_alone) - 2.0 / 3.0).abs() < EXACT, "{}", worst(&record_alone));
+    }
+}
+
+/// Bits that a view has of which of the equally likely laws it is from.
+fn information(laws: &[HashMap<(u32, bool), f64>]) -> f64 {
+    let mut of_view: HashMap<(u32, bool), f64> = HashMap::new();
+    for law in laws {
+        law.iter().for_each(|(view, weight)| *of_view.entry(*view).or_insert(0.0) += weight / laws.len() as f64);
+    }
+    let bits = |law: &HashMap<(u32, bool), f64>| -> f64 {
+        law.iter().map(|(view, weight)| weight * (weight / of_view[view]).log2()).sum()
+    };
+    laws.iter().map(bits).sum::<f64>() / laws.len() as f64
+}
+
+fn variation<K: std::hash::Hash + Eq + Copy>(one: &HashMap<K, f64>, other: &HashMap<K, f64>) -> f64 {
+    let at = |law: &HashMap<K, f64>, key: &K| law.get(key).copied().unwrap_or(0.0);
+    let of_one: f64 = one.keys().map(|key| (at(one, key) - at(other, key)).abs()).sum();
+    let of_other: f64 = other.iter().filter(|(key, _)| !one.contains_key(key)).map(|(_, weight)| *weight).sum();
+    f64::midpoint(of_one, of_other)
+}
+
+fn worst<K: std::hash::Hash + Eq + Copy>(laws: &[HashMap<K, f64>]) -> f64 {
+    laws.iter().map(|law| variation(&laws[0], law)).fold(0.0, f64::max)
+}
+
+// ---- a readable client, and how it goes wrong -------------------------------------------------------------------
+
+/// What a client of this kind may do otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Turn {
+    None,
+    /// no leak: which slots contain the record is all that is looked at
+    UsesLast,
+    SearchIgnoresExtra,
+    AppendsAtEnd,
+    SilentWhenMissed,
+    DummyNeverTheRecord,
+    DummyIsTheRecord,
+    NoCoin,
+    BackupMayChoose,
+    UsesTheHintAgain,
+}
+
+/// What a hint of four stripes of two contains: (stripe, offset) of three, ascending; and which of them is the extra, if
+/// that matters.
+type Model = (Vec<(u8, u8)>, Option<u8>);
+
+const STRIPES: u8 = 4;
+
+fn subsets_of(size: usize) -> Vec<Vec<u8>> {
+    let sets = (0..1u8 << STRIPES).filter(|set| set.count_ones() as usize == size);
+    sets.map(|set| (0..STRIPES).filter(|stripe| set >> stripe & 1 == 1).collect()).collect()
+}
+
+fn models(with_extra: bool) -> Vec<Model> {
+    let mut models = Vec::new();
+    for stripes in subsets_of(3) {
+        for offsets in 0..8u8 {
+            let contents: Vec<(u8, u8)> =
+                stripes.iter().enumerate().map(|(at, &stripe)| (stripe, offsets >> at & 1)).collect();
+            if with_extra {
+                models.extend(stripes.iter().map(|&stripe| (contents.clone(), Some(stripe))));
+            } else {
+                models.push((contents, None));
+            }
+        }
+    }
+    models
+}
+
+/// A query as subsets and offsets, four bits each.
+fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> Vec<u32> {
+    let own = |k: u8| contents.iter().find(|(stripe, _)| *stripe == k).map(|(_, offset)| *offset);
+    let mut codes = Vec::new();
+    for drawn in 0..16u8 {
+        let mut allowed = true;
+        let (mut subset, mut offsets) = (0, 0);
+        for k in 0..STRIPES {
+            let dummy = drawn >> k & 1;
+            let (real, used) = match own(k) {
+                Some(own) if k != stripe => (true, own),
+                _ => (false, dummy),
+            };
+            // What is drawn for a stripe that needs none counts once.
+            allowed &= if real { dummy == 0 } else { true };
+            if k == stripe {
+                allowed &= match turn {
+                    Turn::DummyNeverTheRecord => dummy != offset,
+                    Turn::DummyIsTheRecord => dummy == offset,
+                    _ => true,
+                };
+            }
+            subset |= u32::from(real) << k;
+            offsets |= u32::from(used) << k;
+        }
+        if allowed {
+            codes.push(subset | offsets << 4);
+            codes.push(if turn == Turn::NoCoin { subset } else { subset ^ 0xf } | offsets << 4);
+        }
+    }
+    codes
+}
+
+/// What becomes of a hint whose backup chose the stripe as well: two stripes are all it contains.
+fn halved() -> Vec<Model> {
+    let offsets_of = |half: Vec<u8>| {
+        (0..4u8).map(move |offsets| (half.iter().enumerate().map(|(at, &k)| (k, offsets >> at & 1)).collect(), None))
+    };
+    subsets_of(2).into_iter().flat_map(offsets_of).collect()
+}
+
+fn replacements((stripe, offset): (u8, u8), models: &[Model], turn: Turn) -> Vec<usize> {
+    let mut fresh = Vec::new();
+    for half in subsets_of(2) {
+        if half.contains(&stripe) && turn != Turn::BackupMayChoose {
+            continue;
+        }
+        for offsets in 0..4u8 {
+            let mut contents: Vec<(u8, u8)> = half.iter().enumerate().map(|(at, &k)| (k, offsets >> at & 1)).collect();
+            contents.retain(|(k, _)| *k != stripe);
+            contents.push((stripe, offset));
+            contents.sort_unstable();
+            let extra = models[0].1.map(|_| stripe);
+            fresh.extend(models.iter().position(|model| *model == (contents.clone(), extra)));
+        }
+    }
+    fresh
+}
+
+/// Codes of a query, silence among them.
+const CODES: usize = 257;
+const SILENCE: u32 = 256;
+
+/// The law of what is sent for a sequence, with H hints that are at first of the models that contain three stripes.
+fn law(sequence: &[(u8, u8)], h: usize, models: &[Model], turn: Turn) -> HashMap<usize, f64> {
+    let n = models.len();
+    let states = n.pow(h as u32);
+    let at = |state: usize, slot: usize| state / n.pow(slot as u32) % n;
+    let is_fresh = |state: &usize| (0..h).all(|slot| models[at(*state, slot)].0.len() == 3);
+    let fresh = (0..states).filter(is_fresh).count() as f64;
+    let first = (0..states).map(|state| if is_fresh(&state) { 1.0 / fresh } else { 0.0 }).collect();
+    // By what was seen: the weight of each state.
+    let mut before: Vec<(usize, Vec<f64>)> = vec![(0, first)];
+    let uniform: Vec<u32> = codes_of(4);
+    let mut told = HashMap::new();
+    for (time, &index) in sequence.iter().enumerate() {
+        let last = time + 1 == sequence.len();
+        let contains = |(contents, extra): &Model| {
+            contents.contains(&index) && !(turn == Turn::SearchIgnoresExtra && *extra == Some(index.0))
+        };
+        let contains: Vec<bool> = models.iter().map(contains).collect();
+        let sent: Vec<Vec<u32>> = models.iter().map(|(contents, _)| queries_by(contents, index, turn)).collect();
+        let fresh = replacements(index, models, turn);
+        let mut after = Vec::new();
+        for (seen, weights) in before {
+            let mut by_code: Vec<Vec<f64>> = vec![Vec::new(); CODES];
+            for (state, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+                let mut slots = 0..h;
+                let found = if turn == Turn::UsesLast {
+                    slots.rfind(|&slot| contains[at(state, slot)])
+                } else {
+                    slots.find(|&slot| contains[at(state, slot)])
+                };
+                let (codes, replaced): (&[u32], bool) = match found {
+                    None if turn == Turn::SilentWhenMissed => (&[SILENCE], false),
+                    None => (&uniform, false),
+                    Some(slot) => (&sent[at(state, slot)], turn != Turn::UsesTheHintAgain),
+                };
+                let next: Vec<usize> = match found {
+                    _ if last => vec![0],
+                    Some(slot) if replaced && turn == Turn::AppendsAtEnd => {
+                        let rest = state / n.pow(slot as u32 + 1) * n.pow(slot as u32) + state % n.pow(slot as u32);
+                        fresh.iter().map(|fresh| rest + fresh * n.pow(h as u32 - 1)).collect()
+                    }
+                    Some(slot) if replaced => {
+                        let rest = state - at(state, slot) * n.pow(slot as u32);
+                        fresh.iter().map(|fresh| rest + fresh * n.pow(slot as u32)).collect()
+                    }
+                    _ => vec![state],
+                };
+                let each = weight / (codes.len() * next.len()) as f64;
+                for code in codes {
+                    let into = &mut by_code[*code as usize];
+                    if into.is_empty() {
+                        into.resize(if last { 1 } else { states }, 0.0);
+                    }
+                    next.iter().for_each(|&state| into[state] += each);
+                }
+            }
+            let seen_after = by_code.into_iter().enumerate().filter(|(_, weights)| !weights.is_empty());
+            after.extend(seen_after.map(|(code, weights)| (seen * CODES + code, weights)));
+        }
+        before = after;
+    }
+    told.extend(before.into_iter().map(|(seen, weights)| (seen, weights[0])));
+    told
+}
+
+const PAIRS: [[(u8, u8); 2]; 6] =
+    [[(0, 0), (0, 0)], [(0, 0), (0, 1)], [(0, 0), (1, 0)], [(0, 0), (2, 1)], [(1, 1), (0, 0)], [(3, 1), (3, 1)]];
+
+/// The worst variation between sequences of so many queries, of two at most.
+fn told(h: usize, queries: usize, turn: Turn) -> f64 {
+    let mut models = models(turn == Turn::SearchIgnoresExtra);
+    if turn == Turn::BackupMayChoose {
+        models.extend(halved());
+    }
+    worst(&PAIRS.map(|sequence| law(&sequence[2 - queries..], h, &models, turn)))
+}
+
+#[test]
+fn sequences_of_two_and_three_queries_by_one_to_three_hints_look_alike() {
+    for h in 1..=3 {
+        for turn in [Turn::None, Turn::UsesLast] {
+            assert!(told(h, 2, turn) < EXACT, "{h} hints, {turn:?}");
+        }
+    }
+    let models = models(false);
+    let three = [[(0, 0); 3], [(0, 0), (0, 1), (0, 0)], [(0, 0), (1, 0), (2, 1)], [(3, 1), (3, 1), (1, 0)]];
+    assert!(worst(&three.map(|sequence| law(&sequence, 1, &models, Turn::None))) < EXACT);
+}
+
+#[test]
+fn every_wrong_turn_is_caught_with_its_effect() {
+    for (turn, h, queries, effect) in [
+        (Turn::SearchIgnoresExtra, 1, 2, 1.0 / 36.0),
+        (Turn::AppendsAtEnd, 2, 2, 1.0 / 32.0),
+        (Turn::AppendsAtEnd, 3, 2, 1.0 / 16.0),
+        (Turn::SilentWhenMissed, 1, 2, 3.0 / 4.0),
+        (Turn::DummyNeverTheRecord, 1, 2, 3.0 / 8.0),
+        (Turn::DummyIsTheRecord, 1, 2, 3.0 / 8.0),
+        (Turn::NoCoin, 1, 1, 1.0 / 4.0),
+        (Turn::BackupMayChoose, 1, 2, 3.0 / 16.0),
+        (Turn::UsesTheHintAgain, 1, 2, 0.37),
+    ] {
+        let told = told(h, queries, turn);
+        println!("{turn:?}, {h} hints: {told}");
+        assert!((told - effect).abs() < 0.005, "{turn:?}, {h} hints: {told}, expected {effect}");
+    }
+}
+
+/// The real server answers in this geometry as well where its own is the same.
+#[test]
+fn the_server_of_the_test_is_the_servers() {
+    let layout = Layout::new(64, 1, 2, 32).unwrap();
+    let database = database::<Merkle>(layout, &(0..64).collect::<Vec<u8>>());
+    let geometry = Geometry::of(&layout).unwrap();
+    let (q, s) = (geometry.stripes(), geometry.stripe_records());
+    let mut query = vec![0x55; q / 8];
+    (0..q).for_each(|k| query.extend(((k % s) as u16).to_le_bytes()));
+    let sums = (0..q).fold([0, 0], |mut sums: [u8; 2], k| {
+        sums[1 - k % 2] ^= (k * s + k % s) as u8;
+        sums
+    });
+    assert_eq!(answer(&answerers(), 3, &database, &query, At::Newest).unwrap(), sums);
+}

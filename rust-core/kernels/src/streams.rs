@@ -1,0 +1,87 @@
+//! ChaCha20 as a function of two places (docs/protocol.md, One server): u16 number `column` of the stream of a nonce. Four
+//! blocks are made side by side: neighbouring blocks of one stream, or the same block of four streams.
+
+use core::array;
+
+use crate::words::{LANES, Words, chacha};
+
+/// "expand 32-byte k"
+const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+
+/// Words of a key.
+pub const KEY_WORDS: usize = 8;
+
+/// Blocks made side by side.
+const BLOCKS: usize = LANES;
+/// u16s of a block.
+const BLOCK_COLUMNS: usize = 32;
+
+/// Columns made in one step, of four neighbouring blocks. Column c of a group is half c mod 2 (low first) of the
+/// u32 number ⌊c/8⌋ of its block number ⌊c/2⌋ mod 4.
+pub const GROUP: usize = BLOCKS * BLOCK_COLUMNS;
+
+#[inline]
+fn blocks(key: &[u32; KEY_WORDS], counters: [u64; BLOCKS], nonces: [u64; BLOCKS]) -> [[u32; LANES]; 16] {
+    let mut state = [Words::splat(0); 16];
+    for (word, constant) in state.iter_mut().zip(CONSTANTS.iter().chain(key)) {
+        *word = Words::splat(*constant);
+    }
+    state[12] = Words::new(counters.map(|counter| counter as u32));
+    state[13] = Words::new(counters.map(|counter| (counter >> 32) as u32));
+    state[14] = Words::new(nonces.map(|nonce| nonce as u32));
+    state[15] = Words::new(nonces.map(|nonce| (nonce >> 32) as u32));
+    chacha(&state).map(Words::lanes)
+}
+
+/// A group of a stream.
+pub fn group(key: &[u32; KEY_WORDS], nonce: u64, number: usize, columns: &mut [u16; GROUP]) {
+    let first = (number * BLOCKS) as u64;
+    let words = blocks(key, array::from_fn(|lane| first + lane as u64), [nonce; BLOCKS]);
+    for (halves, word) in columns.as_chunks_mut::<2>().0.iter_mut().zip(words.as_flattened()) {
+        *halves = [*word as u16, (*word >> 16) as u16];
+    }
+}
+
+/// One column of neighbouring streams, from that of `nonce` on.
+pub fn column(key: &[u32; KEY_WORDS], nonce: u64, column: usize, of_streams: &mut [u16]) {
+    let (number, within) = (column / GROUP, column % GROUP);
+    let counter = (number * BLOCKS + within / 2 % BLOCKS) as u64;
+    for (first, out) in (nonce..).step_by(BLOCKS).zip(of_streams.chunks_mut(BLOCKS)) {
+        let words = blocks(key, [counter; BLOCKS], array::from_fn(|lane| first + lane as u64));
+        for (out, word) in out.iter_mut().zip(words[within / 2 / BLOCKS]) {
+            *out = (word >> (within % 2 * 16)) as u16;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::ChaCha;
+
+    /// Against the library's ChaCha20, whose streams are told apart by the nonce as well.
+    #[test]
+    fn columns_are_those_of_the_stream_in_the_order_of_the_definition() {
+        let bytes: [u8; 32] = array::from_fn(|i| (i * 11 + 3) as u8);
+        let key = array::from_fn(|word| u32::from_le_bytes(array::from_fn(|at| bytes[4 * word + at])));
+        for nonce in [0, 5, 1 << 32 | 7, u64::MAX >> 9] {
+            for number in [0, 1, 9] {
+                let mut stream = [0; GROUP * 2];
+                let mut source = ChaCha::new(&bytes, nonce);
+                source.seek((number * GROUP / 2) as u64);
+                source.fill(&mut stream);
+                let mut columns = [0; GROUP];
+                group(&key, nonce, number, &mut columns);
+                for (c, value) in columns.into_iter().enumerate() {
+                    let at = (c / 2 % 4) * 64 + c / 8 * 4 + c % 2 * 2;
+                    assert_eq!(value, u16::from_le_bytes([stream[at], stream[at + 1]]), "{nonce} {number} {c}");
+                    let mut alone = [0; 6];
+                    column(&key, nonce.saturating_sub(3), number * GROUP + c, &mut alone);
+                    if nonce >= 3 {
+                        assert_eq!(alone[3], value, "{nonce} {number} {c}");
+                    }
+                }
+            }
+        }
+    }
+}

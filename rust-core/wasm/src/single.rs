@@ -1,0 +1,335 @@
+//! Hints for lookups with one server.
+
+use pirouette_core::commitment::Merkle;
+use pirouette_core::database::list::UpdateList;
+use pirouette_core::scheme::{Asked, Verdict};
+use pirouette_core::single::geometry::Geometry;
+use pirouette_core::single::hint::Hint;
+use pirouette_core::single::making::{Builder, LOOKUPS};
+use wasm_bindgen::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
+
+/// Bytes of one query to one server, and of its answer.
+///
+/// # Errors
+/// `layout`, where one server cannot answer.
+#[wasm_bindgen(js_name = singleBytes)]
+pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
+    let geometry = Geometry::of(&layout.0).map_err(thrown)?;
+    Ok(vec![geometry.query_bytes() as u32, geometry.answer_bytes() as u32])
+}
+
+/// Hints in the making.
+#[wasm_bindgen]
+pub struct SingleBuilderHandle(Builder, WipesStack);
+
+#[wasm_bindgen]
+impl SingleBuilderHandle {
+    /// Begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh entropy.
+    ///
+    /// # Errors
+    /// `length`, `layout`, `index`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        layout: &LayoutHandle,
+        content_hashes: &[u8],
+        entropy: &[u8],
+        lookups: Option<f64>,
+    ) -> Outcome<SingleBuilderHandle> {
+        let lookups = lookups.map_or(LOOKUPS, |lookups| whole(lookups) as usize);
+        exactly("entropy", entropy)
+            .and_then(|entropy| Builder::new(layout.0, content_hashes, lookups, entropy))
+            .map(|builder| SingleBuilderHandle(builder, WipesStack))
+            .map_err(thrown)
+    }
+
+    /// Takes up what `partial` has given, under the manifest it was begun under.
+    ///
+    /// # Errors
+    /// `state`, `length`, `layout`.
+    pub fn resume(
+        partial: &[u8],
+        layout: &LayoutHandle,
+        content_hashes: &[u8],
+        binding: &[u8],
+    ) -> Outcome<SingleBuilderHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| Builder::decode(partial, layout.0, content_hashes, &binding))
+            .map(|builder| SingleBuilderHandle(builder, WipesStack))
+            .map_err(thrown)
+    }
+
+    /// The id of the hint to be, 16 bytes.
+    #[wasm_bindgen(getter, js_name = hintId)]
+    pub fn hint_id(&self) -> Vec<u8> {
+        self.0.hint_id().to_vec()
+    }
+
+    /// Does a piece of the work there is; whether there is more.
+    ///
+    /// # Errors
+    /// `layout`.
+    pub fn step(&mut self) -> Outcome<bool> {
+        self.0.step().map_err(thrown)
+    }
+
+    /// Address of the M·ℓ bytes that a lane receives.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = lanePointer)]
+    pub fn lane_pointer(&mut self, lane: usize) -> Outcome<usize> {
+        self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
+    }
+
+    /// Starts receiving a partition.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `layout`.
+    pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
+        self.0.begin(lane, partition).map_err(thrown)
+    }
+
+    /// Hashes the lane's next bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `length`.
+    pub fn absorb(&mut self, lane: usize, bytes: usize) -> Outcome<()> {
+        self.0.absorb(lane, bytes).map_err(thrown)
+    }
+
+    /// Checks the lane's partition; steps fold it.
+    ///
+    /// # Errors
+    /// `index`, `phase`, `length`, `layout`.
+    pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
+        self.0.keep(lane).map_err(thrown)
+    }
+
+    /// Gives the lane up.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
+        self.0.abandon(lane).map_err(thrown)
+    }
+
+    /// Whether a partition is folded, or will be with the steps that are left.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = isFolded)]
+    pub fn is_folded(&self, partition: usize) -> Outcome<bool> {
+        self.0.is_folded(partition).map_err(thrown)
+    }
+
+    /// Brings what there is to the next epoch.
+    ///
+    /// # Errors
+    /// `update`, `length`, `layout`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        before: &LayoutHandle,
+        after: &LayoutHandle,
+        content_hashes: &[u8],
+    ) -> Outcome<()> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| self.0.update(&list, content_hashes))
+            .map_err(thrown)
+    }
+
+    /// The stored form of what there is, bound to the hash of its manifest (32 bytes).
+    ///
+    /// # Errors
+    /// `length`, `layout`.
+    pub fn partial(&mut self, binding: &[u8]) -> Outcome<Vec<u8>> {
+        exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
+    }
+
+    /// The client's state, `version` updates after it was first stored.
+    ///
+    /// # Errors
+    /// `phase`, if partitions are missing; the handle is gone all the same.
+    pub fn finish(self, version: u32) -> Outcome<SingleHandle> {
+        let hint = self.0.finish_at(version.into()).map_err(|(error, _)| thrown(error))?;
+        Ok(SingleHandle(Asked::new(hint), WipesStack))
+    }
+}
+
+/// Hints and at most one pending batch.
+#[wasm_bindgen]
+pub struct SingleHandle(Asked<Merkle, Hint>, WipesStack);
+
+#[wasm_bindgen]
+impl SingleHandle {
+    /// Brings hints back under the manifest they were stored under.
+    ///
+    /// # Errors
+    /// `state`, `length`, `layout`.
+    pub fn reopen(checkpoint: &[u8], layout: &LayoutHandle, binding: &[u8]) -> Outcome<SingleHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| Hint::decode(checkpoint, layout.0, &binding))
+            .map(|hint| SingleHandle(Asked::new(hint), WipesStack))
+            .map_err(thrown)
+    }
+
+    /// Makes a pending batch under 32 bytes of fresh entropy.
+    ///
+    /// # Errors
+    /// `phase`, `index`, `length`, `condemned`.
+    pub fn query(&mut self, indices: &[u32], entropy: &[u8]) -> Outcome<()> {
+        let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
+        self.0.query(indices, &entropy).map_err(thrown)
+    }
+
+    /// Queries pending.
+    #[wasm_bindgen(getter)]
+    pub fn pending(&self) -> usize {
+        self.0.pending()
+    }
+
+    /// The pending batch's stored form.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = pendingBytes)]
+    pub fn pending_bytes(&self) -> Outcome<Vec<u8>> {
+        self.0.pending_bytes().map_err(thrown)
+    }
+
+    /// Takes up a stored batch.
+    ///
+    /// # Errors
+    /// `phase`, `state`, `index`.
+    pub fn resume(&mut self, pending: &[u8]) -> Outcome<()> {
+        self.0.resume(pending).map_err(thrown)
+    }
+
+    /// Forgets a batch that was neither stored nor sent.
+    pub fn withdraw(&mut self) {
+        self.0.withdraw();
+    }
+
+    /// What the server is sent.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn request(&self) -> Outcome<Vec<u8>> {
+        self.0.request(0).map_err(thrown)
+    }
+
+    /// What the rollback fence knows the pending batch by, 32 bytes.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = batchName)]
+    pub fn batch_name(&self) -> Outcome<Vec<u8>> {
+        self.0.batch_name().map(|name| name.to_vec()).map_err(thrown)
+    }
+
+    /// Verifies both parities of every query. `false`: forged, and condemned.
+    ///
+    /// # Errors
+    /// `phase`, `length`, `condemned`.
+    pub fn verify(&mut self, parities: &[u8]) -> Outcome<bool> {
+        self.0.verify(0, parities).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
+    }
+
+    /// Recovers the records and applies the batch.
+    ///
+    /// # Errors
+    /// `phase`, `condemned`; `state` if a record is not the one tagged. The batch is pending as before then.
+    pub fn recon(&mut self) -> Outcome<Vec<u8>> {
+        self.0.recon().map_err(thrown)
+    }
+
+    /// Queries of the last `recon` that no hint contained the record of: those records are zeros.
+    #[wasm_bindgen(getter)]
+    pub fn missed(&self) -> usize {
+        self.0.missed()
+    }
+
+    /// The stored form of what the last `recon` changed; once.
+    ///
+    /// # Errors
+    /// `phase`, if there is none.
+    #[wasm_bindgen(js_name = takeEffect)]
+    pub fn take_effect(&mut self) -> Outcome<Vec<u8>> {
+        self.0.take_effect().map_err(thrown)
+    }
+
+    /// Applies the next entry of a journal.
+    ///
+    /// # Errors
+    /// `phase` while a batch is pending; `state`; `update`.
+    pub fn replay(&mut self, entry: &[u8]) -> Outcome<()> {
+        self.0.replay(entry).map_err(thrown)
+    }
+
+    /// Brings hints and the pending batch to the next epoch. The journal's entry.
+    ///
+    /// # Errors
+    /// `update`, `state`, `condemned`; nothing has changed then.
+    pub fn update(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<Vec<u8>> {
+        self.0.update(list, after.0, &[], &[0; 32]).map_err(thrown)
+    }
+
+    /// The stored form, bound to the hash of its manifest (32 bytes).
+    ///
+    /// # Errors
+    /// `phase` while a batch is pending; `condemned`; `length`.
+    pub fn checkpoint(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
+        exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
+    }
+
+    /// Of its epoch.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.state.layout())
+    }
+
+    /// Its random id, 16 bytes.
+    #[wasm_bindgen(getter, js_name = hintId)]
+    pub fn hint_id(&self) -> Vec<u8> {
+        self.0.state.stamp().hint_id.to_vec()
+    }
+
+    /// Batches and updates applied.
+    #[wasm_bindgen(getter)]
+    #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
+    pub fn version(&self) -> f64 {
+        self.0.state.stamp().version as f64
+    }
+
+    /// Lookups left.
+    #[wasm_bindgen(getter)]
+    pub fn left(&self) -> usize {
+        self.0.state.left()
+    }
+
+    /// Never to be used again.
+    pub fn condemn(&mut self) {
+        self.0.state.condemn();
+    }
+
+    /// Whether it was condemned.
+    #[wasm_bindgen(getter)]
+    pub fn condemned(&self) -> bool {
+        self.0.state.is_condemned()
+    }
+
+    /// Bytes of hints and backups.
+    #[wasm_bindgen(getter, js_name = hintBytes)]
+    pub fn hint_bytes(&self) -> usize {
+        self.0.state.hint_bytes()
+    }
+
+    /// Bytes of tags.
+    #[wasm_bindgen(getter, js_name = tagBytes)]
+    pub fn tag_bytes(&self) -> usize {
+        self.0.state.tag_bytes()
+    }
+}
