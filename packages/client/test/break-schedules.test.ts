@@ -35,7 +35,7 @@ class Schedule {
   readonly world: World
   readonly tabs: [Tab, Tab]
   readonly failures: unknown[] = []
-  readonly #published = { [A]: 0, [B]: 0 }
+  readonly #published: Record<string, number> = { [A]: 0, [B]: 0 }
   #state: number
 
   constructor(seed: number) {

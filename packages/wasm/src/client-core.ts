@@ -22,6 +22,7 @@ type SharedGlue = Pick<
   | 'plan'
   | 'planBlockRecords'
   | 'journalLimit'
+  | 'lightProofs'
   | 'modeCosts'
   | 'singleBytes'
   | 'suitableProofs'
@@ -38,6 +39,7 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     plan: workload => glue.plan(workload) as Plan,
     journalLimit: glue.journalLimit,
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
+    lightProofs: layout => glue.lightProofs(own(layout)),
     planBlockRecords: glue.planBlockRecords,
     planLayout: glue.LayoutHandle.plan,
     layout: (...numbers) => new glue.LayoutHandle(...numbers),
