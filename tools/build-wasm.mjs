@@ -9,7 +9,6 @@
 //   4. inline        inline.js, client_bg.wasm as a string, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { constants, deflateRawSync } from 'node:zlib'
 import { environment, Failure, root, run, runPackage } from './steps.mjs'
 
 export const generated = 'packages/wasm/generated'
@@ -36,14 +35,11 @@ export async function buildWasm(bin) {
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
 
-  const compressed = deflateRawSync(readFileSync(join(fresh, 'client_bg.wasm')), {
-    level: constants.Z_BEST_COMPRESSION,
-  })
-  writeFileSync(
-    join(fresh, 'inline.js'),
-    `// client_bg.wasm: raw deflate, then base64.\nexport const WASM_DEFLATE_BASE64 = '${compressed.toString('base64')}'\n`,
-  )
-  writeFileSync(join(fresh, 'inline.d.ts'), 'export declare const WASM_DEFLATE_BASE64: string\n')
+  // Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal as well as in the file itself, but
+  // nothing in what is compressed already or in base64.
+  const digits = readFileSync(join(fresh, 'client_bg.wasm'), 'hex')
+  writeFileSync(join(fresh, 'inline.js'), `// client_bg.wasm\nexport const WASM_HEX = '${digits}'\n`)
+  writeFileSync(join(fresh, 'inline.d.ts'), 'export declare const WASM_HEX: string\n')
 
   rmSync(finished, { recursive: true, force: true })
   renameSync(fresh, finished)
