@@ -37,6 +37,7 @@ export interface CoreVectors {
   readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
   readonly instant: readonly InstantVector[]
   readonly light: readonly LightVector[]
+  readonly single: readonly SingleVector[]
 }
 
 /** Instant queries, and both servers' answers. */
@@ -63,6 +64,22 @@ export interface LightVector {
   readonly tagsRequest: string
   readonly parities: string
   readonly tags: string
+}
+
+/** Hints for one server, and batches asked with them. */
+export interface SingleVector {
+  readonly layout: Layout
+  /** the records are BLAKE3's output stream for this label */
+  readonly recordsLabel: string
+  readonly hintEntropy: string
+  readonly lookups: number
+  readonly batches: readonly {
+    readonly indices: readonly number[]
+    readonly entropy: string
+    readonly queries: string
+    readonly answer: string
+    readonly records: string
+  }[]
 }
 
 /** A database and the next generation of it. */

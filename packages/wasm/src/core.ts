@@ -446,6 +446,8 @@ export interface DatabaseHandle {
   answerPrevious(queries: Uint8Array, suite?: number): Uint8Array
   /** bytes of what `answer`, or `answerPrevious`, gives for so many queries; throws `phase` as they do */
   answerBytes(queries: number, suite: number, previous: boolean): number
+  /** bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry */
+  queryLimits(suite: number, previous: boolean): Uint32Array
   /**
    * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
    * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
@@ -701,7 +703,7 @@ export interface ClientCore {
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
   resumeLocal(stored: Uint8Array, layout: LayoutHandle, contentHashes: Uint8Array, binding: Uint8Array): LocalHandle
-  /** bytes of a query to one server, and of its answer; throws `layout` where one server cannot answer */
+  /** bytes of a query to one server, and of its answer, and most queries of a request; throws `layout` where one server cannot answer */
   singleBytes(layout: LayoutHandle): Uint32Array
   /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
   newSingleBuilder(

@@ -7,6 +7,7 @@ import {
   equalBytes,
   type FenceClaim,
   HEADER_BYTES,
+  type MessageHeader,
   type Query,
   WireError,
 } from '@pirouette/protocol'
@@ -25,32 +26,37 @@ export interface Answered {
  * Refusal for any bytes that are not a query, and lets a trap of the core through.
  */
 export function answerQuery(epochs: Epochs, body: Uint8Array, reserve: (bytes: number) => void = () => {}): Answered {
-  const { query, claim } = readQuery(body)
-  const epoch = findEpoch(epochs, query)
-  const { manifest } = epoch
-  if (!epoch.suites.includes(query.suite)) {
-    throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${query.suite}`)
-  }
-  if (query.partitions !== manifest.partitions) {
-    throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${query.partitions}`)
-  }
-  if (query.count > manifest.maxBatch) {
-    throw new Refusal('bad_request', `count: expected at most ${manifest.maxBatch}, got ${query.count}`)
-  }
+  const { query, claim } = readQuery(epochs, body)
+  const { epoch } = answerable(epochs, query)
   reserve(HEADER_BYTES + epoch.answerBytes(query.count, query.suite))
-  return { answer: encodeAnswerTo(query, manifest, bodyFor(epoch, query)), claim }
+  return { answer: encodeAnswerTo(query, epoch.manifest, bodyFor(epoch, query)), claim }
 }
 
-function readQuery(body: Uint8Array): ReturnType<typeof decodeClaimedQuery> {
+/** The epoch that a query is for, if it is answered there, and the bytes of one of its queries. */
+function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Epoch; readonly queryBytes: number } {
+  const epoch = findEpoch(epochs, header)
+  const { partitions } = epoch.manifest
+  if (!epoch.suites.includes(header.suite)) {
+    throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${header.suite}`)
+  }
+  if (header.partitions !== partitions) {
+    throw new Refusal('bad_request', `partitions: expected ${partitions}, got ${header.partitions}`)
+  }
+  const [queryBytes, most] = epoch.queryLimits(header.suite) as unknown as [number, number]
+  if (header.count > most) throw new Refusal('bad_request', `count: expected at most ${most}, got ${header.count}`)
+  return { epoch, queryBytes }
+}
+
+function readQuery(epochs: Epochs, body: Uint8Array): ReturnType<typeof decodeClaimedQuery> {
   try {
-    return decodeClaimedQuery(body)
+    return decodeClaimedQuery(body, header => answerable(epochs, header).queryBytes)
   } catch (error) {
     if (error instanceof WireError) throw new Refusal('bad_request', error.message)
     throw error
   }
 }
 
-function findEpoch(epochs: Epochs, query: Query): Epoch {
+function findEpoch(epochs: Epochs, query: MessageHeader): Epoch {
   if (!equalBytes(query.databaseId, epochs.databaseId)) {
     throw new Refusal('wrong_database', 'the query is for another database than the one served here')
   }
@@ -67,6 +73,7 @@ function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
     if ((error as CoreError).code === 'index') {
       throw new Refusal('bad_request', 'an offset is not below the number of records in a partition')
     }
+    if ((error as CoreError).code === 'query') throw new Refusal('bad_request', (error as CoreError).message)
     throw error
   }
 }
