@@ -25,6 +25,10 @@ const compiler = await createServer({
 try {
   const module = await compiler.ssrLoadModule(programs[program])
   process.exitCode = await module[name](args)
+} catch (error) {
+  if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error
+  console.error(`${error.message}\nWhat it takes stands at the head of tests${programs[program]}`)
+  process.exitCode = 2
 } finally {
   await compiler.close()
 }

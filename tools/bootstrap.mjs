@@ -60,7 +60,10 @@ async function test() {
       runs.push(...(await testFiles()))
     } else {
       await build()
-      runs.push(await lintAll(), await testRust(), await testTypeScript(args))
+      // Side by side, for neither keeps all cores busy.
+      const rust = async () => [await lintRust(), await testRust()]
+      const [typescript, [lint, tests]] = await Promise.all([lintTypeScript(), rust()])
+      runs.push(typescript, lint, tests, await testTypeScript(args))
     }
   } catch (error) {
     console.error(error instanceof Failure ? error.message : error)
@@ -152,7 +155,8 @@ async function fuzz() {
 
 async function lint() {
   await buildProduct()
-  return (await lintAll()).failed === 0 ? 0 : 1
+  const runs = await Promise.all([lintTypeScript(), lintRust()])
+  return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 
 async function docs() {
@@ -306,16 +310,24 @@ function importDemo() {
 
 // ---- test and lint --------------------------------------------------------------------------------
 
-/** Runs every check, also after one has failed; what fails is shown. */
-async function lintAll() {
-  const rustCore = { cwd: join(root, 'rust-core') }
-  const checks = {
+function lintTypeScript() {
+  return lintAll({
     'Checking the types of the tests': () => runPackage(tsc, ['-b']),
     'Checking what documents and comments refer to': async () => checkDocs(),
     'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
+  })
+}
+
+function lintRust() {
+  const rustCore = { cwd: join(root, 'rust-core') }
+  return lintAll({
     'Checking the format of Rust': () => run('cargo', ['fmt', '--all', '--check'], rustCore),
     'Linting Rust': () => run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], rustCore),
-  }
+  })
+}
+
+/** Runs every check, also after one has failed; what fails is shown. */
+async function lintAll(checks) {
   let failed = 0
   for (const [what, check] of Object.entries(checks)) {
     await step(what, check).catch(error => {
@@ -343,7 +355,7 @@ async function testRust(targets = ['--workspace'], options = []) {
 async function testTypeScript(options) {
   if (options.every(option => !isTestFile(option))) {
     // Now, so that no test waits for an installation. If one is missing, the tests that need it say so.
-    await step('Finding Chromium and Firefox', () =>
+    await step('Finding Chromium, Firefox and WebKit', () =>
       run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
     )
   }

@@ -1,4 +1,4 @@
-// Chromium and Firefox for tests: finds or installs them, and starts them headless.
+// Chromium and Firefox for tests: finds or installs them, and starts them headless. Finds what WebKit needs, for webkit.mjs.
 //
 // Four ways, the first that works counts: an environment variable, the system's own, Debian's packages (as root), the
 // driver's download into .tools/browsers. If none does, the error names all four; a test is never skipped for
@@ -23,11 +23,19 @@ const kinds = {
     debianPackage: 'firefox-esr',
     download: 'firefox',
   },
+  // For webkit.mjs: what drives WebKit, and the screen that it needs.
+  webkit: {
+    variable: 'PIROUETTE_WEBKIT_DRIVER',
+    commands: ['WebKitWebDriver'],
+    debianPackage: 'webkit2gtk-driver',
+    answers: '--help',
+  },
+  xvfb: { variable: 'PIROUETTE_XVFB', commands: ['Xvfb'], debianPackage: 'xvfb', answers: '-help' },
 }
 
 const isRoot = process.getuid?.() === 0
 
-/** The path of an executable `chromium` or `firefox`. */
+/** The path of an executable: `chromium`, `firefox`, or one that WebKit needs. */
 export async function findBrowser(name) {
   const kind = kinds[name]
   const named = process.env[kind.variable]
@@ -48,8 +56,10 @@ export async function findBrowser(name) {
     `No ${name} for the tests. Any of these would do:\n` +
       `  1. ${kind.variable}=/path/to/${name} in the environment (not set)\n` +
       `  2. ${kind.commands.join(', ')} on the PATH${process.platform === 'darwin' ? ' or in Applications' : ''} (${noSystem})\n` +
-      `  3. Debian's package: apt-get install ${kind.debianPackage} (${noDebian})\n` +
-      `  4. the driver's own download: npx @puppeteer/browsers install ${kind.download}@stable (${noDownload})`,
+      `  3. Debian's package: apt-get install ${kind.debianPackage} (${noDebian})` +
+      (kind.download === undefined
+        ? ''
+        : `\n  4. the driver's own download: npx @puppeteer/browsers install ${kind.download}@stable (${noDownload})`),
   )
 }
 
@@ -58,11 +68,11 @@ function systemBrowser(kind) {
   const candidates = kind.commands.flatMap(command => folders.map(folder => join(folder, command)))
   if (process.platform === 'darwin') {
     for (const folder of ['/Applications', join(process.env.HOME ?? '', 'Applications')]) {
-      candidates.push(...kind.macApps.map(app => join(folder, app)))
+      candidates.push(...(kind.macApps ?? []).map(app => join(folder, app)))
     }
   }
   // Some distributions put a stub there that only says how to install the real one: ask it for its version.
-  const found = candidates.find(path => existsSync(path) && ask(path, ['--version']) !== undefined)
+  const found = candidates.find(path => existsSync(path) && ask(path, [kind.answers ?? '--version']) !== undefined)
   if (found === undefined) throw new Error('none found')
   return found
 }
@@ -85,6 +95,7 @@ async function debianBrowser(kind) {
 }
 
 async function downloadedBrowser(kind) {
+  if (kind.download === undefined) throw new Error('there is none')
   const { computeExecutablePath, detectBrowserPlatform, getInstalledBrowsers, install, resolveBuildId } = await import(
     '@puppeteer/browsers'
   )

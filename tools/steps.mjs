@@ -91,16 +91,28 @@ export const runPackage = (entry, args, options) =>
 
 // ---- steps ----------------------------------------------------------------------------------------
 
-/** `what … 1.2 s` on one line. Returns what `work` returns. */
+/** the step whose line has no end yet */
+let unfinished
+
+/** `what … 1.2 s` on one line, also if several run side by side. Returns what `work` returns. */
 export async function step(what, work) {
   const start = performance.now()
-  process.stdout.write(`${what} … `)
+  const line = Symbol(what)
+  if (unfinished === undefined) {
+    unfinished = line
+    process.stdout.write(`${what} … `)
+  }
+  const say = outcome => {
+    if (unfinished === line) console.log(outcome)
+    else console.log(`${unfinished === undefined ? '' : '\n'}${what} … ${outcome}`)
+    unfinished = undefined
+  }
   try {
     const result = await work()
-    console.log(`${((performance.now() - start) / 1000).toFixed(1)} s`)
+    say(`${((performance.now() - start) / 1000).toFixed(1)} s`)
     return result
   } catch (error) {
-    console.log('failed')
+    say('failed')
     throw error
   }
 }

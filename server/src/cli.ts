@@ -57,7 +57,11 @@ const serveCommand = program
   .option('--data <file>', 'build this file first, into a temporary directory')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
-  .option('--allow-origin <origin...>', 'web origins whose pages may read replies', ['*'])
+  .option(
+    '--allow-origin <origin...>',
+    'web origins whose pages may read replies; localhost: pages of this machine, on any port',
+    ['*'],
+  )
   .option(
     '--trust-proxy [addresses]',
     'believe X-Forwarded-For of these proxies (without a value: of private addresses)',
@@ -93,6 +97,16 @@ const serveCommand = program
   )
 for (const option of buildOptions()) serveCommand.addOption(option)
 serveCommand.action(async options => (await import('./commands/serve.js')).serve(options))
+
+const devCommand = program
+  .command('dev <data>')
+  .description('Both servers on this machine, for whoever writes an app: prints what to paste into it.')
+  .option('--ports <a,b>', 'ports to listen on; 0: any free one', twoPorts, [0, 0])
+  .option('--folder <dir>', 'keep stores and key there (default: a temporary folder)')
+  .option('--allow-origin <origin...>', 'as for serve', ['localhost'])
+  .option('--log-level <level>', 'as for serve', 'warn')
+for (const option of buildOptions()) devCommand.addOption(option)
+devCommand.action(async (data, options) => (await import('./commands/dev.js')).dev(data, options))
 
 program
   .command('plan')
@@ -190,6 +204,12 @@ function portNumber(text: string): number {
   const port = wholeNumber(text)
   if (port > 65_535) throw new InvalidArgumentError('It must be at most 65535.')
   return port
+}
+
+function twoPorts(text: string): [number, number] {
+  const [a, b, ...more] = text.split(',').map(portNumber)
+  if (a === undefined || b === undefined || more.length > 0) throw new InvalidArgumentError('It must be two ports.')
+  return [a, b]
 }
 
 /** A port in use, a directory without permission, a full disk. */

@@ -17,7 +17,7 @@ import {
   parseInfo,
 } from '@pirouette/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
-import { type FastifyInstance, fastify } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Readers } from '../dist/database/readers.js'
 import {
@@ -25,26 +25,31 @@ import {
   createServer,
   type InstantOptions,
   type PirouetteOptions,
-  pirouettePlugin,
   type ServerOptions,
   UpdatableDatabase,
 } from '../dist/index.js'
+import {
+  CONTENT,
+  changing,
+  entropy,
+  fixed,
+  held,
+  hex,
+  loggingServer,
+  RECORD_BYTES,
+  RECORDS,
+  serverFor,
+  withComputations,
+} from './computing.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
-const RECORD_BYTES = 24
-const RECORDS = 300
-const CONTENT = pseudoRandom(RECORDS * RECORD_BYTES)
 const recordOf = (index: number) => Buffer.from(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 let core: Core
 beforeAll(async () => {
   core = await loadCore()
 })
-
-let draws = 0
-const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
 
 function layoutOf(manifest: Manifest, of: InstantOf): LayoutHandle {
   const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
@@ -86,39 +91,10 @@ async function found(
   return records === undefined ? 'tampered' : hex(records)
 }
 
-async function serverFor(options: Partial<ServerOptions> & Pick<ServerOptions, 'datasets'>): Promise<FastifyInstance> {
-  const app = await createServer(options)
-  onTestFinished(() => app.close())
-  return app
-}
-
-const fixed = () => builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES })
-const changing = async () => opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES }))
-
 /** The plugin with a queue that the test can look into. */
-async function withQueue(options: PirouetteOptions, queue: InstantOptions = {}) {
-  const computations = new Computations({ instant: queue })
-  computations.onFailure = error => {
-    throw error
-  }
-  const app = fastify()
-  await app.register(pirouettePlugin, { ...options, computations })
-  await app.ready()
-  onTestFinished(async () => {
-    await app.close()
-    await computations.close()
-  })
+async function withQueue(options: PirouetteOptions, instant: InstantOptions = {}) {
+  const { app, computations } = await withComputations(options, { instant })
   return { app, computations, lookups: computations.instant! }
-}
-
-/** Nobody may begin to read until `release`; whoever asks waits. */
-function held(readers: Readers): () => Promise<void> {
-  const end = readers.begin()
-  const writing = readers.exclusively(() => {})
-  return async () => {
-    end()
-    await writing
-  }
 }
 
 describe('an instant lookup', () => {
@@ -225,24 +201,19 @@ describe('an instant lookup', () => {
 
   test('leaves nothing in the log but route, status, size and duration', async () => {
     const dataset = await fixed()
-    const lines: string[] = []
-    const log = { level: 'trace', stream: { write: (line: string) => void lines.push(line) } }
-    const app = await serverFor({ datasets: [{ dataset }], log })
+    const { app, expectLogged } = await loggingServer({ datasets: [{ dataset }] })
     const { bodies } = lookup(dataset.manifest, [17])
     for (const body of [...bodies, bodies[0]!.subarray(0, -1)]) await post(app, body)
-    const all = lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => 'route' in line)
-    expect(all.map(({ route, status }) => [route, status])).toEqual([
-      [`POST ${INSTANT_PATH}`, 200],
-      [`POST ${INSTANT_PATH}`, 200],
-      [`POST ${INSTANT_PATH}`, 400],
-    ])
-    for (const line of all) {
-      expect(Object.keys(line).sort()).toEqual(['bytes', 'level', 'milliseconds', 'route', 'status', 'time'])
-    }
-    for (const body of bodies) {
-      const seed = body.subarray(HEADER_BYTES, HEADER_BYTES + 16)
-      for (const form of ['hex', 'base64', 'latin1'] as const) expect(lines.join('')).not.toContain(seed.toString(form))
-    }
+    const route = `POST ${INSTANT_PATH}`
+    const seeds = bodies.map(body => body.subarray(HEADER_BYTES, HEADER_BYTES + 16))
+    expectLogged(
+      [
+        [route, 200],
+        [route, 200],
+        [route, 400],
+      ],
+      seeds,
+    )
   })
 })
 
@@ -588,7 +559,7 @@ describe('readers and writers', () => {
     const order: string[] = []
     const ends = [readers.begin(), readers.begin()]
     const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
-    readers.onceOpen(() => order.push('open'))
+    readers.onceOpen(order, () => order.push('open'))
     ends[0]!()
     await Promise.resolve()
     expect([order, readers.open]).toEqual([[], false])

@@ -18,33 +18,30 @@ import {
   parseInfo,
 } from '@pirouette/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
-import { type FastifyInstance, fastify } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { Readers } from '../dist/database/readers.js'
+import type { ComputationsOptions, PirouetteOptions } from '../dist/index.js'
 import {
-  Computations,
-  type ComputationsOptions,
-  createServer,
-  type PirouetteOptions,
-  pirouettePlugin,
-  type ServerOptions,
-} from '../dist/index.js'
+  CONTENT,
+  changing,
+  entropy,
+  fixed,
+  held,
+  hex,
+  loggingServer,
+  RECORD_BYTES,
+  serverFor,
+  withComputations,
+} from './computing.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
-const RECORD_BYTES = 24
-const RECORDS = 300
-const CONTENT = pseudoRandom(RECORDS * RECORD_BYTES)
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 const PARTS = ['hint', 'tags'] as const
 
 let core: Core
 beforeAll(async () => {
   core = await loadCore()
 })
-
-let draws = 0
-const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
 
 function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRecords }: Manifest): LayoutHandle {
   return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
@@ -81,39 +78,10 @@ async function made(app: FastifyInstance, manifest: Manifest): Promise<boolean |
   return accepts({ hint: hint!.rawPayload, tags: tags!.rawPayload })
 }
 
-async function serverFor(options: Partial<ServerOptions> & Pick<ServerOptions, 'datasets'>): Promise<FastifyInstance> {
-  const app = await createServer(options)
-  onTestFinished(() => app.close())
-  return app
-}
-
-const fixed = () => builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES })
-const changing = async () => opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES }))
-
 /** The plugin with computations that the test can look into. */
 async function withQueue(options: PirouetteOptions, choices: ComputationsOptions = {}) {
-  const computations = new Computations(choices)
-  computations.onFailure = error => {
-    throw error
-  }
-  const app = fastify()
-  await app.register(pirouettePlugin, { ...options, computations })
-  await app.ready()
-  onTestFinished(async () => {
-    await app.close()
-    await computations.close()
-  })
+  const { app, computations } = await withComputations(options, choices)
   return { app, computations, hints: computations.light! }
-}
-
-/** Nobody may begin to read until `release`; whoever asks waits. */
-function held(readers: Readers): () => Promise<void> {
-  const end = readers.begin()
-  const writing = readers.exclusively(() => {})
-  return async () => {
-    end()
-    await writing
-  }
 }
 
 describe('a light hint', () => {
@@ -223,28 +191,20 @@ describe('a light hint', () => {
 
   test('leaves nothing in the log but route, status, size and duration', async () => {
     const dataset = await fixed()
-    const lines: string[] = []
-    const log = { level: 'trace', stream: { write: (line: string) => void lines.push(line) } }
-    const app = await serverFor({ datasets: [{ dataset }], log })
+    const { app, expectLogged } = await loggingServer({ datasets: [{ dataset }] })
     const { bodies, secrets } = attempt(dataset.manifest)
     const sent = [secrets.hint.subarray(0, 32), secrets.hint.subarray(32), secrets.tags].map(part => Buffer.from(part))
     const tags = await post(app, 'tags', Buffer.from(bodies.tags))
     await post(app, 'hint', Buffer.from(bodies.hint))
     await post(app, 'hint', bodies.hint.subarray(0, -1))
-    const all = lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => 'route' in line)
-    expect(all.map(({ route, status }) => [route, status])).toEqual([
-      ['POST /v1/tags', 200],
-      ['POST /v1/hint', 200],
-      ['POST /v1/hint', 400],
-    ])
-    for (const line of all) {
-      expect(Object.keys(line).sort()).toEqual(['bytes', 'level', 'milliseconds', 'route', 'status', 'time'])
-    }
-    sent.push(Buffer.from(tags.rawPayload.subarray(HEADER_BYTES, HEADER_BYTES + 8)))
-    for (const secret of sent) {
-      for (const form of ['hex', 'base64', 'latin1'] as const)
-        expect(lines.join('')).not.toContain(secret.toString(form))
-    }
+    expectLogged(
+      [
+        ['POST /v1/tags', 200],
+        ['POST /v1/hint', 200],
+        ['POST /v1/hint', 400],
+      ],
+      [...sent, Buffer.from(tags.rawPayload.subarray(HEADER_BYTES, HEADER_BYTES + 8))],
+    )
   })
 })
 
@@ -256,7 +216,7 @@ describe('while the database changes', () => {
     const { app } = await withQueue({ updatable }, { light: { computations: 2, waiting: 100 } })
     const manifests = [updatable.newest.manifest]
     for (let epoch = 2; epoch <= 6; epoch++) {
-      const value = () => hex(pseudoRandom(RECORD_BYTES, 40 + (draws++ % 200)))
+      const value = () => hex(entropy()).slice(0, 2 * RECORD_BYTES)
       const edits = [3, 100 + epoch, 299].map(index => ({ op: 'edit', index, value: value() }))
       const added = Array.from({ length: 12 }, () => ({ op: 'add', value: value() }))
       const before = manifests.at(-1)!
@@ -270,6 +230,23 @@ describe('while the database changes', () => {
       if (epoch > 2) expect(await made(app, manifests.at(-3)!)).toBe('epoch_unknown')
     }
     expect(updatable.newest.manifest.partitions).toBeGreaterThan(manifests[0]!.partitions)
+  })
+
+  test('the last epoch of a generation that has ended makes hints as long as it is listed', async () => {
+    let seconds = 1000
+    const storage = await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES })
+    const updatable = await opened(storage, { lingerHours: 1, now: () => seconds })
+    const { app } = await withQueue({ updatable })
+    const { manifest: old } = updatable.newest
+    await updatable.publish(batchOn(updatable, [{ op: 'generation' }]))
+    const { manifest: first } = updatable.newest
+    const edit = { op: 'edit', index: 9, value: hex(pseudoRandom(RECORD_BYTES, 79)) }
+    await updatable.publish(batchOn(updatable, [edit], { encoding: 'hex' }))
+    const { manifest: newest } = updatable.newest
+    const all = () => Promise.all([old, first, newest].map(manifest => made(app, manifest)))
+    expect(await all()).toEqual([true, true, true])
+    seconds += 3600
+    expect(await all()).toEqual(['epoch_unknown', true, true])
   })
 
   test('a batch waits for what is computed, and what waited meanwhile is computed at the epoch before', async () => {

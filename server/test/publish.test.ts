@@ -1,6 +1,6 @@
-// `pirouette publish` against two servers that run as processes.
+// `pirouette publish`, as a process, against two servers.
 
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -24,7 +24,17 @@ import {
   toHex,
 } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createKeyFile, PublisherRecord, readKeyFile, readPublicKey, readToken } from '../dist/index.js'
+import {
+  createKeyFile,
+  createServer,
+  loadDataset,
+  MemoryStorage,
+  PublisherRecord,
+  readKeyFile,
+  readPublicKey,
+  readToken,
+  UpdatableDatabase,
+} from '../dist/index.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
@@ -43,39 +53,38 @@ async function pirouette(...args: string[]): Promise<Outcome> {
   )
 }
 
+/** How a server is run. */
+interface Running {
+  readonly url: string
+  stop(): Promise<void>
+}
+
 class Operator {
   url = ''
-  #child: ChildProcess | undefined
+  #running: Running | undefined
   private constructor(
-    readonly store: string,
+    private run: () => Promise<Running>,
     readonly dataset: string,
-    /** who may publish */
-    readonly publishers: readonly string[],
-    readonly port: number,
   ) {}
 
-  static async begin(dataset: string, publishers: readonly string[]): Promise<Operator> {
-    const operator = new Operator(await temporaryDirectory(), dataset, publishers, await freePort())
+  static async begin(run: () => Promise<Running>, dataset: string): Promise<Operator> {
+    const operator = new Operator(run, dataset)
     await operator.start()
     return operator
   }
 
   async start(): Promise<void> {
-    const { store, dataset, publishers, port } = this
-    const args = ['serve', '--port', `${port}`, '--log-level', 'silent', '--store', store, '--dataset', dataset]
-    const child = spawn(process.execPath, [command, ...args, ...publishers], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    onTestFinished(() => void child.kill('SIGKILL'))
-    const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    this.url = String(line).trim().replace('listening on ', '')
-    this.#child = child
+    this.#running = await this.run()
+    this.url = this.#running.url
   }
 
   async stop(): Promise<void> {
-    this.#child!.kill('SIGTERM')
-    const [code] = (await once(this.#child!, 'exit')) as [number]
-    expect(code).toBe(0)
+    await this.#running!.stop()
+  }
+
+  /** The next start is in this way. */
+  comesBack(run: () => Promise<Running>): void {
+    this.run = run
   }
 
   async get(path: string): Promise<Uint8Array> {
@@ -84,6 +93,61 @@ class Operator {
 
   async epoch(): Promise<number> {
     return decodeManifest(await this.get('/v1/manifest')).epoch
+  }
+}
+
+/** Who may publish. */
+interface Publishers {
+  readonly tokenFile?: string
+  readonly publisherKey?: Uint8Array
+}
+
+/** In this process, in a storage that is begun from a dataset if it is empty. */
+function here(dataset: string, { tokenFile, publisherKey }: Publishers, port: number): () => Promise<Running> {
+  const storage = new MemoryStorage()
+  return async () => {
+    if (!UpdatableDatabase.existsIn(storage)) {
+      const loaded = await loadDataset(dataset)
+      await UpdatableDatabase.create(storage, loaded)
+      loaded.close()
+    }
+    const updatable = await UpdatableDatabase.open(storage)
+    const app = await createServer({
+      datasets: [{ updatable, publisherKeys: publisherKey === undefined ? [] : [publisherKey] }],
+      publisherToken: tokenFile === undefined ? undefined : await readToken(tokenFile),
+    })
+    let running = true
+    const stop = async () => {
+      if (!running) return
+      running = false
+      app.server.closeAllConnections()
+      await app.close()
+      await updatable.close()
+    }
+    onTestFinished(stop)
+    return { url: await app.listen({ port, host: '127.0.0.1' }), stop }
+  }
+}
+
+/** As `pirouette serve`. */
+async function asProcess(dataset: string, { tokenFile, publisherKey }: Publishers, port: number) {
+  const store = await temporaryDirectory()
+  const publishers = [
+    ...(tokenFile === undefined ? [] : ['--token-file', tokenFile]),
+    ...(publisherKey === undefined ? [] : ['--publisher-key', toHex(publisherKey)]),
+  ]
+  return async (): Promise<Running> => {
+    const args = ['serve', '--port', `${port}`, '--log-level', 'silent', '--store', store, '--dataset', dataset]
+    const child = spawn(process.execPath, [command, ...args, ...publishers], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    const stop = async () => {
+      child.kill('SIGTERM')
+      expect(await once(child, 'exit')).toEqual([0, null])
+    }
+    return { url: String(line).trim().replace('listening on ', ''), stop }
   }
 }
 
@@ -101,17 +165,22 @@ const TOKENS = ['a-token-of-sixteen-or-more-characters', 'b-token-of-sixteen-or-
 /** `token`: each server has one of its own. `key`: both know the publisher's key, and it signs. */
 type Mode = 'token' | 'key'
 
-async function rig(datasets: readonly [string, string] = [DATA, DATA], mode: Mode = 'token') {
+async function rig(
+  datasets: readonly [string, string] = [DATA, DATA],
+  mode: Mode = 'token',
+  kind: typeof here | typeof asProcess = here,
+) {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
   for (const [i, token] of TOKENS.entries()) await writeFile(path(`token-${i}`), `${token}\n`, { mode: 0o600 })
   const { publicKey } = await createKeyFile(path('publisher.key'))
   const build = (data: string) => builtDirectory('a.csv', data, { maxValueBytes: 20, name: 'test' })
-  const begin = async (i: 0 | 1) =>
-    Operator.begin(
-      await build(datasets[i]),
-      mode === 'token' ? ['--token-file', path(`token-${i}`)] : ['--publisher-key', toHex(publicKey)],
-    )
+  const runs = async (dataset: string, i: 0 | 1, port: number) =>
+    kind(dataset, mode === 'token' ? { tokenFile: path(`token-${i}`) } : { publisherKey: publicKey }, port)
+  const begin = async (i: 0 | 1) => {
+    const [dataset, port] = [await build(datasets[i]), await freePort()]
+    return Operator.begin(await runs(dataset, i, port), dataset)
+  }
   const operators = [await begin(0), await begin(1)] as const
   const built = await readFile(join(operators[0].dataset, 'manifest.bin'))
   const { databaseId, epoch } = decodeManifest(built)
@@ -125,6 +194,13 @@ async function rig(datasets: readonly [string, string] = [DATA, DATA], mode: Mod
   return {
     dir,
     operators,
+    /** An operator stops, and comes back at its address with nothing but the dataset. */
+    async restartedEmpty(i: 0 | 1): Promise<void> {
+      const operator = operators[i]
+      await operator.stop()
+      operator.comesBack(await runs(operator.dataset, i, Number(new URL(operator.url).port)))
+      await operator.start()
+    },
     record,
     baseHash: toHex(blake3(built)),
     key: await readKeyFile(path('publisher.key')),
@@ -149,8 +225,11 @@ interface Via {
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
 describe('pirouette publish', () => {
-  test('brings both servers to the same epoch, and again to none', async () => {
-    const { operators, publish } = await rig()
+  test.each([
+    ['in this process', here],
+    ['that are processes', asProcess],
+  ] as const)('brings both servers %s to the same epoch, and again to none', async (_, kind) => {
+    const { operators, publish } = await rig([DATA, DATA], 'token', kind)
     const first = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(first).toMatchObject({ code: 0, stderr: '' })
     expect(first.stdout).toMatch(/^epoch: 2 of generation 1\nchanges: 2\nmanifest hash: [0-9a-f]{64}\nsigned: no\n$/)
@@ -172,12 +251,11 @@ describe('pirouette publish', () => {
   })
 
   test('brings a server that lacks the newest epoch to it, and refuses another batch meanwhile', async () => {
-    const { dir, operators, publish } = await rig()
+    const { operators, publish, restartedEmpty } = await rig()
     // The second operator restarts on an empty store: it is one epoch behind.
     expect((await publish(edit('x'), '--expires', '1900000000')).code).toBe(0)
-    await operators[1].stop()
-    const behind = Object.assign(operators[1], { store: join(dir, 'fresh') })
-    await behind.start()
+    await restartedEmpty(1)
+    const [, behind] = operators
     expect([await operators[0].epoch(), await behind.epoch()]).toEqual([2, 1])
     const other = await publish(edit('y'))
     expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('publish that one again first')])
@@ -509,13 +587,9 @@ describe('what a publisher is told', () => {
   })
 
   test('servers that have gone back are refused', async () => {
-    const { dir, operators, publish } = await rig([DATA, DATA], 'key')
+    const { operators, publish, restartedEmpty } = await rig([DATA, DATA], 'key')
     expect((await publish(edit('x'))).code).toBe(0)
-    for (const [i, operator] of operators.entries()) {
-      await operator.stop()
-      Object.assign(operator, { store: join(dir, `fresh-${i}`) })
-      await operator.start()
-    }
+    for (const i of [0, 1] as const) await restartedEmpty(i)
     const outcome = await publish(edit('y'))
     expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('they have gone back')])
     expect(await operators[0].epoch()).toBe(1)

@@ -26,75 +26,77 @@ interface Series {
   readonly table: string
   /** how the rows' names begin */
   readonly rows: string
-  readonly columns: readonly string[]
 }
-
-const lookup = ['online', 'online, search stops at a hit']
-const bytes = ['online bytes']
 
 const PLOTS: readonly (Omit<Comparison['plot'], 'rows' | 'dashed' | 'x'> & {
   readonly file: string
   readonly recordBytes: number
+  /** those of the tables that it shows */
+  readonly columns: readonly string[]
   readonly series: readonly Series[]
 })[] = [
   {
     file: 'offline-time.svg',
     ...{ title: 'Offline', y: 'time of the client or of the server that does it', unit: 'seconds', recordBytes: 32 },
+    columns: ['offline'],
     series: [
-      series('S3PIR, one server', 'S3PIR, Table 3', 'AES', ['offline']),
-      series('S3PIR, two servers', 'S3PIR, Table 2', 'AES', ['offline']),
-      series('TreePIR', 'TreePIR', 'AES', ['offline']),
-      series('SinglePass', 'TAPIR', 'SinglePass', ['offline']),
-      series('S3PIR, one server, paper', 'S3PIR, Table 3', 'paper', ['offline']),
-      series('S3PIR, two servers, paper', 'S3PIR, Table 2', 'paper', ['offline']),
-      series('TreePIR by S3PIR’s authors', 'TreePIR', 'S3PIR', ['offline']),
-      series('SinglePass by TAPIR’s authors', 'TAPIR', 'paper, SinglePass', ['offline']),
+      series('S3PIR, one server', 'S3PIR, Table 3', 'AES'),
+      series('S3PIR, two servers', 'S3PIR, Table 2', 'AES'),
+      series('TreePIR', 'TreePIR', 'AES'),
+      series('SinglePass', 'TAPIR', 'SinglePass'),
+      series('S3PIR, one server, paper', 'S3PIR, Table 3', 'paper'),
+      series('S3PIR, two servers, paper', 'S3PIR, Table 2', 'paper'),
+      series('TreePIR by S3PIR’s authors', 'TreePIR', 'S3PIR'),
+      series('SinglePass by TAPIR’s authors', 'TAPIR', 'paper, SinglePass'),
     ],
   },
   {
     file: 'lookup-time.svg',
     ...{ title: 'A lookup', y: 'time of the client and all servers', unit: 'seconds', recordBytes: 32 },
+    columns: ['online', 'online, search stops at a hit'],
     series: [
-      series('S3PIR, one server', 'S3PIR, Table 3', 'AES', lookup),
-      series('S3PIR, two servers', 'S3PIR, Table 2', 'AES', lookup),
-      series('TreePIR', 'TreePIR', 'AES', lookup),
-      series('SinglePass', 'TAPIR', 'SinglePass', lookup),
-      series('APIR-DPF', 'TAPIR', 'APIR-DPF', lookup),
-      series('S3PIR, one server, paper', 'S3PIR, Table 3', 'paper', lookup),
-      series('TreePIR by S3PIR’s authors', 'TreePIR', 'S3PIR', lookup),
-      series('APIR-DPF by TAPIR’s authors', 'TAPIR', 'paper, APIR-DPF', lookup),
+      series('S3PIR, one server', 'S3PIR, Table 3', 'AES'),
+      series('S3PIR, two servers', 'S3PIR, Table 2', 'AES'),
+      series('TreePIR', 'TreePIR', 'AES'),
+      series('SinglePass', 'TAPIR', 'SinglePass'),
+      series('APIR-DPF', 'TAPIR', 'APIR-DPF'),
+      series('S3PIR, one server, paper', 'S3PIR, Table 3', 'paper'),
+      series('TreePIR by S3PIR’s authors', 'TreePIR', 'S3PIR'),
+      series('APIR-DPF by TAPIR’s authors', 'TAPIR', 'paper, APIR-DPF'),
     ],
   },
   {
     file: 'lookup-bytes.svg',
     ...{ title: 'A lookup', y: 'bytes, both directions and all servers', unit: 'bytes', recordBytes: 32 },
+    columns: ['online bytes'],
     series: [
-      series('S3PIR, one server', 'S3PIR, Table 3', 'AES', bytes),
-      series('TreePIR', 'TreePIR', 'AES', bytes),
-      series('SinglePass', 'TAPIR', 'SinglePass', bytes),
-      series('APIR-DPF', 'TAPIR', 'APIR-DPF', bytes),
-      series('APIR-Matrix-MT', 'TAPIR', 'APIR-Matrix-MT', bytes),
-      series('APIR-DPF, paper', 'TAPIR', 'paper, APIR-DPF', bytes),
-      series('APIR-Matrix-MT, paper', 'TAPIR', 'paper, APIR-Matrix', bytes),
+      series('S3PIR, one server', 'S3PIR, Table 3', 'AES'),
+      series('TreePIR', 'TreePIR', 'AES'),
+      series('SinglePass', 'TAPIR', 'SinglePass'),
+      series('APIR-DPF', 'TAPIR', 'APIR-DPF'),
+      series('APIR-Matrix-MT', 'TAPIR', 'APIR-Matrix-MT'),
+      series('APIR-DPF, paper', 'TAPIR', 'paper, APIR-DPF'),
+      series('APIR-Matrix-MT, paper', 'TAPIR', 'paper, APIR-Matrix'),
     ],
   },
   {
     file: 'pai-offline-time.svg',
     ...{ title: 'Pai’s family offline', y: 'time; the paper’s of eight threads', unit: 'seconds', recordBytes: 64 },
+    columns: ['offline'],
     series: [
-      series('Pai', 'Pai, Table 2', 'as published', ['offline']),
-      series('PaiKSPIR', 'Pai, Table 3', 'as published', ['offline']),
-      series('PaiCKSPIR', 'Pai, Table 4', 'as published', ['offline']),
-      series('Pai, all cells permuted', 'Pai, Table 2', 'full', ['offline']),
-      series('Pai, paper', 'Pai, Table 2', 'paper', ['offline']),
-      series('PaiKSPIR, paper', 'Pai, Table 3', 'paper', ['offline']),
-      series('PaiCKSPIR, paper', 'Pai, Table 4', 'paper', ['offline']),
+      series('Pai', 'Pai, Table 2', 'as published'),
+      series('PaiKSPIR', 'Pai, Table 3', 'as published'),
+      series('PaiCKSPIR', 'Pai, Table 4', 'as published'),
+      series('Pai, all cells permuted', 'Pai, Table 2', 'full'),
+      series('Pai, paper', 'Pai, Table 2', 'paper'),
+      series('PaiKSPIR, paper', 'Pai, Table 3', 'paper'),
+      series('PaiCKSPIR, paper', 'Pai, Table 4', 'paper'),
     ],
   },
 ]
 
-function series(name: string, table: string, rows: string, columns: readonly string[]): Series {
-  return { name, table, rows, columns }
+function series(name: string, table: string, rows: string): Series {
+  return { name, table, rows }
 }
 
 /** `npm run bench -- papers`: draws the plots beside a papers.csv; `--to` says in which folder it is. */
@@ -114,21 +116,27 @@ export async function papers(args: string[]): Promise<number> {
 
 /** The plots. Throws RangeError for a series that no figure fits. */
 export function comparisons(figures: readonly Figure[]): Comparison[] {
-  return PLOTS.map(({ file, series, recordBytes, title, y, unit }) => ({
+  return PLOTS.map(({ file, series, columns, recordBytes, title, y, unit }) => ({
     file,
     plot: {
       ...{ title, y, unit, x: `records (N) of ${recordBytes} bytes` },
-      rows: series.flatMap(each => rowsOf(figures, each, recordBytes, unit)),
+      rows: series.flatMap(each => rowsOf(figures, each, columns, recordBytes, unit)),
       dashed: series.filter(({ name }) => / paper$| by /.test(name)).map(({ name }) => name),
     },
   }))
 }
 
-function rowsOf(figures: readonly Figure[], series: Series, recordBytes: number, unit: Unit): Row[] {
+function rowsOf(
+  figures: readonly Figure[],
+  series: Series,
+  columns: readonly string[],
+  recordBytes: number,
+  unit: Unit,
+): Row[] {
   const rows = figures
     .filter(
       ({ table, row, column }) =>
-        table.startsWith(series.table) && row.startsWith(series.rows) && series.columns.includes(column),
+        table.startsWith(series.table) && row.startsWith(series.rows) && columns.includes(column),
     )
     .flatMap(({ row, kind, value, least, most }) => {
       const [, exponent, bytes = recordBytes] = /2\^(\d+)(?: × (\d+) B)?$/.exec(row) ?? []

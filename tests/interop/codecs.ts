@@ -3,6 +3,8 @@
 
 import { concatBytes, bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
 import * as protocol from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
+import { checkQueries } from '../../server/dist/instant/lookups.js'
 import * as fence from './reference/fence.js'
 import { type Suite, split } from './reference/layout.js'
 import * as manifests from './reference/manifest.js'
@@ -104,6 +106,14 @@ export interface Codecs {
   withClaim(query: string, claim: FenceFields): string
   decodeClaimedQuery(bytes: string): { readonly query: string; readonly claim: FenceFields | undefined }
   splitVerdict(bytes: string): { readonly answer: string; readonly verdict: Verdict }
+  encodeInstantQuery(manifest: string, of: messages.InstantOf, queries: readonly string[]): string
+  decodeInstantQuery(manifest: string, bytes: string): { readonly of: messages.InstantOf; readonly queries: string[] }
+  encodeInstantAnswer(manifest: string, of: messages.InstantOf, answers: readonly string[]): string
+  decodeInstantAnswer(manifest: string, of: messages.InstantOf, count: number, bytes: string): string[]
+  encodeLightRequest(manifest: string, part: messages.LightPart, secrets: string): string
+  decodeLightRequest(manifest: string, part: messages.LightPart, bytes: string): string
+  encodeLightReply(manifest: string, part: messages.LightPart, body: string): string
+  decodeLightReply(manifest: string, part: messages.LightPart, bytes: string): string
 }
 
 const EMPTY_SLOT: RecordFields = { fingerprint: '', value: '' }
@@ -202,6 +212,24 @@ export const reference: Codecs = {
     const { answer, verdict } = fence.splitVerdict(unhex(bytes))
     return { answer: hex(answer), verdict }
   },
+  encodeInstantQuery: (manifest, of, queries) =>
+    hex(messages.encodeInstantQuery(readReference(manifest), of, queries.map(unhex))),
+  decodeInstantQuery(manifest, bytes) {
+    const { of, queries } = messages.decodeInstantQuery(readReference(manifest), unhex(bytes))
+    return { of, queries: queries.map(hex) }
+  },
+  encodeInstantAnswer: (manifest, of, answers) =>
+    hex(messages.encodeInstantAnswer(readReference(manifest), of, answers.map(unhex))),
+  decodeInstantAnswer: (manifest, of, count, bytes) =>
+    messages.decodeInstantAnswer(readReference(manifest), of, count, unhex(bytes)).map(hex),
+  encodeLightRequest: (manifest, part, secrets) =>
+    hex(messages.encodeLightRequest(readReference(manifest), part, unhex(secrets))),
+  decodeLightRequest: (manifest, part, bytes) =>
+    hex(messages.decodeLightRequest(readReference(manifest), part, unhex(bytes))),
+  encodeLightReply: (manifest, part, body) =>
+    hex(messages.encodeLightReply(readReference(manifest), part, unhex(body))),
+  decodeLightReply: (manifest, part, bytes) =>
+    hex(messages.decodeLightReply(readReference(manifest), part, unhex(bytes))),
 }
 
 function fenceOf({ kind, databaseId, hintId, version, name }: FenceFields): fence.FenceRequest {
@@ -216,6 +244,15 @@ function fieldsOf({ kind, databaseId, hintId, version, name }: fence.FenceReques
 const proofsOf = (suite: Suite): protocol.Proofs => (suite === 1 ? 'merkle' : 'tags')
 
 const readShipped = (manifest: string) => protocol.decodeManifest(unhex(manifest))
+
+const core = await loadCore()
+const INSTANT_OF = { records: 'records', 'directory blocks': 'directory' } as const
+
+/** How long one answer is, which is the core's to say. */
+function instantAnswerBytes(manifest: protocol.Manifest, of: protocol.InstantOf): number {
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = protocol.instantLayout(manifest, of)
+  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords).instantAnswerBytes
+}
 
 export const shipped: Codecs = {
   encodeManifest(fields) {
@@ -326,6 +363,41 @@ export const shipped: Codecs = {
     const { answer, verdict } = protocol.splitVerdict(unhex(bytes))
     return { answer: hex(answer), verdict }
   },
+  encodeInstantQuery: (manifest, of, queries) =>
+    hex(
+      protocol.encodeInstantQuery(
+        readShipped(manifest),
+        INSTANT_OF[of],
+        queries.length,
+        concatBytes(...queries.map(unhex)),
+      ),
+    ),
+  decodeInstantQuery(manifest, bytes) {
+    const { of, count, queries } = protocol.decodeInstantQuery(unhex(bytes))
+    const { requestBytes } = checkQueries(core, readShipped(manifest), of, queries) // as a server does
+    if (queries.length !== count * requestBytes) throw new Error('another count')
+    return { of: of === 'records' ? of : 'directory blocks', queries: split(queries, requestBytes).map(hex) }
+  },
+  encodeInstantAnswer: (manifest, of, answers) =>
+    hex(
+      protocol.encodeInstantAnswer(
+        readShipped(manifest),
+        INSTANT_OF[of],
+        answers.length,
+        concatBytes(...answers.map(unhex)),
+      ),
+    ),
+  decodeInstantAnswer(manifest, of, count, bytes) {
+    const [expected, asked] = [readShipped(manifest), INSTANT_OF[of]]
+    const each = instantAnswerBytes(expected, asked)
+    return split(protocol.decodeInstantAnswer(expected, asked, count, each, unhex(bytes)), each).map(hex)
+  },
+  encodeLightRequest: (manifest, part, secrets) =>
+    hex(protocol.encodeLightRequest(part, readShipped(manifest), unhex(secrets))),
+  decodeLightRequest: (_manifest, part, bytes) => hex(protocol.decodeLightRequest(part, unhex(bytes)).secrets),
+  encodeLightReply: (manifest, part, body) => hex(protocol.encodeLightReply(part, readShipped(manifest), unhex(body))),
+  decodeLightReply: (manifest, part, bytes) =>
+    hex(protocol.decodeLightReply(part, readShipped(manifest), unhex(bytes))),
 }
 
 function claimOf({ databaseId, hintId, version, name }: FenceFields): protocol.FenceClaim {

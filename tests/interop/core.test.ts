@@ -64,9 +64,12 @@ describe.each([
     expect(bytesToHex(implementation.databaseId(utf8ToBytes(seed)))).toBe(id)
   })
 
-  test.each(vectors.plans)('plans N = $records, ℓ = $recordBytes, g = $blockRecords', plan => {
-    expect(implementation.planLayout(plan.records, plan.recordBytes, undefined, plan.blockRecords)).toEqual(plan)
-  })
+  test.each(vectors.plans)(
+    'plans N = $records + $headroom, ℓ = $recordBytes, Q = $partitions, g = $pack',
+    ({ layout, ...wanted }) => {
+      expect(implementation.plan(wanted)).toEqual(layout)
+    },
+  )
 
   test.each(vectors.permutations)('draws permutations of $layout.partitionRecords', vector => {
     expect(implementation.permutations(vector.layout, hexToBytes(vector.entropy))).toEqual(vector.permutations)

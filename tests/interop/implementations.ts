@@ -7,10 +7,26 @@ import { type Core, type DatabaseHandle, type LayoutHandle, loadCore, type Proof
 import { commitDatabase, layoutHandle, makeHint, memory, tagsOf } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
-import { buildDirectory, decodeDirectory, encodeDirectory, indexOf } from './reference/directory.js'
+import {
+  buildDirectory,
+  decodeDirectory,
+  directoryCommitment,
+  encodeDirectory,
+  indexByBlock,
+  indexOf,
+  type Shape,
+} from './reference/directory.js'
 import { nextGeneration } from './reference/generation.js'
 import { databaseId, fingerprint } from './reference/hash.js'
-import { blocksOf, entryBytes, type Layout, maxBatch, planLayout, type Suite } from './reference/layout.js'
+import {
+  blocksOf,
+  entryBytes,
+  type Layout,
+  maxBatch,
+  planBlockRecords,
+  planLayout,
+  type Suite,
+} from './reference/layout.js'
 import type { Vectors } from './reference/message.js'
 import { permutations } from './reference/random.js'
 import { Hint } from './reference/scheme.js'
@@ -21,25 +37,39 @@ import {
   type Form,
   followDirectory,
   followRecords,
+  nextDirectory,
   type Operation,
 } from './reference/update.js'
 
 export interface Implementation {
   fingerprint(key: Uint8Array): Uint8Array
   databaseId(seed: Uint8Array): Uint8Array
-  planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): Layout
+  plan(wanted: Wanted): Layout
   permutations(layout: Layout, entropy: Uint8Array): number[][]
   buildDirectory(fingerprints: readonly Uint8Array[], slots: number): Uint8Array
   indicesOf(directory: Uint8Array, fingerprints: readonly Uint8Array[], records: number): number[]
+  /** to its directory blocks */
+  directoryCommitment(directory: Uint8Array, records: number): Uint8Array
+  /** by one directory block with its padding; throws if it is none, or leads beyond the records */
+  indexByBlock(shape: Shape, block: Uint8Array, fingerprint: Uint8Array, records: number): number
   sizes(layout: Layout, suite: Suite): { entryBytes: number; maxBatch: number }
   /** `records`: N·ℓ bytes, with empty slots among them if keyed */
   nextGeneration(before: Layout, records: Uint8Array, keyed: boolean, headroom: number): NextGeneration
-  /** the epoch that a batch makes of a database */
+  /** the epoch that a batch makes of a database; throws with the number of the `operation` that cannot be */
   update(before: State, operations: readonly Operation[]): Updated
   /** the same epoch by its list in either form; throws for bytes that are no list between the two layouts */
   follow(before: State, form: Form, list: Uint8Array, after: Layout): State
   /** both halves, server and client, over one database of N·ℓ bytes */
   start(layout: Layout, records: Uint8Array, hintEntropy: Uint8Array, suite: Suite): Life
+}
+
+/** What a layout is planned for. */
+export interface Wanted {
+  readonly records: number
+  readonly recordBytes: number
+  readonly headroom: number
+  readonly partitions?: number
+  readonly pack: number | 'auto'
 }
 
 export interface NextGeneration {
@@ -90,13 +120,19 @@ export interface Exchange {
 export const reference: Implementation = {
   fingerprint,
   databaseId,
-  planLayout,
+  plan({ records, recordBytes, headroom, partitions, pack }) {
+    const room = records + headroom
+    const g = pack === 'auto' ? planBlockRecords(room, recordBytes, partitions) : pack
+    return { ...planLayout(room, recordBytes, partitions, g), records, blockRecords: g === 1 ? undefined : g }
+  },
   permutations: (layout, entropy) => permutations(layout.partitions, blocksOf(layout).partitionRecords, entropy),
   buildDirectory: (prints, slots) => encodeDirectory(buildDirectory(prints, slots)),
   indicesOf(bytes, prints, records) {
     const directory = decodeDirectory(bytes, records)
     return prints.map(print => indexOf(directory, print, records))
   },
+  directoryCommitment: (bytes, records) => directoryCommitment(decodeDirectory(bytes, records)),
+  indexByBlock: ({ seed }, block, print, records) => indexByBlock(seed, block, print, records),
   sizes: (layout, suite) => ({ entryBytes: entryBytes(layout, suite), maxBatch: maxBatch(layout, suite) }),
   nextGeneration(before, records, keyed, headroom) {
     const { layout, directory, records: placed } = nextGeneration(before, records, keyed, headroom)
@@ -111,7 +147,7 @@ export const reference: Implementation = {
     const directory = bytes.length === 0 ? undefined : decodeDirectory(bytes, before.records)
     const { layout, records, entries } = applyBatch(before, old, directory, operations)
     const delta = encodeList('delta', before, layout, entries)
-    const followed = directory && followDirectory(directory, decodeList('delta', delta, before, layout))
+    const followed = directory && nextDirectory(directory, decodeList('delta', delta, before, layout), operations)
     const { commitments, contentHashes } = new Database(layout, records)
     return {
       ...{ layout, records, delta },
@@ -160,8 +196,10 @@ export async function wasm(): Promise<Implementation> {
   return {
     fingerprint: core.fingerprint,
     databaseId: core.databaseId,
-    planLayout(...wanted) {
-      return layoutOf(core.planLayout(...wanted))
+    plan({ records, recordBytes, headroom, partitions, pack }) {
+      const room = records + headroom
+      const g = pack === 'auto' ? core.planBlockRecords(room, recordBytes, partitions) : pack
+      return { ...layoutOf(core.planLayout(room, recordBytes, partitions, g)), records }
     },
     permutations(layout, entropy) {
       const entries = [...core.hazmatPermutations(layoutHandle(core, layout), entropy)]
@@ -172,6 +210,9 @@ export async function wasm(): Promise<Implementation> {
     indicesOf: (bytes, prints, records) => [
       ...core.decodeDirectory(bytes, records).indices(concatBytes(...prints), records),
     ],
+    directoryCommitment: (bytes, records) => core.decodeDirectory(bytes, records).database().commitment(0),
+    indexByBlock: ({ blockLog, blockBytes, seed }, block, print, records) =>
+      core.directoryShape(blockLog, blockBytes, seed).index(block, print, records),
     sizes(layout, suite) {
       const handle = layoutHandle(core, layout)
       return { entryBytes: handle.entryBytes(proofsOf(suite)), maxBatch: handle.maxBatch(proofsOf(suite)) }

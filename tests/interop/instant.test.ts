@@ -2,7 +2,7 @@
 // which the native core made.
 
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { loadCore } from '@pirouette/wasm'
+import { type DatabaseHandle, loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { commitDatabase, layoutHandle } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
@@ -13,7 +13,7 @@ import * as instant from './reference/instant.js'
 import { blocksOf, type Layout, placeOf, split } from './reference/layout.js'
 import * as light from './reference/light.js'
 import { Words } from './reference/random.js'
-import { type CoreVectors, readVectors, stream } from './vectors.js'
+import { type CoreVectors, type LightVector, readVectors, stream } from './vectors.js'
 
 const vectors = readVectors<CoreVectors>('core')
 const core = await loadCore()
@@ -21,6 +21,37 @@ const recordsOf = ({ layout, recordsLabel }: { layout: Layout; recordsLabel: str
   stream(recordsLabel, layout.records * layout.recordBytes)
 
 const printsOf = (keys: number) => Array.from({ length: keys }, (_, i) => fingerprint(utf8ToBytes(`key ${i}`)))
+
+/** The queries to server 0 and to server 1, as the reference makes them. */
+function requestsFor(layout: Layout, indices: readonly number[], entropy: string): [Uint8Array[], Uint8Array[]] {
+  const { n, a, perPartition } = instant.groupsOf(layout)
+  const words = new Words(hexToBytes(entropy), 0)
+  const seed = () => {
+    const writer = new Writer()
+    for (let i = 0; i < 4; i++) writer.u32(words.next())
+    return writer.bytes()
+  }
+  const requests: [Uint8Array[], Uint8Array[]] = [[], []]
+  for (const index of indices) {
+    const { q, m } = placeOf(layout, index)
+    const seeds = [seed(), seed()] as const
+    const first = words.below(2)
+    instant.generate(n, q * perPartition + Math.floor(m / 2 ** a), seeds).forEach((key, party) => {
+      requests[first ^ party]!.push(key)
+    })
+  }
+  return requests
+}
+
+const { lies, recordsLabel } = vectors.lightRefused
+const liedAbout = vectors.light.find(vector => vector.recordsLabel === recordsLabel)!
+
+/** Both replies, with these bytes changed. */
+function changed({ parities, tags }: LightVector, changes: (typeof lies)[number]['changes']) {
+  const replies = { parities: hexToBytes(parities), tags: hexToBytes(tags) }
+  for (const { reply, at } of changes) replies[reply][at]! ^= 1
+  return replies
+}
 
 describe('the reference', () => {
   test.each(vectors.directories)('reads each block of a directory of $keys keys alone', vector => {
@@ -39,22 +70,7 @@ describe('the reference', () => {
 
   test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
     const { layout, indices } = vector
-    const { n, a, perPartition } = instant.groupsOf(layout)
-    const words = new Words(hexToBytes(vector.entropy), 0)
-    const seed = () => {
-      const writer = new Writer()
-      for (let i = 0; i < 4; i++) writer.u32(words.next())
-      return writer.bytes()
-    }
-    const requests: [Uint8Array[], Uint8Array[]] = [[], []]
-    for (const index of indices) {
-      const { q, m } = placeOf(layout, index)
-      const seeds = [seed(), seed()] as const
-      const first = words.below(2)
-      instant.generate(n, q * perPartition + Math.floor(m / 2 ** a), seeds).forEach((key, party) => {
-        requests[first ^ party]!.push(key)
-      })
-    }
+    const requests = requestsFor(layout, indices, vector.entropy)
     expect(requests.map(keys => bytesToHex(concatBytes(...keys)))).toEqual(vector.requests)
     const { partitions, commitments } = new Database(layout, recordsOf(vector))
     const answers = requests.map(keys => keys.map(key => instant.answer(layout, partitions, key)))
@@ -81,11 +97,52 @@ describe('the reference', () => {
     const [parities, tags] = [light.parities(layout, records, secrets), light.tags(records, secrets)]
     expect(bytesToHex(parities)).toBe(vector.parities)
     expect(bytesToHex(tags)).toBe(vector.tags)
-    expect(light.accepts(layout, secrets, parities, tags)).toBe(true)
-    for (const lie of [parities, tags]) {
-      lie[lie.length - 1]! ^= 1
-      expect(light.accepts(layout, secrets, parities, tags)).toBe(false)
-      lie[lie.length - 1]! ^= 1
+    expect(light.checks(layout, secrets, parities, tags)).toEqual({ a: true, b: true })
+  })
+
+  test.each(lies)('finds which checks of a light hint fail: $because', ({ changes, a, b }) => {
+    const layout = blocksOf(liedAbout.layout)
+    const { parities, tags } = changed(liedAbout, changes)
+    expect(light.checks(layout, light.secretsOf(hexToBytes(liedAbout.root)), parities, tags)).toEqual({ a, b })
+  })
+
+  test('looks directory blocks up instantly', () => {
+    const { directoryKeys, slots, keys, blocks: numbers, entropy, ...vector } = vectors.instantDirectory
+    const directory = directories.buildDirectory(printsOf(directoryKeys), slots)
+    const layout = directories.blockLayout(directory)
+    const requests = requestsFor(layout, numbers, entropy)
+    expect(requests.map(queries => bytesToHex(concatBytes(...queries)))).toEqual(vector.requests)
+    const answers = requests.map(of =>
+      of.map(key => instant.answer(layout, [directories.paddedBlocks(directory)], key)),
+    )
+    expect(answers.map(of => bytesToHex(concatBytes(...of)))).toEqual(vector.answers)
+    const commitments = [directories.directoryCommitment(directory)]
+    const found = numbers.map((number, i) =>
+      instant.recon(layout, commitments, number, [answers[0]![i]!, answers[1]![i]!]),
+    )
+    const indices = keys.map((key, i) =>
+      directories.indexByBlock(directory.seed, found[i]!, fingerprint(utf8ToBytes(key)), directoryKeys),
+    )
+    expect(indices).toEqual(vector.indices)
+  })
+
+  test.each(vectors.instantRefused.answers)('refuses answers of $recordsLabel with a bit changed', vector => {
+    const { layout, index, entropy, refused } = vector
+    const { partitions, commitments } = new Database(layout, recordsOf(vector))
+    const [zero, one] = requestsFor(layout, [index], entropy).map(([key]) => instant.answer(layout, partitions, key!))
+    expect(zero!.length).toBe(vector.answerBytes)
+    instant.recon(layout, commitments, index, [zero!, one!])
+    for (const { because, at } of refused) {
+      const lie = zero!.map((byte, i) => (i === at ? byte ^ 1 : byte))
+      expect(() => instant.recon(layout, commitments, index, [lie, one!]), because).toThrow('lied')
+    }
+  })
+
+  test('refuses instant requests that no client makes', () => {
+    const { layout, taken, refused } = vectors.instantRefused.requests
+    expect(instant.splitQueries(layout, hexToBytes(taken + taken))).toHaveLength(2)
+    for (const { because, bytes } of refused) {
+      expect(() => instant.splitQueries(layout, hexToBytes(bytes)), because).toThrow()
     }
   })
 })
@@ -115,11 +172,7 @@ describe('the WebAssembly core', () => {
     const query = core.newInstantQuery(layout, Uint32Array.from(vector.indices), hexToBytes(vector.entropy))
     const requests = [query.request(0), query.request(1)]
     expect(requests.map(bytesToHex)).toEqual(vector.requests)
-    const [zero, one] = requests.map(request => {
-      const pass = core.newInstantPass(database, request, new Uint8Array(vector.indices.length))
-      while (pass.step(database));
-      return pass.finish(database)
-    })
+    const [zero, one] = requests.map(request => answered(database, request, vector.indices.length))
     expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
     expect(bytesToHex(query.recon(hexToBytes(vector.commitments), zero!, one!)!)).toBe(vector.records)
     zero![0]! ^= 1
@@ -156,4 +209,57 @@ describe('the WebAssembly core', () => {
     split(all, partitionRecords * recordBytes).forEach((partition, q) => void inquiry.take(q, partition))
     expect([...inquiry.liars()!]).toEqual([1])
   })
+
+  test.each(lies)('finds which checks of a light hint fail: $because', ({ changes, a, b }) => {
+    const { commitments } = commitDatabase(core, liedAbout.layout, recordsOf(liedAbout))
+    const attempt = core.newLightAttempt(layoutHandle(core, liedAbout.layout), commitments, hexToBytes(liedAbout.root))
+    const { parities, tags } = changed(liedAbout, changes)
+    const outcome = attempt.finish(parities, tags)
+    expect(outcome.takeHint()).toBeUndefined()
+    expect(outcome.takeInquiry()!.blamesRefreshServer).toBe(a && !b)
+  })
+
+  test('looks directory blocks up instantly', () => {
+    const { directoryKeys, slots, keys, blocks: numbers, entropy, ...vector } = vectors.instantDirectory
+    const directory = core.buildDirectory(concatBytes(...printsOf(directoryKeys)), slots)
+    const { blockLog, blockBytes, seed } = directory
+    const shape = core.directoryShape(blockLog, blockBytes, seed)
+    const database = directory.database()
+    const query = core.newInstantQuery(shape.layout, Uint32Array.from(numbers), hexToBytes(entropy))
+    const requests = [query.request(0), query.request(1)]
+    expect(requests.map(bytesToHex)).toEqual(vector.requests)
+    const [zero, one] = requests.map(request => answered(database, request, numbers.length))
+    expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
+    const found = split(query.recon(database.commitment(0), zero!, one!)!, blockBytes)
+    const indices = keys.map((key, i) => shape.index(found[i]!, fingerprint(utf8ToBytes(key)), directoryKeys))
+    expect(indices).toEqual(vector.indices)
+  })
+
+  test.each(vectors.instantRefused.answers)('refuses answers of $recordsLabel with a bit changed', vector => {
+    const { layout, index, entropy, refused } = vector
+    const { handle: database, commitments } = commitDatabase(core, layout, recordsOf(vector))
+    const query = core.newInstantQuery(layoutHandle(core, layout), Uint32Array.of(index), hexToBytes(entropy))
+    const [zero, one] = [query.request(0), query.request(1)].map(request => answered(database, request, 1))
+    expect(zero!.length).toBe(vector.answerBytes)
+    expect(query.recon(commitments, zero!, one!)).toBeDefined()
+    for (const { because, at } of refused) {
+      const lie = zero!.map((byte, i) => (i === at ? byte ^ 1 : byte))
+      expect(query.recon(commitments, lie, one!), because).toBeUndefined()
+    }
+  })
+
+  test('refuses instant requests that no client makes', () => {
+    const { layout, taken, refused } = vectors.instantRefused.requests
+    core.checkInstantQueries(layoutHandle(core, layout), hexToBytes(taken + taken))
+    for (const { because, bytes } of refused) {
+      expect(() => core.checkInstantQueries(layoutHandle(core, layout), hexToBytes(bytes)), because).toThrow()
+    }
+  })
 })
+
+/** All steps of a pass. */
+function answered(database: DatabaseHandle, request: Uint8Array, queries: number): Uint8Array {
+  const pass = core.newInstantPass(database, request, new Uint8Array(queries))
+  while (pass.step(database));
+  return pass.finish(database)
+}

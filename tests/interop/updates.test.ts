@@ -3,6 +3,7 @@
 
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { updateEntries } from '@pirouette/protocol'
+import type { RefusedError } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, reference, type State, wasm } from './implementations.js'
 import { split } from './reference/layout.js'
@@ -60,6 +61,26 @@ describe.each([
       }
       state = { layout: vector.layout, records, directory }
     }
+  })
+
+  test.each(vectors.overfull)('has room in directory blocks for what was planned: $because', vector => {
+    const [life] = vectors.lives
+    const first = firstOf(implementation, life!)
+    const records = concatBytes(
+      ...split(first.records, 20).map(of => concatBytes(of.subarray(0, 16), new Uint8Array(4))),
+    )
+    const operations = vector.operations.map((text): Operation => {
+      const [, op, key] = /^(add|delete) (.*)$/.exec(text)!
+      const place = implementation.fingerprint(utf8ToBytes(key!))
+      return op === 'add' ? { op, record: concatBytes(place, new Uint8Array(4)) } : { op: 'delete', place }
+    })
+    let refusedAt: number | null = null
+    try {
+      implementation.update({ ...first, records }, operations)
+    } catch (error) {
+      refusedAt = (error as RefusedError).operation
+    }
+    expect(refusedAt).toBe(vector.refusedAt)
   })
 
   const { before, after } = vectors.lists

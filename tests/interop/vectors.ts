@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
+import type { Wanted } from './implementations.js'
 import type { Layout } from './reference/layout.js'
 
 export interface CoreVectors {
@@ -11,7 +12,7 @@ export interface CoreVectors {
     readonly fingerprints: readonly { readonly key: string; readonly fingerprint: string }[]
     readonly databaseIds: readonly { readonly seed: string; readonly id: string }[]
   }
-  readonly plans: readonly Layout[]
+  readonly plans: readonly (Wanted & { readonly layout: Layout })[]
   readonly permutations: readonly {
     readonly layout: Layout
     readonly entropy: string
@@ -31,13 +32,80 @@ export interface CoreVectors {
     readonly indices: readonly number[]
     readonly absentIndices: readonly number[]
   }[]
+  /** the same, but by their hashes; `indicesHash` of the keys' indices, u32 each */
+  readonly largeDirectories: readonly {
+    readonly keys: number
+    readonly slots: number
+    readonly blockLog: number
+    readonly blockBytes: number
+    readonly seed: string
+    readonly commitment: string
+    readonly bytesHash: string
+    readonly indicesHash: string
+  }[]
+  /** indices are of "key 0" to "key 15", and of the fingerprints `added` */
+  readonly directoryReading: {
+    readonly seed: string
+    readonly added: readonly string[]
+    readonly taken: readonly (Read & { readonly records: number; readonly indices: readonly number[] })[]
+    readonly refused: readonly (Read & { readonly records: number })[]
+  }
+  /** single directory blocks; indices are of the fingerprints */
+  readonly directoryBlocks: {
+    readonly blockLog: number
+    readonly blockBytes: number
+    readonly seed: string
+    readonly records: number
+    readonly fingerprints: readonly string[]
+    readonly taken: readonly (Read & { readonly indices: readonly number[] })[]
+    readonly refused: readonly (Read & { readonly fingerprint: string })[]
+  }
   readonly generations: readonly GenerationVector[]
   readonly lookups: readonly LookupVector[]
   /** the same lives in suite 2 */
   readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
   readonly instant: readonly InstantVector[]
+  /** of `keys` in the directory that `directories` has of so many keys and slots: their directory blocks are asked for */
+  readonly instantDirectory: {
+    readonly directoryKeys: number
+    readonly slots: number
+    readonly keys: readonly string[]
+    readonly blocks: readonly number[]
+    readonly entropy: string
+    readonly requests: readonly [string, string]
+    readonly answers: readonly [string, string]
+    readonly indices: readonly number[]
+  }
+  readonly instantRefused: {
+    /** one query each; refused if the lowest bit of byte `at` of server 0's answer is changed */
+    readonly answers: readonly {
+      readonly layout: Layout
+      readonly recordsLabel: string
+      readonly index: number
+      readonly entropy: string
+      readonly answerBytes: number
+      readonly refused: readonly { readonly because: string; readonly at: number }[]
+    }[]
+    readonly requests: { readonly layout: Layout; readonly taken: string; readonly refused: readonly Read[] }
+  }
   readonly light: readonly LightVector[]
   readonly single: readonly SingleVector[]
+  /** replies of the hint in `light` of this label, with the lowest bit of some bytes changed, and which checks hold */
+  readonly lightRefused: {
+    readonly recordsLabel: string
+    readonly lies: readonly {
+      readonly because: string
+      readonly changes: readonly { readonly reply: 'parities' | 'tags'; readonly at: number }[]
+      readonly a: boolean
+      readonly b: boolean
+    }[]
+  }
+}
+
+/** Bytes that a reader takes or refuses, and what they are. */
+interface Read {
+  readonly because: string
+  readonly bytes: string
 }
 
 /** Instant queries, and both servers' answers. */
@@ -120,6 +188,15 @@ export interface LookupVector {
 /** `updates.json` */
 export interface UpdateVectors {
   readonly lives: readonly LifeVector[]
+  /**
+   * Batches ("add key 7", values of four zero bytes) on the first database of the keyed life, its values zero as well; the
+   * operation that is refused, from 0, or null.
+   */
+  readonly overfull: readonly {
+    readonly because: string
+    readonly operations: readonly string[]
+    readonly refusedAt: number | null
+  }[]
   /** two lists from one layout to another, and bytes that a reader has to refuse between the same two */
   readonly lists: {
     readonly before: Layout

@@ -6,7 +6,7 @@
 // `PIROUETTE_WRITE_VECTORS=1 npx vitest run tests/interop/wire.test.ts`.
 
 import { writeFileSync } from 'node:fs'
-import { bytesToHex as hex, hexToBytes as unhex } from '@noble/hashes/utils.js'
+import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { verifies } from '../../server/dist/base/ed25519.js'
 import {
@@ -19,8 +19,12 @@ import {
   shipped,
   type Verdict,
 } from './codecs.js'
+import { blockLayout } from './reference/directory.js'
 import { hash } from './reference/hash.js'
+import { answerBytes, generate, groupsOf } from './reference/instant.js'
 import type { Suite } from './reference/layout.js'
+import { decodeManifest } from './reference/manifest.js'
+import type { InstantOf, LightPart } from './reference/message.js'
 import { signWith } from './reference/publishing.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
@@ -68,6 +72,30 @@ interface WireVectors {
     readonly verdict: Verdict
     readonly reply: string
   }[]
+  readonly instantQueries: readonly {
+    readonly manifest: string
+    readonly of: InstantOf
+    readonly queries: string[]
+    readonly bytes: string
+  }[]
+  readonly instantAnswers: readonly {
+    readonly manifest: string
+    readonly of: InstantOf
+    readonly answers: string[]
+    readonly bytes: string
+  }[]
+  readonly lightRequests: readonly {
+    readonly manifest: string
+    readonly part: LightPart
+    readonly secrets: string
+    readonly bytes: string
+  }[]
+  readonly lightReplies: readonly {
+    readonly manifest: string
+    readonly part: LightPart
+    readonly body: string
+    readonly bytes: string
+  }[]
   readonly refused: readonly Refused[]
 }
 
@@ -81,8 +109,12 @@ interface Refused {
   readonly kind:
     | ('manifest' | 'query' | 'answer' | 'record')
     | ('batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict')
+    | ('instant query' | 'instant answer' | 'light request' | 'light reply')
   readonly because: string
-  /** what a query, an answer (to one query; both in suite 1) or a record is read against */
+  /**
+   * What a query, an answer (to one query; both in suite 1), a record, an instant query or answer (to one, of records), or
+   * a light request or reply (of the hint) is read against.
+   */
   readonly manifest?: string
   /** of a batch's signature, the header's text */
   readonly bytes: string
@@ -191,6 +223,34 @@ describe.each([
     expect(codecs.splitVerdict(reply)).toEqual({ answer, verdict })
   })
 
+  test.each(vectors.instantQueries)('reads and writes an instant query of $of: $manifest', vector => {
+    const { manifest, of, queries, bytes } = vector
+    expect(codecs.encodeInstantQuery(manifestOf(manifest), of, queries)).toBe(bytes)
+    expect(codecs.decodeInstantQuery(manifestOf(manifest), bytes)).toEqual({ of, queries })
+    expect(() => codecs.decodeQuery(manifestOf(manifest), bytes, 1)).toThrow()
+  })
+
+  test.each(vectors.instantAnswers)('reads and writes an instant answer of $of: $manifest', vector => {
+    const { manifest, of, answers, bytes } = vector
+    const other = of === 'records' ? 'directory blocks' : 'records'
+    expect(codecs.encodeInstantAnswer(manifestOf(manifest), of, answers)).toBe(bytes)
+    expect(codecs.decodeInstantAnswer(manifestOf(manifest), of, answers.length, bytes)).toEqual(answers)
+    expect(() => codecs.decodeInstantAnswer(manifestOf(manifest), other, answers.length, bytes)).toThrow()
+  })
+
+  test.each(vectors.lightRequests)('reads and writes a request for a light $part: $manifest', vector => {
+    const { manifest, part, secrets, bytes } = vector
+    expect(codecs.encodeLightRequest(manifestOf(manifest), part, secrets)).toBe(bytes)
+    expect(codecs.decodeLightRequest(manifestOf(manifest), part, bytes)).toBe(secrets)
+    expect(() => codecs.decodeLightRequest(manifestOf(manifest), part === 'hint' ? 'tags' : 'hint', bytes)).toThrow()
+  })
+
+  test.each(vectors.lightReplies)('reads and writes a reply of a light $part: $manifest', vector => {
+    const { manifest, part, body, bytes } = vector
+    expect(codecs.encodeLightReply(manifestOf(manifest), part, body)).toBe(bytes)
+    expect(codecs.decodeLightReply(manifestOf(manifest), part, bytes)).toBe(body)
+  })
+
   test.each(vectors.refused)('refuses a $kind: $because', ({ kind, manifest, bytes }) => {
     const read = {
       manifest: () => codecs.decodeManifest(bytes),
@@ -203,6 +263,10 @@ describe.each([
       'fence reply': () => codecs.decodeFenceReply(bytes),
       claim: () => codecs.decodeClaimedQuery(bytes),
       verdict: () => codecs.splitVerdict(bytes),
+      'instant query': () => codecs.decodeInstantQuery(manifestOf(manifest!), bytes),
+      'instant answer': () => codecs.decodeInstantAnswer(manifestOf(manifest!), 'records', 1, bytes),
+      'light request': () => codecs.decodeLightRequest(manifestOf(manifest!), 'hint', bytes),
+      'light reply': () => codecs.decodeLightReply(manifestOf(manifest!), 'hint', bytes),
     }
     expect(read[kind]).toThrow()
   })
@@ -322,8 +386,138 @@ function makeVectors(): WireVectors & { readonly comment: string } {
       .concat({ manifest: 'keyed', fields: { fingerprint: '', value: '' }, bytes: '00'.repeat(24) }),
     ...makePublished(bytesOf),
     ...makeFenced(bytesOf),
-    refused: [...makeRefused(bytesOf), ...makeRefusedBeside(bytesOf)],
+    ...makeInstant(bytesOf),
+    ...makeLight(bytesOf),
+    refused: [...makeRefused(bytesOf), ...makeRefusedBeside(bytesOf), ...makeRefusedSecret(bytesOf)],
   }
+}
+
+function makeInstant(bytesOf: (name: string) => string): Pick<WireVectors, 'instantQueries' | 'instantAnswers'> {
+  const asked: [string, InstantOf, number[]][] = [
+    ['smallest', 'records', [0]],
+    ['keyed', 'records', [1]],
+    ['keyed', 'directory blocks', [127]],
+    ['four a block', 'records', [1, 0]],
+    ['longest answers', 'records', [127]],
+  ]
+  const layoutOf = (manifest: string, of: InstantOf) => {
+    const fields = decodeManifest(unhex(bytesOf(manifest)))
+    const { directoryBlockLog: blockLog, directoryBlockBytes: blockBytes } = fields
+    return of === 'records' ? fields : blockLayout({ blockLog, blockBytes })
+  }
+  return {
+    instantQueries: asked.map(([manifest, of, groups]) => {
+      const { n } = groupsOf(layoutOf(manifest, of))
+      const queries = groups.map(group => {
+        const seeds = [0, 1].map(party => stream(`seed ${party} ${group}`, 16)) as [Uint8Array, Uint8Array]
+        return hex(generate(n, group, seeds)[(group % 2) as 0 | 1])
+      })
+      return { manifest, of, queries, bytes: reference.encodeInstantQuery(bytesOf(manifest), of, queries) }
+    }),
+    instantAnswers: asked.slice(0, -1).map(([manifest, of, groups]) => {
+      const answers = groups.map(group => bytes(`answer ${group}`, answerBytes(layoutOf(manifest, of))))
+      return { manifest, of, answers, bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers) }
+    }),
+  }
+}
+
+function makeLight(bytesOf: (name: string) => string): Pick<WireVectors, 'lightRequests' | 'lightReplies'> {
+  const requests: [string, LightPart, number][] = [
+    ['keyed', 'hint', 64],
+    ['keyed', 'tags', 8],
+  ]
+  // M′ parities and 64 sums of ℓ′ bytes; a tag for each of the Q·M′ blocks.
+  const replies: [string, LightPart, number][] = [
+    ['smallest', 'hint', 65],
+    ['keyless and variable', 'hint', (4 + 64) * 3],
+    ['two a block', 'hint', (1 + 64) * 2],
+    ['smallest', 'tags', 8],
+    ['keyed', 'tags', 8 * 10],
+    ['four a block', 'tags', 8 * 4],
+  ]
+  return {
+    lightRequests: requests.map(([manifest, part, length]) => {
+      const secrets = bytes(`secrets of ${part}`, length)
+      return { manifest, part, secrets, bytes: reference.encodeLightRequest(bytesOf(manifest), part, secrets) }
+    }),
+    lightReplies: replies.map(([manifest, part, length]) => {
+      const body = bytes(`reply of ${part}`, length)
+      return { manifest, part, body, bytes: reference.encodeLightReply(bytesOf(manifest), part, body) }
+    }),
+  }
+}
+
+function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
+  const [query] = makeInstant(bytesOf).instantQueries.filter(({ manifest }) => manifest === 'keyed')
+  const [answer] = makeInstant(bytesOf).instantAnswers.filter(({ manifest }) => manifest === 'keyed')
+  const [request] = makeLight(bytesOf).lightRequests
+  const [reply] = makeLight(bytesOf).lightReplies
+  const [asked, answered, shown, replied] = [query!.bytes, answer!.bytes, request!.bytes, reply!.bytes]
+  const lengths = (valid: string): [string, string][] => [
+    ['no bytes', ''],
+    ['a head alone', valid.slice(0, 80)],
+    ['a byte too few', valid.slice(0, -2)],
+    ['a byte too many', `${valid}00`],
+  ]
+  const heads = (valid: string, magics: readonly string[], suites: readonly number[]): [string, string][] => [
+    ...magics.map((magic): [string, string] => [`the magic ${magic}`, replaced(valid, 0, hex(utf8ToBytes(magic)))]),
+    ...suites.map((suite): [string, string] => [`suite ${suite}`, replaced(valid, 6, `0${suite}`)]),
+    ['format 2', replaced(valid, 4, '02')],
+    ['a reserved byte', replaced(valid, 38, '01')],
+  ]
+  const epochs = (valid: string): [string, string][] => [
+    ['another database', replaced(valid, 8, 'ff'.repeat(16))],
+    ['another generation', replaced(valid, 24, '02')],
+    ['another epoch', replaced(valid, 28, '02')],
+    ['another Q', replaced(valid, 32, '07')],
+  ]
+  const one = query!.queries[0]!
+  const cases: [Refused['kind'], string, [string, string][]][] = [
+    [
+      'instant query',
+      'keyed',
+      [
+        ...lengths(asked),
+        ...heads(asked, ['PIRA', 'PIRH'], [0, 1, 2, 3, 6]),
+        ['count 0', replaced(asked.slice(0, 80), 36, '00')],
+        ['a count of more queries than follow', replaced(asked, 36, '02')],
+        ['a count of fewer queries than follow', asked + one],
+        ['65 queries', replaced(asked.slice(0, 80), 36, '41') + one.repeat(65)],
+        ['party 2', `${asked.slice(0, -2)}02`],
+      ],
+    ],
+    [
+      'instant answer',
+      'keyed',
+      [
+        ...lengths(answered),
+        ...heads(answered, ['PIRQ', 'PIRP'], [0, 1, 2, 3, 5]),
+        ...epochs(answered),
+        ['count 0', replaced(answered, 36, '00')],
+        ['count 2', replaced(answered, 36, '02')],
+      ],
+    ],
+    [
+      'light request',
+      'keyed',
+      [
+        ...lengths(shown),
+        ...heads(shown, ['PIRQ', 'PIRT', 'PIRP'], [0, 3, 4, 5]),
+        ['a count', replaced(shown, 36, '01')],
+      ],
+    ],
+    [
+      'light reply',
+      'smallest',
+      [
+        ...lengths(replied),
+        ...heads(replied, ['PIRA', 'PIRS', 'PIRH'], [0, 3, 4, 5]),
+        ...epochs(replied),
+        ['a count', replaced(replied, 36, '01')],
+      ],
+    ],
+  ]
+  return cases.flatMap(([kind, manifest, list]) => list.map(([because, bytes]) => ({ kind, because, manifest, bytes })))
 }
 
 function makePublished(
@@ -387,7 +581,8 @@ function makeRefusedBeside(bytesOf: (name: string) => string): Refused[] {
   const [register, confirm] = [NOBODY, CLAIM].map(reference.encodeFenceRequest) as [string, string]
   const reply = reference.encodeFenceReply('granted')
   const query = reference.encodeQuery(bytesOf('keyed'), [[0, 4]], 1)
-  const cases: Record<Exclude<Refused['kind'], 'manifest' | 'query' | 'answer' | 'record'>, [string, string][]> = {
+  type Kind = 'batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict'
+  const cases: Record<Kind, [string, string][]> = {
     batch: [
       ['71 bytes', batch.slice(0, 2 * 71)],
       ['another magic', replaced(batch, 0, '51')],
@@ -499,6 +694,7 @@ function makeManifests(): Manifest[] {
     smallest: { ...keyless, ...sized(1, 1, 1, 1), recordBytes: 1 },
     keyed: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24 },
     'four a block': { ...keyed, ...sized(9, 8, 2, 8), recordBytes: 24, blockRecords: 4 },
+    'two a block': { ...keyless, ...sized(2, 1, 1, 2), recordBytes: 1, blockRecords: 2 },
     'keys alone': { ...keyed, ...sized(16, 0, 16, 1), recordBytes: 16 },
     variable: { ...keyed, ...changed, ...sized(50, 300, 17, 3), variable: true, recordBytes: 318 },
     'keyless and variable': { ...keyless, ...sized(3, 1, 1, 4), variable: true, recordBytes: 3 },
@@ -672,6 +868,8 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     "an answer's magic": overwritten(query, 3, '41'),
     'format 2': overwritten(query, 4, '02'),
     'suite 2': overwritten(query, 6, '02'),
+    'suite 4': overwritten(query, 6, '04'),
+    'suite 5': overwritten(query, 6, '05'),
     'count 0': overwritten(query.slice(0, 80), 36, '00'),
     'a count of more vectors than follow': overwritten(query, 36, '02'),
     'a reserved byte': overwritten(query, 38, '01'),
@@ -685,6 +883,8 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     "a query's magic": overwritten(answer, 3, '51'),
     'format 2': overwritten(answer, 4, '02'),
     'suite 2': overwritten(answer, 6, '02'),
+    'suite 4': overwritten(answer, 6, '04'),
+    'suite 5': overwritten(answer, 6, '05'),
     'another database': overwritten(answer, 8, hex(unhex(bytes('database', 1)).map(byte => byte ^ 1))),
     'another generation': overwritten(answer, 24, u32(2)),
     'another epoch': overwritten(answer, 28, u32(2)),

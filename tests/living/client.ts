@@ -39,7 +39,7 @@ class Company {
           this.#queue.push({ tab, lead })
           if (this.#queue.length === 1) lead()
         })
-        if (!signal.aborted) await task()
+        if (!signal.aborted) await task(signal)
         this.leave(tab)
       },
       subscribe: (_name, listener) => {

@@ -1,14 +1,20 @@
 // The model finds what it is there to find: every mutant, in the schedule that is known to. When client or servers change,
 // so do schedules: then another has to find it, and the test says which.
 
-import { expect, test } from 'vitest'
-import { huntDown, MUTANTS } from './mutants.js'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Compiler, MUTANTS } from './mutants.js'
 
 /** Those tried when the known one does not find it any more. */
 const SCHEDULES = 40
 
+let compiler: Compiler
+beforeAll(async () => {
+  compiler = await Compiler.start()
+})
+afterAll(() => compiler.close())
+
 test.each(MUTANTS)('$name: found', { timeout: 240_000 }, async mutant => {
-  const found = await huntDown(mutant, SCHEDULES)
+  const found = await compiler.huntDown(mutant, SCHEDULES)
   expect(found?.violation).toMatch(mutant.shows)
   if (found!.seed !== mutant.seed) {
     console.log(`${mutant.name}: no longer found by seed ${mutant.seed}, but by ${found!.seed}`)

@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { createServer, type Plugin, type ViteDevServer } from 'vite'
+import { createServer, createServerModuleRunner, type ViteDevServer } from 'vite'
 import type { hunt } from './hunt.js'
 
 export interface Mutant {
@@ -131,47 +131,69 @@ export const MUTANTS: readonly Mutant[] = [
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Runs schedules on the sources with a bug in them. Returns the seed and what was wrong; undefined: nothing was. */
-export async function huntDown(mutant: Mutant, schedules: number): Promise<ReturnType<typeof hunt>> {
-  const compiler = await compilerOf(mutation(mutant))
-  try {
-    const module = (await compiler.ssrLoadModule('/tests/living/hunt.ts')) as { hunt: typeof hunt }
-    return await module.hunt([mutant.seed, ...Array.from({ length: schedules }, (_, i) => i + 1)])
-  } finally {
-    await compiler.close()
-  }
-}
+/** Loads the client and the server from their sources, as the tests do not, with a bug in one of them. */
+export class Compiler {
+  private constructor(
+    private readonly vite: ViteDevServer,
+    private readonly chosen: { mutant: Mutant | undefined },
+  ) {}
 
-/** Loads the client and the server from their sources, as the tests do not. */
-function compilerOf(plugin: Plugin): Promise<ViteDevServer> {
-  const source = (path: string) => `${root}${path}`
-  return createServer({
-    root,
-    configFile: false,
-    appType: 'custom',
-    logLevel: 'error',
-    server: { middlewareMode: true, ws: false, watch: null },
-    optimizeDeps: { noDiscovery: true },
-    resolve: {
-      alias: [
-        { find: '@pirouette/client/environment', replacement: source('packages/client/src/testing.ts') },
-        { find: /^@pirouette\/client$/, replacement: source('packages/client/src/index.ts') },
-        { find: '@pirouette/server', replacement: source('server/src/index.ts') },
+  static async start(): Promise<Compiler> {
+    const chosen: { mutant: Mutant | undefined } = { mutant: undefined }
+    const source = (path: string) => `${root}${path}`
+    const vite = await createServer({
+      root,
+      configFile: false,
+      appType: 'custom',
+      logLevel: 'error',
+      server: { middlewareMode: true, ws: false, watch: null },
+      optimizeDeps: { noDiscovery: true },
+      resolve: {
+        alias: [
+          { find: '@pirouette/client/environment', replacement: source('packages/client/src/testing.ts') },
+          { find: /^@pirouette\/client$/, replacement: source('packages/client/src/index.ts') },
+          { find: '@pirouette/server', replacement: source('server/src/index.ts') },
+        ],
+      },
+      plugins: [
+        {
+          name: 'a mutant',
+          enforce: 'pre',
+          load: async id => (chosen.mutant && id === root + chosen.mutant.file ? await mutated(chosen.mutant) : null),
+        },
       ],
-    },
-    plugins: [plugin],
-  })
+    })
+    return new Compiler(vite, chosen)
+  }
+
+  close(): Promise<void> {
+    return this.vite.close()
+  }
+
+  /** Runs schedules on the sources with a bug in them. Returns the seed and what was wrong; undefined: nothing was. */
+  async huntDown(mutant: Mutant, schedules: number): Promise<ReturnType<typeof hunt>> {
+    this.chosen.mutant = mutant
+    this.forget(mutant)
+    // All modules anew; what the others are compiled to stays.
+    const runner = createServerModuleRunner(this.vite.environments.ssr, { hmr: false })
+    try {
+      const module = await runner.import<{ hunt: typeof hunt }>('/tests/living/hunt.ts')
+      return await module.hunt([mutant.seed, ...Array.from({ length: schedules }, (_, i) => i + 1)])
+    } finally {
+      await runner.close()
+      this.chosen.mutant = undefined
+      this.forget(mutant)
+    }
+  }
+
+  private forget({ file }: Mutant): void {
+    const { moduleGraph } = this.vite.environments.ssr
+    for (const module of moduleGraph.getModulesByFile(root + file) ?? []) moduleGraph.invalidateModule(module)
+  }
 }
 
-function mutation({ name, file, find, replace }: Mutant): Plugin {
-  return {
-    name: 'a mutant',
-    enforce: 'pre',
-    async load(id) {
-      if (id !== root + file) return null
-      const parts = (await readFile(id, 'utf8')).split(find)
-      if (parts.length !== 2) throw new Error(`${name}: its place in ${file} is not there, or not once`)
-      return parts.join(replace)
-    },
-  }
+async function mutated({ name, file, find, replace }: Mutant): Promise<string> {
+  const parts = (await readFile(root + file, 'utf8')).split(find)
+  if (parts.length !== 2) throw new Error(`${name}: its place in ${file} is not there, or not once`)
+  return parts.join(replace)
 }

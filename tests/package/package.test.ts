@@ -1,9 +1,12 @@
 // The packages as npm would publish them, in an app that is no part of this workspace: they hold what they need and no
 // more, their types and entries resolve, they run in Node, and bundlers make of the SDK what runs without Node.
 
-import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFile, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { basename, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
@@ -60,7 +63,7 @@ describe.each(packageNames)('@pirouette/%s', name => {
         ),
     )
     expect(strange).toEqual([])
-    expect(files).toContain('dist/index.js')
+    expect(files).toContain(name === 'wasm' ? 'dist/client.js' : 'dist/index.js')
     if (name === 'wasm') {
       expect(files).toEqual(
         expect.arrayContaining(['generated/core_bg.wasm', 'generated/client_bg.wasm', 'generated/inline.js']),
@@ -95,6 +98,134 @@ test('in Node the packages build, serve and look up', async () => {
   expect(await run(app, 'npx', '--no', 'pirouette', '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
+/** Looks one up, with what an app bundled for Node may import. */
+const lookUpOnce = (urls: readonly string[]) => `
+  const { mode } = await estimate(${JSON.stringify(urls)})
+  const map = await open({ servers: ${JSON.stringify(urls)} })
+  console.log(mode, await map.getText('otter'))
+  await map.close()`
+
+describe('where nothing but one file of JavaScript is, as on a server that renders pages', () => {
+  let servers: Awaited<ReturnType<typeof startPair>>
+  beforeAll(async () => {
+    servers = await startPair({ format: 'csv', content: 'key,value\notter,river\n' })
+  })
+  afterAll(() => servers.close())
+
+  test.each(['esm', 'cjs'] as const)('esbuild for Node, %s', async format => {
+    const elsewhere = join(folder.path, `bundled-${format}`)
+    const work = `(async () => {${lookUpOnce(servers.urls)}})()`
+    const entry = join(app, 'node.js')
+    await writeFile(entry, `import { estimate, open } from '@pirouette/client'\n${work}`)
+    const outfile = join(elsewhere, format === 'esm' ? 'app.mjs' : 'app.cjs')
+    await esbuild({ entryPoints: [entry], outfile, bundle: true, minify: true, platform: 'node', format })
+    expect(await readdir(elsewhere)).toHaveLength(1)
+    expect(await run(elsewhere, process.execPath, outfile)).toBe('local river\n')
+  })
+
+  test('every file on its own as CommonJS, as Jest makes of it', async () => {
+    const outdir = join(folder.path, 'transformed/node_modules')
+    await cp(join(app, 'node_modules/idb'), join(outdir, 'idb'), { recursive: true })
+    for (const name of ['client', 'protocol', 'wasm'].map(name => `@pirouette/${name}`)) {
+      const from = join(app, 'node_modules', name)
+      const files = (await readdir(from, { recursive: true })).filter(file => file.endsWith('.js'))
+      const entryPoints = files
+        .map(file => join(from, file))
+        .filter(file => !/generated.core\.js$|node\.js$/.test(file))
+      await esbuild({
+        ...{ entryPoints, outdir: join(outdir, name), outbase: from, format: 'cjs', platform: 'node' },
+        supported: { 'dynamic-import': false },
+      })
+      const { exports } = JSON.parse(await readFile(join(from, 'package.json'), 'utf8'))
+      await writeFile(join(outdir, name, 'package.json'), JSON.stringify({ name, exports }))
+    }
+    await writeFile(
+      join(outdir, '../app.js'),
+      `const { estimate, open } = require('@pirouette/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`,
+    )
+    await writeFile(join(outdir, '../package.json'), '{}')
+    expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe('local river\n')
+  })
+
+  test('required rather than imported, from CommonJS', async () => {
+    const script = `const { estimate, open } = require('@pirouette/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`
+    await writeFile(join(app, 'required.cjs'), script)
+    expect(await run(app, process.execPath, '--no-warnings', 'required.cjs')).toBe('local river\n')
+  })
+
+  test('with the module handed in: none is bundled, and the file of the package will do', async () => {
+    const entry = join(app, 'slim.js')
+    const file = join(app, 'node_modules/@pirouette/wasm/generated/client_bg.wasm')
+    const wasm = `() => require('node:fs').readFileSync(${JSON.stringify(file)})`
+    const work = lookUpOnce(servers.urls).replace('await estimate', 'await (async () => ({ mode: `given` }))')
+    await writeFile(
+      entry,
+      `import { open as any } from '@pirouette/client'
+       const open = options => any({ ...options, wasm: ${wasm} })
+       ;(async () => {${work}})()`,
+    )
+    const outdir = join(folder.path, 'slim')
+    const { metafile } = await esbuild({
+      ...{ entryPoints: [entry], outdir, bundle: true, minify: true, platform: 'node', format: 'esm', splitting: true },
+      ...{
+        metafile: true,
+        banner: { js: `import { createRequire } from 'node:module'; const require = createRequire('/');` },
+      },
+    })
+    const [name] = Object.entries(metafile.outputs).find(
+      ([, { inputs }]) => 'generated/inline.js' in shortened(inputs),
+    )!
+    await rm(join(process.cwd(), name))
+    await writeFile(join(outdir, 'package.json'), '{ "type": "module" }')
+    expect(await run(outdir, process.execPath, 'slim.js')).toBe('given river\n')
+  })
+})
+
+/** Paths within their packages. */
+function shortened(inputs: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(inputs).map(([path, value]) => [path.replace(/^.*@pirouette\/\w+\//, ''), value]),
+  )
+}
+
+describe('types', () => {
+  /** What an app may write; a type that says less, or more, does not compile. */
+  const source = `
+    import { estimate, type Found, open, PirouetteError, type PirouetteErrorCode, type Progress, ServerError, type Value } from '@pirouette/client'
+    export async function main(): Promise<string> {
+      const map = await open({ servers: ['https://a.example', new URL('https://b.example')] as const })
+      const value: Found = await map.get('otter')
+      if (value !== undefined) new Blob([value satisfies Value])
+      const text: string | undefined = await map.getText('otter')
+      const json = await map.getJson<{ a: number }>('otter')
+      const onProgress = ({ loadedBytes, totalBytes }: Progress) => void (loadedBytes / totalBytes)
+      await map.reset({ onProgress })
+      const { modes } = await estimate(['https://a.example', 'https://b.example'])
+      return \`\${text} \${json?.a} \${modes['instant']?.firstBytes}\`
+    }
+    export function explain(error: unknown): string {
+      if (error instanceof ServerError) return error.server ?? error.code
+      if (!(error instanceof PirouetteError)) throw error
+      const code: PirouetteErrorCode = error.code
+      switch (code) {
+        case 'tampered': case 'servers_disagree': case 'condemned': case 'network': case 'rate_limited': case 'protocol':
+        case 'version': case 'signature': case 'storage': case 'unsupported': case 'internal': case 'closed': case 'usage':
+          return code
+        default:
+          return code satisfies never
+      }
+    }`
+  test.each([
+    ['a page, nodenext', ['--module', 'nodenext', '--lib', 'es2022,dom']],
+    ['a page, bundler', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom']],
+    ['a worker', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,webworker']],
+  ])('of %s hold without skipLibCheck', async (_name, options) => {
+    await writeFile(join(app, 'types.ts'), source)
+    const strict = ['--strict', '--noEmit', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--types', '']
+    await run(app, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), ...strict, ...options, 'types.ts')
+  })
+})
+
 test('the suites for stores and storages of others run where nothing of this repository is', async () => {
   await writeFile(
     join(app, 'suites.js'),
@@ -111,6 +242,83 @@ test('the suites for stores and storages of others run where nothing of this rep
   )
   expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
 })
+
+test('what the README says is done word for word, and comes out as it says', { timeout: 240_000 }, async () => {
+  const readme = await readFile(join(root, 'README.md'), 'utf8')
+  const [ports, blocks] = [await freePorts(), /^## Quick start\n[\s\S]*?(?=^## What it costs)/m.exec(readme)![0]]
+  const all = [...blocks.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
+    language,
+    text: text!,
+  }))
+  const shell = all.filter(({ language }) => language === 'sh').map(({ text }) => text)
+  const [shown, app] = all.filter(({ language }) => language === 'js').map(({ text }) => text)
+  expect([all.length, shell.length]).toEqual([9, 7])
+
+  const [pack, develop, start, publisher, one, other, again] = shell as [string, ...string[]]
+  const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
+  expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
+  const place = join(folder.path, 'try')
+  await mkdir(place)
+  for (const tarball of Object.values(tarballs)) await copyFile(tarball, join(place, basename(tarball)))
+
+  const servers = await begin(place, develop!, 'changes.jsonl\n')
+  const paste = /^import [\s\S]*?^}\)\n/m.exec(servers.printed)![0]
+  const anyone = (text: string) => text.replace(/:\d+'/g, ":0'").replace(/(?<=Key: ')[^']+/, '')
+  expect(anyone(paste)).toBe(anyone(shown!))
+  await writeFile(join(place, 'app.mjs'), paste + app)
+  const printed = await run(place, 'bash', '-euc', start!)
+  expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
+  await servers.interrupt()
+
+  const withPorts = (text: string) => text.replaceAll('8801', `${ports[0]}`).replaceAll('8802', `${ports[1]}`)
+  await run(place, 'bash', '-euc', withPorts(publisher!))
+  const a = await begin(place, withPorts(one!), 'listening on ')
+  const b = await begin(place, withPorts(other!), 'listening on ')
+  const digests = (printed: string) => /^manifest hash: .*$/m.exec(printed)![0]
+  expect(digests(a.printed)).toBe(digests(b.printed))
+  const published = await run(place, 'bash', '-euc', withPorts(again!))
+  expect(published).toMatch(/epoch: 1 of[\s\S]*signed: yes[\s\S]*epoch: 2 of[\s\S]*changes: 1\n[\s\S]*signed: yes/)
+  await a.interrupt()
+  await b.interrupt()
+})
+
+/** Runs commands of which the last goes on until Ctrl-C; waits until this was printed. */
+async function begin(cwd: string, commands: string, until: string) {
+  const child = spawn('bash', ['-euc', commands], { cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const orphaned = () => process.kill(-child.pid!, 'SIGKILL')
+  process.once('exit', orphaned)
+  const ended = once(child, 'close').finally(() => process.off('exit', orphaned))
+  const output = { stdout: '', stderr: '' }
+  const printed = new Promise<string>((resolve, reject) => {
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', text => {
+        output[name] += text
+        if (output.stdout.includes(until)) resolve(output.stdout)
+      })
+    }
+    ended.then(() => reject(new Error(`${commands}\nended with:\n${output.stdout}${output.stderr}`)), reject)
+  })
+  return {
+    printed: await printed,
+    /** as a terminal does: to all of them; resolves when none is left */
+    async interrupt(): Promise<void> {
+      process.kill(-child.pid!, 'SIGINT')
+      await ended
+    },
+  }
+}
+
+/** Two that nobody listens on. */
+async function freePorts(): Promise<[number, number]> {
+  const servers = [createServer(), createServer()]
+  const ports: number[] = []
+  for (const server of servers) {
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    ports.push((server.address() as AddressInfo).port)
+  }
+  for (const server of servers) await once(server.close(), 'close')
+  return ports as [number, number]
+}
 
 const values = distinctRecords(20, 16)
 
@@ -139,12 +347,13 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
     const script = join(app, name, 'browser.js')
     const files = await readdir(join(app, name))
     const others = files.filter(file => file !== 'browser.js')
-    // A bundler that splits what is imported lazily makes a file of Ed25519.
-    expect(others).toEqual(name === 'vite' ? [expect.stringMatching(/^ed25519-.*\.js$/)] : [])
+    // A bundler that splits what is imported lazily makes files of Ed25519 and of the WebAssembly module.
+    const lazy = [expect.stringMatching(/^ed25519-.*\.js$/), expect.stringMatching(/^inline-.*\.js$/)]
+    expect(others.sort()).toEqual(name === 'vite' ? lazy : [])
     for (const file of files) {
       expect(await readFile(join(app, name, file), 'utf8')).not.toMatch(/\bimport\b[^.(]*['"]|\brequire\(|node:/)
     }
-    for (const file of others) await rm(join(app, name, file))
+    for (const file of others.filter(file => file.startsWith('ed25519'))) await rm(join(app, name, file))
 
     const servers = await startPair({ format: 'bin', content: Buffer.concat(values), recordBytes: 16 })
     const { open } = (await import(pathToFileURL(script).href)) as typeof import('@pirouette/client')

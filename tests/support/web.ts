@@ -28,10 +28,16 @@ export async function bundle(source: string, options: BuildOptions = {}): Promis
   return (outputFiles!.find(({ path }) => path.endsWith('stdin.js')) ?? outputFiles![0]!).contents
 }
 
-/** Serves a page whose scripts see the SDK as `pirouette`, and which may talk to `servers` alone. */
-export async function startPage(servers: readonly string[]): Promise<{ url: string; close(): Promise<void> }> {
+/**
+ * Serves a page whose scripts see the SDK as `pirouette`, and which may talk to `servers` alone. `scripts`: what its policy
+ * allows of them.
+ */
+export async function startPage(
+  servers: readonly string[],
+  scripts = "'self' 'wasm-unsafe-eval'",
+): Promise<{ url: string; close(): Promise<void> }> {
   const script = await bundle(`export * from '@pirouette/client'`, { format: 'iife', globalName: 'pirouette' })
-  const policy = `default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; img-src data:; connect-src ${servers.join(' ')}`
+  const policy = `default-src 'none'; script-src ${scripts}; img-src data:; connect-src ${servers.join(' ')}`
   const server = createServer((request, response) => {
     response.setHeader('content-security-policy', policy)
     if (request.url === '/sdk.js') response.setHeader('content-type', 'text/javascript').end(script)

@@ -4,6 +4,7 @@ import { scoped } from './base/abort.js'
 import { toApp } from './base/boundary.js'
 import { UnsupportedError } from './base/errors.js'
 import { type Fetch, platformEnvironment } from './platform/environment.js'
+import { startCore } from './platform/starting.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { chooseScheme, SCHEMES } from './scheme/table.js'
 import { agree } from './servers/manifests.js'
@@ -46,7 +47,7 @@ export async function estimate(
   ] as const
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
-    const core = await environment.loadCore()
+    const core = await startCore(environment)
     const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
     const { name: mode } = chooseScheme(core, manifest)
     const modes = Object.fromEntries(

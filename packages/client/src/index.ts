@@ -6,20 +6,24 @@ export {
   InternalError,
   NetworkError,
   PirouetteError,
+  type PirouetteErrorCode,
   ProtocolError,
   RateLimitedError,
+  ServerError,
   ServersDisagreeError,
   SignatureError,
   StorageError,
   TamperedError,
   UnsupportedError,
+  type UnsupportedReason,
   UsageError,
   VersionError,
 } from './base/errors.js'
-export type { MapEvent, OnEvent, StorageKind } from './base/events.js'
+export type { Condemnation, MapEvent, OnEvent, StorageKind } from './base/events.js'
 export type { OnProgress, Progress } from './base/progress.js'
 export { type Estimate, estimate } from './estimate.js'
 export type { Key, Normalize } from './lookup/keys.js'
+export type { Found, Value } from './lookup/question.js'
 export type { CallOptions, ManyOptions, PirouetteMap, ResetOptions } from './map.js'
 export { type DiscardOptions, discardState, type OpenOptions, open } from './open.js'
 export type { Fetch } from './platform/environment.js'

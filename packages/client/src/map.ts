@@ -1,8 +1,9 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
 
 import { callApp, checkOptions, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
-import type { StorageKind } from './base/events.js'
+import type { Condemnation, MapEvent, OnEvent, StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
 import { type Found, valueAt, valuesOf } from './lookup/question.js'
@@ -34,25 +35,39 @@ export interface ResetOptions {
 const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose)
 
+const utf8 = (value: Uint8Array) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value)
+
+/** What a decoder throws quotes what it was given: it is left behind. */
+function readAs<T>(complaint: string, decode: () => T): T {
+  try {
+    return decode()
+  } catch {
+    throw new UsageError(`${complaint}; get() has its bytes`)
+  }
+}
+
 /** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
 export class PirouetteMap {
   readonly #session: Session
   readonly #random: Environment['random']
   readonly #normalize: Normalize | undefined
+  readonly #subscribe: (listener: OnEvent) => () => void
   readonly #leave: () => Promise<void>
   #closed: Promise<void> | undefined
 
-  /** Not for apps. `leave` is called once, by `close()`. */
-  constructor(
-    session: Session,
-    random: Environment['random'],
-    normalize: Normalize | undefined,
-    leave: () => Promise<void>,
-  ) {
-    this.#session = session
-    this.#random = random
-    this.#normalize = normalize
-    this.#leave = leave
+  /** Not for apps. `leave` is called once, by `close()`, and ends all subscriptions. */
+  constructor(parts: {
+    readonly session: Session
+    readonly random: Environment['random']
+    readonly normalize: Normalize | undefined
+    readonly subscribe: (listener: OnEvent) => () => void
+    readonly leave: () => Promise<void>
+  }) {
+    this.#session = parts.session
+    this.#random = parts.random
+    this.#normalize = parts.normalize
+    this.#subscribe = parts.subscribe
+    this.#leave = parts.leave
   }
 
   /** The number of records, N. */
@@ -81,18 +96,59 @@ export class PirouetteMap {
     return this.#session.mode
   }
 
+  /**
+   * Whether the map's state must not be used again, and every call but `reset()` fails: `server` has lied, now or earlier or
+   * in another tab; if that is undefined, the state itself is at fault. Undefined: all is well.
+   */
+  get condemned(): Condemnation | undefined {
+    return this.#session.condemned
+  }
+
   /** What the map has cost so far. A copy. */
   get stats(): Stats {
     return this.#session.stats
   }
 
-  /** The value of a key; undefined: the key is proved absent. */
+  /**
+   * The value of a key; undefined: the key is proved absent.
+   * @throws {PirouetteError} by class or `code`: docs/common-errors.md has each with its way out
+   * @example
+   * const value = await map.get('alice@example.org')
+   * if (value !== undefined) show(new Blob([value]))
+   */
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
     const [value] = await this.getMany([key], options)
     return value
   }
 
-  /** Whether a key is there. Costs and shows exactly what `get` does. */
+  /**
+   * The value of a key as text.
+   * @throws {UsageError} if it is not UTF-8; `get` has the bytes. Otherwise as `get`
+   * @example
+   * (await map.getText('otter')) ?? 'nobody'
+   */
+  async getText(key: Key, options: CallOptions = {}): Promise<string | undefined> {
+    const value = await this.get(key, options)
+    return value && readAs('getText: the value is not UTF-8', () => utf8(value))
+  }
+
+  /**
+   * The value of a key as JSON. What `T` promises nobody checks.
+   * @throws {UsageError} if it is none; `get` has the bytes. Otherwise as `get`
+   * @example
+   * const profile = await map.getJson<{ name: string }>('alice@example.org')
+   */
+  async getJson<T = unknown>(key: Key, options: CallOptions = {}): Promise<T | undefined> {
+    const value = await this.get(key, options)
+    return value && readAs('getJson: the value is not JSON', () => JSON.parse(utf8(value)) as T)
+  }
+
+  /**
+   * Whether a key is there. Costs and shows exactly what `get` does.
+   * @throws {PirouetteError} as `get`
+   * @example
+   * if (await map.has('evil.example')) warn()
+   */
   async has(key: Key, options: CallOptions = {}): Promise<boolean> {
     return (await this.get(key, options)) !== undefined
   }
@@ -107,6 +163,9 @@ export class PirouetteMap {
   /**
    * The values of several keys, in their order, in one round trip. The servers see how many queries there are: pass
    * `padTo` to hide how many keys. No keys and no `padTo`: an empty list, and no traffic.
+   * @throws {UsageError} if they are more than the database answers at once. Otherwise as `get`
+   * @example
+   * const [mail, name] = await map.getMany(['mail', 'name'], { padTo: 8 })
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
     checkOptions('getMany', options)
@@ -127,6 +186,19 @@ export class PirouetteMap {
   }
 
   /**
+   * Calls `listener` with each event of one type, from now on. Returns what ends that; `close()` does as well.
+   * @example
+   * const off = map.on('updated', ({ epoch }) => show(epoch))
+   */
+  on<T extends MapEvent['type']>(type: T, listener: (event: Extract<MapEvent, { type: T }>) => void): () => void {
+    this.#assertOpen()
+    if (typeof listener !== 'function') throw new UsageError('on: expected a function')
+    return this.#subscribe(event => {
+      if (event.type === type) listener(event as Extract<MapEvent, { type: T }>)
+    })
+  }
+
+  /**
    * Brings the map to the newest version of the database that both servers have; nothing else is downloaded than what
    * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
    */
@@ -139,6 +211,9 @@ export class PirouetteMap {
   /**
    * Throws everything away and begins anew: manifests, directory, all partitions, a fresh hint. The way out after a
    * TamperedError or CondemnedError. If it fails, the map is as it was before.
+   * @throws {PirouetteError} as `open`
+   * @example
+   * if (error instanceof CondemnedError) await map.reset()
    */
   async reset(options: ResetOptions = {}): Promise<void> {
     checkOptions('reset', options, ['onProgress'])

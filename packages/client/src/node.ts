@@ -1,4 +1,23 @@
 // @pirouette/client/node: state in files, for Node.
 
-export { openFileStore } from './store/folder.js'
+import { resolve } from 'node:path'
+import { openFileStore } from './store/folder.js'
+import type { OpenDurableStore } from './store/storage.js'
+
 export type { DurableStore, StateStore } from './store/store.js'
+export { openFileStore }
+
+const stores = new Map<string, OpenDurableStore>()
+
+/**
+ * Files below `folder`, for `open({ store })`. The same function for the same folder, so that maps of it share their state
+ * wherever they are opened.
+ * @example
+ * await open({ servers, store: fileStore('/var/lib/app/pirouette') })
+ */
+export function fileStore(folder: string): OpenDurableStore {
+  const path = resolve(folder)
+  const store = stores.get(path) ?? (servers => openFileStore(path, servers))
+  stores.set(path, store)
+  return store
+}

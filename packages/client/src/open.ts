@@ -1,6 +1,7 @@
 // Opening maps, and sharing them: two maps of one identity, the same set of servers in the same environment with the
 // same preference, have one session, one hint and one queue.
 
+import { type ModuleSource, useModule } from '@pirouette/wasm/client'
 import { abortable } from './base/abort.js'
 import { AppFailure, checkOptions, toApp } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
@@ -83,15 +84,29 @@ export interface OpenOptions extends OpenWithOptions {
   readonly fetch?: Fetch | undefined
   /**
    * Replaces the platform's durable storage; for Node, which has none:
-   * `servers => openFileStore('a/folder', servers)`, from `@pirouette/client/node`.
+   * `fileStore('a/folder')`, from `@pirouette/client/node`. Maps share their state if it is the same function.
    */
   readonly store?: OpenDurableStore | undefined
+  /**
+   * Where the WebAssembly module is, for apps that stream it or keep it: `() => fetch(url)` of the file
+   * `@pirouette/wasm/client_bg.wasm`, its bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
+   * is needed. A page has one module: the first one counts.
+   */
+  readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
 }
 
-/** Takes up the state of an earlier visit, or downloads a hint, and opens a map on it. */
+/**
+ * Opens a map: takes up the state of an earlier visit, or begins.
+ * @throws {UsageError} for options that cannot be, before any traffic
+ * @throws {PirouetteError} by class or `code`: docs/common-errors.md has each with its way out
+ * @example
+ * const map = await open({ servers: ['https://a.example', 'https://b.example'] })
+ * await map.getText('otter')
+ */
 export async function open(options: OpenOptions): Promise<PirouetteMap> {
   checkOptions('open', options, ['fetch', 'store'])
-  const { fetch, store, ...others } = options
+  const { fetch, store, wasm, ...others } = options
+  if (wasm !== undefined) useModule(wasm)
   return await openWith(platformEnvironment(fetch, store), others)
 }
 
@@ -108,7 +123,7 @@ export async function openWith(
   const servers = parseServers(options.servers)
   assertTwoParties(servers, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
-  const { rollback = 'confirm', push = typeof globalThis.addEventListener === 'function' } = options
+  const { rollback = 'confirm', push = typeof addEventListener === 'function' } = options
   const { proofs = 'auto', mode = 'auto' } = options
   if (mode !== 'auto' && !schemes.has(mode)) {
     throw new UsageError(`mode: expected ${['auto', ...schemes.keys()].map(name => `'${name}'`).join(', ')}`)
@@ -128,16 +143,25 @@ export async function openWith(
     }
   }
   shared.listeners.add(listener)
-  // A function of its own for each map: two may be opened with the same listener.
-  const notify = (event: MapEvent) => onEvent?.(event)
-  shared.subscribers.add(notify)
+  const subscribed = new Set<() => void>()
+  const subscribe = (listener: OnEvent) => {
+    const notify = (event: MapEvent) => listener(event) // of its own: the same listener may be given twice
+    const unsubscribe = () => {
+      shared.subscribers.delete(notify)
+      subscribed.delete(unsubscribe)
+    }
+    shared.subscribers.add(notify)
+    subscribed.add(unsubscribe)
+    return unsubscribe
+  }
+  if (onEvent !== undefined) subscribe(onEvent)
   const go = () => {
-    shared.subscribers.delete(notify)
+    for (const unsubscribe of subscribed) unsubscribe()
     return leave(shared)
   }
   try {
     const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
-    return new PirouetteMap(session, environment.random, normalize, go)
+    return new PirouetteMap({ session, random: environment.random, normalize, subscribe, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for what is left to be cleared away
     throw error
@@ -203,7 +227,8 @@ interface Shared {
   holders: number
 }
 
-const everyShared = new Set<Shared>()
+/** By the clock, which maps have in common that may share: the sessions of an environment go with it. */
+const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 
 /** The session of this identity, one more holder counted; begun if there is none. */
 function join(
@@ -212,7 +237,9 @@ function join(
   known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly pays: Pays },
   wishes: Wishes,
 ): Shared {
-  for (const shared of everyShared) {
+  const others = everyShared.get(environment.clock) ?? new Set()
+  everyShared.set(environment.clock, others)
+  for (const shared of others) {
     const same = isSamePair(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
     if (same && isSameWish(shared.wishes, wishes) && shared.session?.dead !== true) {
       shared.holders++
@@ -227,11 +254,15 @@ function join(
   const subscribers = new Set<OnEvent>()
   const announce = (event: MapEvent) => {
     // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
-    for (const notify of subscribers) queueMicrotask(() => notify(event))
+    for (const notify of subscribers) {
+      queueMicrotask(() => {
+        if (subscribers.has(notify)) notify(event)
+      })
+    }
   }
-  const { storage: preference, publisherKey, proofs, ...others } = wishes
+  const { storage: preference, publisherKey, proofs, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...others }
+  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...rest }
   const opening = openSession(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
@@ -244,13 +275,13 @@ function join(
     session: undefined,
     holders: 1,
   }
-  everyShared.add(shared)
+  others.add(shared)
   opening.then(
     session => {
       shared.session = session
     },
     () => {
-      everyShared.delete(shared) // the next open() tries again
+      others.delete(shared) // the next open() tries again
     },
   )
   return shared
@@ -259,7 +290,7 @@ function join(
 /** One holder fewer. The last one out calls the opening off, or closes the session. */
 async function leave(shared: Shared): Promise<void> {
   if (--shared.holders > 0) return
-  everyShared.delete(shared)
+  everyShared.get(shared.environment.clock)?.delete(shared)
   shared.controller.abort()
   const session = await shared.opening.catch(() => undefined)
   await session?.close()

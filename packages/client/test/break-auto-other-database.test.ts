@@ -2,32 +2,17 @@
 // state has been at holds when instant lookups begin. Else two servers that lie together take a map over to another database
 // of its publisher, or back to an older epoch.
 
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { signedBytes, toHex } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
-import '../src/servers/ed25519.js'
 import type { PirouetteMap } from '../src/index.js'
 import { settle } from './support/clock.js'
-import { buildDatabase, type Database, someValues } from './support/database.js'
+import { buildDatabase, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
-import { core, sameOnBoth } from './support/harness.js'
+import { core } from './support/harness.js'
 import { A, B, hang } from './support/network.js'
+import { publisherKey, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
 
-const SECRET = new Uint8Array(32).fill(7)
-const publisherKey = toHex(ed25519.getPublicKey(SECRET))
 const text = (value: string) => new TextEncoder().encode(value)
-
-/** Servers that have these epochs and all signatures: each is genuine. */
-function showing(...databases: Database[]) {
-  const network = sameOnBoth(...databases)
-  for (const { manifest, manifestBytes } of databases) {
-    const { generation, epoch } = manifest
-    const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
-    network.signatures.push({ publicKey: publisherKey, generation, epoch, signature })
-  }
-  return network
-}
 
 const rest = async () => {
   for (let i = 0; i < 40; i++) await settle()
@@ -48,8 +33,8 @@ test('a map that has shown one database is not taken over to another of its publ
   const id = core.databaseId(text('another'))
   const values = someValues(15, 5).map(value => value.map(byte => byte ^ 0x55))
   const another = buildDatabase(core, { values, partitions: 4, manifest: { databaseId: id } })
-  const network = showing(first)
-  const theirs = showing(another)
+  const network = signedOnBoth(first)
+  const theirs = signedOnBoth(another)
   network.signatures.push(...theirs.signatures)
   const w = new World({ network, database: first })
   // Once the map is open, both servers show the other database, signed by the same key.
@@ -73,7 +58,7 @@ test('a map that has shown one database is not taken over to another of its publ
 })
 
 test('a half-made state remembers how far it has come, also for the lookups before it is whole', async () => {
-  const before = new World({ network: showing(...epochs), database: first })
+  const before = new World({ network: signedOnBoth(...epochs), database: first })
   for (const server of [A, B]) before.network.misbehave[server] = hang('/v1/blobs/')
   // Full, so that what is half-made is stored; it has been at epoch 3.
   const full = before.life()
@@ -84,7 +69,7 @@ test('a half-made state remembers how far it has come, also for the lookups befo
   void opening
 
   // Genuine and signed, and two epochs behind.
-  const back = new World({ network: showing(first), database: first, before })
+  const back = new World({ network: signedOnBoth(first), database: first, before })
   const life = back.life()
   // For comparison, what is promised, and held in the other modes: client/break-forgotten.test.ts
   const control = await back
@@ -102,12 +87,12 @@ test('a half-made state remembers how far it has come, also for the lookups befo
 })
 
 test('of what was half-made in mode auto itself, too', async () => {
-  const before = new World({ network: showing(...epochs), database: first })
+  const before = new World({ network: signedOnBoth(...epochs), database: first })
   for (const server of [A, B]) before.network.misbehave[server] = hang('/v1/blobs/')
   const map = await opened(before.life())
   expect([map.mode, map.epoch, (await before.head())?.stage]).toEqual(['instant', 3, 'partial'])
   await before.drive(map.close())
-  const back = new World({ network: showing(first), database: first, before })
+  const back = new World({ network: signedOnBoth(first), database: first, before })
   const outcome = await back.drive(
     back
       .life()

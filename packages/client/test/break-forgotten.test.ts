@@ -1,28 +1,12 @@
 // Two servers that lie together, against a map with the publisher's key: what it has been at must outlive a failed download.
 
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { signedBytes, toHex } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
-import '../src/servers/ed25519.js'
-import { buildDatabase, type Database, someValues } from './support/database.js'
+import { buildDatabase, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
-import { core, sameOnBoth } from './support/harness.js'
+import { core } from './support/harness.js'
 import { A, B, on, problem } from './support/network.js'
+import { publisherKey, signedOnBoth } from './support/signed.js'
 import { World } from './support/world.js'
-
-const SECRET = new Uint8Array(32).fill(7)
-const publisherKey = toHex(ed25519.getPublicKey(SECRET))
-
-/** Servers that have these epochs and all signatures. */
-function showing(...databases: Database[]) {
-  const network = sameOnBoth(...databases)
-  for (const { manifest, manifestBytes } of databases) {
-    const { generation, epoch } = manifest
-    const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
-    network.signatures.push({ publicKey: publisherKey, generation, epoch, signature })
-  }
-  return network
-}
 
 test.each(['full', 'local'] as const)(
   'mode %s: a map is not made to forget by a download that the servers break off',
@@ -34,14 +18,14 @@ test.each(['full', 'local'] as const)(
         nextEpoch(core, epochs.at(-1)!, [{ op: 'edit', index: i, value: new TextEncoder().encode(`ep. ${i}`) }]),
       )
     }
-    const before = new World({ network: showing(...epochs.slice(0, 3)), database: first })
+    const before = new World({ network: signedOnBoth(...epochs.slice(0, 3)), database: first })
     const options = { publisherKey, mode }
     const map = await before.life().open(options)
     expect(map.epoch).toBe(3)
     await before.drive(map.close())
 
     // Genuine and signed, but the way there is forgotten; and as soon as the map has let go of what it has, nothing more.
-    const stalling = showing(epochs[4]!)
+    const stalling = signedOnBoth(epochs[4]!)
     let manifests = 0
     for (const server of [A, B]) {
       stalling.misbehave[server] = on('/v1/manifest', (genuine, { path }) =>
@@ -53,7 +37,7 @@ test.each(['full', 'local'] as const)(
     expect((await life.failure(life.openIdle(options))).code).toBe('network')
 
     // The map has been at epoch 3; epoch 1 is two behind.
-    const back = new World({ network: showing(first), database: first, before: meanwhile })
+    const back = new World({ network: signedOnBoth(first), database: first, before: meanwhile })
     const later = back.life()
     expect((await later.failure(later.openIdle(options))).code).toBe('signature')
   },

@@ -1,35 +1,23 @@
 // Maps with a publisher's key that keep no state, against docs/protocol.md, Decisions: an epoch that has expired, and a newest
 // epoch that is not signed yet.
 
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { signedBytes, toHex } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
-import '../src/servers/ed25519.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
-import { core, sameOnBoth } from './support/harness.js'
+import { core } from './support/harness.js'
 import { A, B } from './support/network.js'
+import { publisherKey, signatureOf, signedOnBoth } from './support/signed.js'
 import { World } from './support/world.js'
 
-const SECRET = new Uint8Array(32).fill(7)
-const publisherKey = toHex(ed25519.getPublicKey(SECRET))
 const NOW = Date.UTC(2026, 10, 20) / 1000
 const DAY = 24 * 60 * 60
-
-const signatureOf = ({ manifest: { generation, epoch }, manifestBytes }: Database) => ({
-  publicKey: publisherKey,
-  generation,
-  epoch,
-  signature: toHex(ed25519.sign(signedBytes(manifestBytes), SECRET)),
-})
 
 const edited = (before: Database, index: number, expires = 0) =>
   nextEpoch(core, before, [{ op: 'edit', index, value: new Uint8Array(5).fill(9) }], { expires })
 
 test.each(['full', 'instant'])('mode %s: an expired epoch is followed by a newer one that is signed', async mode => {
   const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4, manifest: { expires: NOW + DAY } })
-  const network = sameOnBoth(first)
-  network.signatures.push(signatureOf(first))
+  const network = signedOnBoth(first)
   const w = new World({ network, database: first })
   const map = await w.life().open({ mode, publisherKey, push: false } as never)
   const second = edited(first, 3, NOW + 10 * DAY)
@@ -46,8 +34,7 @@ test.each(['full', 'instant'])(
   'mode %s: stays at the newest epoch that is signed, if the newest is not',
   async mode => {
     const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
-    const network = sameOnBoth(first)
-    network.signatures.push(signatureOf(first))
+    const network = signedOnBoth(first)
     const w = new World({ network, database: first })
     const map = await w.life().open({ mode, publisherKey, push: false } as never)
     const second = edited(first, 3)

@@ -1,26 +1,19 @@
 // docs/threat-model.md: of a map in mode local "nothing at all is shown by a lookup".
 
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { signedBytes, toHex } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
-import '../src/servers/ed25519.js'
 import { buildDatabase, someValues } from './support/database.js'
-import { core, sameOnBoth } from './support/harness.js'
+import { core } from './support/harness.js'
 import { A, B, problem } from './support/network.js'
+import { publisherKey, signedOnBoth } from './support/signed.js'
 import { World } from './support/world.js'
 
-const SECRET = new Uint8Array(32).fill(7)
-const publisherKey = toHex(ed25519.getPublicKey(SECRET))
 const options = { publisherKey, mode: 'local' } as const
 const DAY = 24 * 60 * 60
 const NOW = Date.UTC(2026, 10, 20) / 1000
 
 function world(expires: number) {
   const database = buildDatabase(core, { values: someValues(15, 5), partitions: 4, manifest: { expires } })
-  const network = sameOnBoth(database)
-  const signature = toHex(ed25519.sign(signedBytes(database.manifestBytes), SECRET))
-  network.signatures.push({ publicKey: publisherKey, generation: 1, epoch: 1, signature })
-  return new World({ network, database })
+  return new World({ network: signedOnBoth(database), database })
 }
 
 test('also when the newest epoch has expired, because a server withholds the next', async () => {

@@ -3,6 +3,7 @@
 
 import { FENCE_REPLY_BYTES, type FenceRequest, HEADER_BYTES, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
 import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
 import type { Environment } from '../src/testing.js'
@@ -927,50 +928,53 @@ describe('several tabs on one store never condemn one another', () => {
     ['with locks', {}],
     ['without locks', noLocks],
   ] as const)('%s', (_what, environment) => {
-    test.each(Array.from({ length: 10 }, (_, i) => i + 1))('whatever comes between (schedule %i)', async seed => {
-      const living = new Living()
-      const world = new World({ ...living.setting, seed })
-      const roll = dice(seed)
-      const flaky: Misbehave = async (seen, genuine) => {
-        for (let i = roll(40); i > 0; i--) await Promise.resolve()
-        // Kept by the server, lost on the way back: now and then.
-        if (claimIn(seen)?.kind === 'confirm' && roll(6) === 0) {
-          throw new TypeError('connection lost')
+    test.each(Array.from({ length: THOROUGH ? 10 : 4 }, (_, i) => i + 1))(
+      'whatever comes between (schedule %i)',
+      async seed => {
+        const living = new Living()
+        const world = new World({ ...living.setting, seed })
+        const roll = dice(seed)
+        const flaky: Misbehave = async (seen, genuine) => {
+          for (let i = roll(40); i > 0; i--) await Promise.resolve()
+          // Kept by the server, lost on the way back: now and then.
+          if (claimIn(seen)?.kind === 'confirm' && roll(6) === 0) {
+            throw new TypeError('connection lost')
+          }
+          return genuine
         }
-        return genuine
-      }
-      for (const server of [A, B]) world.network.misbehave[server] = flaky
-      const lives = Array.from({ length: 3 }, () => world.life(environment))
-      for (const life of lives) {
-        life.interfere = async () => {
-          for (let i = roll(12); i > 0; i--) await Promise.resolve()
+        for (const server of [A, B]) world.network.misbehave[server] = flaky
+        const lives = Array.from({ length: 3 }, () => world.life(environment))
+        for (const life of lives) {
+          life.interfere = async () => {
+            for (let i = roll(12); i > 0; i--) await Promise.resolve()
+          }
         }
-      }
-      const maps = await world.drive(
-        Promise.all(lives.map((life, i) => life.openIdle({ rollback: i === seed % 3 ? 'strict' : 'confirm' }))),
-      )
-      const each = maps.map(async (map, i) => {
-        for (let lookup = 0; lookup < 8; lookup++) {
-          // A confirmation may be lost three times in a row: then the call fails, and nothing else is harmed.
-          await map.at(900 + roll(60)).catch(error => expect((error as { code: string }).code).toBe('network'))
-          if (i === 0 && lookup % 3 === 1) living.publish([edit(lookup, `e${seed}.${lookup}`)])
-          if (roll(3) === 0) await map.sync()
-          if (roll(4) === 0) for (let turn = roll(200); turn > 0; turn--) await Promise.resolve()
+        const maps = await world.drive(
+          Promise.all(lives.map((life, i) => life.openIdle({ rollback: i === seed % 3 ? 'strict' : 'confirm' }))),
+        )
+        const each = maps.map(async (map, i) => {
+          for (let lookup = 0; lookup < 8; lookup++) {
+            // A confirmation may be lost three times in a row: then the call fails, and nothing else is harmed.
+            await map.at(900 + roll(60)).catch(error => expect((error as { code: string }).code).toBe('network'))
+            if (i === 0 && lookup % 3 === 1) living.publish([edit(lookup, `e${seed}.${lookup}`)])
+            if (roll(3) === 0) await map.sync()
+            if (roll(4) === 0) for (let turn = roll(200); turn > 0; turn--) await Promise.resolve()
+          }
+        })
+        await world.drive(Promise.all(each))
+        for (const server of [A, B]) world.network.misbehave[server] = undefined
+        for (const [i, map] of maps.entries()) {
+          expect(lives[i]!.events.filter(({ type }) => type === 'condemned')).toEqual([])
+          await world.drive(map.sync())
+          for (const index of [1, 4, 7, 950])
+            expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
         }
-      })
-      await world.drive(Promise.all(each))
-      for (const server of [A, B]) world.network.misbehave[server] = undefined
-      for (const [i, map] of maps.entries()) {
-        expect(lives[i]!.events.filter(({ type }) => type === 'condemned')).toEqual([])
-        await world.drive(map.sync())
-        for (const index of [1, 4, 7, 950])
-          expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
-      }
-      expect(claimsThatDiffer(world.network.claims())).toEqual([])
-    })
+        expect(claimsThatDiffer(world.network.claims())).toEqual([])
+      },
+    )
 
     test.each([1_000, 50_000, 200_000])('one stands still at any moment, and wakes %i ms later', async asleep => {
-      for (let moment = 1; moment < 60; moment += 2) {
+      for (let moment = 1; moment < 60; moment += THOROUGH ? 2 : 5) {
         const world = new World({ seed: moment })
         const [one, two] = [world.life(environment), world.life(environment)]
         const [first, second] = [await one.open(), await two.open()]
@@ -1087,7 +1091,7 @@ describe('killed at any moment', () => {
     { timeout: 120_000 },
     async rollback => {
       for (const pause of [0, FENCE_REST_MS]) {
-        for (let turns = 0, over = false; !over; turns += 2) {
+        for (let turns = 0, over = false; !over; turns += THOROUGH ? 2 : 5) {
           const { world, life, map } = await opened({ rollback }, { seed: turns + 1 })
           sleep(world, pause)
           over = await life.killAfter(turns, wholly(map, map.at(6)))

@@ -18,7 +18,18 @@ import { openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { answering, buildDatabase, type Database } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
-import { add, append, change, edit, Living, livingKeyless, remove, utf8 } from './support/living.js'
+import {
+  add,
+  append,
+  change,
+  edit,
+  expectFollowed,
+  Living,
+  livingKeyed,
+  livingKeyless,
+  remove,
+  utf8,
+} from './support/living.js'
 import { A, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
 
 const asked = (network: Network, skip = 0): Seen[] =>
@@ -383,14 +394,8 @@ describe('a lie', () => {
 
 describe('a database that changes', () => {
   test('is followed by sync(), keys included', async () => {
-    const { network, database } = keyed()
-    const living = new Living(network, database)
-    const { harness, map, events } = await opened(network)
-    living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
-    await harness.drive(map.sync())
-    expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-    const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
-    expect(found).toEqual([undefined, utf8('edited'), utf8('added'), database.contents.values[19]])
+    const living = livingKeyed()
+    await expectFollowed(living, await opened(living.network))
   })
 
   test.each([1, 2, 3, 9])(

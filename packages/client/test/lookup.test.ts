@@ -1,7 +1,7 @@
 // Right answers, over every index and key of many small layouts.
 
 import { describe, expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
+import type { PirouetteMap, UsageError } from '../src/index.js'
 import { buildDatabase, type Contents, someValues } from './support/database.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B } from './support/network.js'
@@ -181,5 +181,25 @@ test('the same index again and again: no server sees a vector twice', async () =
       const vectors = queries.map(({ body }) => Buffer.from(body.subarray(40)).toString('hex'))
       expect(new Set(vectors).size).toBe(30)
     }
+  })
+})
+
+test('values are read as text and as JSON; what is neither is said to be, without a word of it', async () => {
+  const values = ['caf\u00e9', '{"a":[1]}', 'null'].map(text => new TextEncoder().encode(text))
+  values.push(Uint8Array.of(0x73, 0x33, 0xff))
+  const room = new Uint8Array(12) // of the longest
+  const keys = ['text', 'json', 'null', 'bytes', 'room']
+  await withMap({ keys, values: [...values, room], variable: true, partitions: 2 }, async (map, harness) => {
+    const read = (name: 'getText' | 'getJson', key: string) => harness.drive<unknown>(map[name](key))
+    expect(await read('getText', 'text')).toBe('caf\u00e9')
+    expect(await read('getJson', 'json')).toEqual({ a: [1] })
+    expect(await read('getJson', 'null')).toBe(null)
+    for (const name of ['getText', 'getJson'] as const) {
+      expect(await read(name, 'nobody')).toBe(undefined)
+      const failed = (await read(name, 'bytes').catch(error => error)) as UsageError
+      expect([failed.code, failed.cause]).toEqual(['usage', undefined])
+      expect(failed.message).not.toContain('s3')
+    }
+    await expect(read('getJson', 'text')).rejects.toThrow('not JSON')
   })
 })

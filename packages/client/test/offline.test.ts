@@ -3,6 +3,7 @@
 
 import { partitionBytes } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
+import { ProgressMeter } from '../src/base/progress.js'
 import { estimate, type Progress } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
@@ -314,20 +315,49 @@ describe('the directory', () => {
     expect(error.message).toContain(A)
     expect(error.message).toContain(B)
   })
+
+  test.each([
+    ['directoryBlockLog', (log: number) => log + 1],
+    ['directoryBlockBytes', (bytes: number) => bytes + 32],
+    ['directorySeed', (seed: Uint8Array) => seed.map(byte => byte ^ 1)],
+  ] as const)('whose %s is not the manifest’s, though both agree on it: the same', async (field, change) => {
+    const contents = { keys: NAMES, values: someValues(NAMES.length, 3), partitions: 4 }
+    const genuine = buildDatabase(core, contents).manifest[field]
+    const changed = (change as (value: typeof genuine) => typeof genuine)(genuine)
+    const harness = new Harness(sameOnBoth(buildDatabase(core, { ...contents, manifest: { [field]: changed } })))
+    const error = await harness.failure(harness.open())
+    expect(error).toMatchObject({ name: 'ProtocolError', message: expect.stringContaining('malformed') })
+    expect(error.message).toContain(A)
+    expect(error.message).toContain(B)
+  })
 })
 
-test('progress starts at the manifest, ends ready with everything loaded', async () => {
+test('progress starts once it is known of how much, ends ready with everything loaded', async () => {
   const { network, database } = keyed()
   const steps: Progress[] = []
   await new Harness(network).open({ onProgress: progress => void steps.push(progress) })
   const total = database.manifest.directoryBytes + 5 * partitionBytes(database.manifest)
-  expect(steps[0]).toEqual({ phase: 'manifest', loadedBytes: 0, totalBytes: 0 })
+  expect(steps[0]).toEqual({ phase: 'directory', loadedBytes: 0, totalBytes: total })
   expect(steps.at(-1)).toEqual({ phase: 'ready', loadedBytes: total, totalBytes: total })
   const phases = steps.map(step => step.phase).filter((phase, i, all) => phase !== all[i - 1])
-  expect(phases).toEqual(['manifest', 'directory', 'partitions', 'ready'])
+  expect(phases).toEqual(['directory', 'partitions', 'ready'])
   steps.slice(1).forEach((step, i) => {
     expect(step.loadedBytes).toBeGreaterThanOrEqual(steps[i]!.loadedBytes)
   })
+})
+
+test('progress is told a hundred times and a few, however many pieces there are', async () => {
+  const steps: Progress[] = []
+  const meter = new ProgressMeter(progress => void steps.push(progress))
+  meter.phase('directory')
+  meter.expect(10_007)
+  meter.phase('partitions')
+  for (let i = 0; i < 10_007; i++) meter.add(1)
+  for (const bytes of [-5000, 2500, 2500]) meter.add(bytes) // a server that has to be replaced
+  meter.phase('ready')
+  expect(steps.length).toBeLessThan(110)
+  for (const { loadedBytes, totalBytes } of steps) expect(loadedBytes / totalBytes).toBeLessThanOrEqual(1)
+  expect(steps.slice(-4).map(({ loadedBytes }) => loadedBytes)).toEqual([5007, 7507, 10_007, 10_007])
 })
 
 test('a listener that throws fails its own open()', async () => {

@@ -2,36 +2,22 @@
 // more. They cannot make up a record, and cannot take a map back to where it has been before.
 
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { encodeManifest, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
+import { encodeManifest, type Manifest, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
-import '../src/servers/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
 import type { PirouetteMap } from '../src/index.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, flip, hang, type Network, ok, on, problem } from './support/network.js'
+import { publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
 
-const SECRET = new Uint8Array(32).fill(7)
 const KEY = ed25519.getPublicKey(SECRET)
-const publisherKey = toHex(KEY)
 const OTHER = new Uint8Array(32).fill(8)
 
 const DAY = 24 * 60 * 60
 /** in seconds; the test clock begins in November 2026 */
 const NOW = Date.UTC(2026, 10, 20) / 1000
-
-function signed(
-  { manifest, manifestBytes }: Pick<Database, 'manifest' | 'manifestBytes'>,
-  secret = SECRET,
-): SignatureInfo {
-  return {
-    publicKey: toHex(ed25519.getPublicKey(secret)),
-    generation: manifest.generation,
-    epoch: manifest.epoch,
-    signature: toHex(ed25519.sign(signedBytes(manifestBytes), secret)),
-  }
-}
 
 const value = (text: string) => new TextEncoder().encode(text)
 const edit = (index: number, text: string): Operation => ({ op: 'edit', index, value: value(text) })
@@ -49,7 +35,7 @@ class Publishing {
 
   /** Signs the newest epoch; servers hand on no other signature than this. */
   sign(secret = SECRET): void {
-    this.network.signatures.splice(0, Number.POSITIVE_INFINITY, signed(this.newest, secret))
+    this.network.signatures.splice(0, Number.POSITIVE_INFINITY, signatureOf(this.newest, secret))
   }
 
   publish(
@@ -137,7 +123,7 @@ describe('publisherKey', () => {
   test('maps with different keys, or with one and without, share nothing', async () => {
     const publishing = new Publishing()
     const { network, newest } = publishing
-    network.signatures.push(signed(newest, OTHER))
+    network.signatures.push(signatureOf(newest, OTHER))
     const harness = new Harness(network)
     const one = await harness.open({ publisherKey })
     const two = await harness.open({ publisherKey: toHex(ed25519.getPublicKey(OTHER)) })
@@ -175,13 +161,13 @@ describe('two servers that lie together: a fresh map', () => {
     'other records, signed by another': publishing => {
       const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
       const network = publishing.replaceBy(forged)
-      network.signatures.splice(0, 1, signed(forged, OTHER))
+      network.signatures.splice(0, 1, signatureOf(forged, OTHER))
       return network
     },
     "other records, signed by another in the publisher's name": publishing => {
       const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
       const network = publishing.replaceBy(forged)
-      network.signatures.splice(0, 1, { ...signed(forged, OTHER), publicKey: publisherKey })
+      network.signatures.splice(0, 1, { ...signatureOf(forged, OTHER), publicKey: publisherKey })
       return network
     },
     'the signature of another epoch, under this one’s number': publishing => {
@@ -194,29 +180,29 @@ describe('two servers that lie together: a fresh map', () => {
     'a later expiry': publishing => publishing.replaceBy(forge({ expires: NOW + 1000 * DAY }, publishing)),
     'a signature without the context': publishing => {
       const { manifestBytes } = publishing.newest
-      const bare = { ...signed(publishing.newest), signature: toHex(ed25519.sign(manifestBytes, SECRET)) }
+      const bare = { ...signatureOf(publishing.newest), signature: toHex(ed25519.sign(manifestBytes, SECRET)) }
       publishing.network.signatures.splice(0, 1, bare)
       return publishing.network
     },
     'a signature of zeros': publishing => {
-      publishing.network.signatures.splice(0, 1, { ...signed(publishing.newest), signature: '0'.repeat(128) })
+      publishing.network.signatures.splice(0, 1, { ...signatureOf(publishing.newest), signature: '0'.repeat(128) })
       return publishing.network
     },
     'R that is no point': publishing => {
-      const genuine = signed(publishing.newest)
+      const genuine = signatureOf(publishing.newest)
       const signature = `02${'0'.repeat(62)}${genuine.signature.slice(64)}`
       publishing.network.signatures.splice(0, 1, { ...genuine, signature })
       return publishing.network
     },
     'R that is not canonical': publishing => {
-      const genuine = signed(publishing.newest)
+      const genuine = signatureOf(publishing.newest)
       // y = p + 1, the neutral element written another way
       const signature = `ee${'f'.repeat(60)}7f${genuine.signature.slice(64)}`
       publishing.network.signatures.splice(0, 1, { ...genuine, signature })
       return publishing.network
     },
     'S beyond the order of the group': publishing => {
-      const genuine = signed(publishing.newest)
+      const genuine = signatureOf(publishing.newest)
       const s = BigInt(`0x${Buffer.from(genuine.signature.slice(64), 'hex').reverse().toString('hex')}`)
       const beyond = (s + (1n << 252n) + 27742317777372353535851937790883648493n).toString(16).padStart(64, '0')
       const signature = genuine.signature.slice(0, 64) + Buffer.from(beyond, 'hex').reverse().toString('hex')
@@ -340,7 +326,7 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     const two = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
     const split = sameOnBoth(one)
     split.publish(B, two)
-    split.signatures.push(signed(one), signed(two))
+    split.signatures.push(signatureOf(one), signatureOf(two))
     const harness = new Harness(split)
     expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('servers_disagree')
   })
@@ -412,7 +398,7 @@ describe('a map that has state', () => {
 
   test.each<[string, (publishing: Publishing) => void]>([
     ['is not signed', () => {}],
-    ['is signed by another', publishing => publishing.network.signatures.push(signed(publishing.newest, OTHER))],
+    ['is signed by another', publishing => publishing.network.signatures.push(signatureOf(publishing.newest, OTHER))],
     [
       'has the signature of the epoch before',
       ({ network }) => network.signatures.push({ ...network.signatures[0]!, epoch: 2 }),
@@ -466,8 +452,7 @@ describe('a map that has state', () => {
     const back = device.facing(lying)
     for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
     // Had the state been discarded for it, the map would now be fresh, and believe what is old.
-    const old = sameOnBoth(first)
-    old.signatures.push(signed(first))
+    const old = signedOnBoth(first)
     const older = back.facing(old)
     expect((await older.failure()).code).toBe('signature')
     expect((await older.world.head())!.record.hintId).toEqual(hintId)
@@ -490,7 +475,7 @@ describe('a map that has state', () => {
         path === '/v1/manifest' ? ok(first.manifestBytes) : genuine,
       )
     }
-    publishing.network.signatures.splice(0, 1, signed(first))
+    publishing.network.signatures.splice(0, 1, signatureOf(first))
     expect((await life.failure(map.reset())).code).toBe('signature')
     Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
     publishing.network.signatures.splice(0, 1, ...before.signatures)
@@ -502,8 +487,7 @@ describe('a map that has state', () => {
     const { publishing, device, map, first } = await beenAtThree()
     publishing.network.misbehave[A] = flip(50)
     await device.life().failure(map.at(3))
-    const old = sameOnBoth(first)
-    old.signatures.push(signed(first))
+    const old = signedOnBoth(first)
     const back = device.facing(old)
     const life = back.life()
     const condemned = await life.open({ publisherKey })
@@ -522,8 +506,7 @@ describe('a map that has state', () => {
       const databaseId = core.databaseId(value('another'))
       const change = { ...(epoch > 1 && later(epoch)), databaseId }
       const other = buildDatabase(core, { values: someValues(15, 5), partitions: 4, manifest: change })
-      const network = sameOnBoth(other)
-      network.signatures.push(signed(other))
+      const network = signedOnBoth(other)
       const back = device.facing(network)
       expect((await back.failure()).code).toBe('signature')
       expect(answers(network) + blobs(network)).toBe(0)
@@ -537,7 +520,7 @@ describe('a map that has state', () => {
     const device = new Device(publishing.network, publishing.newest)
     const map = await device.open({ publisherKey: undefined })
     await device.world.drive(map.at(1))
-    const [genuine] = publishing.network.signatures.splice(0, 1, signed(publishing.newest, OTHER))
+    const [genuine] = publishing.network.signatures.splice(0, 1, signatureOf(publishing.newest, OTHER))
     const sent = answers(publishing.network)
     expect((await device.failure()).code).toBe('signature')
     expect(answers(publishing.network)).toBe(sent)

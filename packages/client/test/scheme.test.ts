@@ -6,7 +6,7 @@ import type { MapEvent } from '../src/index.js'
 import { openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { Harness, keyed, keyless, NAMES } from './support/harness.js'
-import { add, change, edit, Living, livingKeyless, remove, utf8 } from './support/living.js'
+import { edit, expectFollowed, Living, livingKeyed, livingKeyless, utf8 } from './support/living.js'
 import { A, B, type Network, on, problem, type Seen } from './support/network.js'
 import { PATH, serveXor, withXor } from './support/xor.js'
 
@@ -95,14 +95,8 @@ test('a reply that is none is asked for again, the same bytes from the same serv
 
 describe('a database that changes', () => {
   test('is followed by sync(), keys included', async () => {
-    const { network, database } = keyed()
-    const living = new Living(network, database)
-    const { harness, map, events } = await opened(living)
-    living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
-    await harness.drive(map.sync())
-    expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-    const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
-    expect(found).toEqual([undefined, utf8('edited'), utf8('added'), database.contents.values[19]])
+    const living = livingKeyed()
+    await expectFollowed(living, await opened(living))
   })
 
   test('is followed when a lookup is not answered any more: it asks anew, out of fresh randomness', async () => {

@@ -33,7 +33,14 @@ export interface ErrorReply {
   readonly epoch?: number
   /** with `batch_refused`: the operation's line, from 1 */
   readonly line?: number
+  /** with `not_found`: paths of databases that are there, `/` or `/names` */
+  readonly databases?: readonly string[]
 }
+
+/** Most databases that a reply names. */
+export const DATABASES_NAMED = 16
+/** What names one, and nothing else. */
+export const DATABASE_PATH = /^\/([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$/
 
 const LONGEST_MESSAGE = 1024
 
@@ -45,6 +52,16 @@ const MEMBERS: Partial<Record<ErrorCode, readonly ('generation' | 'epoch' | 'lin
 
 function isPositive(value: unknown): boolean {
   return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 0xffff_ffff
+}
+
+function databasesOf(json: { readonly databases?: unknown }): readonly string[] | undefined {
+  const { databases } = json
+  if (databases === undefined) return undefined
+  const isPath = (path: unknown) => typeof path === 'string' && DATABASE_PATH.test(path)
+  if (!Array.isArray(databases) || databases.length > DATABASES_NAMED || !databases.every(isPath)) {
+    throw new WireError('malformed', `error reply: expected at most ${DATABASES_NAMED} paths of databases`)
+  }
+  return databases
 }
 
 /** Reads an error reply's body. Throws WireError for anything but a known code with a message of sane length. */
@@ -69,5 +86,6 @@ export function parseErrorReply(text: string): ErrorReply {
   if (given.length > 0 && !members.every(([, value]) => isPositive(value))) {
     throw new WireError('malformed', `error reply: expected ${names.join(' and ')} from 1 to 2^32 - 1`)
   }
-  return { code: code as ErrorCode, message, ...Object.fromEntries(given) }
+  const databases = code === 'not_found' ? databasesOf(json) : undefined
+  return { code: code as ErrorCode, message, ...Object.fromEntries(given), ...(databases && { databases }) }
 }

@@ -19,7 +19,14 @@ export {
 } from './batch-signature.js'
 export { equalBytes, fromHex, isZero, toHex } from './bytes.js'
 export * from './constants.js'
-export { ERROR_CODES, type ErrorCode, type ErrorReply, parseErrorReply } from './error-reply.js'
+export {
+  DATABASE_PATH,
+  DATABASES_NAMED,
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorReply,
+  parseErrorReply,
+} from './error-reply.js'
 export { WireError, type WireErrorCode } from './errors.js'
 export { type EpochEvent, EVENT_BYTES, encodeEvent, parseEvent } from './event.js'
 export {

@@ -2,7 +2,7 @@
 // `@pirouette/protocol/schemas`, so that clients do not carry TypeBox.
 
 import { Type } from 'typebox'
-import { ERROR_CODES, type ErrorCode } from './error-reply.js'
+import { DATABASE_PATH, DATABASES_NAMED, ERROR_CODES, type ErrorCode } from './error-reply.js'
 
 const MAX_U32 = 0xffff_ffff
 const positiveU32 = () => Type.Integer({ minimum: 1, maximum: MAX_U32 })
@@ -14,6 +14,7 @@ export const ErrorReplySchema = Type.Object({
   generation: Type.Optional(positiveU32()),
   epoch: Type.Optional(positiveU32()),
   line: Type.Optional(positiveU32()),
+  databases: Type.Optional(Type.Array(Type.String({ pattern: DATABASE_PATH.source }), { maxItems: DATABASES_NAMED })),
 })
 
 export const EpochStatusSchema = Type.Object({

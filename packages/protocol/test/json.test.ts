@@ -64,6 +64,31 @@ describe('an error reply', () => {
     expect(() => parseErrorReply('{"code":"epoch_unknown","message":"why","generation":1}')).toThrow(WireError)
   })
 
+  test('names databases by their paths, and nothing else', () => {
+    const reply = { code: 'not_found', message: 'why', databases: ['/', '/a-list', '/b.2'] }
+    expect(parseErrorReply(JSON.stringify(reply))).toEqual(reply)
+    expect(Check(ErrorReplySchema, reply)).toBe(true)
+    expect(parseErrorReply(JSON.stringify({ ...reply, code: 'internal' }))).toEqual({
+      code: 'internal',
+      message: 'why',
+    })
+    const many = Array.from({ length: 17 }, (_, i) => `/list-${i}`)
+    for (const databases of [
+      many,
+      ['list'],
+      ['/a/b'],
+      ['/a b'],
+      ['/<b>'],
+      [`/${'a'.repeat(101)}`],
+      [1],
+      'list',
+      null,
+      {},
+    ]) {
+      expect(() => parseErrorReply(JSON.stringify({ ...reply, databases }))).toThrow(WireError)
+    }
+  })
+
   test('of every code is read as it was written', () => {
     for (const code of Object.keys(ERROR_CODES)) {
       const reply = { code, message: 'why' }

@@ -102,6 +102,8 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
 export interface DirectoryShapeHandle {
   /** the blocks as a database of 2^b records in one partition */
   readonly layout: LayoutHandle
+  /** whether a directory says the same of itself */
+  isOf(directory: DirectoryHandle): boolean
   /** the block that a fingerprint (16 bytes) falls into */
   number(fingerprint: Uint8Array): number
   /** where to look for a fingerprint, by its block; throws `directory` if it is no block, or leads beyond the database */
@@ -703,24 +705,6 @@ export interface ClientCore {
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
   resumeLocal(stored: Uint8Array, layout: LayoutHandle, contentHashes: Uint8Array, binding: Uint8Array): LocalHandle
-  /** bytes of a query to one server, and of its answer, and most queries of a request; throws `layout` where one server cannot answer */
-  singleBytes(layout: LayoutHandle): Uint32Array
-  /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
-  newSingleBuilder(
-    layout: LayoutHandle,
-    contentHashes: Uint8Array,
-    entropy: Uint8Array,
-    lookups?: number,
-  ): SingleBuilderHandle
-  /** takes up what `partial` has given under the manifest it was begun under */
-  resumeSingleBuilder(
-    partial: Uint8Array,
-    layout: LayoutHandle,
-    contentHashes: Uint8Array,
-    binding: Uint8Array,
-  ): SingleBuilderHandle
-  /** brings stored hints back under the manifest they were stored under */
-  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
   /** brings a stored hint back under the manifest it was made under, with its kind of proof */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
 }
@@ -759,6 +743,24 @@ export interface Core extends ClientCore {
   newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WebAssembly.Module>
+  /** bytes of a query to one server, and of its answer, and most queries of a request; throws `layout` where one server cannot answer */
+  singleBytes(layout: LayoutHandle): Uint32Array
+  /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
+  newSingleBuilder(
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    entropy: Uint8Array,
+    lookups?: number,
+  ): SingleBuilderHandle
+  /** takes up what `partial` has given under the manifest it was begun under */
+  resumeSingleBuilder(
+    partial: Uint8Array,
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    binding: Uint8Array,
+  ): SingleBuilderHandle
+  /** brings stored hints back under the manifest they were stored under */
+  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

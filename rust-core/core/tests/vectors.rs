@@ -9,11 +9,12 @@ mod common;
 
 use common::{database, tags_of};
 use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::cost::block_records;
 use pirouette_core::database::epoch::{Operation, apply, apply_list};
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::database::generation::NextGeneration;
 use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::Directory;
+use pirouette_core::directory::{Directory, Shape};
 use pirouette_core::instant;
 use pirouette_core::key::{database_id, fingerprint};
 use pirouette_core::layout::Layout;
@@ -74,8 +75,48 @@ fn plans() -> Value {
         ((4096, 65_536), 1),
     ];
     let packed = [((1, 1), 4), ((1000, 32), 2), (((1 << 20) + 1, 32), 8), ((1 << 24, 16), 16), ((4096, 4096), 16)];
-    let plan = |((records, record_bytes), g)| Layout::plan_packed(records, record_bytes, None, g).unwrap();
-    single.into_iter().chain(packed).map(|wanted| layout_json(&plan(wanted))).collect()
+    let simple = single.into_iter().chain(packed).map(|(sizes, g)| (sizes, 0, None, Some(g)));
+    // Room to grow counts for Q, M and g; a Q that was asked for does not for M·ℓ; g is found for whatever Q there is.
+    let room = [
+        ((1, 1), 1000, None, Some(1)),
+        ((1_000_000, 32), 100_000, None, Some(1)),
+        ((100, 20), 4001, Some(7), Some(4)),
+        ((1000, 8), 0, Some(1), Some(1)),
+        ((40_000, 300), 0, Some(1), Some(1)),
+        ((1_000_000, 9), 0, Some(100), Some(16)),
+    ];
+    let auto = [
+        ((1, 1), 0, None, None),
+        ((1_000_000, 20), 0, None, None),
+        ((1_000_000, 32), 0, None, None),
+        ((33, 1), 0, None, None), // 2 and 4 are as short
+        ((5000, 20), 0, Some(1000), None),
+        ((1000, 32), 0, Some(1000), None),
+        ((3000, 20), 0, None, None),
+        ((3000, 20), 200_000, None, None),
+        ((200_000, 128), 0, None, None),
+        ((200_000, 129), 0, None, None),
+        ((1_000_000, 256), 0, None, None),
+        ((1_000_000, 257), 0, None, None),
+        ((64, 64), 0, Some(1), None),
+    ];
+    let plan = |((records, record_bytes), headroom, partitions, pack): ((u64, u64), u64, Option<u64>, Option<u64>)| {
+        let room = records + headroom;
+        let g = pack.unwrap_or_else(|| block_records(room, record_bytes, partitions).unwrap());
+        let plan = Layout::plan_packed(room, record_bytes, partitions, g).unwrap();
+        let mut out = json!({
+            "records": records,
+            "recordBytes": record_bytes,
+            "headroom": headroom,
+            "pack": pack.map_or("auto".into(), Value::from),
+            "layout": layout_json(&plan.grown(records, plan.partitions() as u64).unwrap()),
+        });
+        if let Some(partitions) = partitions {
+            out["partitions"] = partitions.into();
+        }
+        out
+    };
+    simple.chain(room).chain(auto).map(plan).collect()
 }
 
 fn permutations() -> Value {
@@ -113,6 +154,185 @@ fn directories() -> Value {
             })
         })
         .into()
+}
+
+/// Directories that are too long for the file, of sizes at which other readings of Building have another b or L: a lookup's
+/// bytes with heads, room for fewer keys, roots that are not rounded up; levels of several words, and more than two of them.
+fn large_directories() -> Value {
+    [(1u32, 6150usize), (1, 1288), (200, 3200), (18_433, 18_433)]
+        .map(|(count, slots)| {
+            let prints: Vec<u8> = (0..count).flat_map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
+            let directory = Directory::build(&prints, slots).unwrap();
+            let indices = directory.indices(&prints, count).unwrap();
+            json!({
+                "keys": count,
+                "slots": slots,
+                "blockLog": directory.shape().log(),
+                "blockBytes": directory.shape().block_bytes(),
+                "seed": hex(directory.shape().seed()),
+                "commitment": hex(directory.database().unwrap().commitment(0).unwrap()),
+                "bytesHash": hex(blake3::hash(&directory.encode()).as_bytes()),
+                "indicesHash": hex(blake3::hash(&indices.iter().flat_map(|i| i.to_le_bytes()).collect::<Vec<_>>()).as_bytes()),
+            })
+        })
+        .into()
+}
+
+/// A directory block made by hand.
+fn directory_block(base: u32, keys: u16, levels: &[u64], overlay: &[([u8; 16], u32)]) -> Vec<u8> {
+    let mut bytes = base.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&keys.to_le_bytes());
+    bytes.extend_from_slice(&(overlay.len() as u16).to_le_bytes());
+    bytes.extend(levels.iter().flat_map(|word| word.to_le_bytes()));
+    for (print, index) in overlay {
+        bytes.extend_from_slice(print);
+        bytes.extend_from_slice(&index.to_le_bytes());
+    }
+    bytes
+}
+
+/// 40 keys in three levels: 30 of them in the first, of two words, 9 in the second, one in the third.
+const LEVELS: [u64; 4] = [0x1111_1111_1111_1111, 0x0222_2222_2222_2220, 0x8080_8080_8080_8081, 1 << 63];
+
+/// `count` fingerprints of "added 0", "added 1", … that fall into the directory block, in ascending order.
+fn added(shape: &Shape, number: u32, count: usize) -> Vec<[u8; 16]> {
+    let prints = (0u32..).map(|i| fingerprint(format!("added {i}").as_bytes()));
+    let mut prints: Vec<_> = prints.filter(|print| shape.number(print) == number).take(count).collect();
+    prints.sort_unstable();
+    prints
+}
+
+/// Directories of two directory blocks that a reader takes, and such as it has to refuse, each one step from the first.
+fn directory_reading() -> Value {
+    const L: u32 = 96;
+    let seed: [u8; 16] = stream("directory seed", 16).try_into().unwrap();
+    let shape = Shape::new(1, L as usize, &seed).unwrap();
+    let (zero, one) = (added(&shape, 0, 2), added(&shape, 1, 1));
+    let head = |length: u32| [b"PIRD\x01\0\x01\0".as_slice(), &length.to_le_bytes(), &[0; 4], &seed].concat();
+    let blocks = |base: u32, levels: &[u64], overlay: &[([u8; 16], u32)], last: &[([u8; 16], u32)]| {
+        [head(L), directory_block(0, 40, levels, overlay), directory_block(base, 3, &[7], last)].concat()
+    };
+    let overlay = [(zero[0], 3), (zero[1], 49)];
+    let good = blocks(40, &LEVELS, &overlay, &[(one[0], 0)]);
+    let with = |at: usize, bytes: &[u8]| {
+        let mut changed = good.clone();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    let lone = |levels: usize, length: u32| {
+        let mut words = vec![0; levels];
+        words[levels - 1] = 1;
+        [head(length), directory_block(0, 1, &words, &[]), directory_block(1, 0, &[], &[])].concat()
+    };
+    let keys: Vec<u8> = (0..16).flat_map(|i| fingerprint(format!("key {i}").as_bytes())).chain(zero.concat()).collect();
+    let taken = [
+        ("three levels, the first of two words, and an overlay", 50u32, good.clone()),
+        ("as many keys as records", 43, blocks(40, &LEVELS, &[(zero[0], 3)], &[])),
+        ("31 levels", 1, lone(31, 256)),
+        ("a block as long as L", 1, lone(11, L)),
+    ]
+    .map(|(because, records, bytes)| {
+        let indices = Directory::decode(&bytes, records).unwrap().indices(&keys, records).unwrap();
+        json!({ "because": because, "records": records, "bytes": hex(bytes), "indices": indices })
+    });
+    let swapped = [(zero[1], 49), (zero[0], 3)];
+    let refused = [
+        ("another magic", 50, with(0, b"Q")),
+        ("another format", 50, with(4, &[2])),
+        ("blocks of no bytes", 50, with(8, &0u32.to_le_bytes())),
+        ("blocks of no whole 32 bytes", 50, with(8, &100u32.to_le_bytes())),
+        ("blocks of more than 65 536 bytes", 50, with(8, &65_568u32.to_le_bytes())),
+        ("a reserved byte", 50, with(15, &[1])),
+        ("no whole header", 50, good[..31].to_vec()),
+        ("a block too few", 50, good[..32 + 80].to_vec()),
+        ("a block's head that ends too early", 50, good[..32 + 80 + 7].to_vec()),
+        ("levels that end too early", 50, good[..32 + 80 + 8 + 7].to_vec()),
+        ("an overlay that ends too early", 50, good[..good.len() - 1].to_vec()),
+        ("a byte too many", 50, [good.clone(), vec![0]].concat()),
+        ("another block too many", 50, [good.clone(), directory_block(43, 0, &[], &[])].concat()),
+        ("a block longer than L", 1, lone(12, L)),
+        ("32 levels", 1, lone(32, 288)),
+        ("a level with more keys than were left", 50, with(32 + 8 + 24, &3u64.to_le_bytes())),
+        ("a first base that is not 0", 50, with(32, &[1])),
+        ("a base that is not the sum", 50, blocks(39, &LEVELS, &overlay, &[(one[0], 0)])),
+        ("no keys", 50, [head(L), directory_block(0, 0, &[], &[]), directory_block(0, 0, &[], &[])].concat()),
+        ("more keys than records", 42, blocks(40, &LEVELS, &[], &[])),
+        ("an overlay beyond the records", 49, good.clone()),
+        ("an overlay out of order", 50, blocks(40, &LEVELS, &swapped, &[(one[0], 0)])),
+        ("a key twice in an overlay", 50, blocks(40, &LEVELS, &[(zero[0], 3), (zero[0], 3)], &[(one[0], 0)])),
+        ("a key in another block's overlay", 50, blocks(40, &LEVELS, &overlay, &[(zero[0], 0)])),
+    ]
+    .map(|(because, records, bytes)| {
+        assert!(Directory::decode(&bytes, records).is_err(), "{because}");
+        json!({ "because": because, "records": records, "bytes": hex(bytes) })
+    });
+    let names: Vec<_> = zero.iter().map(hex).collect();
+    json!({ "seed": hex(seed), "added": names, "taken": taken, "refused": refused })
+}
+
+/// Single directory blocks, with their padding.
+fn directory_blocks() -> Value {
+    const L: usize = 128;
+    const N: u32 = 50;
+    let seed: [u8; 16] = stream("directory seed", 16).try_into().unwrap();
+    let shape = Shape::new(1, L, &seed).unwrap();
+    let (mine, others) = (added(&shape, 0, 3), added(&shape, 1, 1));
+    let padded = |base: u32, keys: u16, levels: &[u64], overlay: &[([u8; 16], u32)]| {
+        let mut block = directory_block(base, keys, levels, overlay);
+        block.resize(L, 0);
+        block
+    };
+    let overlay = [(mine[0], 3), (mine[1], 49), (mine[2], 50)];
+    let good = padded(7, 40, &LEVELS, &overlay[..2]);
+    let with = |at: usize, byte: u8| {
+        let mut changed = good.clone();
+        changed[at] = byte;
+        changed
+    };
+    let probes: Vec<_> = (0..8).map(|i| fingerprint(format!("key {i}").as_bytes())).chain(mine.clone()).collect();
+    let beyond = probes.iter().find(|print| shape.index(&padded(40, 40, &LEVELS, &[]), print, N).is_err());
+    // One key, in the last of so many levels.
+    let lone = |levels: usize| [vec![0; levels - 1], vec![1]].concat();
+    let taken = [
+        ("three levels, the first of two words, and an overlay", good.clone()),
+        ("no keys", padded(9, 0, &[], &[])),
+        ("ten levels and two keys in the overlay, and no padding", padded(7, 1, &lone(10), &overlay[..2])),
+        ("a key of another block in the overlay", {
+            let mut both = [(mine[0], 3), (others[0], 49)];
+            both.sort_unstable();
+            padded(7, 40, &LEVELS, &both)
+        }),
+        ("15 levels, as many as fit", padded(7, 1, &lone(15), &[])),
+    ]
+    .map(|(because, bytes)| {
+        assert_eq!(bytes.len(), L);
+        let indices: Vec<_> = probes.iter().map(|print| shape.index(&bytes, print, N).unwrap()).collect();
+        json!({ "because": because, "bytes": hex(bytes), "indices": indices })
+    });
+    let refused = [
+        ("a byte behind the overlay", &mine[0], with(8 + 32 + 40, 1)),
+        ("a last byte that is not zero", &mine[0], with(L - 1, 0x80)),
+        ("levels that do not fit", &mine[0], padded(0, 1, &[0; 15], &[])),
+        ("an overlay that does not fit", &mine[0], with(6, 5)),
+        ("a level with more keys than were left", &mine[0], with(8 + 24, 3)),
+        ("an overlay out of order", &mine[0], padded(7, 40, &LEVELS, &[(mine[1], 49), (mine[0], 3)])),
+        ("a key twice in the overlay", &mine[0], padded(7, 40, &LEVELS, &[(mine[0], 3), (mine[0], 3)])),
+        ("an index beyond the records, from the overlay", &mine[2], padded(7, 40, &LEVELS, &overlay)),
+        ("an index beyond the records, from a level", beyond.unwrap(), padded(40, 40, &LEVELS, &[])),
+    ]
+    .map(|(because, print, bytes)| {
+        assert!(shape.index(&bytes, print, N).is_err(), "{because}");
+        json!({ "because": because, "fingerprint": hex(print), "bytes": hex(bytes) })
+    });
+    json!({
+        "blockLog": 1,
+        "blockBytes": L,
+        "seed": hex(seed),
+        "records": N,
+        "fingerprints": probes.iter().map(hex).collect::<Vec<_>>(),
+        "taken": taken,
+        "refused": refused,
+    })
 }
 
 /// Keyed databases with empty slots, and a keyless one, led to their next generation. Record i is the fingerprint of
@@ -242,9 +462,16 @@ fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
     (label, database, commitments)
 }
 
-/// Instant lookups: one leaf and several, groups of one record, short last groups, one group as long as the partition.
+/// Instant lookups: one leaf and several levels, groups of one record, short last groups, one group as long as the partition.
 fn instant() -> Value {
-    let single = [(1, 1, 1, 1, 1), (40, 64, 3, 14, 1), (2000, 32, 4, 501, 1), (33, 300, 3, 11, 1), (5, 8, 1, 5, 1)];
+    let single = [
+        (1, 1, 1, 1, 1),
+        (40, 64, 3, 14, 1),
+        (2000, 32, 4, 501, 1),
+        (33, 300, 3, 11, 1),
+        (5, 8, 1, 5, 1),
+        (2100, 256, 2, 1050, 1), // five levels of correction, and two bytes of their bits
+    ];
     // Groups of one block and of several.
     let packed = [(77, 32, 3, 32, 8), (1999, 8, 4, 504, 4)];
     single
@@ -256,11 +483,7 @@ fn instant() -> Value {
             let indices = [0, n as u32 - 1, n as u32 / 2];
             let entropy = stream(&format!("instant {n} {l}"), 32);
             let pending = instant::query::query(&layout, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
-            let answers = [0, 1].map(|server| {
-                let body = pending.request(server).unwrap();
-                let keys: Vec<_> = instant::queries(&layout, body).unwrap().map(|key| (key, At::Newest)).collect();
-                instant::pass::answer(&database, &keys).unwrap().concat()
-            });
+            let answers = [0, 1].map(|server| answered(&database, pending.request(server).unwrap()));
             let requests = [0, 1].map(|server| hex(pending.request(server).unwrap()));
             let records = instant::recon::recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap().unwrap();
             json!({
@@ -275,6 +498,121 @@ fn instant() -> Value {
             })
         })
         .collect()
+}
+
+/// Instant lookups of directory blocks, of keys that are there and of one that is not.
+fn instant_directory() -> Value {
+    let (count, slots) = (17u32, 34);
+    let prints: Vec<[u8; 16]> = (0..count).map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
+    let directory = Directory::build(prints.as_flattened(), slots).unwrap();
+    let (shape, database) = (directory.shape(), directory.database().unwrap());
+    let commitment = database.commitment(0).unwrap();
+    let keys = ["key 16", "absent 0"];
+    let numbers = keys.map(|key| shape.number(&fingerprint(key.as_bytes())));
+    let entropy = stream("instant directory", 32);
+    let pending = instant::query::query(database.layout(), &numbers, entropy.as_slice().try_into().unwrap()).unwrap();
+    let requests = [0, 1].map(|server| pending.request(server).unwrap().to_vec());
+    let answers = [0, 1].map(|server| answered(&database, &requests[server]));
+    let blocks = instant::recon::recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap().unwrap();
+    let indices: Vec<_> = blocks
+        .chunks_exact(shape.block_bytes())
+        .zip(keys)
+        .map(|(block, key)| shape.index(block, &fingerprint(key.as_bytes()), count).unwrap())
+        .collect();
+    json!({
+        "directoryKeys": count,
+        "slots": slots,
+        "keys": keys,
+        "blocks": numbers,
+        "entropy": hex(entropy),
+        "requests": requests.map(hex),
+        "answers": answers.map(hex),
+        "indices": indices,
+    })
+}
+
+/// A server's answers to a request's queries.
+fn answered(database: &Database<Merkle>, body: &[u8]) -> Vec<u8> {
+    let keys: Vec<_> = instant::queries(database.layout(), body).unwrap().map(|key| (key, At::Newest)).collect();
+    instant::pass::answer(database, &keys).unwrap().concat()
+}
+
+/// Answers that a client has to refuse, in which one bit was changed, and requests that a server has to refuse.
+fn instant_refused() -> Value {
+    // A last group that is not full; and an offset whose siblings are not there, but for the uppermost.
+    let cases = [
+        (
+            (40, 64, 3, 14),
+            13,
+            vec![
+                ("the record asked for", 64),
+                ("another record of its group", 0),
+                ("what is beyond the partition, at its beginning", 128),
+                ("what is beyond the partition, at its end", 255),
+                ("the first sibling", 256),
+                ("the last sibling", 319),
+            ],
+        ),
+        (
+            (10, 256, 2, 5),
+            4,
+            vec![
+                ("a sibling that is not there", 256),
+                ("the next, which is not there either", 319),
+                ("the sibling that is there", 351),
+            ],
+        ),
+    ];
+    let answers = cases.map(|((n, l, q, m), index, bits)| {
+        let layout = Layout::new(n, l, q, m).unwrap();
+        let (label, database, commitments) = labelled(layout);
+        let entropy = stream(&format!("instant refused {n}"), 32);
+        let pending = instant::query::query(&layout, &[index], entropy.as_slice().try_into().unwrap()).unwrap();
+        let answers = [0, 1].map(|server| answered(&database, pending.request(server).unwrap()));
+        let reads = |one: &[u8]| instant::recon::recon(&pending, &commitments, [one, &answers[1]]).unwrap();
+        assert!(reads(&answers[0]).is_some());
+        let refused = bits.into_iter().map(|(because, at)| {
+            let mut changed = answers[0].clone();
+            changed[at] ^= 1;
+            assert_eq!(reads(&changed), None, "{because}");
+            json!({ "because": because, "at": at })
+        });
+        let refused: Vec<_> = refused.collect();
+        json!({
+            "layout": layout_json(&layout),
+            "recordsLabel": label,
+            "index": index,
+            "entropy": hex(entropy),
+            "answerBytes": answers[0].len(),
+            "refused": refused,
+        })
+    });
+    let layout = Layout::new(2000, 32, 4, 501).unwrap();
+    let entropy = stream("instant refused", 32).try_into().unwrap();
+    let query = instant::query::query(&layout, &[7], &entropy).unwrap().request(0).unwrap().to_vec();
+    let with = |at: usize, byte: u8| {
+        let mut changed = query.clone();
+        changed[at] = byte;
+        changed
+    };
+    let party = query.len() - 1;
+    instant::pass::check(&layout, &query).unwrap();
+    let requests = [
+        ("no bytes", Vec::new()),
+        ("a byte too few", query[..party].to_vec()),
+        ("a byte too many", [query.clone(), vec![0]].concat()),
+        ("a query and a half", [query.clone(), query[..25].to_vec()].concat()),
+        ("party 2", with(party, 2)),
+        ("party 255", with(party, 255)),
+        ("the first unused bit", with(32, query[32] | 4)),
+        ("the last unused bit", with(32, query[32] | 0x80)),
+        ("party 2 in the second", [query.clone(), with(party, 2)].concat()),
+    ]
+    .map(|(because, bytes)| {
+        assert!(instant::pass::check(&layout, &bytes).is_err(), "{because}");
+        json!({ "because": because, "bytes": hex(bytes) })
+    });
+    json!({ "answers": answers, "requests": { "layout": layout_json(&layout), "taken": hex(&query), "refused": requests } })
 }
 
 /// Light hints: padding, records of no whole number of words, and longer than a stripe; blocks of several.
@@ -356,6 +694,52 @@ fn single() -> Value {
         .into()
 }
 
+/// Replies that a client has to refuse: to the hint of `light` with this label, and with these bytes changed. Whether A
+/// holds, and B.
+fn light_refused() -> Value {
+    let layout = Layout::new(40, 12, 3, 14).unwrap();
+    let (label, database, commitments) = labelled(layout);
+    let root = stream("light 40 12", 32);
+    let begin = || Attempt::new(layout, &commitments, root.as_slice().try_into().unwrap()).unwrap();
+    let attempt = begin();
+    let replies = [
+        Making::parities(&database, &attempt.parities_request(), At::Newest),
+        Making::tags(&database, &attempt.tags_request(), At::Newest),
+    ]
+    .map(|making| {
+        let mut making = making.unwrap();
+        while making.step(&database).unwrap() {}
+        making.finish().unwrap()
+    });
+    // Of column 5: the slots of which the first two partitions' tags are.
+    let permutations = Permutations::from_entropy(&layout, attempt.parities_request()[..32].try_into().unwrap());
+    let of_column = [0, 1].map(|q| 8 * (q * 14 + usize::from(permutations.of(q)[5])));
+    let lies = [
+        ("the first parity", vec![("parities", 0)], (true, false)),
+        ("the last parity", vec![("parities", 14 * 12 - 1)], (true, false)),
+        ("the first sum", vec![("parities", 14 * 12)], (false, true)),
+        ("the last sum", vec![("parities", 78 * 12 - 1)], (false, true)),
+        ("one tag", vec![("tags", 8 * 41 + 7)], (false, false)),
+        ("the tag of padding", vec![("tags", 8 * 41)], (false, false)),
+        ("two tags of one column alike", of_column.map(|at| ("tags", at)).to_vec(), (false, true)),
+        ("a parity and a sum", vec![("parities", 0), ("parities", 14 * 12)], (false, false)),
+    ]
+    .map(|(because, changes, (sums, columns))| {
+        let mut lied = replies.clone();
+        for (reply, at) in &changes {
+            lied[usize::from(*reply == "tags")][*at] ^= 1;
+        }
+        let Outcome::Refused(inquiry) = begin().finish(&lied[0], &lied[1]).unwrap() else {
+            panic!("{because}");
+        };
+        let verdict = inquiry.verdict();
+        assert_eq!((verdict.sums, verdict.columns), (sums, columns), "{because}");
+        let changes: Vec<_> = changes.iter().map(|(reply, at)| json!({ "reply": reply, "at": at })).collect();
+        json!({ "because": because, "changes": changes, "a": sums, "b": columns })
+    });
+    json!({ "recordsLabel": label, "lies": lies })
+}
+
 #[test]
 fn the_native_core_agrees_with_the_shared_vectors() {
     let computed = json!({
@@ -364,12 +748,18 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "plans": plans(),
         "permutations": permutations(),
         "directories": directories(),
+        "largeDirectories": large_directories(),
+        "directoryReading": directory_reading(),
+        "directoryBlocks": directory_blocks(),
         "generations": generations(),
         "lookups": lookups(Proofs::Openings),
         "tagLookups": lookups(Proofs::Tags),
         "instant": instant(),
+        "instantDirectory": instant_directory(),
+        "instantRefused": instant_refused(),
         "light": light(),
         "single": single(),
+        "lightRefused": light_refused(),
     });
     hold_to("core", &computed);
 }
@@ -555,6 +945,68 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
     life
 }
 
+/// Batches on the database that the keyed life begins with, which add more keys to one directory block, or to two, than
+/// there is room for: the operation that cannot be, from 0, or none. A key's value is four zero bytes.
+fn overfull() -> Value {
+    let layout = Layout::plan_packed(5, 20, Some(2), 1).unwrap();
+    let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
+    let directory = Directory::build(&prints, layout.room()).unwrap();
+    let shape = directory.shape();
+    let mut content = vec![0; 100];
+    for key in 0..5 {
+        let at = 20 * directory.index(&print_of(key), 5).unwrap() as usize;
+        content[at..at + 16].copy_from_slice(&print_of(key));
+    }
+    let taken: Vec<u32> = (0..5).map(|key| shape.number(&print_of(key))).collect();
+    let free: Vec<u32> = (0..1 << shape.log()).filter(|number| !taken.contains(number)).collect();
+    let (low, high) = (free[20], free[60]);
+    let room = (shape.block_bytes() - 8) / 20;
+    let keys_of = |number: u32| -> Vec<u32> {
+        (5..).filter(|key| shape.number(&print_of(*key)) == number).take(room + 2).collect()
+    };
+    let (low, high, other) = (keys_of(low), keys_of(high), keys_of(free[0])[0]);
+    let adds = |keys: &[u32]| keys.iter().map(|key| ("add", *key)).collect::<Vec<_>>();
+    let last = room as u64; // of room + 1 adds, if they come first
+    let cases = [
+        ("as many as there is room for", adds(&low[..room]), None),
+        ("one more, and another key behind", [adds(&low[..=room]), adds(&[other])].concat(), Some(last)),
+        (
+            "two directory blocks: the lower counts",
+            [adds(&high[..=room]), adds(&low[..=room]), adds(&high[room + 1..])].concat(),
+            Some(2 * last + 1),
+        ),
+        (
+            "what cannot be by itself comes first, though it stands behind",
+            [adds(&low[..=room]), vec![("delete", other)]].concat(),
+            Some(last + 1),
+        ),
+        ("one more, one of them deleted again", [adds(&low[..=room]), vec![("delete", low[3])]].concat(), None),
+        (
+            "two more, the last deleted again",
+            [adds(&low[..room + 2]), vec![("delete", low[room + 1])]].concat(),
+            Some(last + 1),
+        ),
+    ];
+    cases
+        .map(|(because, steps, operation)| {
+            let records: Vec<_> = steps.iter().map(|(_, key)| [print_of(*key).as_slice(), &[0; 4]].concat()).collect();
+            let prints: Vec<_> = steps.iter().map(|(_, key)| print_of(*key)).collect();
+            let operations: Vec<_> = steps
+                .iter()
+                .enumerate()
+                .map(|(i, (op, _))| match *op {
+                    "add" => Operation::Add(&records[i]),
+                    _ => Operation::DeleteKey(&prints[i]),
+                })
+                .collect();
+            let refused = apply(&mut database::<Merkle>(layout, &content), Some(&directory), &operations).err();
+            assert_eq!(refused.map(|refused| refused.operation as u64), operation, "{because}");
+            let steps: Vec<_> = steps.iter().map(|(op, key)| format!("{op} key {key}")).collect();
+            json!({ "because": because, "operations": steps, "refusedAt": operation })
+        })
+        .into()
+}
+
 /// Lists that a reader has to refuse, each one step from one that it takes: from 3 records of a byte to 4, of which the
 /// first is edited, the third deleted and the fourth added.
 fn refused_lists() -> Value {
@@ -630,6 +1082,7 @@ fn the_native_core_agrees_with_the_shared_vectors_of_updates() {
     let computed = json!({
         "comment": "Made by rust-core/core/tests/vectors.rs. Bytes are hex. Four bytes a record are BLAKE3's output stream of valuesLabel.",
         "lives": lives(),
+        "overfull": overfull(),
         "lists": refused_lists(),
     });
     hold_to("updates", &computed);

@@ -1,9 +1,11 @@
 //! What servers compute for a light hint (docs/protocol.md, Light hints): parities under a seed, challenge sums, tags;
 //! and what a client computes of tags alike.
 
+use core::ops::Range;
+
 use crate::linear::{Point, TAG_BYTES};
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
-use crate::scan::xor_into;
+use crate::scan::{Overwritten, between, xor_into};
 
 /// Challenge sums of a hint: a bit of each slot's challenge word says whether the slot is in the sum of that bit.
 pub const CHALLENGES: usize = 64;
@@ -120,6 +122,12 @@ pub struct Work<'a> {
     pub partition_records: usize,
     /// ℓ
     pub record_bytes: usize,
+    /// all Q·M·ℓ bytes, at the newest epoch
+    pub records: &'a [u8],
+    /// what is put back for the epoch before; of nodes none
+    pub overwritten: Overwritten<'a>,
+    /// M·ℓ bytes, to put back in
+    pub restored: &'a mut [u8],
     /// of the permutations
     pub seed: Option<&'a [u8; ENTROPY_BYTES]>,
     /// of the challenge words
@@ -139,16 +147,29 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Goes over partitions, `first` and those behind it.
-    pub fn run<'p>(&mut self, first: usize, partitions: impl Iterator<Item = &'p [u8]>) {
+    /// Goes over some partitions.
+    pub fn run(&mut self, partitions: Range<usize>) {
         let (m, record_bytes) = (self.partition_records, self.record_bytes);
         let mut challenges = self.challenge.map(|seed| {
             let mut challenges = ChaCha::new(seed, 0);
-            challenges.seek(2 * first as u64 * m as u64);
+            challenges.seek(2 * partitions.start as u64 * m as u64);
             challenges
         });
         let mut point = self.point.map(|point| Point::new(u64::from_le_bytes(*point)));
-        for (q, partition) in (first..).zip(partitions) {
+        for q in partitions {
+            let newest = &self.records[q * m * record_bytes..][..m * record_bytes];
+            let changed = between(self.overwritten.indices, q * m..(q + 1) * m, |index| *index as usize);
+            let partition = if changed.is_empty() {
+                newest
+            } else {
+                self.restored.copy_from_slice(newest);
+                for i in changed {
+                    let offset = self.overwritten.indices[i] as usize % m;
+                    let old = &self.overwritten.records[i * record_bytes..][..record_bytes];
+                    self.restored[offset * record_bytes..][..record_bytes].copy_from_slice(old);
+                }
+                &*self.restored
+            };
             if let Some(seed) = self.seed {
                 fold(partition, record_bytes, self.permutation, &mut ChaCha::new(seed, q as u64), self.parities);
             }

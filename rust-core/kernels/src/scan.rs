@@ -144,7 +144,7 @@ pub struct Node {
 }
 
 /// Those between two bounds, of what ascends.
-fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> usize) -> Range<usize> {
+pub(crate) fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> usize) -> Range<usize> {
     all.partition_point(|one| key(one) < bounds.start)..all.partition_point(|one| key(one) < bounds.end)
 }
 

@@ -89,6 +89,12 @@ impl DirectoryShapeHandle {
             .map_err(thrown)
     }
 
+    /// Whether a directory says the same of itself.
+    #[wasm_bindgen(js_name = isOf)]
+    pub fn is_of(&self, directory: &DirectoryHandle) -> bool {
+        self.0 == *directory.0.shape()
+    }
+
     /// The blocks as a database of 2^log records in one partition.
     ///
     /// # Errors

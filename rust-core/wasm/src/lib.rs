@@ -7,6 +7,9 @@
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
+#[macro_use]
+mod partitions;
+
 mod cost;
 mod directory;
 mod instant;
@@ -14,6 +17,7 @@ mod light;
 mod local;
 #[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "server")] // 43 kB of brotli, which browsers need not load before their client can use it
 mod single;
 
 use std::alloc::System;
@@ -207,6 +211,8 @@ impl LayoutHandle {
 #[wasm_bindgen]
 pub struct HintBuilderHandle(HintBuilder, WipesStack);
 
+receives_partitions!(HintBuilderHandle, fold, is_folded);
+
 #[wasm_bindgen]
 impl HintBuilderHandle {
     /// Begins a hint under 32 bytes of fresh entropy. One that keeps tags looks at no commitments.
@@ -237,39 +243,6 @@ impl HintBuilderHandle {
         name_of(self.0.proofs())
     }
 
-    /// Address of the lane's M·ℓ bytes.
-    ///
-    /// # Errors
-    /// `index`.
-    #[wasm_bindgen(js_name = lanePointer)]
-    pub fn lane_pointer(&mut self, lane: usize) -> Outcome<usize> {
-        self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
-    }
-
-    /// Starts receiving a partition.
-    ///
-    /// # Errors
-    /// `index`, `phase`.
-    pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
-        self.0.begin(lane, partition).map_err(thrown)
-    }
-
-    /// Hashes the lane's next bytes.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `length`.
-    pub fn absorb(&mut self, lane: usize, bytes: usize) -> Outcome<()> {
-        self.0.absorb(lane, bytes).map_err(thrown)
-    }
-
-    /// Checks, then folds.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `length`.
-    pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
-        self.0.fold(lane).map_err(thrown)
-    }
-
     /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up. A hint that
     /// keeps tags takes the list in record form and looks at no commitments.
     ///
@@ -288,14 +261,6 @@ impl HintBuilderHandle {
             .map_err(thrown)
     }
 
-    /// Gives the lane up.
-    ///
-    /// # Errors
-    /// `index`.
-    pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
-        self.0.abandon(lane).map_err(thrown)
-    }
-
     /// The id of the hint to be, 16 bytes.
     #[wasm_bindgen(getter, js_name = hintId)]
     pub fn hint_id(&self) -> Vec<u8> {
@@ -306,15 +271,6 @@ impl HintBuilderHandle {
     #[wasm_bindgen(getter)]
     pub fn folded(&self) -> usize {
         self.0.folded()
-    }
-
-    /// Whether a partition is folded.
-    ///
-    /// # Errors
-    /// `index`.
-    #[wasm_bindgen(js_name = isFolded)]
-    pub fn is_folded(&self, partition: usize) -> Outcome<bool> {
-        self.0.is_folded(partition).map_err(thrown)
     }
 
     /// The stored form of what is folded so far, bound to the hash of its manifest (32 bytes).

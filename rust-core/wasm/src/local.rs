@@ -10,6 +10,8 @@ use crate::{LayoutHandle, Outcome, exactly, thrown};
 #[wasm_bindgen]
 pub struct LocalHandle(Local);
 
+receives_partitions!(LocalHandle, keep, is_held);
+
 #[wasm_bindgen]
 impl LocalHandle {
     /// Begins with nothing. `id`: 16 random bytes.
@@ -49,56 +51,6 @@ impl LocalHandle {
     #[wasm_bindgen(getter)]
     pub fn layout(&self) -> LayoutHandle {
         LayoutHandle(*self.0.layout())
-    }
-
-    /// Address of the M·ℓ bytes that a lane receives.
-    ///
-    /// # Errors
-    /// `index`, `phase`.
-    #[wasm_bindgen(js_name = lanePointer)]
-    pub fn lane_pointer(&mut self, lane: usize) -> Outcome<usize> {
-        self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
-    }
-
-    /// Starts receiving a partition.
-    ///
-    /// # Errors
-    /// `index`, `phase`.
-    pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
-        self.0.begin(lane, partition).map_err(thrown)
-    }
-
-    /// Hashes the lane's next bytes.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `length`.
-    pub fn absorb(&mut self, lane: usize, bytes: usize) -> Outcome<()> {
-        self.0.absorb(lane, bytes).map_err(thrown)
-    }
-
-    /// Keeps the lane's partition, if it has its content hash.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `length`.
-    pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
-        self.0.keep(lane).map_err(thrown)
-    }
-
-    /// Gives the lane up.
-    ///
-    /// # Errors
-    /// `index`.
-    pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
-        self.0.abandon(lane).map_err(thrown)
-    }
-
-    /// Whether a partition is there.
-    ///
-    /// # Errors
-    /// `index`.
-    #[wasm_bindgen(js_name = isFolded)]
-    pub fn is_folded(&self, partition: usize) -> Outcome<bool> {
-        self.0.is_held(partition).map_err(thrown)
     }
 
     /// All partitions are there, and it is at this version.

@@ -82,7 +82,10 @@ mod exports {
         parities: Place,
         sums: Place,
         tags: Place,
-        addresses: Place,
+        records: Place,
+        /// u32s and bytes
+        overwritten: [Place; 2],
+        restored: Place,
     }
 
     /// Goes steps of a reply for a light hint; whether its descriptor made sense.
@@ -103,20 +106,21 @@ mod exports {
     unsafe fn make_steps(making: &Making) -> bool {
         let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
         // SAFETY: the caller's.
-        let (seed, challenge, point, sums, addresses) = unsafe {
-            (
-                making.seed.bytes(),
-                making.challenge.bytes(),
-                making.point.bytes(),
-                making.sums.bytes_mut(),
-                from_raw_parts(making.addresses.0 as *const u32, making.addresses.1 as usize),
-            )
-        };
+        let (seed, challenge, point, sums) =
+            unsafe { (making.seed.bytes(), making.challenge.bytes(), making.point.bytes(), making.sums.bytes_mut()) };
+        let [indices, old_records] = &making.overwritten;
         // SAFETY: the caller's.
         let mut work = unsafe {
             Work {
                 partition_records: m,
                 record_bytes,
+                records: making.records.bytes(),
+                overwritten: Overwritten {
+                    indices: from_raw_parts(indices.0 as *const u32, indices.1 as usize),
+                    records: old_records.bytes(),
+                    nodes: &[],
+                },
+                restored: making.restored.bytes_mut(),
                 seed: seed.first_chunk(),
                 challenge: challenge.first_chunk(),
                 point: point.first_chunk(),
@@ -127,12 +131,10 @@ mod exports {
                 tags: making.tags.bytes_mut(),
             }
         };
-        let Some(addresses) = addresses.get(making.first as usize..making.end as usize) else { return false };
-        let partitions = addresses.iter().map(|&address| {
-            // SAFETY: the caller's.
-            unsafe { from_raw_parts(address as *const u8, m * record_bytes) }
-        });
-        work.run(making.first as usize, partitions);
+        if making.end > making.partitions {
+            return false;
+        }
+        work.run(making.first as usize..making.end as usize);
         if making.end == making.partitions && work.challenge.is_some() {
             Buckets::new(record_bytes).sums(work.buckets, sums);
         }

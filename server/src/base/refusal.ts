@@ -3,8 +3,8 @@
 
 import { ERROR_CODES, type ErrorCode, type ErrorReply } from '@pirouette/protocol'
 
-/** Numbers that some codes' replies have (docs/protocol.md, HTTP). */
-export type RefusalDetails = Pick<ErrorReply, 'generation' | 'epoch' | 'line'>
+/** What else some codes' replies have (docs/protocol.md, HTTP). */
+export type RefusalDetails = Pick<ErrorReply, 'generation' | 'epoch' | 'line' | 'databases'>
 
 /** `message` goes to the client: it says what is wrong and never repeats what a query sent. */
 export class Refusal extends Error {

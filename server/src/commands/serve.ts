@@ -55,7 +55,7 @@ export async function serve(options: ServeArguments): Promise<void> {
   let app: FastifyInstance | undefined
   let datasets: MountedDataset[] = []
   closeWhenAsked(
-    () => app,
+    () => (app === undefined ? [] : [app]),
     async () => {
       for (const { updatable } of datasets) await updatable?.close()
     },
@@ -186,22 +186,26 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
  * SIGTERM and SIGINT: nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1.
  * Installed before there is a server, for loading one takes a while and no signal may be lost.
  */
-function closeWhenAsked(running: () => FastifyInstance | undefined, afterwards: () => Promise<void>): void {
+export function closeWhenAsked(running: () => readonly FastifyInstance[], afterwards: () => Promise<void>): void {
   closeWithGrace({ delay: 2 * DRAIN_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
-    const app = running()
-    if (app === undefined) {
-      if (err !== undefined) process.stderr.write(`pirouette: ${err.stack ?? err}\n`)
-      return
+    const apps = running()
+    if (err !== undefined) {
+      if (apps[0] === undefined) process.stderr.write(`pirouette: ${err.stack ?? err}\n`)
+      else apps[0].log.error(describeError(err), 'an error nobody caught')
     }
-    if (err !== undefined) app.log.error(describeError(err), 'an error nobody caught')
-    else app.log.info(`closing: ${signal}`)
-    setTimeout(() => app.server.closeAllConnections(), DRAIN_MILLISECONDS)
-    await app.close()
-    await afterwards()
+    await Promise.all(
+      apps.map(async app => {
+        if (err === undefined) app.log.info(`closing: ${signal}`)
+        setTimeout(() => app.server.closeAllConnections(), DRAIN_MILLISECONDS)
+        await app.close()
+      }),
+    )
+    if (apps.length > 0) await afterwards()
   })
 }
 
-function addressOf(app: FastifyInstance): string {
+/** `http://…`, of one that listens. */
+export function addressOf(app: FastifyInstance): string {
   const { address, family, port } = app.server.address() as AddressInfo
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

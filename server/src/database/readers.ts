@@ -5,7 +5,7 @@ export class Readers {
   #reading = 0
   #writers = 0
   #onQuiet: (() => void)[] = []
-  #onOpen: (() => void)[] = []
+  readonly #onOpen = new Map<object, () => void>()
 
   /** Whether one may begin to read. */
   get open(): boolean {
@@ -21,9 +21,9 @@ export class Readers {
     }
   }
 
-  /** `listener` is called once, when one may begin to read again. */
-  onceOpen(listener: () => void): void {
-    this.#onOpen.push(listener)
+  /** `listener` is called once, when one may begin to read again; of each `reader` the last one. */
+  onceOpen(reader: object, listener: () => void): void {
+    this.#onOpen.set(reader, listener)
   }
 
   /** Does `work`, which is not to wait for anything, once nobody reads: at once, if nobody does. */
@@ -35,8 +35,14 @@ export class Readers {
       done = work()
     } finally {
       this.#writers -= 1
-      if (this.#writers === 0) for (const open of this.#onOpen.splice(0)) open()
+      if (this.#writers === 0) this.#opened()
     }
     return await done
+  }
+
+  #opened(): void {
+    const listeners = [...this.#onOpen.values()]
+    this.#onOpen.clear()
+    for (const open of listeners) open()
   }
 }

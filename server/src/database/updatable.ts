@@ -475,7 +475,8 @@ export class UpdatableDatabase implements Epochs {
     if (this.#old === undefined) return
     const { epoch, database, blocks, readers } = this.#old
     this.#old = undefined
-    const freed = readers.exclusively(() => freeBoth(database, blocks))
+    // Not at once: whoever has just asked for an epoch may be about to read this.
+    const freed = Promise.resolve().then(() => readers.exclusively(() => freeBoth(database, blocks)))
     // Should this fail, the next start clears it away.
     this.#inTurn(async () => {
       await freed

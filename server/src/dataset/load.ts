@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   contentHash,
   decodeManifest,
+  decodeRecord,
   equalBytes,
   FINGERPRINT_BYTES,
   HASH_BYTES,
@@ -73,6 +74,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       keyBlocks = checked.blocks
       blobs.set(toHex(manifest.directoryHash), { path, bytes: manifest.directoryBytes })
     }
+    checkRecords(core, database, dir, manifest)
     checkPadding(core, database, dir, manifest)
     return {
       manifest,
@@ -201,6 +203,21 @@ async function checkDirectory(
   } catch (error) {
     if ((error as CoreError).code !== 'directory') throw error
     throw new DatasetError(path, `the records have no directory: ${(error as Error).message}`)
+  }
+}
+
+/** One that is none would fail the lookups of its key alone, once they were answered: whoever made it could see which. */
+function checkRecords(core: Core, database: DatabaseHandle, dir: string, manifest: Manifest): void {
+  const { records, recordBytes, keyed, variable } = manifest
+  if (!keyed && !variable) return // any bytes are one
+  const stored = recordBytesView(core, database, 0, records * recordBytes)
+  for (let i = 0; i < records; i++) {
+    try {
+      decodeRecord(manifest, stored.subarray(i * recordBytes, (i + 1) * recordBytes))
+    } catch (error) {
+      if (error instanceof WireError) throw new DatasetError(manifestPath(dir), `record ${i}: ${error.message}`)
+      throw error
+    }
   }
 }
 

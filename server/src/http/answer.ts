@@ -4,16 +4,15 @@
 import {
   decodeClaimedQuery,
   encodeAnswerTo,
-  equalBytes,
   type FenceClaim,
   HEADER_BYTES,
   type MessageHeader,
   type Query,
-  WireError,
 } from '@pirouette/protocol'
 import type { CoreError } from '@pirouette/wasm'
-import { epochUnknown, Refusal } from '../base/refusal.js'
+import { Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs } from '../database/epochs.js'
+import { decoded, epochOf, expectPartitions } from './binary.js'
 
 /** An answer, and the claim that came with the query, for the fence to judge. */
 export interface Answered {
@@ -25,8 +24,10 @@ export interface Answered {
  * Answers a query. `reserve` is told how many bytes the answer will have before they are made, and may throw. Throws a
  * Refusal for any bytes that are not a query, and lets a trap of the core through.
  */
-export function answerQuery(epochs: Epochs, body: Uint8Array, reserve: (bytes: number) => void = () => {}): Answered {
-  const { query, claim } = readQuery(epochs, body)
+export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void = () => {}): Answered {
+  const { query, claim } = decoded(body, bytes =>
+    decodeClaimedQuery(bytes, header => answerable(epochs, header).queryBytes),
+  )
   const { epoch } = answerable(epochs, query)
   reserve(HEADER_BYTES + epoch.answerBytes(query.count, query.suite))
   return { answer: encodeAnswerTo(query, epoch.manifest, bodyFor(epoch, query)), claim }
@@ -34,35 +35,14 @@ export function answerQuery(epochs: Epochs, body: Uint8Array, reserve: (bytes: n
 
 /** The epoch that a query is for, if it is answered there, and the bytes of one of its queries. */
 function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Epoch; readonly queryBytes: number } {
-  const epoch = findEpoch(epochs, header)
-  const { partitions } = epoch.manifest
+  const epoch = epochOf(epochs, header)
   if (!epoch.suites.includes(header.suite)) {
     throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${header.suite}`)
   }
-  if (header.partitions !== partitions) {
-    throw new Refusal('bad_request', `partitions: expected ${partitions}, got ${header.partitions}`)
-  }
+  expectPartitions(epoch, header)
   const [queryBytes, most] = epoch.queryLimits(header.suite) as unknown as [number, number]
   if (header.count > most) throw new Refusal('bad_request', `count: expected at most ${most}, got ${header.count}`)
   return { epoch, queryBytes }
-}
-
-function readQuery(epochs: Epochs, body: Uint8Array): ReturnType<typeof decodeClaimedQuery> {
-  try {
-    return decodeClaimedQuery(body, header => answerable(epochs, header).queryBytes)
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
-}
-
-function findEpoch(epochs: Epochs, query: MessageHeader): Epoch {
-  if (!equalBytes(query.databaseId, epochs.databaseId)) {
-    throw new Refusal('wrong_database', 'the query is for another database than the one served here')
-  }
-  const epoch = epochs.find(query.generation, query.epoch)
-  if (epoch === undefined) throw epochUnknown(epochs.newest.manifest)
-  return epoch
 }
 
 function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {

@@ -19,7 +19,7 @@ import { Unsent, type UnsentOptions } from './unsent.js'
 export interface ServerOptions {
   /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
   readonly datasets: readonly MountedDataset[]
-  /** web origins whose pages may read replies; default: `*`, any */
+  /** web origins whose pages may read replies; `localhost`: those of this machine, on any port; default: `*`, any */
   readonly allowOrigins?: readonly string[] | undefined
   /**
    * Addresses of the proxies whose X-Forwarded-For is believed: comma-separated addresses, CIDR blocks or the names
@@ -97,7 +97,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   })
 
   await app.register(logging)
-  await app.register(errors)
+  await app.register(errors, { databases: options.datasets.map(({ name }) => prefixOf(name) || '/') })
   await app.register(headers, {
     allowOrigins: options.allowOrigins ?? ['*'],
     publisherPaths: publisherPathsOf(options),

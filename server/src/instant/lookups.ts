@@ -10,6 +10,7 @@ import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protoco
 import type { Core, DatabaseHandle, InstantPassHandle } from '@pirouette/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
+import { clientGone, Requests } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
 export interface InstantOptions {
@@ -64,14 +65,14 @@ interface Taken {
 }
 
 export class InstantLookups implements Source {
+  /** a pass that has begun is with a thread to its end */
+  readonly isAwaited = false
   readonly #most: number
   readonly #wake: (core: Core) => void
   /** in the order they came; of those whose queries are not all taken */
   #queue: Entry[] = []
   #passes = 0
-  /** answers that are to come */
-  readonly #requests = new Set<Promise<Uint8Array>>()
-  #closed: Refusal | undefined
+  readonly #requests = new Requests()
 
   /** `wake`: called when there may be a pass to begin */
   constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
@@ -91,7 +92,7 @@ export class InstantLookups implements Source {
 
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: InstantRequest): Waiting {
-    if (this.#closed !== undefined) throw this.#closed
+    this.#requests.assertOpen()
     const { count, network } = request
     // Whoever finds the queue empty gets in, however much it is.
     const ofNetwork = this.#waitingOf(other => other.network === network)
@@ -104,21 +105,18 @@ export class InstantLookups implements Source {
       this.#queue.push(entry)
     })
     this.#requests.add(answers)
-    const settled = () => void this.#requests.delete(answers)
-    answers.then(settled, settled)
     this.#wake(request.epochs.newest.shared().core)
-    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has gone')) }
+    return { answers, cancel: () => this.#drop(entry!, clientGone()) }
   }
 
   /** From now on nothing is taken on. What waits is answered. */
-  async close(): Promise<void> {
-    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
-    while (this.#requests.size > 0) await Promise.allSettled(this.#requests)
+  close(): Promise<void> {
+    return this.#requests.close()
   }
 
   stop(): void {
-    this.#closed = new Refusal('not_ready', 'this server has failed and is restarting')
-    for (const entry of [...this.#queue]) this.#drop(entry, this.#closed)
+    const refusal = this.#requests.stop()
+    for (const entry of [...this.#queue]) this.#drop(entry, refusal)
   }
 
   #waitingOf(chosen: (request: InstantRequest) => boolean): number {
@@ -151,7 +149,7 @@ export class InstantLookups implements Source {
         continue
       }
       if (!shared.readers.open) {
-        shared.readers.onceOpen(() => this.#wake(shared.core))
+        shared.readers.onceOpen(this, () => this.#wake(shared.core))
         continue
       }
       database ??= shared

@@ -6,6 +6,7 @@ import { type LightPart, partitionBytes } from '@pirouette/protocol'
 import type { Core, LightReplyHandle } from '@pirouette/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epochs, SharedDatabase } from '../database/epochs.js'
+import { clientGone, Requests } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
 export interface LightOptions {
@@ -70,10 +71,8 @@ export class LightHints implements Source {
   readonly #wake: (core: Core) => void
   #queue: Entry[] = []
   readonly #computations = new Set<Computation>()
-  /** replies that are to come */
-  readonly #requests = new Set<Promise<Uint8Array>>()
+  readonly #requests = new Requests()
   #window = { began: Number.NEGATIVE_INFINITY, requests: 0 }
-  #closed: Refusal | undefined
 
   /** `wake`: called when there may be something to compute */
   constructor(
@@ -108,7 +107,7 @@ export class LightHints implements Source {
 
   /** Lets a request wait for its turn. Throws a `light_full` Refusal if there is no room for it. */
   submit(wish: LightWish): Waiting {
-    if (this.#closed !== undefined) throw this.#closed
+    this.#requests.assertOpen()
     const ofNetwork = this.#queue.filter(({ wish: { network } }) => network === wish.network).length
     if (this.waiting >= this.#mostWaiting || 2 * ofNetwork >= this.#mostWaiting) {
       throw new Refusal('light_full', 'as many requests for light hints as may wait are waiting; try again')
@@ -119,29 +118,35 @@ export class LightHints implements Source {
       this.#queue.push(entry)
     })
     this.#requests.add(reply)
-    const settled = () => void this.#requests.delete(reply)
-    reply.then(settled, settled)
     this.#wake(wish.epochs.newest.shared().core)
     return { reply, cancel: () => this.#cancel(entry!) }
   }
 
   /** From now on nothing is taken on. What waits is answered. */
-  async close(): Promise<void> {
-    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
-    while (this.#requests.size > 0) await Promise.allSettled(this.#requests)
+  close(): Promise<void> {
+    return this.#requests.close()
   }
 
   stop(): void {
-    this.#closed = new Refusal('not_ready', 'this server has failed and is restarting')
+    const refusal = this.#requests.stop()
     for (const { reject } of [...this.#queue.splice(0), ...[...this.#computations].map(({ entry }) => entry)]) {
-      reject(this.#closed)
+      reject(refusal)
     }
   }
 
-  /** The next steps of a reply that is being computed, or of another. */
+  get isAwaited(): boolean {
+    return this.#idle.some(isAwaited)
+  }
+
+  /** No thread is at these. */
+  get #idle(): Computation[] {
+    return [...this.#computations].filter(({ busy }) => !busy)
+  }
+
+  /** The next steps of a reply that is being computed, of one that an update waits for if there is any, or of another. */
   next(): Work | undefined {
     for (;;) {
-      const computation = [...this.#computations].find(({ busy }) => !busy) ?? this.#begin()
+      const computation = this.#idle.find(isAwaited) ?? this.#idle[0] ?? this.#begin()
       if (computation === undefined) return undefined
       try {
         const { database, reply, step, entry } = computation
@@ -175,7 +180,7 @@ export class LightHints implements Source {
       const database = found.shared()
       const { core, handle, readers, previous } = database
       if (!readers.open) {
-        readers.onceOpen(() => this.#wake(core))
+        readers.onceOpen(this, () => this.#wake(core))
         continue
       }
       this.#leave(entry)
@@ -232,6 +237,6 @@ export class LightHints implements Source {
   }
 }
 
-function clientGone(): Refusal {
-  return new Refusal('not_ready', 'the client has gone')
+function isAwaited({ database }: Computation): boolean {
+  return !database.readers.open
 }

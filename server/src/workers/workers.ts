@@ -1,5 +1,6 @@
 // Who gets the worker threads: sources of tasks in their order, the first one that has any. So an instant lookup's pass
-// waits for no more of a light hint than a step.
+// waits for no more of a light hint than a step. But a source goes first for as long as an update waits for what it has begun:
+// whoever keeps the passes busy must not keep publishers waiting.
 
 import type { Core } from '@pirouette/wasm'
 import { type Task, Threads } from './threads.js'
@@ -13,6 +14,8 @@ export interface Work extends Task {
 }
 
 export interface Source {
+  /** Whether an update waits for the rest of what it has begun. */
+  readonly isAwaited: boolean
   /** What a thread could do now; undefined: nothing. Throws if the core has trapped. */
   next(): Work | undefined
   /** No thread will ever do anything again. */
@@ -85,7 +88,8 @@ export class Workers {
   }
 
   #next(): Work | undefined {
-    for (const source of this.#sources) {
+    const inOrder = [...this.#sources].sort((a, b) => Number(b.isAwaited) - Number(a.isAwaited))
+    for (const source of inOrder) {
       const work = source.next()
       if (work !== undefined) return work
     }

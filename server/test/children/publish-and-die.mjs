@@ -3,7 +3,9 @@
 // node publish-and-die.mjs <store> <batch body> <point> [<transaction>]
 
 import { readFileSync } from 'node:fs'
-import { openLmdb, UpdatableDatabase } from '../../dist/index.js'
+// Not all of index.js, which would take most of the time this is run for.
+import { UpdatableDatabase } from '../../dist/database/updatable.js'
+import { openLmdb } from '../../dist/storage/lmdb.js'
 
 const [dir, batch, at, fatal = '1'] = process.argv.slice(2)
 const die = () => process.kill(process.pid, 'SIGKILL')

@@ -146,7 +146,14 @@ function perfectIndexIn({ base, levels }: Block, seed: Uint8Array, fingerprint: 
   return undefined
 }
 
-/** Sets and removes entries of the overlay; one that says what a perfect hash says is left out. Throws if there is no room. */
+/** A directory block would be longer than L: of several, the first. */
+export class Overfull extends Error {
+  constructor(readonly block: number) {
+    super(`directory block ${block} has no room`)
+  }
+}
+
+/** Sets and removes entries of the overlay; one that says what a perfect hash says is left out. Throws Overfull. */
 export function withOverlay(
   directory: Directory,
   changes: readonly (readonly [Uint8Array, number | undefined])[],
@@ -160,7 +167,8 @@ export function withOverlay(
     else overlay.set(bytesToHex(print), index)
     blocks[number] = { ...block, overlay: new Map([...overlay].sort(([a], [b]) => (a < b ? -1 : 1))) }
   }
-  if (blocks.some(block => encodeBlock(block).length > directory.blockBytes)) throw new Error('a block has no room')
+  const overfull = blocks.findIndex(block => encodeBlock(block).length > directory.blockBytes)
+  if (overfull !== -1) throw new Overfull(overfull)
   return { ...directory, blocks }
 }
 

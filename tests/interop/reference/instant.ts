@@ -23,11 +23,18 @@ export function groupsOf(layout: Layout) {
   return { a, d, perPartition, n, groupBytes: recordBytes * 2 ** a }
 }
 
-/** One query and one answer. */
-export function instantBytes(layout: Layout): number {
-  const { a, d, n, groupBytes } = groupsOf(layout)
-  return 33 + 16 * (n - 7) + Math.ceil((n - 7) / 4) + groupBytes + 32 * (d - a)
+export function answerBytes(layout: Layout): number {
+  const { a, d, groupBytes } = groupsOf(layout)
+  return groupBytes + 32 * (d - a)
 }
+
+function queryBytes(layout: Layout): number {
+  const { n } = groupsOf(layout)
+  return 33 + 16 * (n - 7) + Math.ceil((n - 7) / 4)
+}
+
+/** One query and one answer. */
+export const instantBytes = (layout: Layout) => queryBytes(layout) + answerBytes(layout)
 
 /** 48 bytes of one block under a 16-byte seed. */
 function stretch(seed: Uint8Array) {
@@ -81,6 +88,19 @@ export function evaluate(n: number, key: Uint8Array, group: number): boolean {
   let outputs = stretch(seed).children[0]
   if (control) outputs = xor(outputs, key.subarray(-17, -1))
   return ((outputs[Math.floor((group % LEAF_BITS) / 8)]! >> (group % 8)) & 1) === 1
+}
+
+/** Of a request's body; throws for what are not such queries. */
+export function splitQueries(layout: Layout, body: Uint8Array): Uint8Array[] {
+  const levels = groupsOf(layout).n - 7
+  const each = queryBytes(layout)
+  if (body.length === 0 || body.length % each !== 0) throw new Error('no whole queries')
+  const queries = split(body, each)
+  for (const query of queries) {
+    if (query.at(-1)! > 1) throw new Error('a third party')
+    if (levels % 4 !== 0 && query.at(-18)! >> (2 * (levels % 4)) !== 0) throw new Error('unused bits')
+  }
+  return queries
 }
 
 /** `partitions`: Q times M·ℓ bytes. */

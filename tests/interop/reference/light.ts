@@ -65,21 +65,22 @@ export function tags(records: readonly Uint8Array[], secrets: Secrets): Uint8Arr
   return writer.bytes()
 }
 
-/** Checks A and B. */
-export function accepts(layout: Layout, secrets: Secrets, reply: Uint8Array, tagBytes: Uint8Array): boolean {
+/** Whether checks A and B hold. */
+export function checks(layout: Layout, secrets: Secrets, reply: Uint8Array, tagBytes: Uint8Array) {
   const { partitions, partitionRecords: m, recordBytes } = layout
   const hashes = split(reply, recordBytes).map(sum => linearTag(pointOf(secrets), sum))
   const streamed = split(tagBytes, 8).map(tag => new Reader(tag).u64())
   const words = challenges(layout, secrets.challenge)
-  const wanted = [
-    ...permutations(partitions, m, secrets.seed)
-      .map((permutation, q) => permutation.map(offset => streamed[q * m + offset]!))
-      .reduce((columns, of) => columns.map((sum, j) => sum ^ of[j]!)),
-    ...Array.from({ length: 64 }, (_, bit) =>
-      streamed.reduce((sum, tag, i) => ((words[i]! >> BigInt(bit)) & 1n ? sum ^ tag : sum), 0n),
-    ),
-  ]
-  return wanted.every((sum, i) => sum === hashes[i])
+  const columns = permutations(partitions, m, secrets.seed)
+    .map((permutation, q) => permutation.map(offset => streamed[q * m + offset]!))
+    .reduce((columns, of) => columns.map((sum, j) => sum ^ of[j]!))
+  const sums = Array.from({ length: 64 }, (_, bit) =>
+    streamed.reduce((sum, tag, i) => ((words[i]! >> BigInt(bit)) & 1n ? sum ^ tag : sum), 0n),
+  )
+  return {
+    a: sums.every((sum, bit) => sum === hashes[m + bit]),
+    b: columns.every((sum, j) => sum === hashes[j]),
+  }
 }
 
 function challenges({ partitions, partitionRecords }: Layout, challenge: Uint8Array): bigint[] {

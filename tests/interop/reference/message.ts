@@ -1,8 +1,11 @@
-// docs/protocol.md, HTTP: queries and answers.
+// docs/protocol.md, HTTP, Instant lookups and Light hints: what has the 40 bytes of a query's head.
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
-import { blocksOf, entryBytes, type Layout, type Suite, split } from './layout.js'
+import { blockLayout } from './directory.js'
+import { answerBytes, splitQueries } from './instant.js'
+import { blocksOf, entryBytes, type Layout, partitionBytes, type Suite, split } from './layout.js'
+import type { Manifest } from './manifest.js'
 
 /** The epoch that a message speaks of. A manifest is one. */
 export interface Epoch extends Layout {
@@ -56,11 +59,89 @@ export function decodeAnswer(epoch: Epoch, count: number, bytes: Uint8Array, sui
   return split(entries, entryBytes(epoch, suite))
 }
 
+/** What an instant lookup asks for. */
+export type InstantOf = 'records' | 'directory blocks'
+
+const INSTANT_SUITES: Record<InstantOf, number> = { records: 4, 'directory blocks': 5 }
+
+function askedBy(of: InstantOf, manifest: Manifest): Layout {
+  const { directoryBlockLog: blockLog, directoryBlockBytes: blockBytes } = manifest
+  return of === 'records' ? manifest : blockLayout({ blockLog, blockBytes })
+}
+
+export function encodeInstantQuery(manifest: Manifest, of: InstantOf, queries: readonly Uint8Array[]): Uint8Array {
+  return header('PIRQ', manifest, queries.length, INSTANT_SUITES[of])
+    .put(...queries)
+    .bytes()
+}
+
+export function decodeInstantQuery(manifest: Manifest, bytes: Uint8Array) {
+  const suite = suiteIn(bytes)
+  const of = (['records', 'directory blocks'] as const).find(of => INSTANT_SUITES[of] === suite)
+  if (of === undefined) throw new Error('another suite')
+  const count = readHeader('PIRQ', manifest, new Reader(bytes), suite)
+  if (count < 1 || count > 64) throw new Error(`a request of ${count}`)
+  const queries = splitQueries(askedBy(of, manifest), bytes.subarray(HEAD_BYTES))
+  if (queries.length !== count) throw new Error(`expected ${count} queries`)
+  return { of, queries }
+}
+
+export function encodeInstantAnswer(manifest: Manifest, of: InstantOf, answers: readonly Uint8Array[]): Uint8Array {
+  return header('PIRA', manifest, answers.length, INSTANT_SUITES[of])
+    .put(...answers)
+    .bytes()
+}
+
+export function decodeInstantAnswer(manifest: Manifest, of: InstantOf, count: number, bytes: Uint8Array): Uint8Array[] {
+  const reader = new Reader(bytes)
+  if (readHeader('PIRA', manifest, reader, INSTANT_SUITES[of]) !== count) throw new Error(`expected ${count} answers`)
+  const each = answerBytes(askedBy(of, manifest))
+  const answers = reader.take(count * each)
+  reader.end()
+  return split(answers, each)
+}
+
+/** Half of a light hint. */
+export type LightPart = 'hint' | 'tags'
+
+const LIGHT = {
+  hint: { request: 'PIRH', reply: 'PIRP', secretBytes: 64 },
+  tags: { request: 'PIRT', reply: 'PIRS', secretBytes: 8 },
+} as const
+
+export function encodeLightRequest(epoch: Epoch, part: LightPart, secrets: Uint8Array): Uint8Array {
+  return header(LIGHT[part].request, epoch, 0, 1).put(secrets).bytes()
+}
+
+export function decodeLightRequest(epoch: Epoch, part: LightPart, bytes: Uint8Array): Uint8Array {
+  return readLight(LIGHT[part].request, epoch, bytes, LIGHT[part].secretBytes)
+}
+
+export function encodeLightReply(epoch: Epoch, part: LightPart, body: Uint8Array): Uint8Array {
+  return header(LIGHT[part].reply, epoch, 0, 1).put(body).bytes()
+}
+
+export function decodeLightReply(epoch: Epoch, part: LightPart, bytes: Uint8Array): Uint8Array {
+  const { recordBytes, partitions, partitionRecords } = blocksOf(epoch)
+  const bodyBytes = { hint: partitionBytes(epoch) + 64 * recordBytes, tags: 8 * partitions * partitionRecords }
+  return readLight(LIGHT[part].reply, epoch, bytes, bodyBytes[part])
+}
+
+function readLight(magic: string, epoch: Epoch, bytes: Uint8Array, bodyBytes: number): Uint8Array {
+  const reader = new Reader(bytes)
+  if (readHeader(magic, epoch, reader, 1) !== 0) throw new Error('a count')
+  const body = reader.take(bodyBytes)
+  reader.end()
+  return body
+}
+
+const HEAD_BYTES = 40
+
 function header(
   magic: string,
   { databaseId, generation, epoch, partitions }: Epoch,
   count: number,
-  suite: Suite,
+  suite: number,
 ): Writer {
   return new Writer()
     .put(magic)
@@ -75,7 +156,7 @@ function header(
 }
 
 /** Refuses other epochs than the expected one. Returns the batch's count. */
-function readHeader(magic: string, expected: Epoch, reader: Reader, suite: Suite): number {
+function readHeader(magic: string, expected: Epoch, reader: Reader, suite: number): number {
   reader.expect('magic', magic)
   if (reader.u16() !== 1 || reader.u16() !== suite) throw new Error('another format or suite')
   reader.expect('database', expected.databaseId)

@@ -2,7 +2,7 @@
 
 import { bytesToHex as hex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
-import { type Directory, withOverlay } from './directory.js'
+import { blockOf, type Directory, Overfull, withOverlay } from './directory.js'
 import { type Layout, split } from './layout.js'
 
 /** `place`: a fingerprint, or in keyless databases an index, which an add has not. Records are whole. */
@@ -30,7 +30,17 @@ export interface Change {
 const FORMS: readonly Form[] = ['delta', 'record']
 const [ADD, EDIT, DELETE] = [1, 2, 3]
 
-/** Steps 1 to 3. `records`: N·ℓ bytes; `directory`: of a keyed database. */
+/** A batch that is refused, at the operation of this number, from 0. */
+export class Refused extends Error {
+  constructor(
+    readonly operation: number,
+    why: string,
+  ) {
+    super(why)
+  }
+}
+
+/** Steps 1 to 3. `records`: N·ℓ bytes; `directory`: of a keyed database. Throws Refused. */
 export function applyBatch(
   before: Layout,
   records: Uint8Array,
@@ -51,7 +61,7 @@ export function applyBatch(
     if (typeof place !== 'number' && places.get(hex(place)) === undefined) throw new Error('there is no such key')
     return index
   }
-  for (const operation of operations) {
+  const perform = (operation: Operation) => {
     if (operation.op === 'add') {
       const print = hex(operation.record.subarray(0, 16))
       if (keyed && places.has(print)) throw new Error('the key exists')
@@ -62,6 +72,13 @@ export function applyBatch(
       const index = placeOf(operation.place)
       now[index] = operation.op === 'edit' ? operation.record : zero
       if (keyed && operation.op === 'delete') places.delete(hex(operation.place as Uint8Array))
+    }
+  }
+  for (const [number, operation] of operations.entries()) {
+    try {
+      perform(operation)
+    } catch (error) {
+      throw new Refused(number, (error as Error).message)
     }
   }
   const entries = now.flatMap((record, index) => {
@@ -136,7 +153,24 @@ export function followRecords(after: Layout, records: Uint8Array, changes: reado
   return followed
 }
 
-/** Step 4. */
+/** Step 4 of a batch. Throws Refused if there is no room. */
+export function nextDirectory(
+  directory: Directory,
+  changes: readonly Change[],
+  operations: readonly Operation[],
+): Directory {
+  try {
+    return followDirectory(directory, changes)
+  } catch (error) {
+    if (!(error instanceof Overfull)) throw error
+    const { block, message } = error
+    const isOfIt = (operation: Operation) =>
+      operation.op === 'add' && blockOf(directory, operation.record.subarray(0, 16)) === block
+    throw new Refused(operations.findLastIndex(isOfIt), message)
+  }
+}
+
+/** Step 4 for whoever follows a list. */
 export function followDirectory(directory: Directory, changes: readonly Change[]): Directory {
   const of = (wanted: number) => changes.filter(({ kind }) => kind === wanted)
   return withOverlay(directory, [

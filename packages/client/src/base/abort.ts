@@ -54,6 +54,9 @@ export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined):
   })
 }
 
+/** One for all: most of what making an AbortError costs is its stack, which would tell nobody anything here. */
+export const OVER = new DOMException('what this was for is over', 'AbortError')
+
 /**
  * Runs `work` with a signal that aborts as soon as one of `outer` does, and in any case when `work` has settled: what
  * it left running is called off.
@@ -68,7 +71,7 @@ export async function scoped<T>(
     signal.throwIfAborted()
     return await work(signal)
   } finally {
-    over.abort()
+    over.abort(OVER)
   }
 }
 

@@ -3,9 +3,25 @@
 
 import type { EpochEvent, ErrorCode } from '@pirouette/protocol'
 
+/** One for each class. */
+export type PirouetteErrorCode =
+  | 'tampered'
+  | 'servers_disagree'
+  | 'condemned'
+  | 'network'
+  | 'rate_limited'
+  | 'protocol'
+  | 'version'
+  | 'signature'
+  | 'storage'
+  | 'unsupported'
+  | 'internal'
+  | 'closed'
+  | 'usage'
+
 /** What all errors of this package have in common. Catch by class or by `code`. */
 export abstract class PirouetteError extends Error {
-  abstract readonly code: string
+  abstract readonly code: PirouetteErrorCode
 }
 
 interface ServerErrorOptions extends ErrorOptions {
@@ -18,12 +34,21 @@ export abstract class ServerError extends PirouetteError {
   readonly server: string | undefined
   /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
   readonly refusal: ErrorCode | undefined
+  /** what the other server has failed with in the same call; the message says it as well */
+  readonly other: ServerError | undefined
 
   constructor(server: string | undefined, message: string, { refusal, ...options }: ServerErrorOptions = {}) {
     super(server === undefined ? message : `${server}: ${message}`, options)
     this.server = server
     this.refusal = refusal
   }
+}
+
+/** Makes `error` say what the other server has failed with, too. */
+export function joined<E extends ServerError>(error: E, other: ServerError): E {
+  if (error.other !== undefined) return error
+  error.message += `; and ${other.message}`
+  return Object.assign(error, { other })
 }
 
 /**
@@ -123,10 +148,33 @@ export class StorageError extends PirouetteError {
   readonly code = 'storage'
 }
 
-/** This platform cannot run a map: no WebAssembly with SIMD, no memory, no randomness, or the module has crashed. */
+/**
+ * Why there can be no map, or no longer. `webassembly`: there is none, or none with SIMD; `policy`: the page's content
+ * security policy forbids it; `module`: the file with the module could not be loaded; `crashed`: the module has, most
+ * likely for want of memory; `memory`: the database is too large for the device; `platform`: something else that browsers
+ * and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
+ * database, do not have what was asked for.
+ */
+export type UnsupportedReason =
+  | 'webassembly'
+  | 'policy'
+  | 'module'
+  | 'crashed'
+  | 'memory'
+  | 'platform'
+  | 'fence'
+  | 'offer'
+
+/** This platform, or these servers, cannot do what was asked for; `reason` says which. */
 export class UnsupportedError extends PirouetteError {
   override readonly name = 'UnsupportedError'
   readonly code = 'unsupported'
+  readonly reason: UnsupportedReason
+
+  constructor(reason: UnsupportedReason, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+  }
 }
 
 /**

@@ -3,6 +3,12 @@
 /** How safe stored state is: from eviction, only from restarts, or not even from those. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
+/** Why a map's state must not be used again. */
+export interface Condemnation {
+  /** who lied; undefined: the state itself is at fault */
+  readonly server: string | undefined
+}
+
 export type MapEvent =
   /**
    * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this

@@ -1,17 +1,39 @@
 // How far the offline phase has come.
 
+/** A download under way. There is none, and nothing is told, while it is not known how long it will be. */
 export interface Progress {
-  readonly phase: 'manifest' | 'directory' | 'partitions' | 'ready'
+  readonly phase: 'directory' | 'partitions' | 'ready'
   /** bytes of use received so far; falls back when a server has to be replaced */
   readonly loadedBytes: number
-  /** 0 until the manifest is known */
+  /** never 0 */
   readonly totalBytes: number
 }
 
+/** Told at each phase's beginning, and then as often as a hundredth of the whole has come. */
 export type OnProgress = (progress: Progress) => void
 
+/** Tells of bytes as `download` receives them, and takes them back if it fails. */
+export async function counted<T>(
+  told: (bytes: number) => void,
+  download: (received: (bytes: number) => void) => Promise<T>,
+): Promise<T> {
+  let all = 0
+  try {
+    return await download(bytes => {
+      all += bytes
+      told(bytes)
+    })
+  } catch (error) {
+    told(-all)
+    throw error
+  }
+}
+
+const STEPS = 100
+
 export class ProgressMeter {
-  #progress: Progress = { phase: 'manifest', loadedBytes: 0, totalBytes: 0 }
+  #progress: Progress = { phase: 'directory', loadedBytes: 0, totalBytes: 0 }
+  #told: Progress | undefined
   readonly #onProgress: OnProgress
 
   /** `onProgress`: who is to hear of it, if anybody is */
@@ -20,21 +42,27 @@ export class ProgressMeter {
   }
 
   phase(phase: Progress['phase']): void {
-    this.#report({ ...this.#progress, phase })
+    this.#progress = { ...this.#progress, phase }
+    this.#tell()
   }
 
   /** A download of so many bytes begins, or begins again with what there is. */
   expect(totalBytes: number): void {
     this.#progress = { ...this.#progress, loadedBytes: 0, totalBytes }
+    this.#told = undefined
   }
 
   /** `bytes` more, or fewer if negative. */
   add(bytes: number): void {
-    this.#report({ ...this.#progress, loadedBytes: this.#progress.loadedBytes + bytes })
+    const { loadedBytes, totalBytes } = this.#progress
+    this.#progress = { ...this.#progress, loadedBytes: loadedBytes + bytes }
+    const since = Math.abs(this.#progress.loadedBytes - (this.#told?.loadedBytes ?? 0))
+    if (since >= totalBytes / STEPS || this.#progress.loadedBytes === totalBytes) this.#tell()
   }
 
-  #report(progress: Progress): void {
-    this.#progress = progress
-    this.#onProgress(progress)
+  #tell(): void {
+    if (this.#progress.totalBytes === 0) return
+    this.#told = this.#progress
+    this.#onProgress(this.#progress)
   }
 }

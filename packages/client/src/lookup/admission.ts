@@ -88,7 +88,7 @@ export class Admission {
     if (!record.fenced) {
       if (this.#machine.parts.rollback !== 'strict') return undefined
       const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
-      throw new UnsupportedError(`this map's hint was made without a rollback fence; ${instead}`)
+      throw new UnsupportedError('fence', `this map's hint was made without a rollback fence; ${instead}`)
     }
     if (this.#fence === undefined || !equalBytes(this.#fence.hintId, record.hintId)) {
       this.#fence = { hintId: record.hintId, fence: new Fence(link) }

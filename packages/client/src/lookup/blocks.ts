@@ -2,7 +2,7 @@
 // forgotten (P4): whoever kept them would show, by not asking, that a key falls into the same block as an earlier one.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@pirouette/wasm/client'
 import { ProtocolError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { withDirectoryShape } from '../platform/layout.js'

@@ -12,7 +12,7 @@ import {
   withClaim,
 } from '@pirouette/protocol'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
-import { CondemnedError, ServerError, TamperedError, VersionError } from '../base/errors.js'
+import { CondemnedError, joined, ServerError, TamperedError, VersionError } from '../base/errors.js'
 import type { Ask, Batch, Verdict } from '../scheme/scheme.js'
 import { fromWire } from '../servers/manifests.js'
 import { sleep } from '../servers/retry.js'
@@ -46,7 +46,9 @@ export async function exchange(exchange: Exchange): Promise<void> {
   // queries go out again at the next epoch.
   const first = (kind: typeof TamperedError | typeof CondemnedError) => errors.find(error => error instanceof kind)
   const isOther = (error: unknown) => !hasTurned(error, exchange.manifest)
-  throw first(TamperedError) ?? first(CondemnedError) ?? errors.find(isOther) ?? errors[0]
+  const error = first(TamperedError) ?? first(CondemnedError) ?? errors.find(isOther) ?? errors[0]
+  const other = errors.find(each => each !== error)
+  throw error instanceof ServerError && other instanceof ServerError ? joined(error, other) : error
 }
 
 /** Whether a server has refused queries at this manifest's epoch because it is further on. */

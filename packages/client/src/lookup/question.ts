@@ -4,7 +4,7 @@
 // the records looked at. An absent key leads to somebody else's record like any other, and that proves its absence.
 
 import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@pirouette/wasm/client'
 import { ProtocolError, StorageError, UsageError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
@@ -36,8 +36,11 @@ export interface Question<T> {
   read(place: Place, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
 }
 
+/** A value, in memory of its own. */
+export type Value = Uint8Array<ArrayBuffer>
+
 /** A value, or undefined: proved absent. */
-export type Found = Uint8Array | undefined
+export type Found = Value | undefined
 
 /** The values of keys, in order. Up to `padTo` queries are made, the rest at random indices. */
 export function valuesOf(

@@ -1,7 +1,7 @@
 // Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so it is
 // the end of that instance and of every map on it; `loadCore()` has a fresh one for later maps.
 
-import { type Core, discardCore } from '@pirouette/wasm'
+import { type Core, discardCore } from '@pirouette/wasm/client'
 import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
 import { StateUnreadableError } from '../store/store.js'
 
@@ -64,13 +64,15 @@ export function coreCode(error: unknown): string | undefined {
 
 function trapped(cause?: unknown): UnsupportedError {
   const message = 'the WebAssembly module has crashed, most likely for want of memory; open() the map again'
-  return new UnsupportedError(message, { cause })
+  return new UnsupportedError('crashed', message, { cause })
 }
 
 function translated(error: unknown): unknown {
   switch (coreCode(error)) {
     case 'layout':
-      return new UnsupportedError('this database is too large for the memory of this device', { cause: error })
+      return new UnsupportedError('memory', 'this database is too large for the memory of this device', {
+        cause: error,
+      })
     case 'condemned':
       return new CondemnedError(undefined)
     case 'state':

@@ -1,7 +1,7 @@
 // Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
-import { type Core, loadCore } from '@pirouette/wasm'
+import { type Core, loadCore } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../base/errors.js'
 import { openIndexedDbStore } from '../store/indexeddb.js'
 import { MemoryStore } from '../store/memory.js'
@@ -50,15 +50,16 @@ const platformClock: Clock = {
   clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
 }
 
-// Looked up at each call: whoever replaces the global later is heard, and `this` stays the global.
+// Looked up at each call, in this page whatever becomes of its window (page.ts): whoever replaces it later is heard.
 function platformFetch(url: string, init: RequestInit): Promise<Response> {
-  if (typeof globalThis.fetch !== 'function') throw new UnsupportedError('this platform has no fetch()')
-  return globalThis.fetch(url, init)
+  if (typeof fetch !== 'function') throw new UnsupportedError('platform', 'this platform has no fetch()')
+  return fetch(url, init)
 }
 
 function random(bytes: number): Uint8Array {
-  if (typeof globalThis.crypto?.getRandomValues !== 'function') {
-    throw new UnsupportedError('this platform has no crypto.getRandomValues(), and nothing else is unpredictable')
+  if (typeof crypto !== 'object' || typeof crypto.getRandomValues !== 'function') {
+    const message = 'this platform has no crypto.getRandomValues(), and nothing else is unpredictable'
+    throw new UnsupportedError('platform', message)
   }
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
@@ -71,7 +72,7 @@ async function openInMemory(): Promise<OpenedStore> {
 const platformStore: OpenStore = async (identity, preference) => {
   if (preference === 'memory') return await openInMemory()
   const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity))
-  const manager = globalThis.navigator?.storage as Partial<StorageManager> | undefined
+  const manager = typeof navigator === 'object' ? (navigator.storage as Partial<StorageManager> | undefined) : undefined
   const persistent = await manager?.persisted?.().catch(() => false)
   const persist = async () => (await manager?.persist?.()) === true
   return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
@@ -93,14 +94,11 @@ function appStore(open: OpenDurableStore): OpenStore {
 }
 
 /** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */
-interface Pauses {
-  readonly scheduler?: { readonly yield?: () => Promise<void> }
-  readonly setImmediate?: (callback: () => void) => unknown
-}
+declare const scheduler: { readonly yield?: () => Promise<void> } | undefined
+declare const setImmediate: ((callback: () => void) => unknown) | undefined
 
 function pause(): Promise<void> {
-  const { scheduler, setImmediate } = globalThis as Pauses
-  if (typeof scheduler?.yield === 'function') return scheduler.yield()
+  if (typeof scheduler === 'object' && typeof scheduler.yield === 'function') return scheduler.yield()
   if (typeof setImmediate === 'function') return new Promise(resolve => setImmediate(resolve))
   return new Promise(resolve => {
     const { port1, port2 } = new MessageChannel()

@@ -1,6 +1,8 @@
 // One tab at a time. Locks only save work: what keeps tabs from contradicting each other is the store's version check
 // (store/store.ts). So a lock may be missing, and may be taken from a tab that the browser has frozen, without harm.
 
+import { pageShown } from './page.js'
+
 export interface Locks {
   /**
    * Runs `task` while holding the lock `name`, and settles as it does. Whoever has waited `patienceMs` takes the lock
@@ -9,11 +11,12 @@ export interface Locks {
   hold<T>(name: string, patienceMs: number, task: () => Promise<T>): Promise<T>
 }
 
-/** The platform's, shared by all tabs and workers of an origin. Where there are none, tasks just run. */
+/** The platform's, shared by all tabs and workers of an origin. Where there are none, tasks just run. A page that was left waits. */
 export const platformLocks: Locks = {
   async hold(name, patienceMs, task) {
-    const { locks } = globalThis.navigator ?? {}
+    const locks = typeof navigator === 'object' ? navigator.locks : undefined
     if (locks === undefined) return await task()
+    await pageShown()
     return await new Promise((resolve, reject) => {
       let begun = false
       const run = async () => {
@@ -45,7 +48,8 @@ export const platformLocks: Locks = {
 function frozen(signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const release = () => resolve()
-    globalThis.addEventListener?.('pagehide', release, { signal })
-    globalThis.document?.addEventListener('freeze', release, { signal })
+    if (typeof document !== 'object') return // a worker, or Node
+    addEventListener('pagehide', release, { signal })
+    document.addEventListener('freeze', release, { signal })
   })
 }

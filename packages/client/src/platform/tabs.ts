@@ -2,9 +2,15 @@
 // so that a stream for each tab would soon leave none for lookups: one tab listens, and tells the others. Nothing that is
 // told is believed; it only says that the store is worth a look.
 
+import { onAbort } from '../base/abort.js'
+import { whileShown } from './page.js'
+
 export interface Tabs {
-  /** Runs `task` once no other tab runs one of this name, or until then is called off. */
-  elect(name: string, task: () => Promise<void>, signal: AbortSignal): Promise<void>
+  /**
+   * Runs `task` once no other tab runs one of this name, or until then is called off. A page that is left calls it off, and
+   * stands again when it is back.
+   */
+  elect(name: string, task: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void>
   /** Calls `listener` when another tab calls `tell`. Returns how to end that. */
   subscribe(name: string, listener: () => void): () => void
   notify(name: string): void
@@ -12,25 +18,38 @@ export interface Tabs {
 
 /** Nobody is there to be told, as in Node. */
 export const noTabs: Tabs = {
-  elect: (_name, task) => task(),
+  elect: (_name, task, signal) => task(signal),
   subscribe: () => () => {},
   notify() {},
 }
 
 const browserTabs: Tabs = {
   async elect(name, task, signal) {
-    try {
-      await navigator.locks.request(name, { signal }, task)
-    } catch (error) {
-      // Called off; or not to be had at all, as in a sandboxed frame.
-      if (!signal.aborted && error instanceof DOMException) await task()
-      else if (!signal.aborted) throw error
-    }
+    await whileShown(async signal => {
+      try {
+        await navigator.locks.request(name, { signal }, () => task(signal))
+      } catch (error) {
+        // Called off; or not to be had at all, as in a sandboxed frame.
+        if (!signal.aborted && error instanceof DOMException) await task(signal)
+        else if (!signal.aborted) throw error
+      }
+    }, signal)
   },
   subscribe(name, listener) {
-    const channel = new BroadcastChannel(name)
-    channel.onmessage = listener
-    return () => channel.close()
+    const ended = new AbortController()
+    const hear = async (signal: AbortSignal) => {
+      const channel = new BroadcastChannel(name)
+      channel.onmessage = listener
+      await new Promise<void>(resolve => void onAbort(signal, resolve))
+      channel.close()
+    }
+    let away = false
+    whileShown(async signal => {
+      if (away) listener() // much may have been told meanwhile
+      away = true
+      await hear(signal)
+    }, ended.signal).catch(() => {})
+    return () => ended.abort()
   },
   notify(name) {
     const channel = new BroadcastChannel(name)
@@ -41,7 +60,10 @@ const browserTabs: Tabs = {
 
 /** The platform's, if it has tabs that can share state: those with locks and IndexedDB. */
 export function platformTabs(): Tabs {
-  const { navigator, BroadcastChannel, indexedDB } = globalThis
-  const able = navigator?.locks !== undefined && BroadcastChannel !== undefined && indexedDB !== undefined
+  const able =
+    typeof navigator === 'object' &&
+    navigator.locks !== undefined &&
+    typeof BroadcastChannel === 'function' &&
+    typeof indexedDB === 'object'
   return able ? browserTabs : noTabs
 }

@@ -3,14 +3,16 @@
 // secret is sent, so everything here may be called off at any time.
 
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { together } from '../base/abort.js'
 import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
-import { coreCode, inCore } from '../platform/core.js'
+import { counted } from '../base/progress.js'
+import { coreCode, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
-import { withRetry, worseOf } from '../servers/retry.js'
+import { withDirectoryShape } from '../platform/layout.js'
+import { withRetry, worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
@@ -43,11 +45,7 @@ export class FailedServers implements Failures {
   }
 
   get error(): ServerError {
-    const errors = this.#errors.filter(error => error !== undefined)
-    const worst = errors.reduce(worseOf)
-    const others = errors.filter(error => error !== worst).map(({ message }) => message)
-    if (others.length > 0) worst.message += ` (and the other server failed as well: ${others.join('; ')})`
-    return worst
+    return worstOf(this.#errors.filter(error => error !== undefined))
   }
 }
 
@@ -68,7 +66,7 @@ export async function downloadDirectory(
   }
   for (const [s, link] of servers.entries()) {
     const bytes = await fromOne(link).catch((error: unknown) => failures.note(s, error, signal))
-    if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest.records, servers) }
+    if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest, servers) }
   }
   throw failures.error
 }
@@ -85,28 +83,22 @@ async function getDirectory(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  let received = 0
-  const count = (bytes: number) => {
-    received += bytes
-    told(bytes)
-  }
-  try {
-    return await getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, count)
-  } catch (error) {
-    told(-received)
-    throw error
-  }
+  return await counted(told, received => getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, received))
 }
 
-function decodeDirectory(core: Core, bytes: Uint8Array, records: number, servers: readonly Link[]): DirectoryHandle {
+/** Of bytes whose hash is right: if they are no directory, or one of other blocks than instant lookups find, all agree on it. */
+function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, servers: readonly Link[]): DirectoryHandle {
+  let directory: DirectoryHandle | undefined
   try {
-    return inCore(core, () => core.decodeDirectory(bytes, records))
+    directory = inCore(core, () => core.decodeDirectory(bytes, manifest.records))
   } catch (error) {
     if (coreCode(error) !== 'directory') throw error
-    // The hash was right: the servers agree on bytes that are no directory.
-    const all = servers.map(({ server }) => server.name).join(' and ')
-    throw new ProtocolError(all, 'the directory both publish is malformed; ask their operators')
   }
+  const read = directory
+  if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => shape.isOf(read)))) return read
+  release(core, read)
+  const all = servers.map(({ server }) => server.name).join(' and ')
+  throw new ProtocolError(all, 'the directory both publish is malformed; ask their operators')
 }
 
 /** Lanes of the core into which partitions are received, one a server. */

@@ -11,7 +11,7 @@
 // manifests that both servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
-import type { Core, LayoutHandle, ModeCosts, UpdateForm, Usage } from '@pirouette/wasm'
+import type { Core, LayoutHandle, ModeCosts, UpdateForm, Usage } from '@pirouette/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
 

@@ -1,7 +1,7 @@
 // All schemes there are. A further one is a folder beside this file, and a line here.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { Core, Mode } from '@pirouette/wasm'
+import type { Core, Mode } from '@pirouette/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { instant } from './instant/instant.js'
@@ -30,7 +30,10 @@ export function chooseScheme(core: Core, manifest: Manifest): StatefulScheme {
   return choose(core, manifest, false, 0) === 'local' ? local : tapir
 }
 
-/** Never a light hint: two servers that pool what they know could then work out every lookup, and whether they may is the app's to say. */
+/**
+ * Never a light hint: two servers that pool what they know could then work out every lookup, and whether they may is the
+ * app's to say.
+ */
 function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
   return withLayout(core, manifest, layout =>
     inCore(core, () => core.chooseMode(layout, manifest, { instant, light: false }, lookups)),

@@ -11,7 +11,7 @@ import {
 } from '@pirouette/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
-import { withRetry } from './retry.js'
+import { askBoth, withRetry } from './retry.js'
 import { getBounded, type Link } from './transport.js'
 
 const LONGEST = MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS
@@ -24,7 +24,7 @@ export interface Agreed {
 
 /** Fetches the manifest from both servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
 export async function agree(links: readonly [Link, Link], signal: AbortSignal): Promise<Agreed> {
-  let [a, b] = await Promise.all([newest(links[0], signal), newest(links[1], signal)])
+  let [a, b] = await askBoth(links, link => newest(link, signal))
   for (let attempt = 1; ; attempt++) {
     if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId))
       throw disagree(links, 'they hold different databases')

@@ -3,7 +3,14 @@
 
 import { onAbort } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
-import { NetworkError, type PirouetteError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
+import {
+  joined,
+  NetworkError,
+  type PirouetteError,
+  RateLimitedError,
+  ServerError,
+  TamperedError,
+} from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from './transport.js'
 
@@ -44,11 +51,30 @@ export async function withRetry<T>(
   }
 }
 
+/** Asks both servers at the same time, and waits for both. What is thrown says how each of them has failed. */
+export async function askBoth<T>(
+  links: readonly [Link, Link],
+  ask: (link: Link) => Promise<T>,
+): Promise<readonly [T, T]> {
+  const outcomes = await Promise.allSettled(links.map(ask))
+  const errors: unknown[] = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  if (errors.length === 0) return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value) as [T, T]
+  const failures = errors.filter(error => error instanceof ServerError)
+  throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
+}
+
+/** What one or both servers have failed with, as one error. */
+export function worstOf(errors: readonly ServerError[]): ServerError {
+  const worst = errors.reduce(worseOf)
+  const other = errors.find(error => error !== worst)
+  return other === undefined ? worst : joined(worst, other)
+}
+
 /**
  * Of the failures of the two servers, the one to show: a lie before a silence, and either before what a server has not
  * (any more), which a client that asked in time would have had from it.
  */
-export function worseOf<T extends PirouetteError>(one: T, other: T): T {
+function worseOf<T extends PirouetteError>(one: T, other: T): T {
   return gravity(other) > gravity(one) ? other : one
 }
 

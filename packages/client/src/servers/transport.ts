@@ -3,7 +3,7 @@
 // with a hard cap known beforehand, under deadlines that depend on lengths alone.
 
 import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
-import { abortable, onAbort } from '../base/abort.js'
+import { abortable, OVER, onAbort } from '../base/abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from '../base/constants.js'
 import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
@@ -217,7 +217,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     clock.clearTimeout(deadline)
     clock.clearTimeout(silence)
     withdraw?.()
-    controller.abort() // nobody will read what may be left
+    controller.abort(OVER) // nobody will read what may be left
   }
 }
 
@@ -269,7 +269,12 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
   }
   const options = { refusal: reply?.code }
   if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`, options)
-  return new ProtocolError(server, `expected status 200, got ${came}; is this the URL of a Pirouette server?`, options)
+  // Paths are all that is repeated of what a server says, and have no more in them than a path needs.
+  const hint =
+    reply?.databases === undefined || reply.databases.length === 0
+      ? 'is this the URL of a Pirouette server?'
+      : `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
+  return new ProtocolError(server, `expected status 200, got ${came}; ${hint}`, options)
 }
 
 function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {

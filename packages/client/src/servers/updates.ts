@@ -12,12 +12,12 @@ import {
   toHex,
   updateRecordsBytes,
 } from '@pirouette/protocol'
-import type { Core, UpdateForm } from '@pirouette/wasm'
+import type { Core, UpdateForm } from '@pirouette/wasm/client'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { type Agreed, agree, disagree, fromWire } from './manifests.js'
-import { withRetry, worseOf } from './retry.js'
+import { askBoth, withRetry, worstOf } from './retry.js'
 import type { Publisher } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
 import { getBounded, getWholeBlob, type Link } from './transport.js'
@@ -83,7 +83,7 @@ export async function stepsAfter(base: Base, following: Following, signal: Abort
 /** The same without their lists. */
 export async function epochsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
   const { links, publisher } = following
-  const [a, b] = await Promise.all([chainFrom(links[0], base, signal), chainFrom(links[1], base, signal)])
+  const [a, b] = await askBoth(links, link => chainFrom(link, base, signal))
   const agreed =
     a === 'forgotten' || b === 'forgotten'
       ? await upToAgreed(following, base, [a, b], signal)
@@ -203,7 +203,7 @@ async function updateList(
       : [manifest.updateListHash, manifest.updateListBytes]
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
-  let failure: ServerError | undefined
+  const failures: ServerError[] = []
   for (const link of order) {
     try {
       const bytes = await withRetry(link, signal, () => getWholeBlob(link, toHex(expected), length, signal))
@@ -213,8 +213,8 @@ async function updateList(
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
-      failure = failure === undefined ? error : worseOf(failure, error)
+      failures.push(error)
     }
   }
-  throw failure
+  throw worstOf(failures)
 }

@@ -9,8 +9,9 @@
 // asked, nor on what an app has given up (P5).
 
 import type { Manifest } from '@pirouette/protocol'
+import { scoped } from '../base/abort.js'
 import { ClosedError, ServerError, UnsupportedError } from '../base/errors.js'
-import type { StorageKind } from '../base/events.js'
+import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
@@ -34,6 +35,8 @@ export class ChoosingSession implements Session {
   /** what has been taken over from, with lookups under way perhaps */
   #before: Promise<void> = Promise.resolve()
   #preparing: Promise<void> | undefined
+  /** ends what is being prepared */
+  #calledOff = new AbortController()
   /** lookups that have ended, however they did */
   #ended = 0
   /** how many there have to be before the next attempt */
@@ -67,6 +70,10 @@ export class ChoosingSession implements Session {
     return this.#now.mode
   }
 
+  get condemned(): Condemnation | undefined {
+    return this.#now.condemned
+  }
+
   get storage(): StorageKind {
     return this.#now.storage
   }
@@ -84,7 +91,23 @@ export class ChoosingSession implements Session {
   }
 
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    if (this.#next === undefined) return await this.#now.reset(onProgress, signal)
+    this.#calledOff.abort()
+    this.#calledOff = new AbortController()
+    const anew = Promise.resolve(this.#preparing).then(() =>
+      scoped([signal, this.#closing.signal], signal => this.#beginAnew(onProgress, signal)),
+    )
+    this.#prepareBy(anew.catch(() => {}))
+    await anew
+  }
+
+  /** What is half-made and stored is something of before, too: another takes its place, and then the lookups over. */
+  async #beginAnew(onProgress: OnProgress, signal: AbortSignal): Promise<void> {
     await this.#now.reset(onProgress, signal)
+    const next = this.#next // perhaps it was whole already, and has begun anew just now
+    if (next === undefined || next.storage === 'memory' || (await next.stored()) === undefined) return
+    await next.reset(onProgress, signal)
+    if (!this.#isBehind(next)) this.#takeOver(next)
   }
 
   close(): Promise<void> {
@@ -136,31 +159,40 @@ export class ChoosingSession implements Session {
     if (!this.#failed && !this.#pays(core, manifest, this.#ended)) return
     this.#failed = false
     this.#notBefore = 2 * this.#ended + 1 // if it fails
-    this.#preparing = this.#prepare(this.#next).finally(() => {
+    this.#prepareBy(this.#prepare(this.#next))
+  }
+
+  #prepareBy(work: Promise<void>): void {
+    const preparing = work.finally(() => {
+      if (this.#preparing !== preparing) return
       this.#preparing = undefined
       this.#consider() // lookups have ended meanwhile
     })
+    this.#preparing = preparing
   }
 
   /** Never rejects: what fails is tried again after as many lookups more. */
   async #prepare(next: StatefulSession): Promise<void> {
-    const { announce } = this.#parts
-    const { signal } = this.#closing
-    announce({ type: 'preparing' })
+    this.#parts.announce({ type: 'preparing' })
     try {
-      await next.begin(new ProgressMeter(), signal)
-      if (this.#isBehind(next)) await next.sync(signal)
-      if (this.#isBehind(next)) return // the servers' word of now against their word of before: not for us to decide
-      this.#assertSuccession(next)
-      signal.throwIfAborted()
-    } catch {
-      return
-    }
+      await scoped([this.#closing.signal, this.#calledOff.signal], async signal => {
+        await next.begin(new ProgressMeter(), signal)
+        if (this.#isBehind(next)) await next.sync(signal)
+        if (this.#isBehind(next)) return // the servers' word of now against their word of before: not for us to decide
+        signal.throwIfAborted()
+        this.#takeOver(next)
+      })
+    } catch {}
+  }
+
+  /** Throws SignatureError. */
+  #takeOver(next: StatefulSession): void {
+    this.#assertSuccession(next)
     this.#before = this.#now.close()
     this.#now = next
     this.#next = undefined
     if (this.#listens) next.listen()
-    announce({ type: 'mode', mode: next.mode })
+    this.#parts.announce({ type: 'mode', mode: next.mode })
   }
 
   /** Throws SignatureError: what one session has shown, the other has not seen. */

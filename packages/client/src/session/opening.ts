@@ -1,7 +1,7 @@
 // Opening a session: the core, then whatever the mode needs.
 
-import { UnsupportedError } from '../base/errors.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { startCore } from '../platform/starting.js'
 import { firstScheme, type Pays } from '../scheme/table.js'
 import { StatsKeeper } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
@@ -25,11 +25,7 @@ export async function openSession(
   onProgress: OnProgress,
   signal: AbortSignal,
 ): Promise<Session> {
-  const core = await context.environment.loadCore().catch((cause: unknown) => {
-    const message =
-      'the WebAssembly core could not be loaded; it needs WebAssembly with SIMD, and a content security policy that allows it (wasm-unsafe-eval)'
-    throw new UnsupportedError(message, { cause })
-  })
+  const core = await startCore(context.environment)
   signal.throwIfAborted()
   const parts: Parts = { ...context, core, stats: new StatsKeeper(context.servers) }
   const session = await sessionOf(parts, pays)

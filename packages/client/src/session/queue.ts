@@ -93,17 +93,23 @@ export class Queue {
   async #locked(work: () => Promise<void>): Promise<void> {
     if (!this.#guarded.durable) return await work()
     await scoped([this.#closing], async closing => {
+      let hasBegun = false
       let begin = () => {}
       const begun = new Promise<void>(resolve => {
-        begin = resolve
+        begin = () => {
+          hasBegun = true
+          resolve()
+        }
       })
       const held = this.#environment.locks.hold(this.#lockName, LOCK_PATIENCE_MS, async () => {
         closing.throwIfAborted()
         begin()
         return await work()
       })
-      // close() need not wait for a lock that somebody else holds. For work that has begun, it does.
-      await abortable(Promise.race([held, begun]), closing)
+      // close() need not wait for a lock that somebody else holds. For work that has begun, if only just now, it does.
+      await abortable(Promise.race([held, begun]), closing).catch(error => {
+        if (!hasBegun) throw error
+      })
       await held
     })
   }

@@ -3,7 +3,7 @@
 // ones have neither (stateless.ts).
 
 import type { Manifest } from '@pirouette/protocol'
-import type { StorageKind } from '../base/events.js'
+import type { Condemnation, StorageKind } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { Stats } from '../servers/stats.js'
@@ -15,6 +15,8 @@ export interface Session {
   readonly manifest: Manifest | undefined
   /** the scheme that answers; undefined: as above */
   readonly mode: string | undefined
+  /** undefined: it is not */
+  readonly condemned: Condemnation | undefined
   readonly storage: StorageKind
   readonly stats: Stats
   /**

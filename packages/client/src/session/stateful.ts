@@ -4,13 +4,14 @@
 import { equalBytes, type Manifest } from '@pirouette/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
-import type { StorageKind } from '../base/events.js'
+import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { Admission } from '../lookup/admission.js'
 import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
 import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
+import { whileShown } from '../platform/page.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/pair.js'
 import type { Stats } from '../servers/stats.js'
@@ -79,6 +80,11 @@ export class StatefulSession implements Session {
 
   get mode(): string | undefined {
     return this.#machine.known?.scheme.name
+  }
+
+  get condemned(): Condemnation | undefined {
+    const { phase } = this.#machine
+    return phase.is === 'condemned' ? { server: phase.culprit } : undefined
   }
 
   get storage(): StorageKind {
@@ -267,9 +273,9 @@ export class StatefulSession implements Session {
   listen(): void {
     const { environment, servers, core } = this.#machine.parts
     const { signal } = this.#closing
-    const task = () => followEvents(servers, environment, core, this, signal)
+    const task = (signal: AbortSignal) => followEvents(servers, environment, core, this, signal)
     if (!this.#machine.durable) {
-      this.#listening = task()
+      this.#listening = whileShown(task, signal)
       return
     }
     const name = tabsName(servers)

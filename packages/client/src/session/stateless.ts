@@ -7,14 +7,16 @@ import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
 import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
-import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
 import { exchange, hasTurned } from '../lookup/exchange.js'
 import { openRecords, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
+import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { infoOf } from '../servers/info.js'
 import { type Agreed, agree } from '../servers/manifests.js'
+import { askBoth } from '../servers/retry.js'
 import type { Stats } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
 import { type Base, epochsAfter, OutdatedError } from '../servers/updates.js'
@@ -67,6 +69,10 @@ export class StatelessSession implements Session {
     return this.#scheme.name
   }
 
+  get condemned(): undefined {
+    return undefined
+  }
+
   get storage(): StorageKind {
     return 'memory'
   }
@@ -79,17 +85,18 @@ export class StatelessSession implements Session {
     return this.#at && { manifest: this.#at.manifest, bytes: this.#at.bytes, form: 'delta' }
   }
 
-  async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#moveToNewest(progress, signal), this.#assertOffered(signal)])
+  async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#moveToNewest(signal), this.#assertOffered(signal)])
   }
 
   /** Said before anything is asked, and whatever it would be. */
   async #assertOffered(signal: AbortSignal): Promise<void> {
-    const infos = await Promise.all(this.#downloads.map(link => infoOf(link, signal)))
+    const infos = await askBoth(this.#downloads, link => infoOf(link, signal))
     infos.forEach(({ offers }, i) => {
       if (this.#scheme.isOffered(offers)) return
       const { name } = this.#downloads[i]!.server
       throw new UnsupportedError(
+        'offer',
         `${name} does not offer lookups of mode '${this.#scheme.name}'; open the map in another`,
       )
     })
@@ -97,7 +104,8 @@ export class StatelessSession implements Session {
 
   listen(): void {
     const { servers, environment, core } = this.#parts
-    this.#listening = followEvents(servers, environment, core, this, this.#closing.signal)
+    const task = (signal: AbortSignal) => followEvents(servers, environment, core, this, signal)
+    this.#listening = whileShown(task, this.#closing.signal)
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
@@ -128,6 +136,10 @@ export class StatelessSession implements Session {
     const { environment, stats, publisher, core } = this.#parts
     const start = environment.clock.now()
     const before = stats.onlineTotal()
+    const fetch = (manifest: Manifest, of: InstantOf, indices: Uint32Array) => {
+      begin()
+      return this.#fetch(manifest, of, indices)
+    }
     // From here on the app has no say: a lookup that has begun ends as ever (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
@@ -139,12 +151,10 @@ export class StatelessSession implements Session {
       const numbers = question.blocks(core, manifest)
       try {
         // Both steps at one epoch. If it is answered no more, whatever was asked at it is asked anew, from the first step on.
-        if (numbers !== undefined) begin()
         const directory =
-          numbers && new FetchedBlocks(core, manifest, numbers, await this.#fetch(manifest, 'directory', numbers))
+          numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
-        begin()
-        const records = openRecords(place, indices, await this.#fetch(manifest, 'records', indices))
+        const records = openRecords(place, indices, await fetch(manifest, 'records', indices))
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)
@@ -180,22 +190,20 @@ export class StatelessSession implements Session {
 
   /** One at a time, and never called off: lookups wait for it, whoever gives up. */
   #follow(): Promise<void> {
-    this.#syncing ??= this.#moveToNewest(new ProgressMeter(), new AbortController().signal).finally(() => {
+    this.#syncing ??= this.#moveToNewest(new AbortController().signal).finally(() => {
       this.#syncing = undefined
     })
     return this.#syncing
   }
 
   /** Nothing is kept, so that it begins anew with what the servers have now. */
-  async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+  async reset(_onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
-    const progress = new ProgressMeter(onProgress)
     await scoped([signal, this.#closing.signal], async signal => {
-      const agreed = await this.#newest(undefined, progress, signal)
+      const agreed = await this.#newest(undefined, signal)
       signal.throwIfAborted()
       this.#moveTo(agreed)
     })
-    progress.phase('ready')
   }
 
   close(): Promise<void> {
@@ -210,9 +218,9 @@ export class StatelessSession implements Session {
   }
 
   /** To the newest epoch that both servers have. */
-  async #moveToNewest(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+  async #moveToNewest(signal: AbortSignal): Promise<void> {
     const before = this.#at
-    const agreed = await this.#newest(before, progress, signal)
+    const agreed = await this.#newest(before, signal)
     if (before !== undefined && agreed.manifest.epoch <= before.manifest.epoch) return
     if (this.#at === before) this.#moveTo(agreed)
   }
@@ -225,9 +233,8 @@ export class StatelessSession implements Session {
   }
 
   /** What both servers have now and the publisher vouches for. What it has yet to sign waits, if there is something before. */
-  async #newest(before: Agreed | undefined, progress: ProgressMeter, signal: AbortSignal): Promise<Agreed> {
+  async #newest(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed> {
     const { core, publisher, options } = this.#parts
-    progress.phase('manifest')
     const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal))
     const seen = this.#at?.manifest ?? this.#remembered
     if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)

@@ -1,7 +1,7 @@
 // A hint in the making, with what is stored of it: a new one (Fig. 4), or the rest of a half-made one (S6).
 
 import { equalBytes, type Manifest, partitionBytes } from '@pirouette/protocol'
-import type { DirectoryHandle } from '@pirouette/wasm'
+import type { DirectoryHandle } from '@pirouette/wasm/client'
 import { ServerError, UnsupportedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import { inCore, release } from '../platform/core.js'
@@ -128,7 +128,7 @@ export class Draft {
       const outcome = await register(link, { databaseId, hintId: this.#record.hintId }, signal)
       if (outcome !== 'registered' && rollback === 'strict') {
         const instead = "choose servers that keep one, or open without rollback: 'strict'"
-        throw new UnsupportedError(`${name} keeps no rollback fence, or it is full; ${instead}`)
+        throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full; ${instead}`)
       }
       this.#record = { ...this.#record, fenced: outcome === 'registered' }
       if (outcome !== 'registered') announce({ type: 'unfenced', server: name, reason: outcome })

@@ -2,7 +2,7 @@
 // at, manifest and directory. Nothing of one hint is ever carried over to the next.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { inCore, release } from '../platform/core.js'
 import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'

@@ -14,7 +14,7 @@
 // This file knows what may be used; the others of this room take it from one of these to another. None sends a lookup.
 
 import { equalBytes, type Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@pirouette/wasm/client'
 import { STORE_FAILURES } from '../base/constants.js'
 import { StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'

@@ -5,9 +5,8 @@ import { type Base, type Step, stepsAfter as stepsOf } from '../servers/updates.
 import type { Machine, Watch } from './machine.js'
 
 /** What both servers agree on, now, and the publisher vouches for, if that is asked. */
-export async function newest(machine: Machine, { progress, signal }: Watch): Promise<Agreed> {
+export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
   const { publisher } = machine.parts
-  progress.phase('manifest')
   const agreed = await agree(machine.downloads, signal)
   await publisher?.check(agreed, machine.downloads, signal)
   if (machine.manifest !== undefined) publisher?.checkSuccession(machine.manifest, agreed.manifest)

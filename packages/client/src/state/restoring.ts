@@ -2,7 +2,7 @@
 // is read is used whole or not at all: whatever does not fit together is a StateUnreadableError (S3).
 
 import { equalBytes, type Manifest } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm'
+import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { ROUNDS } from '../base/constants.js'
 import { CondemnedError } from '../base/errors.js'
 import { readBack, release } from '../platform/core.js'

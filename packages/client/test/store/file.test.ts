@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { THOROUGH } from '../../../../tests/support/thorough.js'
 import type { Disk, OpenFile } from '../../src/store/disk.js'
 import { FileStore } from '../../src/store/file.js'
 import { Folder, openFileStore } from '../../src/store/folder.js'
@@ -198,7 +199,7 @@ function seeded(seed: number): (below: number) => number {
 }
 
 describe('the power cut before every call to the disk', () => {
-  const some = Array.from({ length: 4 }, (_, seed): [string, Loss] => [
+  const some = Array.from({ length: THOROUGH ? 4 : 2 }, (_, seed): [string, Loss] => [
     `what is not synced is lost or kept at random, seed ${seed}`,
     losesSome(seeded(seed)),
   ])
@@ -232,7 +233,7 @@ describe('the power cut before every call to the disk', () => {
 
   test('again while the state is opened: still the same', async () => {
     const random = seeded(99)
-    for (let calls = 0; ; calls += 3) {
+    for (let calls = 0; ; calls += THOROUGH ? 3 : 7) {
       let disk = new SimulatedDisk(undefined, calls)
       const acknowledged = await live(disk, 0)
       if (acknowledged === life.length) break

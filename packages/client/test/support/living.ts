@@ -1,9 +1,11 @@
 // Two servers whose database changes, and what a test says to change it.
 
 import { toHex } from '@pirouette/protocol'
+import { expect } from 'vitest'
+import type { MapEvent, PirouetteMap } from '../../src/index.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
-import { core, keyed, sameOnBoth } from './harness.js'
+import { core, type Harness, keyed, NAMES, sameOnBoth } from './harness.js'
 import { A, B, type Network, problem, type Seen } from './network.js'
 
 export const utf8 = (text: string) => new TextEncoder().encode(text)
@@ -50,3 +52,19 @@ export const append = (value: string): Operation => ({ op: 'add', value: utf8(va
 export const add = (key: string, value: string): Operation => ({ op: 'add', key, value: utf8(value) })
 export const change = (key: string, value: string): Operation => ({ op: 'edit', key, value: utf8(value) })
 export const remove = (key: string): Operation => ({ op: 'delete', key })
+
+interface Opened {
+  readonly harness: Harness
+  readonly map: PirouetteMap
+  readonly events: readonly MapEvent[]
+}
+
+/** `sync()` brings a map of the database of `keyed()` to the next epoch, and it finds what goes, changes, comes and stays. */
+export async function expectFollowed(living: Living, { harness, map, events }: Opened): Promise<void> {
+  const stays = living.newest.contents.values[19]
+  living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
+  await harness.drive(map.sync())
+  expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+  const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
+  expect(found).toEqual([undefined, utf8('edited'), utf8('added'), stays])
+}

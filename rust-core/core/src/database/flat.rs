@@ -49,11 +49,6 @@ pub(crate) struct Overwritten {
 }
 
 impl Overwritten {
-    /// Indices and ℓ bytes.
-    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        self.indices.iter().map(|index| *index as usize).zip(self.records.chunks_exact(self.layout.record_bytes()))
-    }
-
     /// As kernels take it.
     pub(crate) fn flat(&self) -> scan::Overwritten<'_> {
         scan::Overwritten { indices: &self.indices, records: &self.records, nodes: &self.cells }

@@ -2,6 +2,7 @@
 
 use pirouette_kernels::light::{Buckets, CHALLENGES, Work};
 use pirouette_kernels::linear::TAG_BYTES;
+use pirouette_kernels::scan::Overwritten;
 use zeroize::Zeroizing;
 
 use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES};
@@ -23,21 +24,19 @@ pub struct Making {
     seed: Option<Zeroizing<[u8; ENTROPY_BYTES]>>,
     challenge: Option<Zeroizing<[u8; ENTROPY_BYTES]>>,
     point: Option<Zeroizing<[u8; TAG_BYTES]>>,
+    /// of one partition, as it was at the epoch before
+    restored: Vec<u8>,
     /// of one partition
     words: Zeroizing<Vec<[u8; 8]>>,
     permutation: Zeroizing<Vec<u16>>,
     buckets: Vec<u8>,
     reply: Vec<u8>,
-    /// where another thread finds each partition, and copies of those that an update has changed since; none before the
-    /// first descriptor
-    addresses: Vec<u32>,
-    copies: Vec<Vec<u8>>,
     /// where the steps that were handed to another thread end
     handed: usize,
 }
 
 /// u32s of a [`Making::descriptor`].
-pub const DESCRIPTOR_WORDS: usize = 25;
+pub const DESCRIPTOR_WORDS: usize = 31;
 
 impl Making {
     /// The refresh server's: parities and challenge sums, from the two seeds.
@@ -73,12 +72,14 @@ impl Making {
         let layout = *database.layout_at(at)?;
         let m = layout.partition_records();
         let [parities, sums, tags] = parts(&layout, seed.is_some(), challenge.is_some(), point.is_some());
+        let restored = if at == At::Previous { layout.partition_bytes() } else { 0 };
         let buckets = if challenge.is_some() { Buckets::new(layout.record_bytes()).bytes() } else { 0 };
         Ok(Making {
             layout,
             at,
             edition: database.edition(),
             done: 0,
+            restored: zeroed(restored)?,
             words: Zeroizing::new(vec![[0; 8]; if challenge.is_some() { m } else { 0 }]),
             permutation: Zeroizing::new(vec![0; if seed.is_some() { m } else { 0 }]),
             buckets: zeroed(buckets)?,
@@ -86,8 +87,6 @@ impl Making {
             seed: seed.copied().map(Zeroizing::new),
             challenge: challenge.copied().map(Zeroizing::new),
             point: point.copied().map(Zeroizing::new),
-            addresses: Vec::new(),
-            copies: Vec::new(),
             handed: 0,
         })
     }
@@ -101,15 +100,15 @@ impl Making {
         if self.done == self.layout.partitions() {
             return Ok(false);
         }
-        let q = self.done;
-        let old = if self.at == At::Previous { previous(database, q)? } else { None };
-        let partition = old.as_deref().map_or_else(|| database.partition(q), Ok)?;
         let [parities, sums, _] = self.parts();
         let (parities, rest) = self.reply.split_at_mut(parities);
         let (sums, tags) = rest.split_at_mut(sums);
         Work {
             partition_records: self.layout.partition_records(),
             record_bytes: self.layout.record_bytes(),
+            records: database.records(),
+            overwritten: overwritten(database, self.at)?,
+            restored: &mut self.restored,
             seed: self.seed.as_deref(),
             challenge: self.challenge.as_deref(),
             point: self.point.as_deref(),
@@ -119,7 +118,7 @@ impl Making {
             parities,
             tags,
         }
-        .run(q, core::iter::once(partition));
+        .run(self.done..self.done + 1);
         self.done += 1;
         if self.done < self.layout.partitions() {
             return Ok(true);
@@ -132,12 +131,12 @@ impl Making {
 
     /// What the worker module takes to go the steps of the next so many partitions (rust-core/worker): Q, M, ℓ, the first
     /// partition and the one behind the last; then address and length of the seeds, the point, the challenge words, the
-    /// permutation, the buckets, parities, challenge sums and tags of the reply, and the partitions' addresses. It stays
-    /// right until this is dropped or the database changes.
+    /// permutation, the buckets, parities, challenge sums and tags of the reply, all records, what is to be put back (indices
+    /// and records) and where. It stays right until this is dropped or the database changes.
     ///
     /// # Errors
     /// [`Error::Phase`] if all steps were made, or the database has changed; [`Error::Layout`] for addresses beyond 32
-    /// bits, or if memory does not suffice.
+    /// bits.
     pub fn descriptor<C: VectorCommitment>(
         &mut self,
         database: &Database<C>,
@@ -150,15 +149,8 @@ impl Making {
         let narrow = |number: usize| {
             u32::try_from(number).map_err(|_| Error::Layout("addresses do not fit 32 bits here".into()))
         };
-        if self.addresses.is_empty() {
-            for q in 0..self.layout.partitions() {
-                let old = if self.at == At::Previous { previous(database, q)? } else { None };
-                let address = old.as_deref().map_or_else(|| database.partition(q), Ok)?.as_ptr() as usize;
-                self.addresses.push(narrow(address)?);
-                self.copies.extend(old);
-            }
-        }
         self.handed = self.layout.partitions().min(self.done + partitions.max(1));
+        let Overwritten { indices, records, .. } = overwritten(database, self.at)?;
         let place = |bytes: &[u8]| [bytes.as_ptr() as usize, bytes.len()];
         let [parities, sums, _] = self.parts();
         let (parities, rest) = self.reply.split_at(parities);
@@ -175,7 +167,10 @@ impl Making {
             &place(parities),
             &place(sums),
             &place(tags),
-            &[self.addresses.as_ptr() as usize, self.addresses.len()],
+            &place(database.records()),
+            &[indices.as_ptr() as usize, indices.len()],
+            &place(records),
+            &place(&self.restored),
         ];
         let mut descriptor = [0; DESCRIPTOR_WORDS];
         for (word, number) in descriptor.iter_mut().zip(numbers.concat()) {
@@ -223,19 +218,10 @@ fn parts(layout: &Layout, parities: bool, sums: bool, tags: bool) -> [usize; 3] 
     ]
 }
 
-/// A partition as it was before the last update, if that changed it.
-fn previous<C: VectorCommitment>(database: &Database<C>, q: usize) -> Result<Option<Vec<u8>>, Error> {
-    let (layout, mut bytes) = (database.layout(), None);
-    let (m, record_bytes) = (layout.partition_records(), layout.record_bytes());
-    for (index, old) in database.overwritten()?.records().filter(|(index, _)| index / m == q) {
-        if bytes.is_none() {
-            let mut copy = zeroed(layout.partition_bytes())?;
-            copy.copy_from_slice(database.partition(q)?);
-            bytes = Some(copy);
-        }
-        if let Some(bytes) = &mut bytes {
-            bytes[index % m * record_bytes..][..record_bytes].copy_from_slice(old);
-        }
+/// What has to be put back for an epoch.
+fn overwritten<C: VectorCommitment>(database: &Database<C>, at: At) -> Result<Overwritten<'_>, Error> {
+    match at {
+        At::Newest => Ok(Overwritten::default()),
+        At::Previous => Ok(database.overwritten()?.flat()),
     }
-    Ok(bytes)
 }

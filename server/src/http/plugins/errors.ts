@@ -1,14 +1,28 @@
 // Every error leaves in the protocol's form, `{ code, message }`. A client learns which of its own mistakes it made;
 // of ours it learns nothing, and the log gets the place in the code but not the message, which might quote a body.
 
+import { DATABASE_PATH, DATABASES_NAMED } from '@pirouette/protocol'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refusal } from '../../base/refusal.js'
 import { StorageError } from '../../storage/storage.js'
 
-export const errors = fp(async (app: FastifyInstance) => {
+export interface ErrorsOptions {
+  /** paths under which databases are: `/` or `/names` */
+  readonly databases: readonly string[]
+}
+
+export const errors = fp(async (app: FastifyInstance, { databases }: ErrorsOptions) => {
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-  app.setNotFoundHandler((_request, reply) => sendRefusal(reply, new Refusal('not_found', 'there is nothing here')))
+  // Whoever has the path wrong is told the right ones.
+  const details = { databases: databases.filter(path => DATABASE_PATH.test(path)).slice(0, DATABASES_NAMED) }
+  const nothing = new Refusal(
+    'not_found',
+    'there is nothing here; `databases` has the paths where one is',
+    404,
+    details,
+  )
+  app.setNotFoundHandler((_request, reply) => sendRefusal(reply, nothing))
 })
 
 /** For errors that Fastify meets before it has found a route. */

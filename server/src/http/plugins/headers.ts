@@ -11,7 +11,10 @@ import { Refusal } from '../../base/refusal.js'
 const DAY_SECONDS = 24 * 60 * 60
 const ALLOWED_HEADERS = ['Content-Type', 'Range', 'If-Range', 'If-None-Match']
 
+const ORIGINS_OF_THIS_MACHINE = /^https?:\/\/(([\w-]+\.)*localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/
+
 export interface HeadersOptions {
+  /** `*`: any; `localhost`: those of this machine, on any port */
   readonly allowOrigins: readonly string[]
   /** paths that publishers use, from web pages too */
   readonly publisherPaths: ReadonlySet<string>
@@ -19,7 +22,9 @@ export interface HeadersOptions {
 
 export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisherPaths }: HeadersOptions) => {
   const everywhere: FastifyCorsOptions = {
-    origin: allowOrigins.includes('*') ? '*' : [...allowOrigins],
+    origin: allowOrigins.includes('*')
+      ? '*'
+      : allowOrigins.map(origin => (origin === 'localhost' ? ORIGINS_OF_THIS_MACHINE : origin)),
     methods: ['GET', 'HEAD', 'POST'],
     allowedHeaders: ALLOWED_HEADERS,
     // Clients refuse an answer with a Content-Encoding or another length, so they must see both.

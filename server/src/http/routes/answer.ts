@@ -16,6 +16,7 @@ import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
 import { type Answered, answerQuery } from '../answer.js'
+import { sendBytes } from '../binary.js'
 import type { Readiness } from '../readiness.js'
 import type { Unsent } from '../unsent.js'
 import type { Routes } from './types.js'
@@ -40,13 +41,7 @@ export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rat
     onRequest: async () => readiness.check(),
   }
   app.post('/v1/answer', options, async (request, reply) => {
-    const body = request.body instanceof Uint8Array ? request.body : new Uint8Array()
-    const bytes = await judged(answerOrStop(body, length => unsent.reserve(request, reply, length)))
-    return reply
-      .header('cache-control', 'no-store, no-transform')
-      .header('content-length', bytes.length)
-      .type('application/octet-stream')
-      .send(bytes)
+    return sendBytes(reply, await judged(answerOrStop(request.body, length => unsent.reserve(request, reply, length))))
   })
 
   /** Whatever the verdict, it comes with the answer: the vectors have been shown. */
@@ -56,7 +51,7 @@ export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rat
     return withVerdict(answer, await fence.judge({ kind: 'confirm', ...claim }))
   }
 
-  function answerOrStop(body: Uint8Array, reserve: (bytes: number) => void): Answered {
+  function answerOrStop(body: unknown, reserve: (bytes: number) => void): Answered {
     try {
       return answerQuery(epochs, body, reserve)
     } catch (error) {

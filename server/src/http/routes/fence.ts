@@ -1,9 +1,10 @@
 // POST /v1/fence: how far a hint has come; 80 bytes in, 8 bytes out.
 
-import { decodeFenceRequest, encodeFenceReply, equalBytes, type FenceRequest, WireError } from '@pirouette/protocol'
+import { decodeFenceRequest, encodeFenceReply, equalBytes } from '@pirouette/protocol'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import { decoded } from '../binary.js'
 import type { Readiness } from '../readiness.js'
 import type { Routes } from './types.js'
 
@@ -21,7 +22,7 @@ export function fenceRoute(app: Routes, { updatable, readiness, rateLimit }: Fen
     onRequest: async () => readiness.check(),
   }
   app.post('/v1/fence', options, async (request, reply) => {
-    const fenceRequest = read(request.body)
+    const fenceRequest = decoded(request.body, decodeFenceRequest)
     if (!equalBytes(fenceRequest.databaseId, updatable.databaseId)) {
       throw new Refusal('wrong_database', 'the hint is of another database than the one served here')
     }
@@ -32,12 +33,3 @@ export function fenceRoute(app: Routes, { updatable, readiness, rateLimit }: Fen
 
 /** More than any request, so that one that is too long is told what is wrong with it. */
 const MOST_BYTES = 1024
-
-function read(body: unknown): FenceRequest {
-  try {
-    return decodeFenceRequest(body instanceof Uint8Array ? body : new Uint8Array())
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
-}

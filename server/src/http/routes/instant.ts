@@ -4,19 +4,18 @@
 import {
   decodeInstantQuery,
   encodeInstantAnswer,
-  equalBytes,
   HEADER_BYTES,
   hasInstant,
   INSTANT_PATH,
   type InstantQuery,
   MAX_INSTANT_BYTES,
-  WireError,
 } from '@pirouette/protocol'
 import type { CoreError } from '@pirouette/wasm'
 import { networkOf } from '../../base/address.js'
-import { epochUnknown, Refusal } from '../../base/refusal.js'
+import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
+import { decoded, epochOf, expectPartitions, sendBytes } from '../binary.js'
 import { whenOver } from '../over.js'
 import type { Readiness } from '../readiness.js'
 import type { Unsent } from '../unsent.js'
@@ -43,7 +42,7 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     onRequest: async () => readiness.check(),
   }
   app.post(INSTANT_PATH, routeOptions, async (request, reply) => {
-    const query = read(request.body)
+    const query = decoded(request.body, decodeInstantQuery)
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
     const { of, generation, count, queries } = query
@@ -54,12 +53,7 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
       whenOver(request, reply, waiting.cancel)
       const answers = await waiting.answers
       made()
-      const bytes = encodeInstantAnswer(epoch.manifest, of, count, answers)
-      return reply
-        .header('cache-control', 'no-store, no-transform')
-        .header('content-length', bytes.length)
-        .type('application/octet-stream')
-        .send(bytes)
+      return sendBytes(reply, encodeInstantAnswer(epoch.manifest, of, count, answers))
     } catch (error) {
       if (error instanceof Refusal && error.code === 'instant_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
       throw error
@@ -69,27 +63,12 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
   })
 }
 
-function read(body: unknown): InstantQuery {
-  try {
-    return decodeInstantQuery(body instanceof Uint8Array ? body : new Uint8Array())
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
-}
-
 function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
-  if (!equalBytes(query.databaseId, epochs.databaseId)) {
-    throw new Refusal('wrong_database', 'the query is for another database than the one served here')
-  }
-  const epoch = epochs.find(query.generation, query.epoch)
-  if (epoch === undefined) throw epochUnknown(epochs.newest.manifest)
+  const epoch = epochOf(epochs, query)
   if (!hasInstant(epoch.manifest)) {
     throw new Refusal('bad_request', 'suite: this database has no commitments, so no instant lookups')
   }
-  if (query.partitions !== epoch.manifest.partitions) {
-    throw new Refusal('bad_request', `partitions: expected ${epoch.manifest.partitions}, got ${query.partitions}`)
-  }
+  expectPartitions(epoch, query)
   return epoch
 }
 

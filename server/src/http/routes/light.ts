@@ -5,19 +5,18 @@
 import {
   decodeLightRequest,
   encodeLightReply,
-  equalBytes,
   hasLight,
   type LightPart,
   type LightRequest,
   lightPath,
   lightReplyBytes,
   lightRequestBytes,
-  WireError,
 } from '@pirouette/protocol'
 import { networkOf } from '../../base/address.js'
-import { epochUnknown, Refusal } from '../../base/refusal.js'
+import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { LightHints } from '../../light/hints.js'
+import { decoded, epochOf, expectPartitions, sendBytes } from '../binary.js'
 import { whenOver } from '../over.js'
 import type { Readiness } from '../readiness.js'
 import type { Unsent } from '../unsent.js'
@@ -48,7 +47,7 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
     onRequest: async () => readiness.check(),
   }
   app.post(lightPath(part), routeOptions, async (request, reply) => {
-    const asked = read(part, request.body)
+    const asked = decoded(request.body, body => decodeLightRequest(part, body))
     const { generation, epoch, secrets } = asked
     try {
       const { manifest } = findEpoch(epochs, asked)
@@ -63,11 +62,7 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
       const whole = encodeLightReply(part, manifest, body)
       body.fill(0)
       whenOver(request, reply, () => whole.fill(0))
-      return reply
-        .header('cache-control', 'no-store, no-transform')
-        .header('content-length', whole.length)
-        .type('application/octet-stream')
-        .send(whole)
+      return sendBytes(reply, whole)
     } catch (error) {
       if (error instanceof Refusal && error.code === 'light_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
       throw error
@@ -77,26 +72,11 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
   })
 }
 
-function read(part: LightPart, body: unknown): LightRequest {
-  try {
-    return decodeLightRequest(part, body instanceof Uint8Array ? body : new Uint8Array())
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
-}
-
 function findEpoch(epochs: Epochs, request: LightRequest): Epoch {
-  if (!equalBytes(request.databaseId, epochs.databaseId)) {
-    throw new Refusal('wrong_database', 'the request is for another database than the one served here')
-  }
-  const epoch = epochs.find(request.generation, request.epoch)
-  if (epoch === undefined) throw epochUnknown(epochs.newest.manifest)
+  const epoch = epochOf(epochs, request)
   if (!hasLight(epoch.manifest)) {
     throw new Refusal('bad_request', 'suite: this database has no commitments, so no light hints')
   }
-  if (request.partitions !== epoch.manifest.partitions) {
-    throw new Refusal('bad_request', `partitions: expected ${epoch.manifest.partitions}, got ${request.partitions}`)
-  }
+  expectPartitions(epoch, request)
   return epoch
 }

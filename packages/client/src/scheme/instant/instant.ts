@@ -14,7 +14,7 @@ import {
   instantCommitments,
   type Manifest,
 } from '@pirouette/protocol'
-import type { Core, InstantQueryHandle, LayoutHandle } from '@pirouette/wasm'
+import type { Core, InstantQueryHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
@@ -47,7 +47,7 @@ function sizesOf(
   of: InstantOf,
 ): { readonly requestBytes: number; readonly answerBytes: number } {
   if (!hasInstant(manifest)) {
-    throw new UnsupportedError("mode: 'instant' needs commitments, and this database was built for tags alone")
+    throw new UnsupportedError('offer', "mode: 'instant' needs commitments, and this database was built for tags alone")
   }
   const sizes = (layout: LayoutHandle) =>
     inCore(core, () => ({ requestBytes: layout.instantRequestBytes, answerBytes: layout.instantAnswerBytes }))

@@ -36,7 +36,8 @@ export const light: StatefulScheme = {
 
 function assertOffered(manifest: Manifest, { proofs }: SchemeOptions): void {
   if (!hasLight(manifest)) {
-    throw new UnsupportedError("mode: 'light' needs commitments, and this database was built for tags alone")
+    throw new UnsupportedError('offer', "mode: 'light' needs commitments, and this database was built for tags alone")
   }
-  if (proofs === 'tags') throw new UnsupportedError("proofs: 'tags' is for mode: 'full'; light hints have proofs")
+  if (proofs === 'tags')
+    throw new UnsupportedError('offer', "proofs: 'tags' is for mode: 'full'; light hints have proofs")
 }

@@ -9,10 +9,11 @@ import {
   lightReplyBytes,
   type Manifest,
 } from '@pirouette/protocol'
-import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm'
+import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
 import { ATTEMPTS } from '../../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../../base/errors.js'
+import { counted } from '../../base/progress.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { fromWire } from '../../servers/manifests.js'
@@ -181,16 +182,8 @@ async function replyOf(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  let received = 0
-  const count = (bytes: number) => {
-    received += bytes
-    told(bytes)
-  }
-  try {
-    const reply = await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest), signal, count)
+  return await counted(told, async received => {
+    const reply = await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest), signal, received)
     return fromWire(link, () => decodeLightReply(part, manifest, reply))
-  } catch (error) {
-    told(-received)
-    throw error
-  }
+  })
 }

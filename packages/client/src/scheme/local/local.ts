@@ -3,7 +3,7 @@
 // honest answer to "why not keep it?", and for small databases simply the best.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { LayoutHandle, LocalHandle } from '@pirouette/wasm'
+import type { LayoutHandle, LocalHandle } from '@pirouette/wasm/client'
 import { inCore, readBack, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'

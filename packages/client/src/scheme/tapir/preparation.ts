@@ -1,7 +1,7 @@
 // A hint in the making (Fig. 4): partitions stream in and are folded into the parities.
 
 import type { Manifest, Proofs } from '@pirouette/protocol'
-import type { HintBuilderHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm'
+import type { HintBuilderHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm/client'
 import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
 import { formOf, HintState } from '../hint-state.js'

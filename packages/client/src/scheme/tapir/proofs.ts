@@ -3,7 +3,7 @@
 // one that followed from the device would tell devices apart.
 
 import { type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore } from '../../platform/core.js'
 import type { ProofsPreference } from '../scheme.js'
@@ -13,7 +13,10 @@ export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPrefere
   const offered = proofsOf(manifest)
   if (wish !== 'auto') {
     if (offered.includes(wish)) return wish
-    throw new UnsupportedError(`proofs: '${wish}' is not offered by these servers, which offer ${offered.join(', ')}`)
+    throw new UnsupportedError(
+      'offer',
+      `proofs: '${wish}' is not offered by these servers, which offer ${offered.join(', ')}`,
+    )
   }
   if (offered.length === 1) return offered[0]
   const { records, recordBytes, partitions, partitionRecords, blockRecords, directoryBytes } = manifest

@@ -1,0 +1,40 @@
+// Starting the WebAssembly core, and, where that fails, finding out what is to be done about it.
+
+import type { Core } from '@pirouette/wasm/client'
+import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
+import type { Environment } from './environment.js'
+
+/** The running core. Throws UnsupportedError. */
+export async function startCore({ loadCore }: Pick<Environment, 'loadCore'>): Promise<Core> {
+  try {
+    return await loadCore()
+  } catch (cause) {
+    const reason = reasonOf(cause)
+    throw new UnsupportedError(reason, MESSAGES[reason], { cause })
+  }
+}
+
+function reasonOf(cause: unknown): keyof typeof MESSAGES {
+  if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD)) return 'webassembly'
+  if (cause instanceof RangeError) return 'memory'
+  // The module is a valid one: who refuses it has been told to. Engines disagree about which of the two they throw.
+  if (cause instanceof WebAssembly.CompileError || cause instanceof EvalError) return 'policy'
+  return 'module'
+}
+
+const MESSAGES = {
+  webassembly: 'this platform has no WebAssembly with SIMD, which the core needs',
+  memory: 'there is no memory for the WebAssembly core',
+  policy:
+    "the WebAssembly core was refused: the page's content security policy has to allow it, with script-src 'wasm-unsafe-eval'",
+  module:
+    'the WebAssembly core could not be loaded; `cause` says why. Where a bundler has left it out, pass open({ wasm })',
+} as const satisfies Partial<Record<UnsupportedReason, string>>
+
+/** The smallest module with an instruction of SIMD. */
+const SIMD = Uint8Array.of(
+  ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0], // magic, version
+  ...[1, 5, 1, 0x60, 0, 1, 0x7b], // types: one function () -> v128
+  ...[3, 2, 1, 0], // functions: one, of that type
+  ...[10, 10, 1, 8, 0, 0x41, 0, 0xfd, 15, 0xfd, 98, 11], // code: i8x16.splat of 0, then i8x16.popcnt
+)

@@ -1,0 +1,129 @@
+// A page that is left takes no lock and follows nothing, until it is back: some engines let its code go on.
+
+import { expect, test, vi } from 'vitest'
+
+/** The platform's part of a page, in one of its own. */
+async function pageOf() {
+  const page = new EventTarget()
+  vi.resetModules()
+  vi.stubGlobal('document', new EventTarget())
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
+  const granted: string[] = []
+  const request = async (name: string, _options: object, task: () => Promise<unknown>) => {
+    granted.push(name)
+    return await task()
+  }
+  vi.stubGlobal('navigator', { locks: { request } })
+  vi.stubGlobal('indexedDB', {})
+  const [{ whileShown }, { platformLocks }, { platformTabs }] = [
+    await import('../src/platform/page.js'),
+    await import('../src/platform/locks.js'),
+    await import('../src/platform/tabs.js'),
+  ]
+  return {
+    ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted },
+    leave: () => page.dispatchEvent(new Event('pagehide')),
+    comeBack: () => page.dispatchEvent(new Event('pageshow')),
+    gone: () => vi.unstubAllGlobals(),
+  }
+}
+
+const turns = () => new Promise(resolve => setImmediate(resolve))
+const forever = (signal: AbortSignal) =>
+  new Promise<void>(resolve => signal.addEventListener('abort', () => resolve(), { once: true }))
+
+test('a lock is not asked for while the page is away', async () => {
+  const page = await pageOf()
+  expect(await page.locks.hold('one', 1000, async () => 1)).toBe(1)
+  page.leave()
+  const two = page.locks.hold('two', 1000, async () => 2)
+  await turns()
+  expect(page.granted).toEqual(['one'])
+  page.comeBack()
+  expect(await two).toBe(2)
+  expect(page.granted).toEqual(['one', 'two'])
+  page.gone()
+})
+
+test('what follows is called off when the page is left, and begins again each time it is back', async () => {
+  const page = await pageOf()
+  const ended = new AbortController()
+  const seen: string[] = []
+  const work = async (signal: AbortSignal) => {
+    seen.push('begun')
+    await forever(signal)
+    seen.push('over')
+  }
+  const following = page.whileShown(work, ended.signal)
+  const leading = page.tabs.elect('leader', forever, ended.signal)
+  for (let round = 0; round < 2; round++) {
+    await turns()
+    expect(seen.splice(0)).toEqual(['begun'])
+    page.leave()
+    await turns()
+    expect(seen.splice(0)).toEqual(['over'])
+    page.comeBack()
+  }
+  await turns()
+  expect(page.granted).toEqual(['leader', 'leader', 'leader'])
+  ended.abort()
+  await Promise.all([following, leading])
+  expect(seen).toEqual(['begun', 'over'])
+  page.gone()
+})
+
+test('one that is away for good lets go of what is closed', async () => {
+  const page = await pageOf()
+  const ended = new AbortController()
+  page.leave() // before anything was asked: not known of
+  const following = page.whileShown(forever, ended.signal)
+  await turns()
+  page.leave()
+  await turns()
+  ended.abort()
+  await following
+  page.gone()
+})
+
+test('a page that is back is told once that there may be news, and hears no more of what was told while it was away', async () => {
+  const page = await pageOf()
+  let told = 0
+  const end = page.tabs.subscribe('news', () => told++)
+  await turns()
+  const other = new BroadcastChannel('news')
+  const tell = async () => {
+    const heard = new Promise(resolve => {
+      const witness = new BroadcastChannel('news')
+      witness.onmessage = () => {
+        witness.close()
+        resolve(undefined)
+      }
+    })
+    other.postMessage(undefined)
+    await heard
+    await turns()
+  }
+  await tell()
+  expect(told).toBe(1)
+  page.leave()
+  await turns()
+  await tell()
+  expect(told).toBe(1)
+  page.comeBack()
+  await turns()
+  expect(told).toBe(2)
+  await tell()
+  expect(told).toBe(3)
+  end()
+  other.close()
+  page.gone()
+})
+
+test('a failure of what follows is its own; where there are no pages it just runs', async () => {
+  const { whileShown } = await import('../src/platform/page.js')
+  const failing = whileShown(() => Promise.reject(new Error('its own')), new AbortController().signal)
+  await expect(failing).rejects.toThrow('its own')
+  let ran = 0
+  await whileShown(async () => void ran++, new AbortController().signal)
+  expect(ran).toBe(1)
+})

@@ -1,0 +1,36 @@
+//! From bytes to scalars: 64 bytes of BLAKE3, little-endian, modulo the group's order. So wide that no scalar is more
+//! likely than another by 2⁻²⁵⁶, and under a context for each use.
+
+use bls12_381::Scalar;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+const RECORD_CONTEXT: &str = "pirouette 2026-11 pointproofs scalar v1";
+
+/// Bytes that are reduced to a scalar.
+pub const WIDE_BYTES: usize = 64;
+
+/// What the scalar of the record at an index (q·M + offset) is reduced from. An all-zero record has the scalar zero, so that
+/// empty slots and padding cost nothing. Takes the same steps whatever the record.
+#[must_use]
+pub fn record_bytes(index: u64, record: &[u8]) -> [u8; WIDE_BYTES] {
+    let mut hasher = blake3::Hasher::new_derive_key(RECORD_CONTEXT);
+    hasher.update(&index.to_le_bytes()).update(record);
+    let mut wide = wide(&hasher);
+    let empty: Choice = record.iter().fold(0, |all, byte| all | byte).ct_eq(&0);
+    for byte in &mut wide {
+        *byte = u8::conditional_select(byte, &0, empty);
+    }
+    wide
+}
+
+/// The scalar of a record.
+#[must_use]
+pub fn of_record(index: u64, record: &[u8]) -> Scalar {
+    Scalar::from_bytes_wide(&record_bytes(index, record))
+}
+
+pub(crate) fn wide(hasher: &blake3::Hasher) -> [u8; WIDE_BYTES] {
+    let mut bytes = [0; WIDE_BYTES];
+    hasher.finalize_xof().fill(&mut bytes);
+    bytes
+}

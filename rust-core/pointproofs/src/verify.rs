@@ -1,0 +1,122 @@
+//! Verifying an answer: one equation for all its entries (papers: Gorbunov, Reyzin, Wee, Zhang, §4 and §5, aggregation across
+//! commitments; TAPIR, §6),
+//!
+//! ∏ e(tₙCₙ, [α^(257−iₙ)]₂) = e(π, g₂) · e([α]₁, [α²⁵⁶]₂)^Σtₙxₙ
+//!
+//! Constant work: one pair for each entry and two more, and one final exponentiation, whatever the offsets, the records, the
+//! rows and the proof. Arithmetic is that of `bls12_381`, which has neither branches nor tables that depend on values. No
+//! Miller line is kept from one call to the next: then those of places seen before would take less time, and one server could
+//! time what the other was asked for.
+
+use bls12_381::{G1Affine, G1Projective, G2Affine, G2Prepared, Gt, Scalar, multi_miller_loop};
+use subtle::{Choice, ConstantTimeEq};
+
+use crate::error::{Error, expect_length};
+use crate::key::Key;
+use crate::point::{G1_BYTES, multiply};
+use crate::statement::{COEFFICIENT_BYTES, HASH_BYTES, ROW_RECORDS, Shape, Statement};
+
+/// Bytes of a proof.
+pub const PROOF_BYTES: usize = G1_BYTES;
+
+/// The row commitments of a whole database, as its partitions' row lists have them: the key's hash, then 48 bytes a row.
+pub struct Rows {
+    shape: Shape,
+    commitments: Vec<[u8; G1_BYTES]>,
+}
+
+impl Rows {
+    /// Takes the Q row lists, one behind the other, after each has been found to have the hash that is its partition's
+    /// commitment in the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::Rows`] if one of them is for another key.
+    pub fn decode(shape: Shape, key: &Key, lists: &[u8]) -> Result<Self, Error> {
+        let list_bytes = row_list_bytes(&shape);
+        expect_length("row lists", lists, shape.partitions() * list_bytes)?;
+        let mut commitments = Vec::with_capacity(shape.partitions() * shape.rows());
+        for list in lists.chunks_exact(list_bytes) {
+            let (hash, rows) = list.split_at(HASH_BYTES);
+            if hash != key.hash() {
+                return Err(Error::Rows("committed under another key"));
+            }
+            commitments.extend_from_slice(rows.as_chunks().0);
+        }
+        Ok(Rows { shape, commitments })
+    }
+}
+
+/// Bytes of one partition's row list.
+#[must_use]
+pub fn row_list_bytes(shape: &Shape) -> usize {
+    HASH_BYTES + shape.rows() * G1_BYTES
+}
+
+/// Whether the proof holds: whether every entry of the statement is what its row has at its place.
+///
+/// # Errors
+/// [`Error::Length`] for a proof that has not 48 bytes; [`Error::Rows`] for rows of another shape, or a commitment that is no
+/// point: nobody's who relies on a manifest that an honest server has as well.
+pub fn verify(key: &Key, rows: &Rows, statement: &Statement<'_>, proof: &[u8]) -> Result<bool, Error> {
+    hazmat::verify_under(key, rows, statement, &statement.coefficients(), proof)
+}
+
+/// What must not be used but to show why.
+pub mod hazmat {
+    use super::{
+        COEFFICIENT_BYTES, Choice, ConstantTimeEq, Error, G1_BYTES, G1Affine, G1Projective, G2Affine, G2Prepared, Gt,
+        Key, PROOF_BYTES, ROW_RECORDS, Rows, Scalar, Statement, expect_length, multi_miller_loop, multiply,
+    };
+
+    /// As [`super::verify`], under coefficients from anywhere. If whoever made the records knew them, it says nothing.
+    ///
+    /// # Errors
+    /// As [`super::verify`].
+    pub fn verify_under(
+        key: &Key,
+        rows: &Rows,
+        statement: &Statement<'_>,
+        coefficients: &[[u8; COEFFICIENT_BYTES]],
+        proof: &[u8],
+    ) -> Result<bool, Error> {
+        expect_length("proof", proof, PROOF_BYTES)?;
+        expect_length("coefficients", coefficients.as_flattened(), statement.count() * COEFFICIENT_BYTES)?;
+        if rows.shape != *statement.shape() {
+            return Err(Error::Rows("of a database of another shape"));
+        }
+        // What does not decode counts as the identity until all is done.
+        let mut compressed = [0; G1_BYTES];
+        compressed.copy_from_slice(proof);
+        let proof = G1Affine::from_compressed(&compressed);
+        let decoded = proof.is_some();
+        let proof = proof.unwrap_or(G1Affine::identity());
+
+        let mut rows_decoded = Choice::from(1);
+        let mut weighted = Vec::with_capacity(coefficients.len() + 1); // tₙCₙ
+        let mut lines = Vec::with_capacity(coefficients.len() + 2); // of what each is paired with
+        let mut sum = Scalar::zero(); // Σ tₙxₙ
+        for ((row, column, wide), coefficient) in statement.entries().zip(coefficients) {
+            // Compressed and on the curve; that it is in the subgroup, the row list's hash says.
+            let commitment = G1Affine::from_compressed_unchecked(&rows.commitments[row]);
+            rows_decoded &= commitment.is_some();
+            let commitment = G1Projective::from(commitment.unwrap_or(G1Affine::identity()));
+            weighted.push(multiply(&commitment, coefficient));
+            lines.push(G2Prepared::from(key.powers[ROW_RECORDS - 1 - column])); // α^(257−i), i being column + 1
+            let limbs = u128::from_le_bytes(*coefficient);
+            sum += Scalar::from_raw([limbs as u64, (limbs >> 64) as u64, 0, 0]) * Scalar::from_bytes_wide(&wide);
+        }
+        weighted.push(multiply(&G1Projective::from(key.first), &(-sum).to_bytes()));
+        lines.push(G2Prepared::from(key.powers[ROW_RECORDS - 1]));
+        let mut points = vec![G1Affine::identity(); weighted.len()];
+        G1Projective::batch_normalize(&weighted, &mut points);
+        points.push(-proof);
+        lines.push(G2Prepared::from(G2Affine::generator()));
+
+        let pairs: Vec<_> = points.iter().zip(&lines).collect();
+        let product = multi_miller_loop(&pairs).final_exponentiation();
+        if !bool::from(rows_decoded) {
+            return Err(Error::Rows("a commitment that is no point"));
+        }
+        Ok(bool::from(decoded & product.ct_eq(&Gt::identity())))
+    }
+}

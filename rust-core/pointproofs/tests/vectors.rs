@@ -1,0 +1,105 @@
+//! Holds the native crate to `tests/interop/vectors/pointproofs.json`, which the WASM build and the independent TypeScript
+//! implementation are held to as well. Sizes sit at the boundaries of rows: M = 1, 255, 256 and 257.
+//!
+//! After a deliberate change of format, write the file anew:
+//! `PIROUETTE_WRITE_VECTORS=1 cargo test -p pirouette-pointproofs --test vectors`.
+
+use pirouette_pointproofs::prover::{Prover, prove_together};
+use pirouette_pointproofs::transcript::Transcript;
+use pirouette_pointproofs::{Key, Rows, Shape, Statement, verify};
+use serde_json::{Value, json};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors/pointproofs.json");
+
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
+}
+
+/// BLAKE3's output stream for a label: bytes anyone can make again.
+fn stream<const COUNT: usize>(label: &str) -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Of which every record i with i mod 5 = 4 is empty.
+fn records(label: &str, shape: &Shape) -> Vec<u8> {
+    let mut bytes = vec![0; shape.partitions() * shape.partition_records() * shape.record_bytes()];
+    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
+    bytes.chunks_exact_mut(shape.record_bytes()).skip(4).step_by(5).for_each(|record| record.fill(0));
+    bytes
+}
+
+fn database(prover: &Prover, key: &Key, shape: [usize; 3], asked: &[&[u16]]) -> Value {
+    let [partitions, partition_records, record_bytes] = shape;
+    let shape = Shape::new(partitions, partition_records, record_bytes).unwrap();
+    let label = format!("records of {partitions} times {partition_records}");
+    let records = records(&label, &shape);
+    let partition_bytes = partition_records * record_bytes;
+    let proved: Vec<_> = (0..partitions)
+        .map(|q| prover.prove(&shape, q, &records[q * partition_bytes..][..partition_bytes]).unwrap())
+        .collect();
+    let lists: Vec<u8> = proved.iter().flat_map(|proved| proved.row_list.clone()).collect();
+    let rows = Rows::decode(shape, key, &lists).unwrap();
+    let answers = asked.iter().map(|offsets| {
+        let (manifest, header) = (stream("manifest"), stream("header"));
+        let places: Vec<_> = offsets.iter().enumerate().map(|(n, &m)| (n % partitions, usize::from(m))).collect();
+        let found: Vec<u8> = places
+            .iter()
+            .flat_map(|&(q, m)| &records[(q * partition_records + m) * record_bytes..][..record_bytes])
+            .copied()
+            .collect();
+        let statement = Statement::new(shape, &manifest, &header, offsets, &found).unwrap();
+        let openings: Vec<_> = places.iter().map(|&(q, m)| proved[q].openings.as_chunks().0[m]).collect();
+        let proof = prove_together(&statement, &openings).unwrap();
+        assert!(verify(key, &rows, &statement, &proof).unwrap());
+        json!({ "offsets": offsets, "proof": hex(proof) })
+    });
+    let answers: Vec<_> = answers.collect();
+    json!({
+        "partitions": partitions, "partitionRecords": partition_records, "recordBytes": record_bytes,
+        "recordsLabel": label, "rowLists": hex(&lists),
+        "openingsHashes": proved.iter().map(|proved| blake3::hash(&proved.openings).to_hex().to_string()).collect::<Vec<_>>(),
+        "answers": answers,
+    })
+}
+
+fn vectors() -> Value {
+    let mut contributions = Vec::new();
+    let mut bytes = Transcript::begin(true);
+    let begun = hex(blake3::hash(&bytes).as_bytes());
+    for name in ["Ada", "Grace ♥"] {
+        let verified = Transcript::decode(&bytes).unwrap().verify(&[1; 32]).unwrap();
+        let contributed = verified.contribute(name, &stream(name)).unwrap();
+        bytes = contributed.transcript;
+        contributions.push(json!({
+            "name": name, "entropy": hex(stream::<32>(name)), "receipt": hex(contributed.receipt),
+            "transcriptHash": hex(blake3::hash(&bytes).as_bytes()),
+        }));
+    }
+    let verified = Transcript::decode(&bytes).unwrap().verify(&[1; 32]).unwrap();
+    let key_bytes = verified.key().unwrap();
+    let hash = *blake3::hash(&key_bytes).as_bytes();
+    let (prover, key) = (Prover::new(&verified).unwrap(), Key::decode(&key_bytes, &hash, true).unwrap());
+    json!({
+        "ceremony": { "development": true, "begunHash": begun, "contributions": contributions, "keyHash": hex(hash) },
+        "databases": [
+            database(&prover, &key, [1, 1, 1], &[&[0], &[0, 0]]),
+            database(&prover, &key, [2, 255, 32], &[&[0, 254], &[4, 253]]),
+            database(&prover, &key, [1, 256, 100], &[&[255], &[0, 255, 128]]),
+            database(&prover, &key, [3, 257, 7], &[&[256, 255, 0], &[1, 256, 4, 250, 2, 256]]),
+        ],
+    })
+}
+
+#[test]
+fn the_shared_vectors_are_what_this_crate_makes() {
+    let made = serde_json::to_string_pretty(&vectors()).unwrap() + "\n";
+    if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
+        std::fs::write(FILE, &made).unwrap();
+    }
+    assert!(
+        made == std::fs::read_to_string(FILE).unwrap(),
+        "pointproofs.json is of another format; see this file's head"
+    );
+}

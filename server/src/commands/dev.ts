@@ -1,0 +1,101 @@
+// `pirouette dev`: both servers on this machine, and a publisher, for whoever writes an app. They are two servers in all but
+// who runs them: each has a store of its own and takes what the publisher has signed, and nothing else.
+
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { equalBytes, toHex } from '@pirouette/protocol'
+import type { FastifyInstance } from 'fastify'
+import { UpdatableDatabase } from '../database/updatable.js'
+import { buildDataset } from '../dataset/build.js'
+import { BuildError } from '../dataset/errors.js'
+import { type Dataset, loadDataset } from '../dataset/load.js'
+import { createServer } from '../http/server.js'
+import { createKeyFile, readKeyFile } from '../publisher/files.js'
+import { publish } from '../publisher/publish.js'
+import { PublisherRecord } from '../publisher/record.js'
+import { openLmdb } from '../storage/lmdb.js'
+import type { BuildArguments } from './build.js'
+import { withProgress } from './progress.js'
+import { addressOf, closeWhenAsked } from './serve.js'
+
+/** The options of `dev` as commander gives them. */
+export type DevArguments = Omit<BuildArguments, 'data' | 'out' | 'force' | 'record'> & {
+  readonly folder?: string
+  readonly ports: readonly [number, number]
+  readonly allowOrigin: string[]
+  readonly logLevel: string
+}
+
+export async function dev(data: string, options: DevArguments): Promise<void> {
+  const apps: FastifyInstance[] = []
+  const databases: UpdatableDatabase[] = []
+  closeWhenAsked(
+    () => apps,
+    async () => {
+      for (const database of databases) await database.close()
+    },
+  )
+  const { folder: kept, ports, allowOrigin, logLevel, ...choices } = options
+  const temporary = mkdtempSync(join(tmpdir(), 'pirouette-dev-'))
+  process.once('exit', () => rmSync(temporary, { recursive: true, force: true }))
+  const folder = kept ?? temporary
+  await mkdir(folder, { recursive: true })
+
+  const keyFile = join(folder, 'publisher.key')
+  const key = existsSync(keyFile) ? await readKeyFile(keyFile) : await createKeyFile(keyFile)
+  const record = await PublisherRecord.open(`${keyFile}.record`)
+  const built = join(temporary, 'dataset')
+  const { databaseId, manifest, manifestHash } = await withProgress(onProgress =>
+    buildDataset({ ...choices, data, out: built, onProgress }),
+  )
+  await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
+
+  const dataset = await loadDataset(built)
+  for (const [i, port] of ports.entries()) {
+    const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), dataset, data, folder)
+    databases.push(database)
+    const app = await createServer({
+      datasets: [{ updatable: database, publisherKeys: [key.publicKey] }],
+      allowOrigins: allowOrigin,
+      log: { level: logLevel, stream: process.stderr },
+    })
+    await app.listen({ host: '127.0.0.1', port })
+    apps.push(app)
+  }
+  dataset.close()
+  const [a, b] = apps.map(addressOf) as [string, string]
+  await publish({ servers: [a, b], key, record })
+  process.stdout.write(paste(a, b, toHex(key.publicKey), keyFile))
+}
+
+/** What is in the store already, or else what was built. Throws BuildError if they are not of one database. */
+async function openStore(dir: string, dataset: Dataset, data: string, folder: string): Promise<UpdatableDatabase> {
+  const storage = openLmdb(dir)
+  if (!UpdatableDatabase.existsIn(storage)) await UpdatableDatabase.create(storage, dataset)
+  const database = await UpdatableDatabase.open(storage)
+  if (!equalBytes(database.databaseId, dataset.manifest.databaseId)) {
+    await database.close()
+    throw new BuildError(
+      `${folder} was begun from other data than ${data} has now; publish what changed, or remove the folder`,
+    )
+  }
+  return database
+}
+
+function paste(a: string, b: string, publisherKey: string, keyFile: string): string {
+  return `Two servers on this machine, until Ctrl-C. Paste into an app:
+
+import { open } from '@pirouette/client'
+
+const map = await open({
+  servers: ['${a}', '${b}'],
+  publisherKey: '${publisherKey}',
+})
+
+To change what they serve, write operations into a file (docs/operations.md, A database that changes), and
+
+npx pirouette publish --servers ${a},${b} --key ${keyFile} changes.jsonl
+`
+}

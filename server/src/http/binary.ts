@@ -1,0 +1,48 @@
+// What routes share whose requests and replies are bytes: how a request is read, which epoch it asks at, how a reply leaves.
+
+import { equalBytes, WireError } from '@pirouette/protocol'
+import type { FastifyReply } from 'fastify'
+import { epochUnknown, Refusal } from '../base/refusal.js'
+import type { Epoch, Epochs } from '../database/epochs.js'
+
+/** What nearly every request says of what it asks. */
+export interface Asked {
+  readonly databaseId: Uint8Array
+  readonly generation: number
+  readonly epoch: number
+}
+
+/** Throws a `bad_request` Refusal for a body that is none. */
+export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
+  try {
+    return decode(body instanceof Uint8Array ? body : new Uint8Array())
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}
+
+/** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
+export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked): Epoch {
+  if (!equalBytes(databaseId, epochs.databaseId)) {
+    throw new Refusal('wrong_database', 'the request is for another database than the one served here')
+  }
+  const found = epochs.find(generation, epoch)
+  if (found === undefined) throw epochUnknown(epochs.newest.manifest)
+  return found
+}
+
+/** Throws a `bad_request` Refusal. */
+export function expectPartitions({ manifest }: Epoch, { partitions }: { readonly partitions: number }): void {
+  if (partitions === manifest.partitions) return
+  throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${partitions}`)
+}
+
+/** Never compressed, never chunked, not to be transformed on the way: its length is what the protocol says. */
+export function sendBytes(reply: FastifyReply, bytes: Uint8Array): FastifyReply {
+  return reply
+    .header('cache-control', 'no-store, no-transform')
+    .header('content-length', bytes.length)
+    .type('application/octet-stream')
+    .send(bytes)
+}

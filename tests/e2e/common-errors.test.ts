@@ -1,0 +1,101 @@
+// docs/common-errors.md and the code have the same errors: every class, code and reason is on the page, and what the page
+// quotes is what is said.
+
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import * as client from '@pirouette/client'
+import { ERROR_CODES } from '@pirouette/protocol'
+import { expect, test } from 'vitest'
+import { runPirouette } from '../support/processes.js'
+import { temporaryFolder } from '../support/servers.js'
+
+const root = join(import.meta.dirname, '../..')
+const page = readFileSync(join(root, 'docs/common-errors.md'), 'utf8')
+const [, forClients, forOperators, replies] = /^## Client$(.*)^## Server$(.*)^### Replies of the server$(.*)/ms.exec(
+  page,
+)!
+const headings = (text: string) => [...text.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading!)
+
+test('every class of error has its section, with its code, and no other has', () => {
+  const sections = headings(forClients!).flatMap(heading => {
+    const [, name, code] = /^`(\w+Error)`(?: \(`(\w+)`\))?$/.exec(heading) ?? []
+    return name === undefined ? [] : [`${name} ${code}`]
+  })
+  const classes = Object.entries(client).filter(([name]) => /(?<!^Pirouette|^Server)Error$/.test(name))
+  const made = classes.map(([name, Class]) => {
+    const { code } = new (Class as unknown as new (...parameters: string[]) => client.PirouetteError)('a', 'b')
+    return `${name} ${code}`
+  })
+  expect(sections.sort()).toEqual([...made, 'AbortError undefined'].sort()) // the platform's
+})
+
+test('every reason of UnsupportedError has its row, and no other has', () => {
+  const source = readFileSync(join(root, 'packages/client/src/base/errors.ts'), 'utf8')
+  const [, union] = /export type UnsupportedReason =\n((?: +\| '\w+'\n)+)/.exec(source)!
+  const reasons = [...union!.matchAll(/'(\w+)'/g)].map(([, reason]) => reason)
+  const [, section] = /^### `UnsupportedError`(.*?)^###/ms.exec(forClients!)!
+  const rows = [...section!.matchAll(/^\| `(\w+)` \|/gm)].map(([, reason]) => reason).filter(row => row !== 'reason')
+  expect(rows).toEqual(reasons)
+})
+
+test('every code that a server replies with has its row, with its status, and no other has', () => {
+  const rows = [...replies!.matchAll(/^\| (\d+) `(\w+)`/gm)].map(([, status, code]) => `${code} ${status}`)
+  expect(rows.sort()).toEqual(
+    Object.entries(ERROR_CODES)
+      .map(([code, status]) => `${code} ${status}`)
+      .sort(),
+  )
+})
+
+/** What the platform says, below, and not our sources. */
+const PLATFORM = /^(listen EADDRINUSE|ENOENT)/
+
+test('what an operator reads is what is quoted', () => {
+  const folders = ['server/src', 'rust-core/core/src', 'packages/protocol/src']
+  const sources = folders.flatMap(folder =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter(name => /\.(ts|rs)$/.test(name))
+      .map(name => readFileSync(join(root, folder, name), 'utf8')),
+  )
+  // Strings over several lines, and quotes within them, are put together first.
+  const said = sources
+    .join('\n')
+    .replaceAll(/['"`] \+\n\s*['"`]|\\\n\s*/g, '')
+    .replaceAll("\\'", "'")
+  const quoted = headings(forOperators!).flatMap(heading =>
+    [...heading.matchAll(/`([^`]+)`/g)].map(([, text]) => text!),
+  )
+  const missing = quoted.filter(text => {
+    // A file and a line, and whatever else differs from time to time, is left out: the longest piece between is looked for.
+    const pieces = text.replace(/^(\S+:\d+:|\S+\/\S+:) /, '').split(/…|\d+|`|\bkey and value\b|dataset:|--\S+/)
+    const [longest] = pieces.map(piece => piece.replace(/^[:,\s]+|\s+$/g, '')).sort((a, b) => b.length - a.length)
+    return !PLATFORM.test(text) && !said.includes(longest!)
+  })
+  expect(quoted.length).toBeGreaterThan(20)
+  expect(missing).toEqual([])
+})
+
+test('of a busy port and a missing file the platform says what is quoted', async () => {
+  const folder = await temporaryFolder()
+  const other = createServer()
+  await once(other.listen(0, '127.0.0.1'), 'listening')
+  const { port } = other.address() as AddressInfo
+  const data = join(folder.path, 'list.txt')
+  await writeFile(data, 'otter\n')
+  const serve = ['serve', '--data', data, '--format', 'txt', '--port', `${port}`, '--log-level', 'silent']
+  const heading = (start: string) =>
+    headings(forOperators!)
+      .find(text => text.startsWith(`\`${start}`))!
+      .replaceAll('`', '')
+  await expect(runPirouette(...serve)).rejects.toThrow(heading('listen').replace('8080', `${port}`))
+  const token = join(folder.path, 'token')
+  await expect(runPirouette(...serve, '--token-file', token)).rejects.toThrow(
+    heading('ENOENT').replace("'token'", `'${token}'`),
+  )
+  other.close()
+  await folder.remove()
+})

@@ -1,0 +1,87 @@
+// The servers that apps test with: each misbehaviour shows as it is said to, and is over when it is over.
+
+import { open, type PirouetteError } from '@pirouette/client'
+import { type Misbehaviour, startTestServers, type TestServers } from '@pirouette/server/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+let both: TestServers
+
+beforeAll(async () => {
+  both = await startTestServers({ otter: 'river', heron: 'shore' })
+})
+afterAll(() => both.close())
+
+const opened = (mode: 'full' | 'instant' | 'local') => open({ ...both, mode })
+const failure = (work: Promise<unknown>) =>
+  work.then(
+    () => 'nothing',
+    (error: PirouetteError & { server?: string }) => [error.code, error.server].join(' ').trim(),
+  )
+
+test.each<[Misbehaviour, string]>([
+  ['lies', 'tampered'],
+  ['truncates', 'protocol'],
+  ['hangs up', 'network'],
+  ['limits', 'rate_limited'],
+])('one that %s: a lookup fails with %s and names it', async (how, code) => {
+  for (const server of [0, 1] as const) {
+    const map = await opened('full')
+    expect(await map.getText('otter')).toBe('river')
+    both.misbehave(server, how)
+    expect(await failure(map.get('otter'))).toBe(`${code} ${both.servers[server]}`)
+    both.misbehave(server, undefined)
+    if (how === 'lies') {
+      expect(map.condemned).toEqual({ server: both.servers[server] })
+      await map.reset()
+    }
+    expect(await map.getText('otter')).toBe('river')
+    await map.close()
+  }
+})
+
+test('one that lies is not told from the other in mode instant, and is replaced in a download', async () => {
+  const map = await opened('instant')
+  both.misbehave(1, 'lies')
+  expect(await failure(map.get('otter'))).toBe('tampered')
+  const local = await opened('local')
+  expect([await local.getText('heron'), await failure(local.get('otter'))]).toEqual(['shore', 'nothing'])
+  both.misbehave(1, undefined)
+  expect(await map.getText('otter')).toBe('river')
+  await map.close()
+  await local.close()
+})
+
+test('one that forks is not believed, and neither is the other', async () => {
+  both.misbehave(0, 'forks')
+  expect(await failure(opened('full'))).toBe('servers_disagree')
+  both.misbehave(0, undefined)
+})
+
+test('one that stalls keeps a lookup waiting, until it does not', async () => {
+  const map = await opened('full')
+  both.misbehave(1, 'stalls')
+  let over = false
+  const lookup = map.getText('otter').finally(() => {
+    over = true
+  })
+  const other = () => map.stats.servers.find(({ server }) => server === both.servers[0])!
+  while (other().lookups.bytesDown === 0) await new Promise(resolve => setImmediate(resolve))
+  expect(over).toBe(false)
+  both.misbehave(1, undefined)
+  expect(await lookup).toBe('river')
+  await map.close()
+})
+
+test('while one lags, the app sees what both have', async () => {
+  const map = await opened('full')
+  both.misbehave(1, 'lags')
+  const batch = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const
+  await both.publish(batch)
+  await map.sync()
+  expect([map.epoch, await map.getText('otter')]).toEqual([1, 'river'])
+  both.misbehave(1, undefined)
+  await both.publish(batch) // again: it goes where it is missing
+  await map.sync()
+  expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
+  await map.close()
+})

@@ -1,0 +1,127 @@
+// The SDK in WebKit, whose pages go on after they are gone: promises of one that was reloaded settle, and its window leads
+// to the new page's functions.
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { PirouetteMap } from '@pirouette/client'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
+import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { temporaryFolder } from '../support/servers.js'
+import { startPage } from '../support/web.js'
+
+declare global {
+  /** on the test's page */
+  var kept: { readonly map: PirouetteMap; readonly seen: string[] } | undefined
+}
+
+const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let servers: ServerProcess[]
+let urls: [string, string]
+let site: Awaited<ReturnType<typeof startPage>>
+let webkit: WebKit
+
+const path = (name: string) => join(folder.path, name)
+
+// Debian has it; Windows and macOS do not.
+describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
+  beforeAll(async () => {
+    folder = await temporaryFolder()
+    await writeFile(path('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
+    const key = (await runPirouette('keygen', '--out', path('key'))).trim().replace('public key: ', '')
+    await runPirouette('build', '--data', path('names.csv'), '--out', path('dataset'), '--record', path('key.record'))
+    const serve = (store: string) =>
+      startServerProcess('--dataset', path('dataset'), '--store', path(store), '--publisher-key', key)
+    servers = [await serve('a'), await serve('b')]
+    urls = servers.map(({ url }) => url) as [string, string]
+    site = await startPage(urls)
+    webkit = await launchWebKit()
+    await webkit.goto(site.url)
+  })
+  afterAll(async () => {
+    await webkit?.close()
+    await site?.close()
+    for (const server of servers ?? []) await server.stop()
+    await folder.remove()
+  })
+
+  test.each(['full', 'light', 'local', 'instant'] as const)(
+    'mode %s: keys that are there and keys that are not',
+    async mode => {
+      const asked = [...names.slice(0, 10), 'nobody', 'NAME 1 é']
+      const found = await webkit.evaluate(
+        async (servers, mode, asked) => {
+          await pirouette.discardState({ servers })
+          const map = await pirouette.open({ servers, mode })
+          const found: (string | null)[] = []
+          for (const key of asked) found.push((await map.getText(key)) ?? null)
+          found.push(
+            ...(await map.getMany(asked, { padTo: 20 }))
+              .map(value => value && new TextDecoder().decode(value))
+              .map(value => value ?? null),
+          )
+          found.push(map.storage, map.mode ?? null)
+          await map.close()
+          return found
+        },
+        urls,
+        mode,
+        asked,
+      )
+      const expected = asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
+      expect(found).toEqual([...expected, ...expected, mode === 'instant' ? 'memory' : 'best-effort', mode])
+    },
+  )
+
+  test('a page that is reloaded amid lookups leaves the next one free', async () => {
+    for (let round = 0; round < 8; round++) {
+      const found = await webkit.evaluate(
+        async (servers, names) => {
+          const map = await pirouette.open({ servers, mode: 'full', push: true })
+          await map.reset() // which is told to all tabs
+          const found = await map.getText(names[0]!)
+          void Promise.allSettled(names.map(name => map.get(name))) // under way when the page goes
+          return found
+        },
+        urls,
+        names.slice(round, round + 20),
+      )
+      expect(found).toBe(`hello, ${names[round]}`)
+      await webkit.reload()
+    }
+  })
+
+  test('a page that is left follows nothing, and follows again when it is back', async () => {
+    const open = async () =>
+      await webkit.evaluate(async servers => {
+        const seen: string[] = []
+        const map = await pirouette.open({ servers, mode: 'full', onEvent: ({ type }) => void seen.push(type) })
+        globalThis.kept = { map, seen }
+        return map.epoch
+      }, urls)
+    expect(await open()).toBe(1)
+    await webkit.goto(`${site.url}elsewhere`)
+    await writeFile(path('batch.jsonl'), '{"op":"edit","key":"name 1 é","value":"changed"}\n')
+    await runPirouette(
+      'publish',
+      '--servers',
+      urls.join(),
+      '--key',
+      path('key'),
+      '--no-generation',
+      path('batch.jsonl'),
+    )
+    await webkit.back()
+    const isKept = await webkit.evaluate(() => globalThis.kept !== undefined)
+    console.log(isKept ? 'the page came back from the page cache' : 'the page was loaded anew')
+    if (!isKept) await open()
+    const now = await webkit.evaluate(async () => {
+      const { map, seen } = globalThis.kept!
+      while (map.epoch < 2) await new Promise(resolve => setTimeout(resolve, 20))
+      return [await map.getText('name 1 é'), map.epoch, seen.includes('condemned')]
+    })
+    expect(now).toEqual(['changed', 2, false])
+  })
+})
