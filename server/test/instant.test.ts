@@ -1,8 +1,10 @@
 // Instant lookups at a server, with real worker threads: right at both epochs whatever happens meanwhile, bounded, apart
 // from everything else, and gone without a trace when the server closes.
 
+import { readdirSync, readFileSync } from 'node:fs'
 import { type ClientRequest, request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
+import { getPriority } from 'node:os'
 import {
   decodeInstantAnswer,
   encodeInstantQuery,
@@ -18,7 +20,7 @@ import {
 } from '@pirouette/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
 import type { FastifyInstance } from 'fastify'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Readers } from '../dist/database/readers.js'
 import {
   Computations,
@@ -95,6 +97,23 @@ async function found(
 async function withQueue(options: PirouetteOptions, instant: InstantOptions = {}) {
   const { app, computations } = await withComputations(options, { instant })
   return { app, computations, lookups: computations.instant! }
+}
+
+/** Lookups of a database that changes, and how to have one wait for its pass. */
+async function submitting(options: InstantOptions) {
+  const updatable = await changing()
+  const computations = new Computations({ instant: options })
+  const lookups = computations.instant!
+  const submit = (network: string, count: number) => {
+    const layout = layoutOf(updatable.newest.manifest, 'records')
+    const query = core.newInstantQuery(layout, new Uint32Array(count), entropy())
+    const queries = query.request(0)
+    const request = { epochs: updatable, of: 'records', generation: 1, epoch: 1, queries, count, network } as const
+    query.free()
+    layout.free()
+    return lookups.submit(request).answers
+  }
+  return { updatable, computations, lookups, submit }
 }
 
 describe('an instant lookup', () => {
@@ -450,20 +469,8 @@ describe('the queue', () => {
   })
 
   test('gives one network half of its room, and all of them together all of it', async () => {
-    const updatable = await changing()
-    const computations = new Computations({ instant: { workers: 1, waiting: 8 } })
-    const lookups = computations.instant!
-    const { manifest } = updatable.newest
+    const { updatable, computations, submit } = await submitting({ workers: 1, waiting: 8 })
     const release = held(updatable.newest.shared().readers)
-    const submit = (network: string, count: number) => {
-      const layout = layoutOf(manifest, 'records')
-      const query = core.newInstantQuery(layout, new Uint32Array(count), entropy())
-      const queries = query.request(0)
-      const request = { epochs: updatable, of: 'records', generation: 1, epoch: 1, queries, count, network } as const
-      query.free()
-      layout.free()
-      return lookups.submit(request).answers
-    }
     const inside = [submit('a', 3), submit('a', 1), submit('b', 4)]
     expect(() => submit('a', 1)).toThrow(expect.objectContaining({ code: 'instant_full' }))
     expect(() => submit('c', 1)).toThrow(expect.objectContaining({ code: 'instant_full' }))
@@ -471,6 +478,42 @@ describe('the queue', () => {
     await Promise.all(inside)
     expect((await submit('a', 8)).length % 8).toBe(0) // whoever is alone gets one request of any size
     await computations.close()
+  })
+
+  test('has a pass wait for as many queries as the last one served, half as long as that one took', async () => {
+    const { computations, lookups, submit } = await submitting({ workers: 1 })
+    await submit('a', 1) // by now there is a thread
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const passOf = async (count: number, milliseconds: number) => {
+      const answers = submit('a', count)
+      expect([lookups.passes, lookups.waiting]).toEqual([1, 0])
+      vi.advanceTimersByTime(milliseconds)
+      await answers
+    }
+    await passOf(8, 40)
+    const seven = [submit('a', 1), submit('b', 6)]
+    expect([lookups.passes, lookups.waiting]).toEqual([0, 7])
+    const eighth = submit('c', 1)
+    expect([lookups.passes, lookups.waiting]).toEqual([1, 0])
+    await Promise.all([...seven, eighth])
+
+    await passOf(8, 40)
+    const alone = submit('a', 1)
+    vi.advanceTimersByTime(19)
+    expect(lookups.passes).toBe(0)
+    vi.advanceTimersByTime(1)
+    expect(lookups.passes).toBe(1)
+    await alone
+    // Who asks alone, one after the other, never waits.
+    for (let i = 0; i < 3; i++) await passOf(1, 40)
+
+    await passOf(8, 40)
+    const last = submit('a', 1)
+    const closing = computations.close()
+    vi.advanceTimersByTime(20)
+    await Promise.all([last, closing])
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   test('is left by clients that have gone', async () => {
@@ -498,6 +541,31 @@ describe('the queue', () => {
     expect(await found(app, manifest, [1])).toBe(hex(recordOf(1)))
   })
 })
+
+/** The niceness of each thread of this process, by its number. */
+function niceness(): Map<number, number> {
+  const threads = readdirSync('/proc/self/task').map(thread => {
+    const stat = readFileSync(`/proc/self/task/${thread}/stat`, 'utf8')
+    // After the name, which may have anything in it: state is the 3rd field, nice the 19th.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return [Number(thread), Number(fields[16])] as const
+  })
+  return new Map(threads)
+}
+
+test.runIf(process.platform === 'linux')(
+  'a worker thread gives way to all others, which stay as they are',
+  async () => {
+    const before = niceness()
+    const { computations, submit } = await submitting({ workers: 1 })
+    await submit('a', 1)
+    const after = niceness()
+    const own = getPriority()
+    for (const [thread, nice] of before) if (after.has(thread)) expect(after.get(thread)).toBe(nice)
+    expect([...after].filter(([thread]) => !before.has(thread)).map(([, nice]) => nice)).toContain(Math.max(own, 5))
+    await computations.close()
+  },
+)
 
 describe('a larger database', () => {
   const records = 120_000

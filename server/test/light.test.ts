@@ -13,7 +13,9 @@ import {
   type LightPart,
   lightPath,
   lightReplyBytes,
+  lightRequestBytes,
   type Manifest,
+  type Proofs,
   parseErrorReply,
   parseInfo,
 } from '@pirouette/protocol'
@@ -37,6 +39,7 @@ import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const PARTS = ['hint', 'tags'] as const
+const KINDS = ['merkle', 'tags'] as const
 
 let core: Core
 beforeAll(async () => {
@@ -48,14 +51,14 @@ function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRec
 }
 
 /** Both requests of a hint, and whether the replies make one. */
-function attempt(manifest: Manifest) {
+function attempt(manifest: Manifest, proofs: Proofs = 'merkle') {
   const layout = layoutOf(manifest)
-  const attempt = core.newLightAttempt(layout, manifest.commitments, entropy())
+  const attempt = core.newLightAttempt(layout, manifest.commitments, entropy(), proofs)
   layout.free()
   const secrets = { hint: Buffer.from(attempt.paritiesRequest()), tags: Buffer.from(attempt.tagsRequest()) }
-  const body = (part: LightPart) => Buffer.from(encodeLightRequest(part, manifest, secrets[part]))
+  const body = (part: LightPart) => Buffer.from(encodeLightRequest(part, manifest, secrets[part], proofs))
   const accepts = (replies: Record<LightPart, Uint8Array>) => {
-    const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part]))
+    const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part], proofs))
     const outcome = attempt.finish(hint!, tags!)
     const client = outcome.takeHint()
     client?.free()
@@ -70,8 +73,8 @@ const post = (app: FastifyInstance, part: LightPart, payload: Buffer, prefix = '
   app.inject({ method: 'POST', url: prefix + lightPath(part), payload })
 
 /** Whether a hint comes of it, or the code that one of the replies had. */
-async function made(app: FastifyInstance, manifest: Manifest): Promise<boolean | string> {
-  const { bodies, accepts } = attempt(manifest)
+async function made(app: FastifyInstance, manifest: Manifest, proofs?: Proofs): Promise<boolean | string> {
+  const { bodies, accepts } = attempt(manifest, proofs)
   const [hint, tags] = await Promise.all(PARTS.map(part => post(app, part, bodies[part])))
   const refused = [hint!, tags!].find(({ statusCode }) => statusCode !== 200)
   if (refused !== undefined) return parseErrorReply(refused.body).code
@@ -88,23 +91,23 @@ describe('a light hint', () => {
   test.each([1, 3])('comes of both replies, %i computed at a time, many asked for at once', async computations => {
     const dataset = await fixed()
     const app = await serverFor({ datasets: [{ dataset }], light: { computations, waiting: 100 } })
-    const all = await Promise.all(Array.from({ length: 20 }, () => made(app, dataset.manifest)))
+    const all = await Promise.all(Array.from({ length: 20 }, (_, i) => made(app, dataset.manifest, KINDS[i % 2])))
     expect(all).toEqual(Array(20).fill(true))
   })
 
-  test('has replies of lengths that follow from the manifest, sent as answers are', async () => {
+  test.each(KINDS)('has replies of lengths that follow from the manifest, sent as answers are: %s', async proofs => {
     const dataset = await fixed()
     const app = await serverFor({ datasets: [{ dataset }] })
-    const { bodies } = attempt(dataset.manifest)
+    const { bodies } = attempt(dataset.manifest, proofs)
     for (const part of PARTS) {
       const reply = await post(app, part, bodies[part])
       expect(reply.headers).toMatchObject({
-        'content-length': String(lightReplyBytes(part, dataset.manifest)),
+        'content-length': String(lightReplyBytes(part, dataset.manifest, proofs)),
         'cache-control': 'no-store, no-transform',
         'content-type': 'application/octet-stream',
       })
       expect(reply.headers['content-encoding']).toBeUndefined()
-      expect(reply.rawPayload.length).toBe(lightReplyBytes(part, dataset.manifest))
+      expect(reply.rawPayload.length).toBe(lightReplyBytes(part, dataset.manifest, proofs))
       // Whole replies only, and by POST alone.
       const ranged = await app.inject({
         ...{ method: 'POST', url: lightPath(part), payload: bodies[part], headers: { range: 'bytes=0-9' } },
@@ -156,7 +159,9 @@ describe('a light hint', () => {
         ['reserved bytes', changed(body => body.writeUInt16LE(1, 36)), 'bad_request'],
         ['more reserved bytes', changed(body => body.writeUInt16LE(1, 38)), 'bad_request'],
         ['a byte too few', good.subarray(0, -1), 'bad_request'],
-        ['a byte too many', Buffer.concat([good, Buffer.alloc(1)]), 'too_large'],
+        ['a byte too many', Buffer.concat([good, Buffer.alloc(1)]), 'bad_request'],
+        ['the other kind', changed(body => body.writeUInt16LE(2, 6)), 'bad_request'],
+        ['more than any is long', Buffer.alloc(lightRequestBytes(part, 'tags') + 1), 'too_large'],
       ]
       const codes = []
       for (const [name, body] of faults) codes.push([name, parseErrorReply((await post(app, part, body)).body).code])

@@ -1,9 +1,10 @@
 // What a server computes for instant lookups and light hints, beside what the planner's model says
-// (rust-core/core/src/cost/modes.rs, Speeds): one thread of WebAssembly under Node, in processor time, the least of a few.
+// (rust-core/core/src/cost/modes.rs, Speeds), and what a client computes to check a light hint: one thread of WebAssembly
+// under Node, in processor time, the least of a few.
 //
 //   node tests/run.mjs speeds
 
-import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore } from '@pirouette/wasm'
+import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore, type Proofs } from '@pirouette/wasm'
 import { memory } from '../support/wasm.js'
 import { pseudorandomBytes } from './stage.js'
 
@@ -24,17 +25,23 @@ const SHAPES = [
 
 export async function speeds(): Promise<number> {
   const core = await loadCore()
-  console.log('N, ℓ, g: instant lookup; light hint, both servers: milliseconds measured (and as the model has it)')
+  console.log('N, ℓ, g: instant lookup; light hint with proofs; light hint with tags')
+  console.log(
+    'milliseconds; of light hints: refresh server + retrieve server, client. In brackets, of servers, the model.',
+  )
   for (const [records, recordBytes, blockRecords] of SHAPES) {
     const layout = core.planLayout(records, recordBytes, undefined, blockRecords)
     const database = core.newDatabase(layout)
     memory(core, database.recordsPointer(), records * recordBytes).set(pseudorandomBytes(records * recordBytes))
     for (let q = 0; q < layout.partitions; q++) database.commit(q)
     const rows = core.modeCosts(layout, { directoryBytes: 0 }, true, {})
-    const [instant, light] = (['instant', 'light'] as const).map(mode => rows.find(row => row.mode === mode)!)
-    const measured = [instantLookup(core, database), lightHint(core, database)]
-    const modelled = [instant!.serverLookupMicros / 2000, light!.serverPrepareMicros / 1000]
-    const cells = measured.map((ms, i) => `${ms.toFixed(1)} (${modelled[i]!.toFixed(1)})`)
+    const instant = rows.find(({ mode }) => mode === 'instant')!
+    const cells = [`${instantLookup(core, database).toFixed(1)} (${(instant.serverLookupMicros / 2000).toFixed(1)})`]
+    for (const proofs of ['merkle', 'tags'] as const) {
+      const light = rows.find(row => row.mode === 'light' && row.proofs === proofs)!
+      const [refresh, retrieve, client] = lightHint(core, database, proofs).map(ms => ms.toFixed(1))
+      cells.push(`${refresh} + ${retrieve} (${(light.serverPrepareMicros / 1000).toFixed(1)}), ${client}`)
+    }
     console.log(`${records}, ${recordBytes}, ${blockRecords}: ${cells.join('; ')}`)
     database.free()
     layout.free()
@@ -57,26 +64,35 @@ function instantLookup(core: Core, database: DatabaseHandle): number {
   })
 }
 
-/** Parities and challenge sums at one server, tags at the other. */
-function lightHint(core: Core, database: DatabaseHandle): number {
+/** The refresh server's reply, the retrieve server's, and the client's checks. */
+function lightHint(core: Core, database: DatabaseHandle, proofs: Proofs): [number, number, number] {
   const { layout } = database
-  const attempt = core.newLightAttempt(layout, database.commitments(), ENTROPY)
+  const commitments = database.commitments()
+  const begin = () => core.newLightAttempt(layout, commitments, ENTROPY, proofs)
+  const attempt = begin()
   const [parities, tags] = [attempt.paritiesRequest(), attempt.tagsRequest()]
   attempt.free()
-  layout.free()
   const whole = (reply: LightReplyHandle) => {
     while (reply.step(database));
-    reply.finish()
+    const body = reply.finish()
     reply.free()
+    return body
   }
-  return (
-    least(() => whole(core.newLightParities(database, parities, false))) +
-    least(() => whole(core.newLightTags(database, tags, false)))
-  )
+  const hint = () => whole(core.newLightParities(database, parities, false))
+  const tagged = () => whole(core.newLightTags(database, tags, false))
+  const replies = [hint(), tagged()] as const
+  const check = () => {
+    const outcome = begin().finish(...replies)
+    outcome.takeHint()!.free()
+    outcome.free()
+  }
+  const measured: [number, number, number] = [least(hint), least(tagged), least(check)]
+  layout.free()
+  return measured
 }
 
 /** Milliseconds. */
-function least(work: () => void): number {
+function least(work: () => unknown): number {
   const times = Array.from({ length: RUNS }, () => {
     const start = process.cpuUsage()
     work()

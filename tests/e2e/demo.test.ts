@@ -215,6 +215,10 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     })
     await makeLie('')
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
+    await page.reload()
+    await phishing().ready()
+    const said = await page.$eval('#phishing .verdict[data-kind=caught]', verdict => verdict.textContent)
+    expect(said).toContain(`Server ${liar} had lied.`)
     await phishing().startAfresh()
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
   })

@@ -110,10 +110,10 @@ export interface Codecs {
   decodeInstantQuery(manifest: string, bytes: string): { readonly of: messages.InstantOf; readonly queries: string[] }
   encodeInstantAnswer(manifest: string, of: messages.InstantOf, answers: readonly string[]): string
   decodeInstantAnswer(manifest: string, of: messages.InstantOf, count: number, bytes: string): string[]
-  encodeLightRequest(manifest: string, part: messages.LightPart, secrets: string): string
-  decodeLightRequest(manifest: string, part: messages.LightPart, bytes: string): string
-  encodeLightReply(manifest: string, part: messages.LightPart, body: string): string
-  decodeLightReply(manifest: string, part: messages.LightPart, bytes: string): string
+  encodeLightRequest(manifest: string, part: messages.LightPart, suite: Suite, secrets: string): string
+  decodeLightRequest(manifest: string, part: messages.LightPart, suite: Suite, bytes: string): string
+  encodeLightReply(manifest: string, part: messages.LightPart, suite: Suite, body: string): string
+  decodeLightReply(manifest: string, part: messages.LightPart, suite: Suite, bytes: string): string
 }
 
 const EMPTY_SLOT: RecordFields = { fingerprint: '', value: '' }
@@ -222,14 +222,14 @@ export const reference: Codecs = {
     hex(messages.encodeInstantAnswer(readReference(manifest), of, answers.map(unhex))),
   decodeInstantAnswer: (manifest, of, count, bytes) =>
     messages.decodeInstantAnswer(readReference(manifest), of, count, unhex(bytes)).map(hex),
-  encodeLightRequest: (manifest, part, secrets) =>
-    hex(messages.encodeLightRequest(readReference(manifest), part, unhex(secrets))),
-  decodeLightRequest: (manifest, part, bytes) =>
-    hex(messages.decodeLightRequest(readReference(manifest), part, unhex(bytes))),
-  encodeLightReply: (manifest, part, body) =>
-    hex(messages.encodeLightReply(readReference(manifest), part, unhex(body))),
-  decodeLightReply: (manifest, part, bytes) =>
-    hex(messages.decodeLightReply(readReference(manifest), part, unhex(bytes))),
+  encodeLightRequest: (manifest, part, suite, secrets) =>
+    hex(messages.encodeLightRequest(readReference(manifest), part, suite, unhex(secrets))),
+  decodeLightRequest: (manifest, part, suite, bytes) =>
+    hex(messages.decodeLightRequest(readReference(manifest), part, suite, unhex(bytes))),
+  encodeLightReply: (manifest, part, suite, body) =>
+    hex(messages.encodeLightReply(readReference(manifest), part, suite, unhex(body))),
+  decodeLightReply: (manifest, part, suite, bytes) =>
+    hex(messages.decodeLightReply(readReference(manifest), part, suite, unhex(bytes))),
 }
 
 function fenceOf({ kind, databaseId, hintId, version, name }: FenceFields): fence.FenceRequest {
@@ -392,12 +392,17 @@ export const shipped: Codecs = {
     const each = instantAnswerBytes(expected, asked)
     return split(protocol.decodeInstantAnswer(expected, asked, count, each, unhex(bytes)), each).map(hex)
   },
-  encodeLightRequest: (manifest, part, secrets) =>
-    hex(protocol.encodeLightRequest(part, readShipped(manifest), unhex(secrets))),
-  decodeLightRequest: (_manifest, part, bytes) => hex(protocol.decodeLightRequest(part, unhex(bytes)).secrets),
-  encodeLightReply: (manifest, part, body) => hex(protocol.encodeLightReply(part, readShipped(manifest), unhex(body))),
-  decodeLightReply: (manifest, part, bytes) =>
-    hex(protocol.decodeLightReply(part, readShipped(manifest), unhex(bytes))),
+  encodeLightRequest: (manifest, part, suite, secrets) =>
+    hex(protocol.encodeLightRequest(part, readShipped(manifest), unhex(secrets), proofsOf(suite))),
+  decodeLightRequest: (_manifest, part, suite, bytes) => {
+    const request = protocol.decodeLightRequest(part, unhex(bytes))
+    if (request.suite !== suite) throw new Error('another suite')
+    return hex(request.secrets)
+  },
+  encodeLightReply: (manifest, part, suite, body) =>
+    hex(protocol.encodeLightReply(part, readShipped(manifest), unhex(body), proofsOf(suite))),
+  decodeLightReply: (manifest, part, suite, bytes) =>
+    hex(protocol.decodeLightReply(part, readShipped(manifest), unhex(bytes), proofsOf(suite))),
 }
 
 function claimOf({ databaseId, hintId, version, name }: FenceFields): protocol.FenceClaim {

@@ -43,8 +43,10 @@ function requestsFor(layout: Layout, indices: readonly number[], entropy: string
   return requests
 }
 
-const { lies, recordsLabel } = vectors.lightRefused
-const liedAbout = vectors.light.find(vector => vector.recordsLabel === recordsLabel)!
+const lies = vectors.lightRefused.flatMap(({ recordsLabel, proofs, lies }) => {
+  const liedAbout = vectors.light.find(light => light.recordsLabel === recordsLabel && light.proofs === proofs)!
+  return lies.map(lie => ({ ...lie, proofs, liedAbout }))
+})
 
 /** Both replies, with these bytes changed. */
 function changed({ parities, tags }: LightVector, changes: (typeof lies)[number]['changes']) {
@@ -85,25 +87,27 @@ describe('the reference', () => {
     expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
   })
 
-  test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
+  test.each(vectors.light)('makes and checks a light hint of $recordsLabel, with $proofs', vector => {
     const layout = blocksOf(vector.layout)
     const secrets = light.secretsOf(hexToBytes(vector.root))
+    const keepsTags = vector.proofs === 'tags'
     expect(bytesToHex(secrets.hintId)).toBe(vector.hintId)
-    expect(bytesToHex(concatBytes(secrets.seed, secrets.challenge))).toBe(vector.paritiesRequest)
-    expect(bytesToHex(secrets.point)).toBe(vector.tagsRequest)
+    expect(light.requests(secrets, keepsTags).map(bytesToHex)).toEqual([vector.paritiesRequest, vector.tagsRequest])
     const records = new Database(vector.layout, recordsOf(vector)).partitions.flatMap(of =>
       split(of, layout.recordBytes),
     )
-    const [parities, tags] = [light.parities(layout, records, secrets), light.tags(records, secrets)]
-    expect(bytesToHex(parities)).toBe(vector.parities)
-    expect(bytesToHex(tags)).toBe(vector.tags)
-    expect(light.checks(layout, secrets, parities, tags)).toEqual({ a: true, b: true })
+    const replies = light.replies(layout, records, secrets, keepsTags)
+    expect(replies.map(bytesToHex)).toEqual([vector.parities, vector.tags])
+    const { kept, ...checks } = light.checks(layout, secrets, replies, keepsTags)
+    expect({ ...checks, kept: bytesToHex(kept) }).toEqual({ a: true, b: true, crosswise: true, kept: vector.kept })
   })
 
-  test.each(lies)('finds which checks of a light hint fail: $because', ({ changes, a, b }) => {
+  test.each(lies)('finds which checks of a light hint with $proofs fail: $because', ({ liedAbout, changes, ...rest }) => {
     const layout = blocksOf(liedAbout.layout)
     const { parities, tags } = changed(liedAbout, changes)
-    expect(light.checks(layout, light.secretsOf(hexToBytes(liedAbout.root)), parities, tags)).toEqual({ a, b })
+    const secrets = light.secretsOf(hexToBytes(liedAbout.root))
+    const { a, b, crosswise } = light.checks(layout, secrets, [parities, tags], liedAbout.proofs === 'tags')
+    expect({ a, b, crosswise }).toEqual({ a: rest.a, b: rest.b, crosswise: rest.crosswise })
   })
 
   test('looks directory blocks up instantly', () => {
@@ -179,9 +183,10 @@ describe('the WebAssembly core', () => {
     expect(query.recon(hexToBytes(vector.commitments), zero!, one!)).toBeUndefined()
   })
 
-  test.each(vectors.light)('makes and checks a light hint of $recordsLabel', vector => {
+  test.each(vectors.light)('makes and checks a light hint of $recordsLabel, with $proofs', vector => {
     const { handle: database, commitments } = commitDatabase(core, vector.layout, recordsOf(vector))
-    const begin = () => core.newLightAttempt(layoutHandle(core, vector.layout), commitments, hexToBytes(vector.root))
+    const root = hexToBytes(vector.root)
+    const begin = () => core.newLightAttempt(layoutHandle(core, vector.layout), commitments, root, vector.proofs)
     const attempt = begin()
     expect(bytesToHex(attempt.paritiesRequest())).toBe(vector.paritiesRequest)
     expect(bytesToHex(attempt.tagsRequest())).toBe(vector.tagsRequest)
@@ -197,6 +202,9 @@ describe('the WebAssembly core', () => {
     expect(outcome.takeInquiry()).toBeUndefined()
     const client = outcome.takeHint()!
     expect(bytesToHex(client.hintId)).toBe(vector.hintId)
+    expect([client.proofs, client.form]).toEqual([vector.proofs, 'delta'])
+    // A stored hint ends in key and tags, and a checksum.
+    expect(bytesToHex(client.checkpoint(new Uint8Array(32)).slice(0, -16)).endsWith(vector.kept)).toBe(true)
     expect(() => attempt.paritiesRequest()).toThrow('the attempt is over')
     parities![0]! ^= 1
     const refused = begin().finish(parities!, tags!)
@@ -210,9 +218,10 @@ describe('the WebAssembly core', () => {
     expect([...inquiry.liars()!]).toEqual([1])
   })
 
-  test.each(lies)('finds which checks of a light hint fail: $because', ({ changes, a, b }) => {
+  test.each(lies)('finds which checks of a light hint with $proofs fail: $because', ({ liedAbout, changes, a, b }) => {
     const { commitments } = commitDatabase(core, liedAbout.layout, recordsOf(liedAbout))
-    const attempt = core.newLightAttempt(layoutHandle(core, liedAbout.layout), commitments, hexToBytes(liedAbout.root))
+    const [layout, root] = [layoutHandle(core, liedAbout.layout), hexToBytes(liedAbout.root)]
+    const attempt = core.newLightAttempt(layout, commitments, root, liedAbout.proofs)
     const { parities, tags } = changed(liedAbout, changes)
     const outcome = attempt.finish(parities, tags)
     expect(outcome.takeHint()).toBeUndefined()

@@ -149,7 +149,7 @@ test('what a database or a hint does not have, or has no name, is refused with a
   expect(commitments).toEqual(new Uint8Array(96))
   expect(thrownBy(() => handle.answer(new Uint8Array(6)))).toBe('phase')
   expect(thrownBy(() => handle.answer(new Uint8Array(6), suiteOf('merkle')))).toBe('phase')
-  expect(thrownBy(() => handle.answer(new Uint8Array(6), 3))).toBe('phase')
+  expect(thrownBy(() => handle.answer(new Uint8Array(6), 7))).toBe('phase')
   expect(thrownBy(() => core.newDatabase(layout, unknown))).toBe('index')
   expect(thrownBy(() => layout.entryBytes(unknown))).toBe('index')
   expect(thrownBy(() => core.newHintBuilder(layout, commitments, contentHashes, entropy, unknown))).toBe('index')

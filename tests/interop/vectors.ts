@@ -91,15 +91,17 @@ export interface CoreVectors {
   readonly light: readonly LightVector[]
   readonly single: readonly SingleVector[]
   /** replies of the hint in `light` of this label, with the lowest bit of some bytes changed, and which checks hold */
-  readonly lightRefused: {
+  readonly lightRefused: readonly {
     readonly recordsLabel: string
+    readonly proofs: 'merkle' | 'tags'
     readonly lies: readonly {
       readonly because: string
       readonly changes: readonly { readonly reply: 'parities' | 'tags'; readonly at: number }[]
       readonly a: boolean
       readonly b: boolean
+      readonly crosswise: boolean
     }[]
-  }
+  }[]
 }
 
 /** Bytes that a reader takes or refuses, and what they are. */
@@ -123,6 +125,7 @@ export interface InstantVector {
 
 /** A light hint: what each server is shown, and what it replies. */
 export interface LightVector {
+  readonly proofs: 'merkle' | 'tags'
   readonly layout: Layout
   /** the records are BLAKE3's output stream for this label */
   readonly recordsLabel: string
@@ -132,6 +135,8 @@ export interface LightVector {
   readonly tagsRequest: string
   readonly parities: string
   readonly tags: string
+  /** key and tags of a hint that keeps them */
+  readonly kept: string
 }
 
 /** Hints for one server, and batches asked with them. */

@@ -87,12 +87,14 @@ interface WireVectors {
   readonly lightRequests: readonly {
     readonly manifest: string
     readonly part: LightPart
+    readonly suite: Suite
     readonly secrets: string
     readonly bytes: string
   }[]
   readonly lightReplies: readonly {
     readonly manifest: string
     readonly part: LightPart
+    readonly suite: Suite
     readonly body: string
     readonly bytes: string
   }[]
@@ -239,16 +241,19 @@ describe.each([
   })
 
   test.each(vectors.lightRequests)('reads and writes a request for a light $part: $manifest', vector => {
-    const { manifest, part, secrets, bytes } = vector
-    expect(codecs.encodeLightRequest(manifestOf(manifest), part, secrets)).toBe(bytes)
-    expect(codecs.decodeLightRequest(manifestOf(manifest), part, bytes)).toBe(secrets)
-    expect(() => codecs.decodeLightRequest(manifestOf(manifest), part === 'hint' ? 'tags' : 'hint', bytes)).toThrow()
+    const { manifest, part, suite, secrets, bytes } = vector
+    expect(codecs.encodeLightRequest(manifestOf(manifest), part, suite, secrets)).toBe(bytes)
+    expect(codecs.decodeLightRequest(manifestOf(manifest), part, suite, bytes)).toBe(secrets)
+    const other = part === 'hint' ? 'tags' : 'hint'
+    expect(() => codecs.decodeLightRequest(manifestOf(manifest), other, suite, bytes)).toThrow()
+    expect(() => codecs.decodeLightRequest(manifestOf(manifest), part, suite === 1 ? 2 : 1, bytes)).toThrow()
   })
 
   test.each(vectors.lightReplies)('reads and writes a reply of a light $part: $manifest', vector => {
-    const { manifest, part, body, bytes } = vector
-    expect(codecs.encodeLightReply(manifestOf(manifest), part, body)).toBe(bytes)
-    expect(codecs.decodeLightReply(manifestOf(manifest), part, bytes)).toBe(body)
+    const { manifest, part, suite, body, bytes } = vector
+    expect(codecs.encodeLightReply(manifestOf(manifest), part, suite, body)).toBe(bytes)
+    expect(codecs.decodeLightReply(manifestOf(manifest), part, suite, bytes)).toBe(body)
+    expect(() => codecs.decodeLightReply(manifestOf(manifest), part, suite === 1 ? 2 : 1, bytes)).toThrow()
   })
 
   test.each(vectors.refused)('refuses a $kind: $because', ({ kind, manifest, bytes }) => {
@@ -265,8 +270,8 @@ describe.each([
       verdict: () => codecs.splitVerdict(bytes),
       'instant query': () => codecs.decodeInstantQuery(manifestOf(manifest!), bytes),
       'instant answer': () => codecs.decodeInstantAnswer(manifestOf(manifest!), 'records', 1, bytes),
-      'light request': () => codecs.decodeLightRequest(manifestOf(manifest!), 'hint', bytes),
-      'light reply': () => codecs.decodeLightReply(manifestOf(manifest!), 'hint', bytes),
+      'light request': () => codecs.decodeLightRequest(manifestOf(manifest!), 'hint', 1, bytes),
+      'light reply': () => codecs.decodeLightReply(manifestOf(manifest!), 'hint', 1, bytes),
     }
     expect(read[kind]).toThrow()
   })
@@ -422,27 +427,36 @@ function makeInstant(bytesOf: (name: string) => string): Pick<WireVectors, 'inst
 }
 
 function makeLight(bytesOf: (name: string) => string): Pick<WireVectors, 'lightRequests' | 'lightReplies'> {
-  const requests: [string, LightPart, number][] = [
-    ['keyed', 'hint', 64],
-    ['keyed', 'tags', 8],
+  const requests: [string, LightPart, Suite, number][] = [
+    ['keyed', 'hint', 1, 64],
+    ['keyed', 'tags', 1, 8],
+    ['keyed', 'hint', 2, 72],
+    ['keyed', 'tags', 2, 40],
   ]
-  // M′ parities and 64 sums of ℓ′ bytes; a tag for each of the Q·M′ blocks.
-  const replies: [string, LightPart, number][] = [
-    ['smallest', 'hint', 65],
-    ['keyless and variable', 'hint', (4 + 64) * 3],
-    ['two a block', 'hint', (1 + 64) * 2],
-    ['smallest', 'tags', 8],
-    ['keyed', 'tags', 8 * 10],
-    ['four a block', 'tags', 8 * 4],
+  // M′ parities of ℓ′ bytes and a sum of ⌈ℓ′/8⌉ words; a tag for each of the Q·M′ blocks. In suite 2 with the parities tags
+  // of all partitions but the last, and with the tags a sum.
+  const replies: [string, LightPart, Suite, number][] = [
+    ['smallest', 'hint', 1, 1 + 8],
+    ['keyless and variable', 'hint', 1, 4 * 3 + 8],
+    ['two a block', 'hint', 1, 2 + 8],
+    ['smallest', 'tags', 1, 8],
+    ['keyed', 'tags', 1, 8 * 10],
+    ['four a block', 'tags', 1, 8 * 4],
+    ['smallest', 'hint', 2, 1 + 8],
+    ['smallest', 'tags', 2, 8 + 8],
+    ['four a block', 'tags', 2, 96 + 8 * 4],
+    ['keyed', 'hint', 2, 5 * 24 + 24 + 8 * 5],
+    ['keyed', 'tags', 2, 24 + 8 * 10],
   ]
   return {
-    lightRequests: requests.map(([manifest, part, length]) => {
-      const secrets = bytes(`secrets of ${part}`, length)
-      return { manifest, part, secrets, bytes: reference.encodeLightRequest(bytesOf(manifest), part, secrets) }
+    lightRequests: requests.map(([manifest, part, suite, length]) => {
+      const secrets = bytes(`secrets of ${part} ${suite}`, length)
+      const request = reference.encodeLightRequest(bytesOf(manifest), part, suite, secrets)
+      return { manifest, part, suite, secrets, bytes: request }
     }),
-    lightReplies: replies.map(([manifest, part, length]) => {
-      const body = bytes(`reply of ${part}`, length)
-      return { manifest, part, body, bytes: reference.encodeLightReply(bytesOf(manifest), part, body) }
+    lightReplies: replies.map(([manifest, part, suite, length]) => {
+      const body = bytes(`reply of ${part} ${suite}`, length)
+      return { manifest, part, suite, body, bytes: reference.encodeLightReply(bytesOf(manifest), part, suite, body) }
     }),
   }
 }

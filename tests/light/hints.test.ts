@@ -16,11 +16,18 @@ import {
 } from '../support/changing.js'
 
 describe('open({ mode: "light" })', () => {
-  test.each([1, 'auto'] as const)('makes a hint of what two servers send, pack: %s, and finds keys', async pack => {
+  test.each([
+    [1, 'merkle'],
+    [1, 'tags'],
+    ['auto', 'merkle'],
+    ['auto', 'tags'],
+  ] as const)('makes a hint of what two servers send, pack: %s, %s, and finds keys', async (pack, proofs) => {
     const both = await changingServers({}, pack)
-    expect(both[0].updatable.newest.manifest.blockRecords > 1).toBe(pack === 'auto')
-    const map = await openedAt(both, { mode: 'light' })
-    expect([map.mode, map.size, map.stats.held['tags'], map.stats.incidents]).toEqual(['light', COUNT, 0, []])
+    const { partitions, partitionRecords, blockRecords } = both[0].updatable.newest.manifest
+    expect(blockRecords > 1).toBe(pack === 'auto')
+    const map = await openedAt(both, { mode: 'light', proofs })
+    const tags = proofs === 'tags' ? (8 * partitions * partitionRecords) / blockRecords : 0
+    expect([map.mode, map.size, map.stats.held['tags'], map.stats.incidents]).toEqual(['light', COUNT, tags, []])
     await expectContent(map)
     await map.reset()
     expect([map.mode, hexOf(await map.get(keyOf(5)))]).toEqual(['light', contentOf(5)])

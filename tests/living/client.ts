@@ -7,7 +7,7 @@ import { type ClientHandle, type HintBuilderHandle, loadCore, type ServerDirecto
 import { Disk } from '../simulator/disk.js'
 import { Locks } from '../simulator/locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
-import type { SimulatedTab } from '../simulator/simulation.js'
+import { BLOB_MS, type SimulatedTab } from '../simulator/simulation.js'
 import { storeOn } from '../simulator/store.js'
 import { Draws } from './audit.js'
 import type { Question } from './questions.js'
@@ -219,6 +219,7 @@ export class Tab implements SimulatedTab {
     if (path === '/v1/events') return await this.#listen(server, name, init.signal!)
     if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
     await this.#comes(`${what} reaches ${name}`)
+    if (path.startsWith('/v1/blobs/')) world.now += BLOB_MS
     const reply = await world.asked(server, path, { method: body ? 'POST' : 'GET', body })
     await this.#comes(`${name} on ${what}: ${reply.status}`)
     const pieces = [reply.body]

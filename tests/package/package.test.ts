@@ -40,9 +40,11 @@ beforeAll(async () => {
   folder = await temporaryFolder()
   app = join(folder.path, 'app')
   await mkdir(app)
-  for (const name of packageNames) {
-    const printed = await run(root, 'npm', 'pack', '-w', packages[name], '--pack-destination', folder.path, '--silent')
-    tarballs[name] = join(folder.path, printed.trim())
+  const workspaces = packageNames.flatMap(name => ['-w', packages[name]])
+  const printed = await run(root, 'npm', 'pack', ...workspaces, '--pack-destination', folder.path, '--silent')
+  for (const file of printed.trim().split('\n')) {
+    const name = packageNames.find(name => file.startsWith(`pirouette-${name}-`))!
+    tarballs[name] = join(folder.path, file)
   }
   const dependencies = Object.fromEntries(packageNames.map(name => [`@pirouette/${name}`, `file:${tarballs[name]}`]))
   await writeFile(join(app, 'package.json'), JSON.stringify({ private: true, type: 'module', dependencies }))
@@ -95,7 +97,7 @@ test('in Node the packages build, serve and look up', async () => {
      for (const app of apps) app.server.closeAllConnections(), await app.close()`,
   )
   expect(await run(app, process.execPath, 'main.js')).toBe('river false\n')
-  expect(await run(app, 'npx', '--no', 'pirouette', '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
+  expect(await run(app, join(app, 'node_modules/.bin/pirouette'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
 /** Looks one up, with what an app bundled for Node may import. */
@@ -216,12 +218,24 @@ describe('types', () => {
       }
     }`
   test.each([
-    ['a page, nodenext', ['--module', 'nodenext', '--lib', 'es2022,dom']],
-    ['a page, bundler', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom']],
-    ['a worker', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,webworker']],
+    ['a page, nodenext', ['--module', 'nodenext', '--lib', 'es2022,dom', '--types', '']],
+    ['a page, bundler', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', '--types', '']],
+    [
+      'Node',
+      ['--module', 'nodenext', '--lib', 'es2022', '--typeRoots', join(root, 'node_modules/@types'), '--types', 'node'],
+    ],
+    ['a worker', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,webworker', '--types', '']],
   ])('of %s hold without skipLibCheck', async (_name, options) => {
     await writeFile(join(app, 'types.ts'), source)
-    const strict = ['--strict', '--noEmit', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--types', '']
+    const strict = [
+      '--strict',
+      '--noEmit',
+      '--exactOptionalPropertyTypes',
+      '--skipLibCheck',
+      'false',
+      '--target',
+      'es2022',
+    ]
     await run(app, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), ...strict, ...options, 'types.ts')
   })
 })

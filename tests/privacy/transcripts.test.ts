@@ -420,8 +420,12 @@ describe('an abort', () => {
       [`reply ${n} is there`, 'response read', n] as const,
     ])
 
+    let expected: Awaited<ReturnType<typeof shapes>>
+    beforeAll(async () => {
+      expected = await shapes(keyless, `undisturbed, ${rollback}`, inTurn([3, 4]), roles)
+    })
+
     test.each(moments)('when %s cannot be seen', async (_, kind, n) => {
-      const expected = await shapes(keyless, 'undisturbed', inTurn([3, 4]), roles)
       expect(await shapes(keyless, 'aborted', abortAt(atEvent(kind, n)), roles)).toEqual(expected)
     })
   })

@@ -5,6 +5,9 @@ import type { Clock } from '@pirouette/client/environment'
 import type { Chance } from './chance.js'
 import { type Timer, Timers } from './clock.js'
 
+/** What a partition takes: as long as the SDK lets pass between two saves of a half-made hint, so that each is worth one. */
+export const BLOB_MS = 2_000
+
 /** A client in its process: it runs, stands still, or is dead. */
 export interface SimulatedTab {
   readonly name: string

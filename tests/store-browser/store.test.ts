@@ -58,7 +58,7 @@ describe.each(['chromium', 'firefox'] as const)('IndexedDB in %s', name => {
       await page.evaluate((kind, name) => globalThis.page.storeTests.conform(kind, name), kind, name)
     })
 
-    const runs = (kind === 'sealed' ? 25 : 50) * (THOROUGH ? 4 : 1)
+    const runs = (kind === 'sealed' ? 10 : 20) * (THOROUGH ? 10 : 1)
     test(`${runs} random schedules agree with the model`, { timeout: 300_000 }, async () => {
       await page.evaluate((kind, options) => globalThis.page.storeTests.schedules(kind, options), kind, {
         runs,

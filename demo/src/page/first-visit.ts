@@ -89,7 +89,7 @@ export class FirstVisit {
         servers: [`${servers.A}/${this.#database.name}`, `${servers.B}/${this.#database.name}`],
         ...{ mode: mode.name, storage: 'memory', push: false, publisherKey, signal },
         onProgress: ({ loadedBytes, totalBytes }) => {
-          if (totalBytes > 0) moved.textContent = `${Math.floor((100 * loadedBytes) / totalBytes)} %`
+          moved.textContent = `${Math.floor((100 * loadedBytes) / totalBytes)} %`
         },
       })
       try {

@@ -132,7 +132,6 @@ export class Lookup {
     let total = 0
     try {
       await run(({ loadedBytes, totalBytes }) => {
-        if (totalBytes === 0) return
         total = totalBytes
         progress.value = loadedBytes / totalBytes
         const percent = Math.floor((100 * loadedBytes) / totalBytes)
@@ -144,6 +143,10 @@ export class Lookup {
       if (this.#map) {
         this.#showEpoch(this.#map.epoch)
         this.#showMode(this.#map.mode)
+        if (this.#map.condemned) {
+          this.#write('.opening-text', '') // it is not ready, since an earlier life of the page
+          this.#showCondemned(this.#map, this.#map.condemned.server)
+        }
       }
       this.#enable(true)
     } catch (error) {
@@ -208,14 +211,18 @@ export class Lookup {
         this.#startAfresh(map),
       ])
     } else if (error instanceof CondemnedError) {
-      const liar = error.server === undefined ? undefined : this.#nameOf(error.server)
-      this.#show('caught', 'Nothing was asked: this map’s hint is condemned', [
-        `${liar ? `Server ${liar} had lied. ` : ''}Only a new hint, made with new secrets, can be used. `,
-        this.#startAfresh(map),
-      ])
+      this.#showCondemned(map, error.server)
     } else {
       this.#show('error', 'No answer', [messageOf(error)])
     }
+  }
+
+  #showCondemned(map: PirouetteMap, server: string | undefined): void {
+    const liar = server === undefined ? undefined : this.#nameOf(server)
+    this.#show('caught', 'Nothing was asked: this map’s hint is condemned', [
+      `${liar ? `Server ${liar} had lied. ` : ''}Only a new hint, made with new secrets, can be used. `,
+      this.#startAfresh(map),
+    ])
   }
 
   #startAfresh(map: PirouetteMap): HTMLButtonElement {

@@ -2,7 +2,7 @@
 
 import { scoped } from './base/abort.js'
 import { toApp } from './base/boundary.js'
-import { UnsupportedError } from './base/errors.js'
+import { UnsupportedError, UsageError } from './base/errors.js'
 import { type Fetch, platformEnvironment } from './platform/environment.js'
 import { startCore } from './platform/starting.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
@@ -39,6 +39,12 @@ export async function estimate(
     readonly signal?: AbortSignal | undefined
   } = {},
 ): Promise<Estimate> {
+  for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
+    const number = options[name]
+    if (number !== undefined && !(Number.isSafeInteger(number) && number >= 0)) {
+      throw new UsageError(`estimate: expected ${name} to be a whole number`)
+    }
+  }
   const [a, b] = parseServers(servers)
   const environment = platformEnvironment(options.fetch)
   const links = [

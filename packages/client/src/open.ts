@@ -42,7 +42,8 @@ export interface OpenWithOptions extends Allowances {
   /**
    * The publisher's Ed25519 key (32 bytes, or the 64 hex digits that `pirouette keygen` prints), known out of band. With
    * it, the database must be signed, else SignatureError: even two servers that lie together cannot make up a record, nor
-   * take a map back to where it has been before. Without it, comparing the servers has to do.
+   * take a map back to where it has been before. Without it, comparing the servers has to do. Not with mode `light`, whose
+   * hints servers make: what they agree to make up there has no signature over it.
    */
   readonly publisherKey?: string | Uint8Array | undefined
   /**
@@ -65,9 +66,10 @@ export interface OpenWithOptions extends Allowances {
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
   /**
-   * What proves that answers are genuine, in mode `full`. `merkle`: proofs that the servers send. `tags`: nothing on the wire; the map
-   * keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given: tags, unless the
-   * map would then take more than 64 MB of memory. The servers see which; see docs/threat-model.md.
+   * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
+   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given:
+   * tags, unless the map would then take more than 64 MB of memory, or the making of a light hint, in which both servers tag
+   * every record, more than 16 MiB of replies. The servers see which; see docs/threat-model.md.
    */
   readonly proofs?: ProofsPreference | undefined
   /**
@@ -127,6 +129,12 @@ export async function openWith(
   const { proofs = 'auto', mode = 'auto' } = options
   if (mode !== 'auto' && !schemes.has(mode)) {
     throw new UsageError(`mode: expected ${['auto', ...schemes.keys()].map(name => `'${name}'`).join(', ')}`)
+  }
+  const scheme = schemes.get(mode)
+  if (publisherKey !== undefined && scheme?.kind === 'stateful' && !scheme.hashed) {
+    throw new UsageError(
+      `mode: '${mode}' cannot go with publisherKey, whose signature covers nothing of what servers make`,
+    )
   }
   if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { PirouetteError } from '../src/base/errors.js'
+import { estimate } from '../src/index.js'
 import { openWith } from '../src/testing.js'
 import { Harness, keyed } from './support/harness.js'
 import { A, B } from './support/network.js'
@@ -72,4 +73,18 @@ test('from a map', async () => {
     await harness.drive(map.close())
   }
   expect(leaks).toEqual([])
+})
+
+test('from estimate(): a number that is none is the caller’s mistake, and no database’s', async () => {
+  const { network } = keyed()
+  for (const name of ['lookupsPerDay', 'changesPerDay']) {
+    for (const number of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, '20', null, {}]) {
+      const estimating = estimate([A, B], { fetch: network.fetch, [name]: number } as never)
+      await expect(estimating, `${name}: ${String(number)}`).rejects.toMatchObject({ code: 'usage' })
+    }
+  }
+  expect(network.seen).toEqual([])
+  const most = { lookupsPerDay: Number.MAX_SAFE_INTEGER, changesPerDay: Number.MAX_SAFE_INTEGER }
+  const { modes } = await estimate([A, B], { fetch: network.fetch, ...most })
+  for (const { dayBytes } of Object.values(modes)) expect(dayBytes).toBeGreaterThanOrEqual(0)
 })

@@ -3,6 +3,7 @@
 
 import { HEADER_BYTES } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, Harness, keyed, keyless, sameOnBoth } from './support/harness.js'
@@ -35,10 +36,10 @@ async function outcome(server: string, misbehave: Misbehave, index: number) {
   return { seen, error, network }
 }
 
-/** The outcome, after checking that it is the same for every index. */
+/** The outcome, after checking that it is the same for every index, or in `npm test` for one of each partition. */
 async function sameForAll(server: string, misbehave: Misbehave) {
   const first = await outcome(server, misbehave, 0)
-  for (let index = 1; index < RECORDS; index++) {
+  for (let index = 1; index < RECORDS; index += THOROUGH ? 1 : 4) {
     expect((await outcome(server, misbehave, index)).seen).toEqual(first.seen)
   }
   return first

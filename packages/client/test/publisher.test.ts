@@ -699,3 +699,48 @@ test('what is asked for, and when signatures are fetched, have nothing to do wit
   expect(shapes[2]).toEqual(shapes[0])
   expect(shapes[0]!.filter(line => line.includes('/v1/info'))).toEqual([])
 })
+
+describe('a light hint, which servers make', () => {
+  /** Two servers that agree to make hints of another database than the one that is signed, and answer truly. */
+  function makingUp(): { readonly network: Network; readonly newest: Database; readonly other: Uint8Array } {
+    const { network, newest } = new Publishing()
+    const other = value('false')
+    const values = newest.byIndex.map((of, i) => (i === 3 ? other : of!))
+    const madeUp = buildDatabase(core, { values, partitions: 4 })
+    const make = newest.makeLight
+    Object.assign(newest, { makeLight: (...of: Parameters<typeof make>) => madeUp.makeLight(...of) })
+    return { network, newest, other }
+  }
+
+  test.each(['merkle', 'tags'] as const)('can be made up by two servers that lie alike: %s', async proofs => {
+    const { network, other } = makingUp()
+    const harness = new Harness(network)
+    const map = await harness.open({ mode: 'light', proofs })
+    expect(await harness.drive(map.at(3)).catch((error: Error) => error.name)).toEqual(
+      // With tags the answers have to be made up as well.
+      proofs === 'merkle' ? other : 'TamperedError',
+    )
+  })
+
+  test('is therefore not made with a publisher’s key: UsageError, before any traffic', async () => {
+    const { network } = makingUp()
+    const harness = new Harness(network)
+    const failure = await harness.failure(harness.open({ mode: 'light', publisherKey }))
+    expect(failure).toMatchObject({ code: 'usage' })
+    expect(network.seen).toEqual([])
+  })
+
+  test('nor is one used that was stored without it', async () => {
+    const { network, newest } = makingUp()
+    const device = new Device(network, newest)
+    const before = device.life()
+    const stored = await before.open({ mode: 'light', proofs: 'merkle' })
+    expect(stored.mode).toBe('light')
+    before.kill()
+    const life = device.life()
+    const map = await life.open({ publisherKey, mode: 'auto', proofs: 'merkle' })
+    expect(map.mode).not.toBe('light')
+    expect(life.events).toContainEqual({ type: 'discarded', reason: 'mode' })
+    expect(await device.world.drive(map.at(3))).toEqual(newest.byIndex[3])
+  })
+})

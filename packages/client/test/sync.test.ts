@@ -4,7 +4,7 @@
 import { contentHash, decodeQuery, encodeEvent, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
-import { settle } from './support/clock.js'
+import { deferred, settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
@@ -24,14 +24,6 @@ import { A, B, bytesOf, flip, hang, type Network, ok, on, problem, queryIn } fro
 import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
-
-function deferred(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = () => {}
-  const promise = new Promise<void>(settled => {
-    resolve = settled
-  })
-  return { promise, resolve }
-}
 
 async function checkAll(harness: Harness, map: PirouetteMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])

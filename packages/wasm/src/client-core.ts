@@ -20,6 +20,7 @@ type SharedGlue = Pick<
   | 'plan'
   | 'planBlockRecords'
   | 'journalLimit'
+  | 'lightProofs'
   | 'modeCosts'
   | 'suitableProofs'
 >
@@ -35,6 +36,7 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     plan: workload => glue.plan(workload) as Plan,
     journalLimit: glue.journalLimit,
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
+    lightProofs: layout => glue.lightProofs(own(layout)),
     planBlockRecords: glue.planBlockRecords,
     planLayout: glue.LayoutHandle.plan,
     layout: (...numbers) => new glue.LayoutHandle(...numbers),

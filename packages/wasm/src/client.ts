@@ -3,7 +3,7 @@
 // separate file. An app that has the file elsewhere hands it in before (`useModule`), and then nothing is loaded here.
 
 import { instance } from './client-instance.js'
-import type { ClientCore } from './core.js'
+import type { ClientCore, WasmModule } from './core.js'
 
 export type * from './core.js'
 /** what there is here */
@@ -11,7 +11,7 @@ export type { ClientCore as Core } from './core.js'
 
 /** The module, compiled, in bytes, or in a response of type `application/wasm`; or what has one of them soon. */
 export type ModuleSource = Source | PromiseLike<Source>
-type Source = WebAssembly.Module | BufferSource | Response
+type Source = WasmModule | ArrayBufferView<ArrayBuffer> | ArrayBuffer | Response
 
 let given: (() => Promise<WebAssembly.Module>) | undefined
 

@@ -5,6 +5,12 @@
 // A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is dead. Report it with `discardCore`, which
 // makes every handle of that instance unusable and the next `loadCore()` start a fresh one.
 
+// WebAssembly's own types, which TypeScript has for pages: without its library of those, what they have that is used.
+export type WasmModule = typeof globalThis extends { WebAssembly: { Module: { prototype: infer M } } } ? M : object
+export type WasmMemory = typeof globalThis extends { WebAssembly: { Memory: { prototype: infer M } } }
+  ? M
+  : { readonly buffer: ArrayBuffer }
+
 /** Stable codes of errors thrown by the core. */
 export type CoreErrorCode =
   | 'layout' // impossible (N, ℓ, Q, M, g), or too large for the address space
@@ -152,8 +158,10 @@ export interface HintBuilderHandle {
 
 /** Permutations, parities and perhaps tags, and at most one pending batch of queries. */
 export interface ClientHandle {
-  /** what proves the answers it takes, for life: says which answers to ask for, and which form of update lists */
+  /** what proves the answers it takes, for life: says which answers to ask for */
   readonly proofs: Proofs
+  /** the form of update lists that it needs */
+  readonly form: UpdateForm
   /**
    * Makes a pending batch for `indices` (1 to the manifest's maxBatch record indices), with 32 bytes of fresh OS entropy.
    * The permutations are unchanged until `recon`. Throws `phase` if a batch is pending already.
@@ -253,9 +261,9 @@ export interface InstantPassHandle {
  * asked with before `finish` has accepted it, and its root is never used again whatever comes of it.
  */
 export interface LightAttemptHandle {
-  /** seeds, 64 bytes: for the refresh server alone, which with the retrieve vectors could read what is asked */
+  /** seeds, and for tags a key: for the refresh server alone, which with the retrieve vectors could read what is asked */
   paritiesRequest(): Uint8Array
-  /** the key of the tags, 8 bytes: for the retrieve server alone, for with it parities can be forged */
+  /** the key of its tags, and for tags a seed: for the retrieve server alone, for with it parities can be forged */
   tagsRequest(): Uint8Array
   /** checks both whole replies, without early exit; once. Throws `length`, and the attempt is over then, too. */
   finish(parities: Uint8Array, tags: Uint8Array): LightOutcomeHandle
@@ -264,7 +272,7 @@ export interface LightAttemptHandle {
 }
 
 export interface LightOutcomeHandle {
-  /** an ordinary hint that checks Merkle proofs, once; undefined if the replies were refused */
+  /** an ordinary hint, once; undefined if the replies were refused */
   takeHint(): ClientHandle | undefined
   /** what will show who lied, once; undefined if the replies were accepted */
   takeInquiry(): LightInquiryHandle | undefined
@@ -649,6 +657,8 @@ export interface ClientCore {
   journalLimit(heldBytes: number): number
   /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
+  /** the same for a light hint: tags, if both replies have at most 16 MiB with them */
+  lightProofs(layout: LayoutHandle): Proofs
   /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
   planBlockRecords(records: number, recordBytes: number, partitions?: number): number
   /** `blockRecords`: g; 1 */
@@ -671,8 +681,8 @@ export interface ClientCore {
   directoryShape(log: number, blockBytes: number, seed: Uint8Array): DirectoryShapeHandle
   /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
-  /** begins a light hint under 32 bytes of fresh OS entropy; throws `length` */
-  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array): LightAttemptHandle
+  /** begins a light hint under 32 bytes of fresh OS entropy; `proofs` (default `merkle`) is for its life. Throws `length` */
+  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array, proofs?: Proofs): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
@@ -712,7 +722,7 @@ export interface ClientCore {
 /** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore. */
 export interface Core extends ClientCore {
   /** shared with worker threads: views of it are over a SharedArrayBuffer, whatever TypeScript's library says */
-  readonly memory: WebAssembly.Memory
+  readonly memory: WasmMemory
   /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
   fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
@@ -742,7 +752,7 @@ export interface Core extends ClientCore {
   /** what a retrieve server replies to `tagsRequest` */
   newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** the module that worker threads run on this instance's memory */
-  workerModule(): Promise<WebAssembly.Module>
+  workerModule(): Promise<WasmModule>
   /** bytes of a query to one server, and of its answer, and most queries of a request; throws `layout` where one server cannot answer */
   singleBytes(layout: LayoutHandle): Uint32Array
   /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */

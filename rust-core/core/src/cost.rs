@@ -37,6 +37,7 @@ const FRAME_BYTES: u64 = 48;
 const LAYOUT_BYTES: u64 = 16;
 const BINDING_BYTES: u64 = 32;
 const COUNT_BYTES: u64 = 4;
+const TAG_KIND_BYTES: u64 = 4;
 
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
 const STATES_A_JOURNAL: u64 = 8;
@@ -60,7 +61,7 @@ pub fn tags_fit(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> boo
 const BLOCK_BYTES: u64 = 256;
 
 /// g for a database whose clients are to make light hints: the power of two with g·ℓ ≤ 256 for which both replies are
-/// shortest, and the smaller of two. A block of several records has one tag, and one entry of a permutation; but every entry
+/// shortest without crosswise tags, and the smaller of two. A block of several records has one tag, and one entry of a permutation; but every entry
 /// of an answer is as long as it, so that without light hints g is better 1 (docs/costs.md).
 ///
 /// # Errors
@@ -69,18 +70,23 @@ pub fn block_records(records: u64, record_bytes: u64, partitions: Option<u64>) -
     let most = (BLOCK_BYTES / record_bytes.max(1)).max(1).ilog2();
     let plans = (0..=most).map(|log| Layout::plan_packed(records, record_bytes, partitions, 1 << log));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
-    let best = plans.iter().min_by_key(|layout| light_bytes(layout));
+    let best = plans.iter().min_by_key(|layout| light_bytes(layout, Proofs::Openings));
     Ok(best.map_or(1, |layout| layout.stored().block_records as u64))
 }
 
 /// Both replies of which a light hint is made.
-fn light_bytes(layout: &Layout) -> u64 {
-    light::parities_reply_bytes(layout) as u64 + light_tag_bytes(layout)
+fn light_bytes(layout: &Layout, proofs: Proofs) -> u64 {
+    light::parities_reply_bytes(layout, proofs) + light::tags_reply_bytes(layout, proofs)
 }
 
-/// More than a 32-bit machine may be able to address.
-fn light_tag_bytes(layout: &Layout) -> u64 {
-    layout.slots() as u64 * TAG_BYTES as u64
+/// A light hint of more bytes than this is too heavy for what tags of both servers add to it.
+const LIGHT_TAGS_BYTES: u64 = 16 << 20;
+
+/// What proves the answers to a light hint unless the app says otherwise: tags of both servers, if the replies have at most
+/// 16 MiB with them, which clients have the memory for. It follows from the manifest: the servers see it.
+#[must_use]
+pub fn light_proofs(layout: &Layout) -> Proofs {
+    if light_bytes(layout, Proofs::Tags) <= LIGHT_TAGS_BYTES { Proofs::Tags } else { Proofs::Openings }
 }
 
 /// How many records make a block.
@@ -235,7 +241,7 @@ impl Costs {
             // The recovered block of each query is checked as well, and of a block each record has its hash.
             Proofs::Tags => (
                 TAG_BYTES as u64 * slots,
-                TAG_KEY_BYTES as u64,
+                TAG_KIND_BYTES + TAG_KEY_BYTES as u64,
                 0,
                 batch * (entries + 1) * layout.stored().block_records as u64,
                 UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,

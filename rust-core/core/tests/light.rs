@@ -3,21 +3,25 @@
 //! tells nothing of the permutations.
 
 mod common;
+#[path = "light/crosswise.rs"]
+mod crosswise;
 
 use common::{builder, database, finish, receive};
 use pirouette_core::Error;
-use pirouette_core::commitment::Merkle;
+use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::layout::Layout;
-use pirouette_core::light::attempt::{Attempt, Liars, Outcome, Verdict, hazmat_check};
+use pirouette_core::light::attempt::{Attempt, Liars, Outcome, Verdict, hazmat_columns_hold, hazmat_sum_holds};
 use pirouette_core::light::making::Making;
 use pirouette_core::light::{parities_reply_bytes, tags_reply_bytes};
 use pirouette_core::random::Uniform;
 use pirouette_core::tapir::hint::Hint;
 use pirouette_core::tapir::permutation::Permutations;
 use pirouette_core::tapir::query::query;
-use pirouette_kernels::linear::multiply;
+use pirouette_kernels::linear::{Point, multiply};
+
+const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
 
 fn bytes(label: &str, count: usize) -> Vec<u8> {
     let mut out = vec![0; count];
@@ -49,8 +53,12 @@ fn replies(database: &Database<Merkle>, attempt: &Attempt, at: At) -> [Vec<u8>; 
     ]
 }
 
+fn attempt_of(database: &Database<Merkle>, proofs: Proofs, root: u8) -> Attempt {
+    Attempt::new(*database.layout(), proofs, &commitments(database), &[root; 32]).unwrap()
+}
+
 fn attempt(database: &Database<Merkle>, root: u8) -> Attempt {
-    Attempt::new(*database.layout(), &commitments(database), &[root; 32]).unwrap()
+    attempt_of(database, Proofs::Openings, root)
 }
 
 fn accepted(outcome: Outcome) -> Hint {
@@ -68,10 +76,11 @@ fn refused(outcome: Outcome) -> Verdict {
     }
 }
 
-/// Permutations and parities, as they end a stored hint that checks openings.
+/// Permutations and parities, as they stand in a stored hint.
 fn substance(hint: &Hint) -> Vec<u8> {
     let stored = hint.encode(&[0; 32]).unwrap();
-    let end = stored.len() - 16; // checksum
+    let tags = if hint.proofs() == Proofs::Tags { 4 + 16 + hint.tag_bytes() } else { 0 };
+    let end = stored.len() - 16 - tags; // checksum
     stored[end - hint.permutation_bytes() - hint.parity_bytes()..end].to_vec()
 }
 
@@ -96,39 +105,54 @@ fn a_light_hint_is_the_one_that_a_download_makes_and_looks_up() {
     });
     for mut database in single.into_iter().chain(packed) {
         let dimensions = *database.layout();
-        let attempt = attempt(&database, 1);
-        let expected = substance(&downloaded(&mut database, &attempt));
-        let [parities, tags] = replies(&database, &attempt, At::Newest);
-        assert_eq!(parities.len(), parities_reply_bytes(database.layout()));
-        assert_eq!(tags.len(), tags_reply_bytes(database.layout()));
-        let mut hint = accepted(attempt.finish(&parities, &tags).unwrap());
-        assert!(substance(&hint) == expected, "{dimensions:?}");
-        for index in 0..database.layout().records().min(20) {
-            let pending = query(&mut hint, &[index as u32], &[index as u8; 32]).unwrap();
-            assert_eq!(finish(&database, &mut hint, pending), database.record(index).unwrap());
+        for proofs in KINDS {
+            let attempt = attempt_of(&database, proofs, 1);
+            let expected = substance(&downloaded(&mut database, &attempt));
+            let [parities, tags] = replies(&database, &attempt, At::Newest);
+            assert_eq!(parities.len() as u64, parities_reply_bytes(database.layout(), proofs));
+            assert_eq!(tags.len() as u64, tags_reply_bytes(database.layout(), proofs));
+            let mut hint = accepted(attempt.finish(&parities, &tags).unwrap());
+            assert_eq!(hint.proofs(), proofs);
+            assert!(substance(&hint) == expected, "{dimensions:?}");
+            for index in 0..database.layout().records().min(20) {
+                let pending = query(&mut hint, &[index as u32], &[index as u8; 32]).unwrap();
+                assert_eq!(finish(&database, &mut hint, pending), database.record(index).unwrap());
+            }
         }
     }
 }
 
 #[test]
-fn every_changed_bit_of_parities_sums_and_tags_is_refused_and_the_right_check_sees_it() {
-    for dimensions in [(3, 5, 9), (1, 2, 8), (2, 3, 40)] {
+fn every_changed_bit_of_either_reply_is_refused_and_the_right_checks_see_it() {
+    for (dimensions, proofs) in
+        [(3, 5, 9), (1, 2, 8), (2, 3, 40)].into_iter().flat_map(|of| KINDS.map(|proofs| (of, proofs)))
+    {
         let database = filled(dimensions);
-        let parity_bits = database.layout().partition_bytes() * 8;
-        let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
-        for bit in 0..parities.len() * 8 {
-            let mut lie = parities.clone();
+        let layout = database.layout();
+        let crosswise = proofs == Proofs::Tags;
+        let begin = || attempt_of(&database, proofs, 1);
+        let [parities, tags] = replies(&database, &begin(), At::Newest);
+        let sum_bits = 8 * layout.record_bytes().next_multiple_of(8);
+        let parity_bits = layout.partition_bytes() * 8;
+        let flipped = |reply: &[u8], bit: usize| {
+            let mut lie = reply.to_vec();
             lie[bit / 8] ^= 1 << (bit % 8);
-            let verdict = refused(attempt(&database, 1).finish(&lie, &tags).unwrap());
-            let expected = Verdict { sums: bit < parity_bits, columns: bit >= parity_bits };
-            assert_eq!(verdict, expected, "{dimensions:?}, bit {bit}");
-            assert_eq!(verdict.blames_refresh_server(), bit < parity_bits);
+            lie
+        };
+        for bit in 0..parities.len() * 8 {
+            let verdict = refused(begin().finish(&flipped(&parities, bit), &tags).unwrap());
+            let of_parity = bit < parity_bits;
+            let of_sum = !of_parity && bit < parity_bits + sum_bits;
+            // The last partition's tags follow from the parities.
+            let expected = Verdict { sum: !of_sum, columns: !of_parity, crosswise: !crosswise || of_sum };
+            assert_eq!(verdict, expected, "{dimensions:?}, {proofs:?}, bit {bit}");
+            assert_eq!(verdict.blames_refresh_server(), of_parity);
         }
         for bit in 0..tags.len() * 8 {
-            let mut lie = tags.clone();
-            lie[bit / 8] ^= 1 << (bit % 8);
-            let verdict = refused(attempt(&database, 1).finish(&parities, &lie).unwrap());
-            assert_eq!(verdict, Verdict { sums: false, columns: false }, "{dimensions:?}, bit {bit}");
+            let verdict = refused(begin().finish(&parities, &flipped(&tags, bit)).unwrap());
+            let of_sum = crosswise && bit < sum_bits;
+            let expected = Verdict { sum: of_sum, columns: of_sum, crosswise: !of_sum };
+            assert_eq!(verdict, expected, "{dimensions:?}, {proofs:?}, bit {bit}");
         }
     }
 }
@@ -152,7 +176,11 @@ fn tags_changed_alike_in_one_column_are_caught_by_the_sums_alone() {
             }
             let same_column = column_of(one) == column_of(other);
             let verdict = refused(attempt(&database, 1).finish(&parities, &lie).unwrap());
-            assert_eq!(verdict, Verdict { sums: false, columns: same_column }, "slots {one} and {other}");
+            assert_eq!(
+                verdict,
+                Verdict { sum: false, columns: same_column, crosswise: true },
+                "slots {one} and {other}"
+            );
             pairs[usize::from(same_column)] += 1;
         }
     }
@@ -164,44 +192,65 @@ fn tags_changed_alike_in_one_column_are_caught_by_the_sums_alone() {
 fn partitions_show_who_lied_however_the_checks_went() {
     let database = filled((3, 5, 9));
     let parity_bytes = database.layout().partition_bytes();
-    let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
+    let sum_bytes = 16;
     let flipped = |bytes: &[u8], at: usize| {
         let mut lie = bytes.to_vec();
         lie[at] ^= 4;
         lie
     };
-    let same_column = {
-        let seed = *attempt(&database, 1).parities_request().first_chunk().unwrap();
-        let permutations = Permutations::from_entropy(database.layout(), &seed);
-        let mut lie = tags.clone();
-        for q in 0..2 {
-            lie[8 * (5 * q + usize::from(permutations.of(q)[2]))] ^= 1;
+    let [refresh, retrieve, both] =
+        [(true, false), (false, true), (true, true)].map(|(refresh, retrieve)| Liars { refresh, retrieve });
+    for proofs in KINDS {
+        let begin = || attempt_of(&database, proofs, 1);
+        let [parities, tags] = replies(&database, &begin(), At::Newest);
+        let first_tag = if proofs == Proofs::Tags { sum_bytes } else { 0 };
+        let same_column = {
+            let seed = *begin().parities_request().first_chunk().unwrap();
+            let permutations = Permutations::from_entropy(database.layout(), &seed);
+            let mut lie = tags.clone();
+            for q in 0..2 {
+                lie[first_tag + 8 * (5 * q + usize::from(permutations.of(q)[2]))] ^= 1;
+            }
+            lie
+        };
+        let mut cases = vec![
+            (flipped(&parities, 3), tags.clone(), refresh),
+            (flipped(&parities, parity_bytes + 3), tags.clone(), refresh),
+            (parities.clone(), flipped(&tags, first_tag + 77), retrieve),
+            (parities.clone(), same_column, retrieve),
+            (flipped(&parities, 0), flipped(&tags, first_tag), both),
+        ];
+        if proofs == Proofs::Tags {
+            let end = parities.len() - 1;
+            cases.extend([
+                // the sum, and so the padding of its last word; the first tag and the last
+                (parities.clone(), flipped(&tags, 0), retrieve),
+                (parities.clone(), flipped(&tags, sum_bytes - 1), retrieve),
+                (flipped(&parities, parity_bytes + sum_bytes), tags.clone(), refresh),
+                (flipped(&parities, end), tags.clone(), refresh),
+                (flipped(&parities, end), flipped(&tags, 0), both),
+                // Wrong parities make the last partition's tags wrong: which is nobody else's lie.
+                (flipped(&parities, 3), flipped(&tags, 5), both),
+                (flipped(&parities, 3), flipped(&tags, first_tag + 77), both),
+            ]);
         }
-        lie
-    };
-    let cases = [
-        (flipped(&parities, 3), tags.clone(), Liars { refresh: true, retrieve: false }),
-        (flipped(&parities, parity_bytes + 3), tags.clone(), Liars { refresh: true, retrieve: false }),
-        (parities.clone(), flipped(&tags, 77), Liars { refresh: false, retrieve: true }),
-        (parities.clone(), same_column, Liars { refresh: false, retrieve: true }),
-        (flipped(&parities, 0), flipped(&tags, 0), Liars { refresh: true, retrieve: true }),
-    ];
-    for (number, (parities, tags, expected)) in cases.into_iter().enumerate() {
-        for order in [[0, 1, 2], [2, 0, 1]] {
-            let inquire = |taken: &[usize]| {
-                let Outcome::Refused(mut inquiry) = attempt(&database, 1).finish(&parities, &tags).unwrap() else {
-                    panic!("a lie was accepted")
+        for (number, (parities, tags, expected)) in cases.into_iter().enumerate() {
+            for order in [[0, 1, 2], [2, 0, 1]] {
+                let inquire = |taken: &[usize]| {
+                    let Outcome::Refused(mut inquiry) = begin().finish(&parities, &tags).unwrap() else {
+                        panic!("a lie was accepted")
+                    };
+                    for &q in taken {
+                        inquiry.take(q, database.partition(q).unwrap()).unwrap();
+                        inquiry.take(q, database.partition(q).unwrap()).unwrap(); // which changes nothing
+                    }
+                    assert!(inquiry.take(3, database.partition(0).unwrap()).is_err());
+                    assert!(inquiry.take(0, &[0; 44]).is_err());
+                    inquiry.liars()
                 };
-                for &q in taken {
-                    inquiry.take(q, database.partition(q).unwrap()).unwrap();
-                    inquiry.take(q, database.partition(q).unwrap()).unwrap(); // which changes nothing
-                }
-                assert!(inquiry.take(3, database.partition(0).unwrap()).is_err());
-                assert!(inquiry.take(0, &[0; 44]).is_err());
-                inquiry.liars()
-            };
-            assert_eq!(inquire(&order[..2]), None);
-            assert_eq!(inquire(&order), Some(expected), "case {number}");
+                assert_eq!(inquire(&order[..2]), None);
+                assert_eq!(inquire(&order), Some(expected), "{proofs:?}, case {number}");
+            }
         }
     }
 }
@@ -211,7 +260,7 @@ fn partitions_show_who_lied_however_the_checks_went() {
 fn who_knows_the_point_can_forge_and_who_guesses_another_cannot() {
     let database = filled((2, 5, 16));
     let [parities, tags] = replies(&database, &attempt(&database, 1), At::Newest);
-    let point = u64::from_le_bytes(attempt(&database, 1).tags_request());
+    let point = u64::from_le_bytes(*attempt(&database, 1).tags_request().first_chunk().unwrap());
     let forged_under = |point: u64| {
         let mut lie = parities.clone();
         // w_1·K² + w_2·K = 0 for w_2 = w_1·K
@@ -250,9 +299,7 @@ fn a_lie_passes_under_as_many_points_as_a_record_has_words_and_lies_in_more_colu
             parities[32 * column..][..32].copy_from_slice(lie);
         }
         let permutations = Permutations::from_entropy(&layout, &[1; 32]);
-        let (sums, tags) = (vec![0; 64 * 32], vec![0; tags_reply_bytes(&layout)]);
-        let words = |words: &mut [[u8; 8]]| words.fill([0x5a; 8]);
-        hazmat_check(&layout, point, &permutations, words, &parities, &sums, &tags).holds()
+        hazmat_columns_hold(&layout, &Point::new(point), &permutations, &parities, &vec![0; layout.slots()])
     };
     let (first, second) = ([3, 1 << 63, 0xdead_beef], [5, 1 << 63, 0xfeed]);
     let lies = [(0, with_roots(first)), (2, with_roots(second))];
@@ -322,13 +369,14 @@ fn the_sums_pass_a_lie_independently_of_the_permutations_and_the_columns_alone_d
         let all = all_permutations(&layout);
         let records = bytes("tiny", 8 * slots);
         let point = 0x0123_4567_89ab_cdef;
+        let tables = Point::new(point);
         let tag = |record: &[u8]| multiply(u64::from_le_bytes(record.try_into().unwrap()), point);
         let xor = |a: u64, b: &[u8]| a ^ u64::from_le_bytes(b.try_into().unwrap());
         for lie in 1..1usize << slots {
-            let tags: Vec<u8> = records
+            let tags: Vec<u64> = records
                 .chunks(8)
                 .enumerate()
-                .flat_map(|(slot, record)| (tag(record) ^ if lie >> slot & 1 == 1 { 0xbeef } else { 0 }).to_le_bytes())
+                .map(|(slot, record)| tag(record) ^ if lie >> slot & 1 == 1 { 0xbeef } else { 0 })
                 .collect();
             let mut columns_pass = 0;
             for permutations in &all {
@@ -341,12 +389,10 @@ fn the_sums_pass_a_lie_independently_of_the_permutations_and_the_columns_alone_d
                         in_column.fold(0, xor).to_le_bytes()
                     })
                     .collect();
-                let (mut sums_pass, mut columns) = (0, false);
+                let mut sums_pass = 0;
                 for challenge in 0..1usize << slots {
-                    let mut sums = vec![0; 64 * 8];
                     let in_sum = records.chunks(8).enumerate().filter(|(slot, _)| challenge >> slot & 1 == 1);
-                    let sum = in_sum.map(|(_, record)| record).fold(0, xor);
-                    sums[..8].copy_from_slice(&sum.to_le_bytes());
+                    let sum = in_sum.map(|(_, record)| record).fold(0, xor).to_le_bytes();
                     let mut next = 0;
                     let words = |words: &mut [[u8; 8]]| {
                         for word in words {
@@ -354,12 +400,10 @@ fn the_sums_pass_a_lie_independently_of_the_permutations_and_the_columns_alone_d
                             next += 1;
                         }
                     };
-                    let verdict = hazmat_check(&layout, point, permutations, words, &parities, &sums, &tags);
-                    sums_pass += usize::from(verdict.sums);
-                    columns = verdict.columns;
+                    sums_pass += usize::from(hazmat_sum_holds(&layout, &tables, words, &sum, &tags));
                 }
                 assert_eq!(2 * sums_pass, 1 << slots, "({q}, {m}), lie {lie:b}");
-                columns_pass += usize::from(columns);
+                columns_pass += usize::from(hazmat_columns_hold(&layout, &tables, permutations, &parities, &tags));
             }
             let of_partition = |q: usize| lie >> (q * m as usize) & ((1 << m) - 1);
             let constant = |part: usize| part == 0 || part == (1 << m) - 1;
@@ -378,17 +422,18 @@ fn the_sums_pass_a_lie_independently_of_the_permutations_and_the_columns_alone_d
 }
 
 /// What the retrieve server gains by a lie on two tags, one of each of two partitions, in the first retrieve vector it is
-/// shown: with challenge sums of κ bits 2^-κ/M, and 1/M by a client that leaves the sums out (κ = 0).
+/// shown: with challenge words of κ bits 2^-κ/M, and 1/M by a client that leaves the sum out (κ = 0).
 #[test]
 fn what_a_lie_tells_the_retrieve_server_shrinks_with_every_bit_of_the_challenge() {
     for m in [2, 3] {
         let layout = Layout::new(2 * m, 8, 2, m).unwrap();
         let (m, slots) = (layout.partition_records(), layout.slots());
         let all = all_permutations(&layout);
-        let mut tags = vec![0; 8 * slots];
+        let mut tags = vec![0; slots];
         let (a, b) = (0, m); // over a database of zeros
-        tags[8 * a] = 1;
-        tags[8 * b] = 1;
+        tags[a] = 1;
+        tags[b] = 1;
+        let point = Point::new(0x1234_5678);
         for kappa in 0..=4 - m {
             // Of all permutations and challenges: those that are accepted, and show b's offset when `index` is asked for.
             let shown = |index: usize| {
@@ -403,9 +448,9 @@ fn what_a_lie_tells_the_retrieve_server_shrinks_with_every_bit_of_the_challenge(
                                 slot += 1;
                             }
                         };
-                        let (parities, sums) = (vec![0; 8 * m], vec![0; 64 * 8]);
-                        let verdict = hazmat_check(&layout, 0x1234_5678, permutations, words, &parities, &sums, &tags);
-                        shown += usize::from(verdict.holds() && permutations.of(1)[column] == 0);
+                        let accepted = hazmat_sum_holds(&layout, &point, words, &[0; 8], &tags)
+                            & hazmat_columns_hold(&layout, &point, permutations, &vec![0; 8 * m], &tags);
+                        shown += usize::from(accepted && permutations.of(1)[column] == 0);
                     }
                 }
                 shown
@@ -423,20 +468,29 @@ fn what_a_lie_tells_the_retrieve_server_shrinks_with_every_bit_of_the_challenge(
 #[test]
 fn nothing_is_shown_to_both_servers_and_roots_share_nothing() {
     let database = filled((2, 5, 16));
-    let requests = |root| {
-        let attempt = attempt(&database, root);
-        [attempt.parities_request().to_vec(), attempt.tags_request().to_vec()]
-    };
-    let all = [requests(1), requests(2)].concat();
-    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [64, 8, 64, 8]);
-    let windows: Vec<Vec<u8>> = all.iter().flat_map(|request| request.windows(8).map(<[u8]>::to_vec)).collect();
-    let distinct: std::collections::HashSet<_> = windows.iter().collect();
-    assert_eq!(distinct.len(), windows.len());
+    for (proofs, lengths) in KINDS.into_iter().zip([[64, 8], [72, 40]]) {
+        let requests = |root| {
+            let attempt = attempt_of(&database, proofs, root);
+            [attempt.parities_request().to_vec(), attempt.tags_request().to_vec()]
+        };
+        let all = [requests(1), requests(2)].concat();
+        assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [lengths, lengths].concat());
+        let windows: Vec<Vec<u8>> = all.iter().flat_map(|request| request.windows(8).map(<[u8]>::to_vec)).collect();
+        let distinct: std::collections::HashSet<_> = windows.iter().collect();
+        assert_eq!(distinct.len(), windows.len());
+    }
 }
 
 #[test]
 fn replies_are_of_one_epoch_the_newest_or_the_one_before() {
+    for proofs in KINDS {
+        replies_are_of_one_epoch(proofs);
+    }
+}
+
+fn replies_are_of_one_epoch(proofs: Proofs) {
     let mut database = filled((3, 13, 64));
+    let attempt = |database: &Database<Merkle>, root| attempt_of(database, proofs, root);
     let old = attempt(&database, 1);
     let before = replies(&database, &old, At::Newest);
     let mut under_way = Making::parities(&database, &old.parities_request(), At::Newest).unwrap();
@@ -494,14 +548,22 @@ fn what_has_another_length_is_refused() {
     for (parities, tags) in [(&parities[1..], &tags[..]), (&parities[..], &tags[8..]), (&[], &tags[..])] {
         assert!(matches!(attempt(&database, 1).finish(parities, tags), Err(Error::Length { .. })));
     }
-    for request in [0, 8, 63, 65] {
+    // Replies for the other kind of hint are none.
+    let other = replies(&database, &attempt_of(&database, Proofs::Tags, 1), At::Newest);
+    assert!(matches!(attempt(&database, 1).finish(&other[0], &other[1]), Err(Error::Length { .. })));
+    let crosswise = attempt_of(&database, Proofs::Tags, 1);
+    assert!(matches!(crosswise.finish(&parities, &tags), Err(Error::Length { .. })));
+    for request in [0, 8, 63, 65, 71, 73] {
         assert!(matches!(Making::parities(&database, &vec![0; request], At::Newest), Err(Error::Length { .. })));
     }
-    for request in [0, 7, 9, 64] {
+    for request in [0, 7, 9, 39, 41, 64] {
         assert!(matches!(Making::tags(&database, &vec![0; request], At::Newest), Err(Error::Length { .. })));
     }
     assert!(matches!(Making::tags(&database, &[0; 8], At::Previous), Err(Error::Phase(_))));
-    assert!(matches!(Attempt::new(*database.layout(), &[0; 33], &[0; 32]), Err(Error::Length { .. })));
+    assert!(matches!(
+        Attempt::new(*database.layout(), Proofs::Openings, &[0; 33], &[0; 32]),
+        Err(Error::Length { .. })
+    ));
     let empty = Database::<Merkle>::new(*database.layout()).unwrap();
     assert!(matches!(Making::tags(&empty, &[0; 8], At::Newest), Err(Error::Phase(_))));
 }

@@ -16,6 +16,7 @@ use pirouette_core::tapir::hint::Hint;
 use pirouette_core::tapir::query::{Pending, Role, hazmat_query_from, query};
 use pirouette_core::tapir::recon::verify;
 use pirouette_core::tapir::update::hazmat_update_hint_from;
+use pirouette_kernels::linear::Point;
 
 /// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
 struct Unproved;
@@ -163,12 +164,13 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
 
 /// A lying server sees the vector it answers and, from what the client does next, whether its lie was noticed. Both
 /// together have the same distribution whatever was asked, for each record it may lie about: every entry is checked
-/// against what the client knew before it asked.
+/// against what the client knew before it asked. So it is with proofs, with tags of the client's own, and with those that
+/// two servers made for a light hint.
 #[test]
 fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
-    for (proofs, layout) in [Proofs::Openings, Proofs::Tags]
+    for ((proofs, crosswise), layout) in [(Proofs::Openings, false), (Proofs::Tags, false), (Proofs::Tags, true)]
         .into_iter()
-        .flat_map(|proofs| [tiny(2, 2), tiny(1, 3), tiny(3, 2), tiny(2, 3)].map(|layout| (proofs, layout)))
+        .flat_map(|kind| [tiny(2, 2), tiny(1, 3), tiny(3, 2), tiny(2, 3)].map(|layout| (kind, layout)))
     {
         let m = layout.partition_records();
         let entry_bytes = proofs.entry_bytes::<Merkle>(&layout);
@@ -182,6 +184,12 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
                 let mut counts = HashMap::new();
                 loop {
                     let mut hint = hint_from(&mut database, proofs, &mut source);
+                    if crosswise {
+                        let points = [[7, 0, 0, 0, 0, 0, 0, 1], [9; 8]];
+                        let [one, other] = points.map(|point| Point::new(u64::from_le_bytes(point)));
+                        let tags = database.records_mut().iter().map(|byte| one.tag(&[*byte]) ^ other.tag(&[*byte]));
+                        hint = hint.hazmat_keep_tags(points, tags.collect());
+                    }
                     let mut pending = hazmat_query_from(&mut hint, &[index], &mut source).unwrap();
                     let vectors = pending.vectors(role);
                     let mut answer = database.answer(&vectors, proofs).unwrap();

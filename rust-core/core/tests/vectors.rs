@@ -30,6 +30,8 @@ use serde_json::{Value, json};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors");
 
+const KINDS: [(Proofs, &str); 2] = [(Proofs::Openings, "merkle"), (Proofs::Tags, "tags")];
+
 fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
@@ -617,12 +619,15 @@ fn instant_refused() -> Value {
 
 /// Light hints: padding, records of no whole number of words, and longer than a stripe; blocks of several.
 fn light() -> Value {
-    [(1, 1, 1, 1, 1), (40, 12, 3, 14, 1), (33, 100, 5, 7, 1), (41, 12, 3, 16, 4)]
-        .map(|(n, l, q, m, g)| {
+    let layouts = [(1, 1, 1, 1, 1), (40, 12, 3, 14, 1), (33, 100, 5, 7, 1), (41, 12, 3, 16, 4)];
+    layouts
+        .into_iter()
+        .flat_map(|layout| KINDS.map(|kind| (layout, kind)))
+        .map(|((n, l, q, m, g), (proofs, kind))| {
             let layout = Layout::packed(n, l, q, m, g).unwrap();
             let (label, database, commitments) = labelled(layout);
             let root = stream(&format!("light {n} {l}"), 32);
-            let attempt = Attempt::new(layout, &commitments, root.as_slice().try_into().unwrap()).unwrap();
+            let attempt = Attempt::new(layout, proofs, &commitments, root.as_slice().try_into().unwrap()).unwrap();
             let [parities, tags] = [
                 Making::parities(&database, &attempt.parities_request(), At::Newest),
                 Making::tags(&database, &attempt.tags_request(), At::Newest),
@@ -635,6 +640,7 @@ fn light() -> Value {
             let requests = [hex(attempt.parities_request()), hex(attempt.tags_request())];
             let Outcome::Accepted(hint) = attempt.finish(&parities, &tags).unwrap() else { panic!("refused") };
             json!({
+                "proofs": kind,
                 "layout": layout_json(&layout),
                 "recordsLabel": label,
                 "root": hex(root),
@@ -643,9 +649,10 @@ fn light() -> Value {
                 "tagsRequest": requests[1],
                 "parities": hex(parities),
                 "tags": hex(tags),
+                "kept": hex(common::tags_of(&hint)),
             })
         })
-        .into()
+        .collect()
 }
 
 /// Hints for one server: stripes that end within partitions, records of no whole number of words, blocks of several; a record
@@ -700,44 +707,59 @@ fn light_refused() -> Value {
     let layout = Layout::new(40, 12, 3, 14).unwrap();
     let (label, database, commitments) = labelled(layout);
     let root = stream("light 40 12", 32);
-    let begin = || Attempt::new(layout, &commitments, root.as_slice().try_into().unwrap()).unwrap();
-    let attempt = begin();
-    let replies = [
-        Making::parities(&database, &attempt.parities_request(), At::Newest),
-        Making::tags(&database, &attempt.tags_request(), At::Newest),
-    ]
-    .map(|making| {
-        let mut making = making.unwrap();
-        while making.step(&database).unwrap() {}
-        making.finish().unwrap()
-    });
-    // Of column 5: the slots of which the first two partitions' tags are.
-    let permutations = Permutations::from_entropy(&layout, attempt.parities_request()[..32].try_into().unwrap());
-    let of_column = [0, 1].map(|q| 8 * (q * 14 + usize::from(permutations.of(q)[5])));
-    let lies = [
-        ("the first parity", vec![("parities", 0)], (true, false)),
-        ("the last parity", vec![("parities", 14 * 12 - 1)], (true, false)),
-        ("the first sum", vec![("parities", 14 * 12)], (false, true)),
-        ("the last sum", vec![("parities", 78 * 12 - 1)], (false, true)),
-        ("one tag", vec![("tags", 8 * 41 + 7)], (false, false)),
-        ("the tag of padding", vec![("tags", 8 * 41)], (false, false)),
-        ("two tags of one column alike", of_column.map(|at| ("tags", at)).to_vec(), (false, true)),
-        ("a parity and a sum", vec![("parities", 0), ("parities", 14 * 12)], (false, false)),
-    ]
-    .map(|(because, changes, (sums, columns))| {
-        let mut lied = replies.clone();
-        for (reply, at) in &changes {
-            lied[usize::from(*reply == "tags")][*at] ^= 1;
+    let sum = 14 * 12;
+    let of_kind = |(proofs, kind)| {
+        let begin = || Attempt::new(layout, proofs, &commitments, root.as_slice().try_into().unwrap()).unwrap();
+        let attempt = begin();
+        let replies = [
+            Making::parities(&database, &attempt.parities_request(), At::Newest),
+            Making::tags(&database, &attempt.tags_request(), At::Newest),
+        ]
+        .map(|making| {
+            let mut making = making.unwrap();
+            while making.step(&database).unwrap() {}
+            making.finish().unwrap()
+        });
+        let crosswise = proofs == Proofs::Tags;
+        let first_tag = if crosswise { 16 } else { 0 };
+        let tag = |slot: usize| ("tags", first_tag + 8 * slot);
+        // Of column 5: the slots of which the first two partitions' tags are.
+        let permutations = Permutations::from_entropy(&layout, attempt.parities_request()[..32].try_into().unwrap());
+        let of_column = [0, 1].map(|q| tag(q * 14 + usize::from(permutations.of(q)[5])));
+        // Wrong parities make the tags wrong that follow from them.
+        let mut lies = vec![
+            ("the first parity", vec![("parities", 0)], (true, false, !crosswise)),
+            ("the last parity", vec![("parities", sum - 1)], (true, false, !crosswise)),
+            ("the sum", vec![("parities", sum)], (false, true, true)),
+            ("the padding of the sum's last word", vec![("parities", sum + 15)], (false, true, true)),
+            ("one tag", vec![("tags", tag(41).1 + 7)], (false, false, true)),
+            ("the tag of padding", vec![tag(41)], (false, false, true)),
+            ("two tags of one column alike", of_column.to_vec(), (false, true, true)),
+            ("a parity and the sum", vec![("parities", 0), ("parities", sum)], (false, false, !crosswise)),
+        ];
+        if crosswise {
+            lies.extend([
+                ("the other sum", vec![("tags", 0)], (true, true, false)),
+                ("the refresh server's first tag", vec![("parities", sum + 16)], (true, true, false)),
+                ("its last", vec![("parities", replies[0].len() - 1)], (true, true, false)),
+            ]);
         }
-        let Outcome::Refused(inquiry) = begin().finish(&lied[0], &lied[1]).unwrap() else {
-            panic!("{because}");
-        };
-        let verdict = inquiry.verdict();
-        assert_eq!((verdict.sums, verdict.columns), (sums, columns), "{because}");
-        let changes: Vec<_> = changes.iter().map(|(reply, at)| json!({ "reply": reply, "at": at })).collect();
-        json!({ "because": because, "changes": changes, "a": sums, "b": columns })
-    });
-    json!({ "recordsLabel": label, "lies": lies })
+        let lies = lies.into_iter().map(|(because, changes, (a, b, crosswise))| {
+            let mut lied = replies.clone();
+            for (reply, at) in &changes {
+                lied[usize::from(*reply == "tags")][*at] ^= 1;
+            }
+            let Outcome::Refused(inquiry) = begin().finish(&lied[0], &lied[1]).unwrap() else {
+                panic!("{because}");
+            };
+            let verdict = inquiry.verdict();
+            assert_eq!((verdict.sum, verdict.columns, verdict.crosswise), (a, b, crosswise), "{because}");
+            let changes: Vec<_> = changes.iter().map(|(reply, at)| json!({ "reply": reply, "at": at })).collect();
+            json!({ "because": because, "changes": changes, "a": a, "b": b, "crosswise": crosswise })
+        });
+        json!({ "recordsLabel": label, "proofs": kind, "lies": lies.collect::<Vec<_>>() })
+    };
+    KINDS.map(of_kind).into()
 }
 
 #[test]

@@ -1,19 +1,25 @@
-//! What servers compute for a light hint (docs/protocol.md, Light hints): parities under a seed, challenge sums, tags;
-//! and what a client computes of tags alike.
+//! What servers compute for a light hint (docs/protocol.md, Light hints): parities under a seed, a challenge sum, tags.
 
 use core::ops::Range;
 
-use crate::linear::{Point, TAG_BYTES};
+use crate::linear::{Point, TAG_BYTES, times_x};
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
 use crate::scan::{Overwritten, between, xor_into};
 
-/// Challenge sums of a hint: a bit of each slot's challenge word says whether the slot is in the sum of that bit.
-pub const CHALLENGES: usize = 64;
+/// Bits of a challenge word, an element of the field of tags.
+const CHALLENGE_BITS: usize = 64;
 
 /// Bytes of records that are added to buckets at a time, so that the buckets stay in the cache.
 const STRIPE_BYTES: usize = 32;
 
-/// How slots are added up: every word is cut into parts, and a sum is kept for each part and each value of it.
+/// Bytes of a challenge sum: ℓ as whole words.
+#[must_use]
+pub fn sum_bytes(record_bytes: usize) -> usize {
+    record_bytes.next_multiple_of(TAG_BYTES)
+}
+
+/// How slots are added up, each times its challenge word: every word is cut into parts, and a sum is kept for each part and
+/// each value of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets {
     record_bytes: usize,
@@ -28,7 +34,7 @@ impl Buckets {
     }
 
     fn count(self) -> usize {
-        (CHALLENGES / self.part_bits) << self.part_bits
+        (CHALLENGE_BITS / self.part_bits) << self.part_bits
     }
 
     /// Bytes of all of them.
@@ -76,16 +82,24 @@ impl Buckets {
         }
     }
 
-    /// The challenge sums, 64 times ℓ bytes, zero before.
-    pub fn sums(self, mut buckets: &[u8], sums: &mut [u8]) {
+    /// The challenge sum: ⊕ of all slots, each word of theirs times their challenge word. Of the sums of those slots that
+    /// have a bit of it, which the buckets make, it is the polynomial at x.
+    pub fn sum(self, mut buckets: &[u8], sum: &mut [u8]) {
         for (start, width) in self.stripes() {
             let (stripe, behind) = buckets.split_at(self.count() * width);
+            let mut of_bits = [[0; STRIPE_BYTES]; CHALLENGE_BITS];
             for (number, bucket) in stripe.chunks_exact(width).enumerate() {
                 let (part, value) = (number >> self.part_bits, number % (1 << self.part_bits));
                 for bit in (0..self.part_bits).filter(|bit| (value >> bit) & 1 == 1) {
-                    let sum = (self.part_bits * part + bit) * self.record_bytes + start;
-                    xor_into(&mut sums[sum..sum + width], bucket);
+                    xor_into(&mut of_bits[self.part_bits * part + bit][..width], bucket);
                 }
+            }
+            let words = sum[start..].as_chunks_mut::<TAG_BYTES>().0.iter_mut();
+            for (word, at) in words.zip((0..STRIPE_BYTES).step_by(TAG_BYTES)) {
+                let of_bit = |bytes: &[u8; STRIPE_BYTES]| {
+                    u64::from_le_bytes(bytes[at..].first_chunk().copied().unwrap_or_default())
+                };
+                *word = of_bits.iter().rev().fold(0, |sum, bytes| times_x(sum) ^ of_bit(bytes)).to_le_bytes();
             }
             buckets = behind;
         }
@@ -106,13 +120,6 @@ pub fn fold(
     shuffle(permutation, source);
     for (parity, &offset) in parities.chunks_exact_mut(record_bytes).zip(&*permutation) {
         xor_into(parity, &partition[usize::from(offset) * record_bytes..][..record_bytes]);
-    }
-}
-
-/// The tags of slots, 8 bytes each.
-pub fn tags(records: &[u8], record_bytes: usize, point: &Point, tags: &mut [[u8; 8]]) {
-    for (record, tag) in records.chunks_exact(record_bytes).zip(tags) {
-        *tag = point.tag(record).to_le_bytes();
     }
 }
 
@@ -138,11 +145,11 @@ pub struct Work<'a> {
     pub words: &'a mut [[u8; 8]],
     /// M offsets, to work with
     pub permutation: &'a mut [u16],
-    /// what the challenge sums are made of in the end ([`Buckets`])
+    /// what the challenge sum is made of in the end ([`Buckets`])
     pub buckets: &'a mut [u8],
     /// M·ℓ bytes, added to
     pub parities: &'a mut [u8],
-    /// of all slots, 8 bytes each; those of these partitions are written
+    /// of the slots from the first on, 8 bytes each; those of these partitions are written, if there is room for them
     pub tags: &'a mut [u8],
 }
 
@@ -155,7 +162,7 @@ impl Work<'_> {
             challenges.seek(2 * partitions.start as u64 * m as u64);
             challenges
         });
-        let mut point = self.point.map(|point| Point::new(u64::from_le_bytes(*point)));
+        let point = self.point.map(|point| Point::new(u64::from_le_bytes(*point)));
         for q in partitions {
             let newest = &self.records[q * m * record_bytes..][..m * record_bytes];
             let changed = between(self.overwritten.indices, q * m..(q + 1) * m, |index| *index as usize);
@@ -178,11 +185,8 @@ impl Work<'_> {
                 Buckets::new(record_bytes).add(partition, self.words, self.buckets);
             }
             if let (Some(point), Some(of_partition)) = (&point, self.tags.get_mut(q * m * TAG_BYTES..)) {
-                tags(partition, record_bytes, point, of_partition.as_chunks_mut().0);
+                point.tag_all(partition, record_bytes, of_partition.as_chunks_mut().0);
             }
-        }
-        if let Some(point) = &mut point {
-            point.clear();
         }
     }
 }

@@ -12,18 +12,28 @@ pub const TAG_BYTES: usize = 8;
 /// x^64 mod the field's polynomial.
 const REDUCED: u64 = 0b1_1011;
 
+/// An element's product with x. The same steps whatever it is.
+#[inline]
+#[must_use]
+pub fn times_x(element: u64) -> u64 {
+    (element << 1) ^ (REDUCED & (element >> 63).wrapping_neg())
+}
+
 /// The product of two elements. The same steps whatever they are.
 #[must_use]
 pub fn multiply(a: u64, b: u64) -> u64 {
     let (mut product, mut shifted) = (0, a);
     for bit in 0..u64::BITS {
         product ^= shifted & ((b >> bit) & 1).wrapping_neg();
-        shifted = (shifted << 1) ^ (REDUCED & (shifted >> 63).wrapping_neg());
+        shifted = times_x(shifted);
     }
     product
 }
 
-/// A point, as the products of it with every byte at every place: 16 KiB.
+/// Records that are tagged at a time: the products of one have to wait for each other, those of several have not.
+const LANES: usize = 4;
+
+/// A point, as the products of it with every byte at every place: 16 KiB. Overwritten when dropped.
 pub struct Point {
     products: [[u64; 256]; 8],
 }
@@ -53,7 +63,7 @@ impl Point {
     }
 
     /// A record's tag.
-    #[inline]
+    #[inline(never)] // a client's module is to stay small
     #[must_use]
     pub fn tag(&self, record: &[u8]) -> u64 {
         let (words, rest) = record.as_chunks::<TAG_BYTES>();
@@ -66,8 +76,31 @@ impl Point {
         self.times(sum ^ u64::from_le_bytes(last))
     }
 
-    /// Overwrites the tables.
-    pub fn clear(&mut self) {
+    /// The tags of records that lie one behind the other.
+    pub fn tag_all(&self, records: &[u8], record_bytes: usize, tags: &mut [[u8; TAG_BYTES]]) {
+        let whole_words = record_bytes.is_multiple_of(TAG_BYTES);
+        let lanes = if whole_words { tags.len().min(records.len() / record_bytes.max(1)) / LANES } else { 0 };
+        let (several, rest) = tags.split_at_mut(lanes * LANES);
+        let (together, alone) = records.split_at(lanes * LANES * record_bytes);
+        for (records, tags) in together.chunks_exact(LANES * record_bytes).zip(several.as_chunks_mut::<LANES>().0) {
+            let mut sums = [0; LANES];
+            for at in (0..record_bytes).step_by(TAG_BYTES) {
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    let word = records[lane * record_bytes + at..].first_chunk().copied().unwrap_or_default();
+                    *sum = self.times(*sum ^ u64::from_le_bytes(word));
+                }
+            }
+            *tags = sums.map(u64::to_le_bytes);
+        }
+        for (record, tag) in alone.chunks_exact(record_bytes).zip(rest) {
+            *tag = self.tag(record).to_le_bytes();
+        }
+    }
+}
+
+impl Drop for Point {
+    #[inline(never)]
+    fn drop(&mut self) {
         self.products.as_flattened_mut().fill(0);
         core::hint::black_box(&self.products);
     }
@@ -110,6 +143,27 @@ mod tests {
                 };
                 let expected = (0..words).fold(0, |sum, i| sum ^ multiply(word(i), power(point, words - i)));
                 assert_eq!(tables.tag(&record[..length]), expected, "{length} bytes under {point:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_are_tagged_as_one_is() {
+        let point = Point::new(0x1234_5678_9abc_def1);
+        let records: [u8; 264] = core::array::from_fn(|i| (i * i + 3) as u8);
+        for record_bytes in [1, 8, 12, 24, 33, 64] {
+            for (count, room) in [(0, 3), (3, 3), (4, 4), (5, 4), (11, 11), (7, 9)] {
+                let count = count.min(records.len() / record_bytes);
+                let mut tags = [[0xff; TAG_BYTES]; 11];
+                point.tag_all(&records[..count * record_bytes], record_bytes, &mut tags[..room]);
+                for (i, tag) in tags.iter().enumerate() {
+                    let expected = if i < count.min(room) {
+                        point.tag(&records[i * record_bytes..][..record_bytes]).to_le_bytes()
+                    } else {
+                        [0xff; TAG_BYTES]
+                    };
+                    assert_eq!(*tag, expected, "{i} of {count} of {record_bytes} bytes");
+                }
             }
         }
     }

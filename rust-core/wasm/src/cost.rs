@@ -50,6 +50,12 @@ pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
     name_of(if fit { Proofs::Tags } else { Proofs::Openings })
 }
 
+/// Which kind of proof suits a light hint: tags, if both replies have at most 16 MiB with them.
+#[wasm_bindgen(js_name = lightProofs, unchecked_return_type = "'merkle' | 'tags'")]
+pub fn light_proofs(layout: &LayoutHandle) -> String {
+    name_of(cost::light_proofs(&layout.0))
+}
+
 /// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ use std::alloc::System;
 
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::list::UpdateList;
+use pirouette_core::database::list::{Form, UpdateList};
 use pirouette_core::error::Error;
 use pirouette_core::key;
 use pirouette_core::layout::Layout;
@@ -501,6 +501,15 @@ impl ClientHandle {
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
     pub fn proofs(&self) -> String {
         name_of(self.0.state.proofs())
+    }
+
+    /// The form of update lists that it needs.
+    #[wasm_bindgen(getter, unchecked_return_type = "'delta' | 'record'")]
+    pub fn form(&self) -> String {
+        match self.0.state.form() {
+            Form::Delta => "delta".into(),
+            Form::Record => "record".into(),
+        }
     }
 
     /// Bytes of tags.

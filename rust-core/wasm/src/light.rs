@@ -4,7 +4,7 @@ use pirouette_core::error::Error;
 use pirouette_core::light::attempt::{Attempt, Inquiry, Liars, Outcome as Made};
 use wasm_bindgen::prelude::*;
 
-use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, thrown};
+use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, proofs_named, thrown};
 
 /// A light hint in the making.
 #[wasm_bindgen]
@@ -12,14 +12,19 @@ pub struct LightAttemptHandle(Option<Attempt>, WipesStack);
 
 #[wasm_bindgen]
 impl LightAttemptHandle {
-    /// Under 32 bytes of fresh entropy.
+    /// Under 32 bytes of fresh entropy, of a hint whose answers this kind of proof proves; Merkle if none is named.
     ///
     /// # Errors
-    /// `length`.
+    /// `length`; `index` for a kind there is not.
     #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle, commitments: &[u8], root: &[u8]) -> Outcome<LightAttemptHandle> {
+    pub fn new(
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        root: &[u8],
+        proofs: Option<String>,
+    ) -> Outcome<LightAttemptHandle> {
         exactly("root", root)
-            .and_then(|root| Attempt::new(layout.0, commitments, &root))
+            .and_then(|root| Attempt::new(layout.0, proofs_named(proofs)?, commitments, &root))
             .map(|attempt| LightAttemptHandle(Some(attempt), WipesStack))
             .map_err(thrown)
     }

@@ -18,7 +18,7 @@ macro_rules! receives_partitions {
             /// Starts receiving a partition.
             ///
             /// # Errors
-            /// `index`, `phase`.
+            /// `index`, `phase`, `layout`.
             pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
                 self.0.begin(lane, partition).map_err(thrown)
             }
@@ -34,7 +34,7 @@ macro_rules! receives_partitions {
             /// Takes the lane's partition, if it has its content hash.
             ///
             /// # Errors
-            /// `index`, `phase`, `length`.
+            /// `index`, `phase`, `length`, `layout`.
             pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
                 self.0.$fold(lane).map_err(thrown)
             }

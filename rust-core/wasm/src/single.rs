@@ -25,6 +25,8 @@ pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
 #[wasm_bindgen]
 pub struct SingleBuilderHandle(Builder, WipesStack);
 
+receives_partitions!(SingleBuilderHandle, keep, is_folded);
+
 #[wasm_bindgen]
 impl SingleBuilderHandle {
     /// Begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh entropy.
@@ -73,56 +75,6 @@ impl SingleBuilderHandle {
     /// `layout`.
     pub fn step(&mut self) -> Outcome<bool> {
         self.0.step().map_err(thrown)
-    }
-
-    /// Address of the M·ℓ bytes that a lane receives.
-    ///
-    /// # Errors
-    /// `index`, `phase`.
-    #[wasm_bindgen(js_name = lanePointer)]
-    pub fn lane_pointer(&mut self, lane: usize) -> Outcome<usize> {
-        self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
-    }
-
-    /// Starts receiving a partition.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `layout`.
-    pub fn begin(&mut self, lane: usize, partition: usize) -> Outcome<()> {
-        self.0.begin(lane, partition).map_err(thrown)
-    }
-
-    /// Hashes the lane's next bytes.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `length`.
-    pub fn absorb(&mut self, lane: usize, bytes: usize) -> Outcome<()> {
-        self.0.absorb(lane, bytes).map_err(thrown)
-    }
-
-    /// Checks the lane's partition; steps fold it.
-    ///
-    /// # Errors
-    /// `index`, `phase`, `length`, `layout`.
-    pub fn fold(&mut self, lane: usize) -> Outcome<bool> {
-        self.0.keep(lane).map_err(thrown)
-    }
-
-    /// Gives the lane up.
-    ///
-    /// # Errors
-    /// `index`.
-    pub fn abandon(&mut self, lane: usize) -> Outcome<()> {
-        self.0.abandon(lane).map_err(thrown)
-    }
-
-    /// Whether a partition is folded, or will be with the steps that are left.
-    ///
-    /// # Errors
-    /// `index`.
-    #[wasm_bindgen(js_name = isFolded)]
-    pub fn is_folded(&self, partition: usize) -> Outcome<bool> {
-        self.0.is_folded(partition).map_err(thrown)
     }
 
     /// Brings what there is to the next epoch.

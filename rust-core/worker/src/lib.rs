@@ -80,7 +80,7 @@ mod exports {
         permutation: Place,
         buckets: Place,
         parities: Place,
-        sums: Place,
+        sum: Place,
         tags: Place,
         records: Place,
         /// u32s and bytes
@@ -106,8 +106,8 @@ mod exports {
     unsafe fn make_steps(making: &Making) -> bool {
         let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
         // SAFETY: the caller's.
-        let (seed, challenge, point, sums) =
-            unsafe { (making.seed.bytes(), making.challenge.bytes(), making.point.bytes(), making.sums.bytes_mut()) };
+        let (seed, challenge, point, sum) =
+            unsafe { (making.seed.bytes(), making.challenge.bytes(), making.point.bytes(), making.sum.bytes_mut()) };
         let [indices, old_records] = &making.overwritten;
         // SAFETY: the caller's.
         let mut work = unsafe {
@@ -136,7 +136,7 @@ mod exports {
         }
         work.run(making.first as usize..making.end as usize);
         if making.end == making.partitions && work.challenge.is_some() {
-            Buckets::new(record_bytes).sums(work.buckets, sums);
+            Buckets::new(record_bytes).sum(work.buckets, sum);
         }
         true
     }

@@ -43,6 +43,12 @@ export interface Waiting {
 /** Queries a pass serves. */
 const PASS_QUERIES = 8
 const DEFAULT_WAITING = 256
+/**
+ * A pass for eight takes less than twice as long as a pass for one, and whoever was served by one pass comes again at about
+ * the same time: a pass that began with the first of them would leave the others to another. So it waits for as many as the
+ * last one served, but no longer than this part of the time that one took. Who asks alone never waits.
+ */
+const GATHERING = 1 / 2
 
 /** A request under way. */
 interface Entry {
@@ -72,6 +78,9 @@ export class InstantLookups implements Source {
   /** in the order they came; of those whose queries are not all taken */
   #queue: Entry[] = []
   #passes = 0
+  /** for how many queries the next pass waits, and until when */
+  #gathering = { queries: 0, until: 0 }
+  #timer: NodeJS.Timeout | undefined
   readonly #requests = new Requests()
 
   /** `wake`: called when there may be a pass to begin */
@@ -110,8 +119,9 @@ export class InstantLookups implements Source {
   }
 
   /** From now on nothing is taken on. What waits is answered. */
-  close(): Promise<void> {
-    return this.#requests.close()
+  async close(): Promise<void> {
+    await this.#requests.close()
+    clearTimeout(this.#timer)
   }
 
   stop(): void {
@@ -125,6 +135,7 @@ export class InstantLookups implements Source {
 
   /** The next pass. */
   next(): Work | undefined {
+    if (this.#gathers()) return undefined
     for (;;) {
       const chosen = this.#choose()
       if (chosen === undefined) return undefined
@@ -134,6 +145,19 @@ export class InstantLookups implements Source {
         this.#giveUp(chosen.taken, error)
       }
     }
+  }
+
+  /** Whether the next pass waits for more queries; whatever comes of it is heard of then. */
+  #gathers(): boolean {
+    const { waiting } = this
+    const left = this.#gathering.until - performance.now()
+    if (waiting === 0 || waiting >= this.#gathering.queries || left <= 0) return false
+    const { core } = this.#queue[0]!.request.epochs.newest.shared()
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      this.#wake(core)
+    }, left)
+    return true
   }
 
   /** Takes up to eight queries that one pass can serve, in the order they came. */
@@ -175,8 +199,11 @@ export class InstantLookups implements Source {
       const descriptor = pass.descriptor(handle)
       const end = readers.begin()
       this.#passes += 1
+      const begun = performance.now()
       const over = () => {
         this.#passes -= 1
+        const ended = performance.now()
+        this.#gathering = { queries: taken.length, until: ended + GATHERING * (ended - begun) }
         end()
       }
       const own = pass

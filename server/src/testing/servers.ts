@@ -33,7 +33,7 @@ import { MemoryStorage } from '../storage/memory.js'
  */
 export type Misbehaviour = 'lies' | 'forks' | 'truncates' | 'stalls' | 'hangs up' | 'limits' | 'lags'
 
-/** A line of a batch (docs/protocol.md, Batches). */
+/** A line of a batch (docs/protocol.md, Publishing). */
 export type Operation =
   | { readonly op: 'add' | 'edit'; readonly key: string; readonly value: string }
   | { readonly op: 'delete'; readonly key: string }

@@ -1,9 +1,17 @@
 // A worker thread: the core's kernels on the core's memory. It is told which of them is to run and where its task lies, and
 // says when it is done. What it reads and writes is in memory alone.
+//
+// It gives way to the thread that answers everything else, which has little to do and is waited for: where the two share a
+// processor, that one has it at once. Linux counts priorities by thread; elsewhere they are the whole process's.
 
+import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { type KernelsOptions, startKernels } from '@pirouette/wasm/worker'
 import type { Task } from './threads.js'
+
+/** A third of what others get who want the same processor: enough for them to come first, and to get on beside them. */
+const NICENESS = 5
+if (process.platform === 'linux' && getPriority() < NICENESS) setPriority(NICENESS)
 
 const kernels = startKernels(workerData as KernelsOptions)
 parentPort!.on('message', ({ kernel, descriptor }: Task) => {

@@ -1,5 +1,6 @@
 // docs/protocol.md, Linear tags and Light hints: what both servers compute, and what a client checks.
 
+import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
 import { type Layout, split } from './layout.js'
 import { permutations, Words } from './random.js'
@@ -18,16 +19,23 @@ function multiply(a: bigint, b: bigint): bigint {
 }
 
 export function linearTag(point: bigint, record: Uint8Array): bigint {
-  const padded = new Uint8Array(Math.ceil(record.length / 8) * 8)
-  padded.set(record)
-  return split(padded, 8).reduce((sum, word) => multiply(sum ^ new Reader(word).u64(), point), 0n)
+  return wordsOf(record).reduce((sum, word) => multiply(sum ^ word, point), 0n)
 }
 
 export interface Secrets {
   readonly hintId: Uint8Array
+  /** s, for the refresh server */
   readonly seed: Uint8Array
-  readonly challenge: Uint8Array
+  /** of the retrieve server's tags */
+  readonly check: Check
+  /** of the refresh server's, for a hint that keeps tags */
+  readonly crosswise: Check
+}
+
+/** A key for one server's tags, and the seed of challenge words for the other's sum. */
+interface Check {
   readonly point: Uint8Array
+  readonly challenge: Uint8Array
 }
 
 export function secretsOf(root: Uint8Array): Secrets {
@@ -37,50 +45,103 @@ export function secretsOf(root: Uint8Array): Secrets {
     for (let i = 0; i < bytes / 4; i++) writer.u32(words.next())
     return writer.bytes()
   }
-  return { hintId: draw(1n, 16), seed: draw(3n, 32), challenge: draw(4n, 32), point: draw(5n, 8) }
+  return {
+    hintId: draw(1n, 16),
+    seed: draw(3n, 32),
+    check: { point: draw(5n, 8), challenge: draw(4n, 32) },
+    crosswise: { point: draw(7n, 8), challenge: draw(8n, 32) },
+  }
 }
 
-const pointOf = ({ point }: Secrets) => new Reader(point).u64()
+/** What the refresh server is shown, and the retrieve server. */
+export function requests({ seed, check, crosswise }: Secrets, keepsTags: boolean): [Uint8Array, Uint8Array] {
+  return [
+    concatBytes(seed, check.challenge, ...(keepsTags ? [crosswise.point] : [])),
+    concatBytes(check.point, ...(keepsTags ? [crosswise.challenge] : [])),
+  ]
+}
 
-/** The refresh server's reply: parities, then challenge sums. `records`: all Q·M. */
-export function parities(layout: Layout, records: readonly Uint8Array[], { seed, challenge }: Secrets): Uint8Array {
+/** What both reply: parities, the sum for `check` and perhaps tags; perhaps the other sum, and tags. `records`: all Q·M. */
+export function replies(
+  layout: Layout,
+  records: readonly Uint8Array[],
+  { seed, check, crosswise }: Secrets,
+  keepsTags: boolean,
+): [Uint8Array, Uint8Array] {
   const { partitions, partitionRecords: m, recordBytes } = layout
-  const reply = new Uint8Array((m + 64) * recordBytes)
-  const add = (at: number, record: Uint8Array) => {
-    for (const [i, byte] of record.entries()) reply[at * recordBytes + i]! ^= byte
-  }
+  const parities = Array.from({ length: m }, () => new Uint8Array(recordBytes))
   permutations(partitions, m, seed).forEach((permutation, q) => {
-    permutation.forEach((offset, j) => void add(j, records[q * m + offset]!))
+    permutation.forEach((offset, j) => {
+      for (const [i, byte] of records[q * m + offset]!.entries()) parities[j]![i]! ^= byte
+    })
   })
-  for (const [i, word] of challenges(layout, challenge).entries()) {
-    for (let bit = 0; bit < 64; bit++) if ((word >> BigInt(bit)) & 1n) add(m + bit, records[i]!)
+  const tags = (point: Uint8Array, of: readonly Uint8Array[]) => {
+    const writer = new Writer()
+    for (const record of of) writer.u64(linearTag(wordOf(point), record))
+    return writer.bytes()
   }
-  return reply
+  const sent = records.slice(0, (partitions - 1) * m)
+  return [
+    concatBytes(...parities, sum(layout, records, check), ...(keepsTags ? [tags(crosswise.point, sent)] : [])),
+    concatBytes(...(keepsTags ? [sum(layout, records, crosswise)] : []), tags(check.point, records)),
+  ]
 }
 
-/** The retrieve server's. */
-export function tags(records: readonly Uint8Array[], secrets: Secrets): Uint8Array {
+/** ⊕ of all slots, each of their words times their challenge word. */
+function sum(layout: Layout, records: readonly Uint8Array[], { challenge }: Check): Uint8Array {
+  const words = challenges(layout, challenge)
+  const sums = records
+    .map((record, i) => wordsOf(record).map(word => multiply(word, words[i]!)))
+    .reduce((sums, of) => sums.map((sum, i) => sum ^ of[i]!))
   const writer = new Writer()
-  for (const record of records) writer.u64(linearTag(pointOf(secrets), record))
+  for (const sum of sums) writer.u64(sum)
   return writer.bytes()
 }
 
-/** Whether checks A and B hold. */
-export function checks(layout: Layout, secrets: Secrets, reply: Uint8Array, tagBytes: Uint8Array) {
+/** Whether checks A and B hold, and A′ of a hint that keeps tags; and what such a hint keeps. */
+export function checks(
+  layout: Layout,
+  secrets: Secrets,
+  [hint, tags]: readonly [Uint8Array, Uint8Array],
+  keepsTags: boolean,
+): { readonly a: boolean; readonly b: boolean; readonly crosswise: boolean; readonly kept: Uint8Array } {
   const { partitions, partitionRecords: m, recordBytes } = layout
-  const hashes = split(reply, recordBytes).map(sum => linearTag(pointOf(secrets), sum))
-  const streamed = split(tagBytes, 8).map(tag => new Reader(tag).u64())
-  const words = challenges(layout, secrets.challenge)
+  const sumBytes = 8 * Math.ceil(recordBytes / 8)
+  const parities = split(hint.subarray(0, m * recordBytes), recordBytes)
+  const ownSum = hint.subarray(m * recordBytes, m * recordBytes + sumBytes)
+  const one = split(tags.subarray(keepsTags ? sumBytes : 0), 8).map(wordOf)
   const columns = permutations(partitions, m, secrets.seed)
-    .map((permutation, q) => permutation.map(offset => streamed[q * m + offset]!))
-    .reduce((columns, of) => columns.map((sum, j) => sum ^ of[j]!))
-  const sums = Array.from({ length: 64 }, (_, bit) =>
-    streamed.reduce((sum, tag, i) => ((words[i]! >> BigInt(bit)) & 1n ? sum ^ tag : sum), 0n),
-  )
-  return {
-    a: sums.every((sum, bit) => sum === hashes[m + bit]),
-    b: columns.every((sum, j) => sum === hashes[j]),
-  }
+  // What the tags of a column have to add up to.
+  const wanted = (point: Uint8Array) => parities.map(parity => linearTag(wordOf(point), parity))
+  const column = (tags: readonly bigint[], j: number) =>
+    columns.reduce((sum, permutation, q) => sum ^ (tags[q * m + permutation[j]!] ?? 0n), 0n)
+  const b = wanted(secrets.check.point).every((tag, j) => tag === column(one, j))
+  const a = agrees(layout, secrets.check, ownSum, one)
+  if (!keepsTags) return { a, b, crosswise: true, kept: new Uint8Array() }
+
+  const { point } = secrets.crosswise
+  const other = split(hint.subarray(m * recordBytes + sumBytes), 8).map(wordOf)
+  const last = new Map(wanted(point).map((tag, j) => [columns[partitions - 1]![j]!, tag ^ column(other, j)]))
+  for (let offset = 0; offset < m; offset++) other.push(last.get(offset)!)
+  const crosswise = agrees(layout, secrets.crosswise, tags.subarray(0, sumBytes), other)
+  const writer = new Writer()
+  writer.put(secrets.check.point, point)
+  for (const [i, tag] of one.entries()) writer.u64(tag ^ other[i]!)
+  return { a, b, crosswise, kept: writer.bytes() }
+}
+
+function agrees(layout: Layout, { point, challenge }: Check, sum: Uint8Array, tags: readonly bigint[]): boolean {
+  const words = challenges(layout, challenge)
+  return linearTag(wordOf(point), sum) === tags.reduce((sum, tag, i) => sum ^ multiply(tag, words[i]!), 0n)
+}
+
+const wordOf = (bytes: Uint8Array) => new Reader(bytes).u64()
+
+/** The last one padded with zeros. */
+function wordsOf(record: Uint8Array): bigint[] {
+  const padded = new Uint8Array(Math.ceil(record.length / 8) * 8)
+  padded.set(record)
+  return split(padded, 8).map(wordOf)
 }
 
 function challenges({ partitions, partitionRecords }: Layout, challenge: Uint8Array): bigint[] {

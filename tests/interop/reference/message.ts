@@ -104,32 +104,38 @@ export function decodeInstantAnswer(manifest: Manifest, of: InstantOf, count: nu
 /** Half of a light hint. */
 export type LightPart = 'hint' | 'tags'
 
+/** With the bytes of secrets in suite 1 and in suite 2. */
 const LIGHT = {
-  hint: { request: 'PIRH', reply: 'PIRP', secretBytes: 64 },
-  tags: { request: 'PIRT', reply: 'PIRS', secretBytes: 8 },
+  hint: { request: 'PIRH', reply: 'PIRP', secretBytes: [64, 72] },
+  tags: { request: 'PIRT', reply: 'PIRS', secretBytes: [8, 40] },
 } as const
 
-export function encodeLightRequest(epoch: Epoch, part: LightPart, secrets: Uint8Array): Uint8Array {
-  return header(LIGHT[part].request, epoch, 0, 1).put(secrets).bytes()
+export function encodeLightRequest(epoch: Epoch, part: LightPart, suite: Suite, secrets: Uint8Array): Uint8Array {
+  return header(LIGHT[part].request, epoch, 0, suite).put(secrets).bytes()
 }
 
-export function decodeLightRequest(epoch: Epoch, part: LightPart, bytes: Uint8Array): Uint8Array {
-  return readLight(LIGHT[part].request, epoch, bytes, LIGHT[part].secretBytes)
+export function decodeLightRequest(epoch: Epoch, part: LightPart, suite: Suite, bytes: Uint8Array): Uint8Array {
+  return readLight(LIGHT[part].request, epoch, suite, bytes, LIGHT[part].secretBytes[suite - 1]!)
 }
 
-export function encodeLightReply(epoch: Epoch, part: LightPart, body: Uint8Array): Uint8Array {
-  return header(LIGHT[part].reply, epoch, 0, 1).put(body).bytes()
+export function encodeLightReply(epoch: Epoch, part: LightPart, suite: Suite, body: Uint8Array): Uint8Array {
+  return header(LIGHT[part].reply, epoch, 0, suite).put(body).bytes()
 }
 
-export function decodeLightReply(epoch: Epoch, part: LightPart, bytes: Uint8Array): Uint8Array {
+export function decodeLightReply(epoch: Epoch, part: LightPart, suite: Suite, bytes: Uint8Array): Uint8Array {
   const { recordBytes, partitions, partitionRecords } = blocksOf(epoch)
-  const bodyBytes = { hint: partitionBytes(epoch) + 64 * recordBytes, tags: 8 * partitions * partitionRecords }
-  return readLight(LIGHT[part].reply, epoch, bytes, bodyBytes[part])
+  const sum = 8 * Math.ceil(recordBytes / 8)
+  const tags = (partitions: number) => 8 * partitions * partitionRecords
+  const bodyBytes = {
+    hint: partitionBytes(epoch) + sum + (suite === 2 ? tags(partitions - 1) : 0),
+    tags: (suite === 2 ? sum : 0) + tags(partitions),
+  }
+  return readLight(LIGHT[part].reply, epoch, suite, bytes, bodyBytes[part])
 }
 
-function readLight(magic: string, epoch: Epoch, bytes: Uint8Array, bodyBytes: number): Uint8Array {
+function readLight(magic: string, epoch: Epoch, suite: Suite, bytes: Uint8Array, bodyBytes: number): Uint8Array {
   const reader = new Reader(bytes)
-  if (readHeader(magic, epoch, reader, 1) !== 0) throw new Error('a count')
+  if (readHeader(magic, epoch, reader, suite) !== 0) throw new Error('a count')
   const body = reader.take(bodyBytes)
   reader.end()
   return body

@@ -13,7 +13,7 @@ import {
 } from '@pirouette/client/environment'
 import { Disk } from '../../simulator/disk.js'
 import { responseOf, SERVERS, type ServerName as Server, splitUrl } from '../../simulator/network.js'
-import type { SimulatedTab } from '../../simulator/simulation.js'
+import { BLOB_MS, type SimulatedTab } from '../../simulator/simulation.js'
 import { storeOn } from '../../simulator/store.js'
 import { core } from './databases.js'
 import type { Mutant } from './mutants.js'
@@ -176,6 +176,7 @@ export class Tab implements SimulatedTab {
       if (!whole) this.troubles++
     })
     await this.#comes(`${what} reaches ${name}`)
+    if (path.startsWith('/v1/blobs/')) world.now += BLOB_MS
     const delivered = world.servers.reply(request)
     if (delivered === 'silence') return await world.never(this)
     if (delivered === 'lost connection') throw new TypeError('the connection is lost')

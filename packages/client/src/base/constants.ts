@@ -21,6 +21,12 @@ export function deadlineMs(bytes: number): number {
 /** Bytes hashed and folded before the page gets its thread back. 256 KiB are a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
+/**
+ * How long a half-made hint is not stored after it was stored last. Nobody minds to wait for so much of a download once
+ * more; a fast one is over by then.
+ */
+export const SAVE_PAUSE_MS = 2_000
+
 /** Most bytes read of an error reply. */
 export const ERROR_REPLY_BYTES = 4096
 

@@ -14,11 +14,6 @@ const NOTHING_PENDING = new Uint8Array(32)
 export const HINT_PARTIES = ['retrieve', 'refresh'] as const
 export const REFRESH = 1
 
-/** Tags need whole records; parities make do with what changed. */
-export function formOf(proofs: Proofs): UpdateForm {
-  return proofs === 'tags' ? 'record' : 'delta'
-}
-
 export class HintState implements AskedState {
   readonly kind = 'asked'
   readonly #context: SchemeContext
@@ -41,7 +36,7 @@ export class HintState implements AskedState {
   }
 
   get form(): UpdateForm {
-    return formOf(this.#proofs)
+    return this.#inCore(client => client.form)
   }
 
   get sizes(): Sizes {

@@ -77,6 +77,11 @@ export interface StatefulScheme extends AnyScheme {
    * undefined: nothing does
    */
   readonly fallback?: string | undefined
+  /**
+   * Whether all that a state is made of has a hash in the manifest, and so what a publisher has signed. If not, two servers
+   * that lie alike can make it up.
+   */
+  readonly hashed: boolean
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */

@@ -3,7 +3,6 @@
 import { equalBytes, type Manifest, partitionBytes } from '@pirouette/protocol'
 import type { DirectoryHandle } from '@pirouette/wasm/client'
 import { ServerError, UnsupportedError } from '../base/errors.js'
-import { Turns } from '../base/mutex.js'
 import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { downloadDirectory, FailedServers } from '../scheme/download.js'
@@ -17,6 +16,7 @@ import { applied } from './applying.js'
 import { bindingOf, drawRecord, fenceLink, Hint, partiesOf } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
+import { Saving } from './saving.js'
 
 const NOTHING = new Uint8Array()
 
@@ -207,30 +207,17 @@ export class Draft {
     return steps.length > 0
   }
 
-  /**
-   * Stores what there is, whenever there is more. One write at a time; those that wait for theirs share the next. What is
-   * stored may grow with every partition: then not after each, so that two bytes are written for each one downloaded.
-   */
+  /** Stores what there is, now and then. */
   #saver(): () => Promise<void> {
     const version = this.#version
     if (!this.#store.durable || !this.resumable || version === undefined) return async () => {}
     const bytes = partitionBytes(this.#agreed.manifest)
-    const turns = new Turns()
-    let next: Promise<void> | undefined
-    let stored = 0
-    let since = 0
-    return async () => {
-      since += bytes
-      if (2 * since < stored) return
-      next ??= turns.take(async () => {
-        next = undefined
-        since = 0
-        const partial = this.#partial()
-        stored = partial.length
-        await this.#store.putPartial(this.#record.hintId, version, partial)
-      })
-      await next
-    }
+    const saving = new Saving(this.#machine.parts.environment.clock, async () => {
+      const partial = this.#partial()
+      await this.#store.putPartial(this.#record.hintId, version, partial)
+      return partial.length
+    })
+    return () => saving.more(bytes)
   }
 
   /** The hint, all being there, stored as whole. */

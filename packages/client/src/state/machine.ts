@@ -263,11 +263,13 @@ export class Machine {
   }
 
   /**
-   * Whether stored state may be used: the app may insist on another mode, or on other options. On options only when the map
-   * is opened: two tabs that insist on two kinds of proof would else begin anew in turn, lookup after lookup.
+   * Whether stored state may be used: the app may insist on another mode, on what its publisher vouches for, or on other
+   * options. On options only when the map is opened: two tabs that insist on two kinds of proof would else begin anew in
+   * turn, lookup after lookup.
    */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
-    const { mode, options } = this.parts
+    const { mode, options, publisher } = this.parts
+    if (publisher !== undefined && !scheme.hashed) return false
     const ofMode = mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name
     return ofMode && (this.#hasBegun || made.suits(options))
   }

@@ -1,5 +1,6 @@
 // The stored form of a head, and its checks: nothing that was stored is trusted to be what it was (S3).
 
+import { toHex } from '@pirouette/protocol'
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError } from './store.js'
 
@@ -40,6 +41,20 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
     (pending === undefined || isBytes(pending)) &&
     (condemned === undefined || condemned.culprit === undefined || isText(condemned.culprit))
   )
+}
+
+/** Whether two heads say the same, in all they say. */
+export function isSameHead(a: StoredHead, b: StoredHead): boolean {
+  return textOf(a) === textOf(b)
+}
+
+/** Each value with its name, in the order of the names: rows come back with their properties in whatever order. */
+function textOf(value: unknown): string {
+  if (isBytes(value)) return `bytes ${toHex(value)}`
+  if (Array.isArray(value)) return `[${value.map(textOf).join()}]`
+  if (typeof value !== 'object' || value === null) return `${typeof value} ${JSON.stringify(value)}`
+  const parts = Object.entries(value).map(([name, part]) => `${name}: ${textOf(part)}`)
+  return `{${parts.sort().join()}}`
 }
 
 export function isBytes(value: unknown): value is Uint8Array {

@@ -30,7 +30,7 @@
 
 import { toHex } from '@pirouette/protocol'
 import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
-import { fromRow, isBytes, toRow } from './head.js'
+import { fromRow, isBytes, isSameHead, toRow } from './head.js'
 import * as rules from './rules.js'
 import { newSealingKey, SealedStore } from './sealed.js'
 import {
@@ -89,6 +89,8 @@ export class IndexedDbStore implements StateStore {
   readonly durable = true
   readonly #identity: string
   #closed = false
+  /** what was written last, or was to be: a guess at what there is */
+  #known: rules.StoredHead | undefined
   // Both are made anew when the connection is lost.
   #connection: Promise<Database> | undefined
   #key: Promise<CryptoKey> | undefined
@@ -227,7 +229,13 @@ export class IndexedDbStore implements StateStore {
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
     // The same bytes again are written again: whoever put them first may not have lived to see them flushed.
     await this.#write('strict', async tx => {
-      queue([this.#putHead(tx, rules.withPending(await this.#head(tx), hintId, version, pending))])
+      // A lookup waits for this. What the head is likely to become is written behind the read, which spares a turn; what the
+      // read has found decides. If it is another, it is written over that, or refused, and then nothing has changed.
+      const likely = this.#known && attempt(() => rules.withPending(this.#known, hintId, version, pending))
+      const reading = this.#head(tx)
+      if (likely !== undefined) queue([this.#putHead(tx, likely)])
+      const head = rules.withPending(await reading, hintId, version, pending)
+      if (likely === undefined || !isSameHead(head, likely)) queue([this.#putHead(tx, head)])
     })
   }
 
@@ -317,6 +325,7 @@ export class IndexedDbStore implements StateStore {
   }
 
   #putHead(tx: Writing, head: rules.StoredHead): Promise<unknown> {
+    this.#known = head
     return tx.objectStore('heads').put(toRow(head), this.#identity)
   }
 
@@ -446,6 +455,15 @@ async function run<T, Tx extends Reading | Writing>(begin: () => Tx, work: (tx: 
  */
 function queue(writes: readonly Promise<unknown>[]): void {
   for (const write of writes) write.catch(() => {})
+}
+
+/** What `guess` returns; undefined if it throws. */
+function attempt<T>(guess: () => T): T | undefined {
+  try {
+    return guess()
+  } catch {
+    return undefined
+  }
 }
 
 /** Says that no more requests follow, which spares a turn. One that has ended by itself has nothing left to say. */

@@ -753,6 +753,28 @@ export const conformance: readonly Case[] = [
     },
   },
   {
+    name: 'putPending by a handle that has not seen what another wrote: beside that, or refused, and never over it',
+    async run({ store, other }) {
+      await whole(store, 2)
+      await other.putCheckpoint(A.hintId, 2, at(bytes('at 2', 60)))
+      await store.putPending(A.hintId, 2, pending(2))
+      const hint = await store.readHint(A.hintId)
+      expectEqual([hint.version, hint.checkpoint, hint.entries], [2, bytes('at 2', 60), []])
+      const head = await store.read()
+      expectEqual([head?.version, head?.journalBytes, head?.pending], [2, 0, pending(2)])
+      await store.commit(A.hintId, 2, effect(2))
+      await other.putPending(A.hintId, 3, pending(3))
+      await refused(store, { 'another batch': () => store.putPending(A.hintId, 3, bytes('other', 50)) })
+      expectEqual((await store.read())?.pending, pending(3))
+      await other.commit(A.hintId, 3, effect(3))
+      await lookUp(store, 4)
+      await other.condemn(A.hintId, undefined)
+      await refused(store, { 'a batch for a condemned hint': () => store.putPending(A.hintId, 5, pending(5)) })
+      const condemned = await store.read()
+      expectEqual([condemned?.condemned, condemned?.pending], [{ culprit: undefined }, undefined])
+    },
+  },
+  {
     name: 'condemning against a commit: whichever comes first, it is condemned',
     async run({ store, other }) {
       await whole(store)

@@ -1,7 +1,7 @@
 // A stored head that could not have been written is refused, whatever about it is wrong (S3).
 
 import { expect, test } from 'vitest'
-import { fromRow, toRow } from '../../src/store/head.js'
+import { fromRow, isSameHead, toRow } from '../../src/store/head.js'
 import type { StoredHead } from '../../src/store/rules.js'
 import { StateUnreadableError } from '../../src/store/store.js'
 import { bytes, recordOf } from '../../src/testing/fixtures.js'
@@ -58,4 +58,30 @@ test.each<[string, object]>([
   ['a culprit that is no name', { ...toRow(whole), condemned: { culprit: 7 } }],
 ])('%s: unreadable', (_, row) => {
   expect(() => fromRow(row)).toThrow(StateUnreadableError)
+})
+
+test('two heads are the same if all they say is, in whatever order', () => {
+  const { version, ...rest } = structuredClone(whole)
+  expect(isSameHead(whole, { ...rest, version })).toBe(true)
+  for (const change of [
+    { version: 6 },
+    { checkpointVersion: 4 },
+    { journalBytes: 41 },
+    { stage: 'partial' as const },
+    { pending: undefined },
+    { pending: bytes('pending', 51) },
+    { condemned: { culprit: undefined } },
+    ...[
+      { hintId: bytes('other', 16) },
+      { scheme: 'light' },
+      { fenced: !record.fenced },
+      { manifest: bytes('m', 9) },
+    ].map(part => ({ record: { ...record, ...part } })),
+    { record: { ...record, parties: [...record.parties].reverse() } },
+  ]) {
+    expect(isSameHead(whole, { ...whole, ...change })).toBe(false)
+  }
+  expect(
+    isSameHead({ ...whole, condemned: { culprit: undefined } }, { ...whole, condemned: { culprit: 'undefined' } }),
+  ).toBe(false)
 })

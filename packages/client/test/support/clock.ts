@@ -30,6 +30,11 @@ export class ManualClock implements Clock {
     return this.#timers.size
   }
 
+  /** So much time goes by while somebody waits for something else: no timer runs before its turn. */
+  pass(ms: number): void {
+    this.#now += ms
+  }
+
   /** Moves on to the earliest timer and runs it. */
   advance(): void {
     let first: [number, Timer] | undefined
@@ -39,6 +44,16 @@ export class ManualClock implements Clock {
     this.#now = Math.max(this.#now, first[1].due)
     first[1].callback()
   }
+}
+
+/** A promise that settles when a test says so. */
+export function deferred(): { promise: Promise<void>; resolve: () => void; reject: (error: Error) => void } {
+  let resolve = () => {}
+  let reject: (error: Error) => void = () => {}
+  const promise = new Promise<void>((...settled) => {
+    ;[resolve, reject] = settled
+  })
+  return { promise, resolve, reject }
 }
 
 /** Lets everything run that is not waiting for the clock. */

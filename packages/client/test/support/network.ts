@@ -181,12 +181,12 @@ export class Network {
   }
 
   #light(databases: readonly Database[], part: LightPart, body: Uint8Array): Response {
-    const { generation, epoch, secrets } = decodeLightRequest(part, body)
+    const { generation, epoch, proofs, secrets } = decodeLightRequest(part, body)
     const database = databases
       .slice(-2)
       .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
     if (database === undefined) return epochUnknown(databases.at(-1)!)
-    return ok(encodeLightReply(part, database.manifest, database.makeLight(part, secrets)))
+    return ok(encodeLightReply(part, database.manifest, database.makeLight(part, secrets), proofs))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */

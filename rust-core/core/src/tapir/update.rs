@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 
 use crate::commitment::Checks;
 use crate::database::content::CONTENT_HASH_BYTES;
-use crate::database::list::{Change, Entry, UpdateList};
+use crate::database::list::{Change, Entry, Form, UpdateList};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
@@ -13,10 +13,14 @@ use crate::tapir::hint::{Hint, HintBuilder, Stamp};
 use crate::tapir::permutation::Permutations;
 use crate::tapir::query::Pending;
 
-/// Whether a hint that keeps tags can follow a list: it must have whole records, and the old ones be those that were
-/// tagged, in the partitions that are `wanted`. Both servers vouch for the list, so any other are this hint's fault.
+/// Whether a hint that keeps tags can follow a list. Unless they are linear, it must have whole records, and the old ones be
+/// those that were tagged, in the partitions that are `wanted`. Both servers vouch for the list, so any other are this
+/// hint's fault.
 fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Result<(), Error> {
     let Checks::Tags(tags) = checks else { return Ok(()) };
+    if tags.is_linear() {
+        return Ok(());
+    }
     let before = list.before();
     let mut differences = 0;
     for entry in list.entries() {
@@ -35,11 +39,20 @@ fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> 
 /// Applies the changes in the partitions that are `wanted` to the tags, which have grown already.
 fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) {
     let Checks::Tags(tags) = checks else { return };
+    let layout = list.after();
+    let mut difference = vec![0; layout.record_bytes()];
     for entry in list.entries() {
-        if let Change::Record { old, new } = entry.change
-            && wanted(list.after().place(entry.index).0)
-        {
-            tags.change(entry.index as usize, old, new);
+        let (q, m) = layout.place(entry.index);
+        if !wanted(q) {
+            continue;
+        }
+        match entry.change {
+            Change::Record { old, new } if !tags.is_linear() => tags.change(entry.index as usize, old, new),
+            change => {
+                difference.fill(0);
+                change.apply(&mut difference[layout.slot(entry.index)]);
+                tags.add(q * layout.partition_records() + m, &difference);
+            }
         }
     }
 }
@@ -224,6 +237,12 @@ pub fn update_builder(
 }
 
 impl Hint {
+    /// The form of update lists that it needs: whole records where a tag does not follow a difference.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        if self.tags().is_some_and(|tags| !tags.is_linear()) { Form::Record } else { Form::Delta }
+    }
+
     /// Takes the commitments of the epoch the hint was brought to. Hints that keep tags need none.
     ///
     /// # Errors

@@ -41,25 +41,25 @@ export function lightRoutes(app: Routes, options: LightRouteOptions): void {
 function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): void {
   const { epochs, hints, readiness, unsent, rateLimit } = options
   const routeOptions = {
-    bodyLimit: lightRequestBytes(part),
+    bodyLimit: lightRequestBytes(part, 'tags'), // the longer one
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: async () => readiness.check(),
   }
   app.post(lightPath(part), routeOptions, async (request, reply) => {
     const asked = decoded(request.body, body => decodeLightRequest(part, body))
-    const { generation, epoch, secrets } = asked
+    const { generation, epoch, proofs, secrets } = asked
     try {
       const { manifest } = findEpoch(epochs, asked)
       hints.count()
-      const bytes = lightReplyBytes(part, manifest)
+      const bytes = lightReplyBytes(part, manifest, proofs)
       const made = unsent.reserve(request, reply, bytes, true)
       const network = networkOf(request.ip)
       const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network })
       whenOver(request, reply, waiting.cancel)
       const body = await waiting.reply
       made()
-      const whole = encodeLightReply(part, manifest, body)
+      const whole = encodeLightReply(part, manifest, body, proofs)
       body.fill(0)
       whenOver(request, reply, () => whole.fill(0))
       return sendBytes(reply, whole)

@@ -8,6 +8,7 @@ import {
   lightPath,
   lightReplyBytes,
   type Manifest,
+  type Proofs,
 } from '@pirouette/protocol'
 import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
@@ -22,6 +23,7 @@ import { type Link, postSecret } from '../../servers/transport.js'
 import { GivenUpError, type Inquiry } from '../giving-up.js'
 import { HintState, REFRESH } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+import { chooseProofs } from './proofs.js'
 
 /** What each party is asked for, by its number: the retrieve server for tags, the refresh server for the hint (L1). */
 const PARTS = ['tags', 'hint'] as const
@@ -48,7 +50,13 @@ export class LightPreparation implements Preparation {
   }
 
   suits({ proofs }: SchemeOptions): boolean {
-    return proofs !== 'tags'
+    return proofs === 'auto' || proofs === this.#proofs
+  }
+
+  /** of its manifest */
+  get #proofs(): Proofs {
+    const { core, options } = this.#context
+    return chooseProofs(core, this.#manifest, options.proofs)
   }
 
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
@@ -66,11 +74,12 @@ export class LightPreparation implements Preparation {
   /** Under a root of its own, which nothing else is drawn from and which never comes again. */
   #begin(): LightAttemptHandle {
     const { core, environment } = this.#context
+    const proofs = this.#proofs
     this.#attempts += 1
     const root = environment.random(ROOT_BYTES)
     try {
       return withLayout(core, this.#manifest, layout =>
-        inCore(core, () => core.newLightAttempt(layout, this.#manifest.commitments, root)),
+        inCore(core, () => core.newLightAttempt(layout, this.#manifest.commitments, root, proofs)),
       )
     } finally {
       root.fill(0)
@@ -85,14 +94,17 @@ export class LightPreparation implements Preparation {
   ): Promise<[Uint8Array, Uint8Array]> {
     const { core } = this.#context
     const manifest = this.#manifest
+    const proofs = this.#proofs
     const secrets = inCore(core, () => [attempt.tagsRequest(), attempt.paritiesRequest()] as const)
-    const bodies = PARTS.map((part, party) => encodeLightRequest(part, manifest, secrets[party]!))
+    const bodies = PARTS.map((part, party) => encodeLightRequest(part, manifest, secrets[party]!, proofs))
     const replies: Uint8Array[] = []
     const asks = PARTS.map((part, party) => ({ part, party, link: parties[party]!, body: bodies[party]! }))
     asks.sort((a, b) => (a.link.server.name < b.link.server.name ? -1 : 1))
     const ask = async ({ part, party, link, body }: (typeof asks)[number], signal: AbortSignal) => {
       try {
-        replies[party] = await withRetry(link, signal, () => replyOf(link, manifest, part, body, received, signal))
+        replies[party] = await withRetry(link, signal, () =>
+          replyOf(link, manifest, part, proofs, body, received, signal),
+        )
       } catch (error) {
         // That a server has moved on is nobody's fault.
         const turned = error instanceof VersionError && error.newest !== undefined
@@ -178,12 +190,13 @@ async function replyOf(
   link: Link,
   manifest: Manifest,
   part: LightPart,
+  proofs: Proofs,
   body: Uint8Array,
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   return await counted(told, async received => {
-    const reply = await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest), signal, received)
-    return fromWire(link, () => decodeLightReply(part, manifest, reply))
+    const reply = await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest, proofs), signal, received)
+    return fromWire(link, () => decodeLightReply(part, manifest, reply, proofs))
   })
 }

@@ -18,6 +18,7 @@ export const local: StatefulScheme = {
   kind: 'stateful',
   parties: [],
   fencedBy: undefined,
+  hashed: true,
 
   costs(core, manifest, { usage }) {
     return { ...costsOf(core, manifest, 'local', undefined, usage), maxBatch: manifest.maxBatch }

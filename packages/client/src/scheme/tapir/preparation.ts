@@ -4,7 +4,7 @@ import type { Manifest, Proofs } from '@pirouette/protocol'
 import type { HintBuilderHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm/client'
 import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
-import { formOf, HintState } from '../hint-state.js'
+import { HintState } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
 
 export class HintPreparation implements Preparation {
@@ -24,8 +24,9 @@ export class HintPreparation implements Preparation {
     this.id = inCore(context.core, () => builder.hintId)
   }
 
+  /** Its tags need whole records; parities make do with what changed. */
   get form(): UpdateForm {
-    return formOf(this.#proofs)
+    return this.#proofs === 'tags' ? 'record' : 'delta'
   }
 
   suits({ proofs }: SchemeOptions): boolean {

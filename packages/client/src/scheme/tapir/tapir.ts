@@ -16,6 +16,7 @@ export const tapir: StatefulScheme = {
   kind: 'stateful',
   parties: HINT_PARTIES,
   fencedBy: REFRESH,
+  hashed: true,
 
   costs(core, manifest, { proofs: wish, usage }) {
     const proofs = chooseProofs(core, manifest, wish)

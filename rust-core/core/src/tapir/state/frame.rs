@@ -44,11 +44,20 @@ impl Writer {
     }
 
     pub(crate) fn u16s(&mut self, numbers: &[u16]) {
-        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self.numbers(numbers.iter().map(|number| number.to_le_bytes()));
     }
 
     pub(crate) fn u64s(&mut self, numbers: &[u64]) {
-        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self.numbers(numbers.iter().map(|number| number.to_le_bytes()));
+    }
+
+    /// Written in place, number by number: there are millions of them, and pushing byte by byte takes ten times as long.
+    fn numbers<const BYTES: usize>(&mut self, numbers: impl ExactSizeIterator<Item = [u8; BYTES]>) {
+        let begun = self.0.len();
+        self.0.resize(begun + numbers.len() * BYTES, 0);
+        for (place, number) in self.0[begun..].as_chunks_mut().0.iter_mut().zip(numbers) {
+            *place = number;
+        }
     }
 
     /// (N, ℓ, Q, M), which every form begins with.

@@ -1,0 +1,39 @@
+// When a half-made hint is stored while it is made (S6). Whoever is interrupted comes back to what was stored last, so a
+// save spares the time that went by since; it costs the writing of all there is. So saves are as far apart as a visitor
+// would not mind to wait once more, and write no more than two bytes for each one downloaded. A download that is over
+// sooner is stored when it is whole, and not before.
+
+import { SAVE_PAUSE_MS } from '../base/constants.js'
+import type { Clock } from '../platform/environment.js'
+
+export class Saving {
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #store: () => Promise<number>
+  #underWay = false
+  /** bytes downloaded since the last save, and those that it wrote */
+  #since = 0
+  #written = 0
+  /** not before this moment */
+  #due: number
+
+  /** `store`: writes what there is by then, and resolves to its bytes */
+  constructor(clock: Pick<Clock, 'now'>, store: () => Promise<number>) {
+    this.#clock = clock
+    this.#store = store
+    this.#due = clock.now() + SAVE_PAUSE_MS
+  }
+
+  /** There are `bytes` more to save. Settles with the save that this begins; if it does, which is rare. */
+  async more(bytes: number): Promise<void> {
+    this.#since += bytes
+    if (this.#underWay || this.#clock.now() < this.#due || 2 * this.#since < this.#written) return
+    this.#underWay = true
+    this.#since = 0
+    try {
+      this.#written = await this.#store()
+    } finally {
+      this.#underWay = false
+      this.#due = this.#clock.now() + SAVE_PAUSE_MS
+    }
+  }
+}
