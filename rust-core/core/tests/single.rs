@@ -354,6 +354,9 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
     }
 }
 
+/// What reads a stored form, and goes on with it.
+type Read<'a> = &'a dyn Fn(&[u8]);
+
 /// What is behind the checksum is refused too, or can be gone on with: nothing panics, and nothing reads past what there is.
 #[test]
 fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
@@ -379,7 +382,7 @@ fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
             let _ = client.recon();
         }
     };
-    let forms: [(&[u8], &dyn Fn(&[u8])); 4] = [
+    let forms: [(&[u8], Read<'_>); 4] = [
         (&before, &|bytes| {
             if let Ok(hint) = Hint::decode(bytes, layout, &BINDING) {
                 go_on(&mut Asked::new(hint));
