@@ -736,6 +736,7 @@ describe('over HTTP', () => {
         fence: true,
         instant: true,
         light: true,
+        single: true,
         history: 64,
       },
     })

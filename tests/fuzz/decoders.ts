@@ -112,6 +112,7 @@ export const CORPUS: readonly Uint8Array[] = [
         fence: true,
         instant: true,
         light: true,
+        single: true,
         history: 3,
       },
       signatures: [],

@@ -89,6 +89,7 @@ export interface CoreVectors {
     readonly requests: { readonly layout: Layout; readonly taken: string; readonly refused: readonly Read[] }
   }
   readonly light: readonly LightVector[]
+  readonly single: readonly SingleVector[]
   /** replies of the hint in `light` of this label, with the lowest bit of some bytes changed, and which checks hold */
   readonly lightRefused: readonly {
     readonly recordsLabel: string
@@ -136,6 +137,22 @@ export interface LightVector {
   readonly tags: string
   /** key and tags of a hint that keeps them */
   readonly kept: string
+}
+
+/** Hints for one server, and batches asked with them. */
+export interface SingleVector {
+  readonly layout: Layout
+  /** the records are BLAKE3's output stream for this label */
+  readonly recordsLabel: string
+  readonly hintEntropy: string
+  readonly lookups: number
+  readonly batches: readonly {
+    readonly indices: readonly number[]
+    readonly entropy: string
+    readonly queries: string
+    readonly answer: string
+    readonly records: string
+  }[]
 }
 
 /** A database and the next generation of it. */

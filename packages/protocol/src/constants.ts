@@ -9,6 +9,9 @@ export const SUITE_MERKLE_BLAKE3 = 1
 /** Suite 2: no commitments and no proofs; clients keep tags of all records. */
 export const SUITE_TAGS = 2
 
+/** Suite 3: two parities a query, for hints that one server answers. Not a suite that manifests name. */
+export const SUITE_PARITIES = 3
+
 /** Suite 4: instant lookups, of databases with commitments. Not a suite that manifests name. */
 export const SUITE_INSTANT = 4
 

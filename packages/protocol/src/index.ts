@@ -99,5 +99,6 @@ export {
   withClaim,
   withVerdict,
 } from './message.js'
+export { decodeParities, encodeParityQuery, parityAnswerBytes } from './parities.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'
 export { longestUpdateList, type UpdateEntry, type UpdateKind, updateEntries } from './update-list.js'

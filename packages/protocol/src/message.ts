@@ -13,7 +13,16 @@ import {
   viewOf,
   writeMagic,
 } from './bytes.js'
-import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES } from './constants.js'
+import {
+  DATABASE_ID_BYTES,
+  FORMAT,
+  HEADER_BYTES,
+  MAX_PARTITIONS,
+  OFFSET_BYTES,
+  SUITE_MERKLE_BLAKE3,
+  SUITE_PARITIES,
+  SUITE_TAGS,
+} from './constants.js'
 import { malformed } from './errors.js'
 import {
   decodeFenceReply,
@@ -30,7 +39,7 @@ import { checkVersion, type Manifest } from './manifest.js'
 
 /** What a query or an answer says before its body. */
 export interface MessageHeader {
-  /** 1: entries with opening proofs; 2: records alone; 4: an instant lookup; 5: one of a block of the directory */
+  /** 1: entries with opening proofs; 2: records alone; 3: two parities a query; 4: an instant lookup; 5: one of a block of the directory */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array
@@ -44,7 +53,7 @@ export interface MessageHeader {
 
 /** A query as it arrives at a server, which has yet to find the manifest it speaks of. */
 export interface Query extends MessageHeader {
-  /** count·Q offsets, u16 little-endian; a view into the query's bytes. The offsets are not checked. */
+  /** the queries' bytes behind the header, in suites 1 and 2 count·Q offsets, u16 little-endian; a view. Not checked. */
   readonly vectors: Uint8Array
 }
 
@@ -89,15 +98,15 @@ export function decodeQuery(bytes: Uint8Array): Query {
   return queryOf(decodeHeader('query', QUERY_MAGIC, bytes), bytes)
 }
 
-function queryOf(header: MessageHeader, bytes: Uint8Array): Query {
+function queryOf(header: MessageHeader, bytes: Uint8Array, each = vectorOf(header)): Query {
   checkInteger('partitions', header.partitions, 1, MAX_PARTITIONS)
   checkInteger('count', header.count, 1, MAX_COUNT)
-  checkLength('query length', bytes, queryLength(header))
+  checkLength('query length', bytes, HEADER_BYTES + header.count * each)
   return { ...header, vectors: bytes.subarray(HEADER_BYTES) }
 }
 
-function queryLength({ count, partitions }: MessageHeader): number {
-  return HEADER_BYTES + count * partitions * OFFSET_BYTES
+function vectorOf({ partitions }: MessageHeader): number {
+  return partitions * OFFSET_BYTES
 }
 
 /** A query to the refresh server, and the claim that its fence is to judge, in one request. */
@@ -105,15 +114,23 @@ export function withClaim(query: Uint8Array, claim: FenceClaim): Uint8Array<Arra
   return joined(query, encodeFenceRequest({ kind: 'confirm', ...claim }))
 }
 
+/** Suites of queries that a claim may stand behind. */
+const ANSWERED = [SUITE_MERKLE_BLAKE3, SUITE_TAGS, SUITE_PARITIES]
+
 /**
- * A request's query as in `decodeQuery`, and the claim behind it, if there is one. Throws WireError on anything
- * malformed, and for a claim of another database, or of no request.
+ * A request's query as in `decodeQuery`, and the claim behind it, if there is one. How long one query of suite 3 is follows
+ * from a database's layout: `parityQueryBytes` says it for a header, and may throw; without it there are none. Throws
+ * WireError on anything malformed, and for a claim of another database, or of no request.
  */
-export function decodeClaimedQuery(bytes: Uint8Array): { query: Query; claim: FenceClaim | undefined } {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes)
-  const end = queryLength(header)
-  if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: queryOf(header, bytes), claim: undefined }
-  const query = queryOf(header, bytes.subarray(0, end))
+export function decodeClaimedQuery(
+  bytes: Uint8Array,
+  parityQueryBytes?: (header: MessageHeader) => number,
+): { query: Query; claim: FenceClaim | undefined } {
+  const header = decodeHeader('query', QUERY_MAGIC, bytes, parityQueryBytes && ANSWERED)
+  const each = (header.suite === SUITE_PARITIES ? parityQueryBytes : undefined)?.(header) ?? vectorOf(header)
+  const end = HEADER_BYTES + header.count * each
+  if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: queryOf(header, bytes, each), claim: undefined }
+  const query = queryOf(header, bytes.subarray(0, end), each)
   const { kind, ...claim } = decodeFenceRequest(bytes.subarray(end))
   if (kind !== 'confirm') malformed('claim', 'a confirmation', kind)
   if (isZero(claim.requestHash)) malformed("a claim's request hash", 'a hash', 'zero')

@@ -14,8 +14,6 @@ type SharedGlue = Pick<
   | 'InstantQueryHandle'
   | 'LightAttemptHandle'
   | 'LocalHandle'
-  | 'SingleBuilderHandle'
-  | 'SingleHandle'
   | 'blake3'
   | 'chooseMode'
   | 'fingerprint'
@@ -24,7 +22,6 @@ type SharedGlue = Pick<
   | 'journalLimit'
   | 'lightProofs'
   | 'modeCosts'
-  | 'singleBytes'
   | 'suitableProofs'
 >
 
@@ -57,10 +54,6 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
       glue.modeCosts(own(layout), ...sizeOf(directory), ...rest) as ModeCosts[],
     newLocal: (layout, ...rest) => new glue.LocalHandle(own(layout), ...rest) as LocalHandle,
     resumeLocal: (stored, layout, ...rest) => glue.LocalHandle.resume(stored, own(layout), ...rest) as LocalHandle,
-    singleBytes: layout => glue.singleBytes(own(layout)),
-    newSingleBuilder: (layout, ...rest) => new glue.SingleBuilderHandle(own(layout), ...rest),
-    resumeSingleBuilder: (partial, layout, ...rest) => glue.SingleBuilderHandle.resume(partial, own(layout), ...rest),
-    reopenSingle: (checkpoint, layout, binding) => glue.SingleHandle.reopen(checkpoint, own(layout), binding),
     reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),
   }
 }

@@ -456,6 +456,8 @@ export interface DatabaseHandle {
   answerPrevious(queries: Uint8Array, suite?: number): Uint8Array
   /** bytes of what `answer`, or `answerPrevious`, gives for so many queries; throws `phase` as they do */
   answerBytes(queries: number, suite: number, previous: boolean): number
+  /** bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry */
+  queryLimits(suite: number, previous: boolean): Uint32Array
   /**
    * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
    * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
@@ -713,24 +715,6 @@ export interface ClientCore {
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
   resumeLocal(stored: Uint8Array, layout: LayoutHandle, contentHashes: Uint8Array, binding: Uint8Array): LocalHandle
-  /** bytes of a query to one server, and of its answer; throws `layout` where one server cannot answer */
-  singleBytes(layout: LayoutHandle): Uint32Array
-  /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
-  newSingleBuilder(
-    layout: LayoutHandle,
-    contentHashes: Uint8Array,
-    entropy: Uint8Array,
-    lookups?: number,
-  ): SingleBuilderHandle
-  /** takes up what `partial` has given under the manifest it was begun under */
-  resumeSingleBuilder(
-    partial: Uint8Array,
-    layout: LayoutHandle,
-    contentHashes: Uint8Array,
-    binding: Uint8Array,
-  ): SingleBuilderHandle
-  /** brings stored hints back under the manifest they were stored under */
-  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
   /** brings a stored hint back under the manifest it was made under, with its kind of proof */
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
 }
@@ -769,6 +753,24 @@ export interface Core extends ClientCore {
   newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WasmModule>
+  /** bytes of a query to one server, and of its answer, and most queries of a request; throws `layout` where one server cannot answer */
+  singleBytes(layout: LayoutHandle): Uint32Array
+  /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
+  newSingleBuilder(
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    entropy: Uint8Array,
+    lookups?: number,
+  ): SingleBuilderHandle
+  /** takes up what `partial` has given under the manifest it was begun under */
+  resumeSingleBuilder(
+    partial: Uint8Array,
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    binding: Uint8Array,
+  ): SingleBuilderHandle
+  /** brings stored hints back under the manifest they were stored under */
+  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import * as glue from '../generated/core.js'
 import { clientCore, own } from './client-core.js'
-import type { ClientCore, Core } from './core.js'
+import type { ClientCore, Core, LayoutHandle } from './core.js'
 import { Instance } from './instance.js'
 
 export type * from './core.js'
@@ -14,6 +14,11 @@ async function compiled(name: string): Promise<WebAssembly.Module> {
   return WebAssembly.compile(await readFile(new URL(`../generated/${name}`, import.meta.url)))
 }
 
+/** The two builds' classes are alike; only their private parts tell them apart. */
+function ours(layout: LayoutHandle): glue.LayoutHandle {
+  return own(layout) as unknown as glue.LayoutHandle
+}
+
 const instance = new Instance<Core>(glue, memory => ({
   // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
   ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
@@ -22,16 +27,19 @@ const instance = new Instance<Core>(glue, memory => ({
   buildDirectory: glue.DirectoryHandle.build,
   decodeDirectory: glue.DirectoryHandle.decode,
   decodeUpdateList: glue.UpdateListHandle.decode,
-  newDatabase: (layout, ...rest) => new glue.DatabaseHandle(own(layout) as unknown as glue.LayoutHandle, ...rest),
+  newDatabase: (layout, ...rest) => new glue.DatabaseHandle(ours(layout), ...rest),
   nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
   newInstantPass: (database, ...rest) => new glue.InstantPassHandle(database as glue.DatabaseHandle, ...rest),
-  checkInstantQueries: (layout, queries) => (own(layout) as unknown as glue.LayoutHandle).checkInstantQueries(queries),
+  checkInstantQueries: (layout, queries) => ours(layout).checkInstantQueries(queries),
   newWorkerStack: () => new glue.WorkerStackHandle(),
   newLightParities: (database, ...rest) => glue.LightReplyHandle.parities(database as glue.DatabaseHandle, ...rest),
   newLightTags: (database, ...rest) => glue.LightReplyHandle.tags(database as glue.DatabaseHandle, ...rest),
   workerModule: () => (kernels ??= compiled('worker.wasm')),
-  hazmatPermutations: (layout, entropy) =>
-    glue.hazmatPermutations(own(layout) as unknown as glue.LayoutHandle, entropy),
+  singleBytes: layout => glue.singleBytes(ours(layout)),
+  newSingleBuilder: (layout, ...rest) => new glue.SingleBuilderHandle(ours(layout), ...rest),
+  resumeSingleBuilder: (partial, layout, ...rest) => glue.SingleBuilderHandle.resume(partial, ours(layout), ...rest),
+  reopenSingle: (checkpoint, layout, binding) => glue.SingleHandle.reopen(checkpoint, ours(layout), binding),
+  hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(ours(layout), entropy),
 }))
 
 /** Instantiates the core, or returns the running one. */

@@ -24,6 +24,11 @@ pub trait Answerer<C> {
     /// Bytes of one query in a request's body.
     fn query_bytes(&self, layout: &Layout) -> usize;
 
+    /// Most queries of a request, of the generation's limit.
+    fn max_batch(&self, _layout: &Layout, limit: usize) -> usize {
+        limit
+    }
+
     /// Bytes of an answer to so many queries, what proves it as a whole included.
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize;
 
@@ -70,15 +75,31 @@ pub fn answer_bytes<C: VectorCommitment>(
     at: At,
 ) -> Result<usize, Error> {
     let answerer = answerer_of(answerers, suite, database)?;
-    expect_below("queries", queries, database.max_batch() + 1)?;
-    Ok(answerer.answer_bytes(database.layout_at(at)?, queries))
+    let layout = database.layout_at(at)?;
+    expect_below("queries", queries, answerer.max_batch(layout, database.max_batch()) + 1)?;
+    Ok(answerer.answer_bytes(layout, queries))
+}
+
+/// Bytes of one query of a suite, and how many a request may carry.
+///
+/// # Errors
+/// [`Error::Phase`] as [`answer`].
+pub fn query_limits<C: VectorCommitment>(
+    answerers: &[&dyn Answerer<C>],
+    suite: u16,
+    database: &Database<C>,
+    at: At,
+) -> Result<(usize, usize), Error> {
+    let answerer = answerer_of(answerers, suite, database)?;
+    let layout = database.layout_at(at)?;
+    Ok((answerer.query_bytes(layout), answerer.max_batch(layout, database.max_batch())))
 }
 
 /// Answers the body of a request of a suite: one query after the other, and the answers in the same order.
 ///
 /// # Errors
 /// [`Error::Phase`] for a suite that this database has not, before every partition was committed, or for an epoch there is not;
-/// [`Error::Length`] if these are not 1 to [`Database::max_batch`] queries; as [`Answerer::answer`].
+/// [`Error::Length`] if these are not 1 to [`Answerer::max_batch`] queries; as [`Answerer::answer`].
 pub fn answer<C: VectorCommitment>(
     answerers: &[&dyn Answerer<C>],
     suite: u16,
@@ -87,8 +108,8 @@ pub fn answer<C: VectorCommitment>(
     at: At,
 ) -> Result<Vec<u8>, Error> {
     let answerer = answerer_of(answerers, suite, database)?;
-    let each = answerer.query_bytes(database.layout_at(at)?);
-    let most = database.max_batch() * each;
+    let (each, limit) = query_limits(answerers, suite, database, at)?;
+    let most = limit * each;
     if queries.is_empty() || !queries.len().is_multiple_of(each) || queries.len() > most {
         let expected = (queries.len().div_ceil(each) * each).clamp(each, most) as u64;
         return Err(Error::Length { what: "queries", expected, actual: queries.len() as u64 });

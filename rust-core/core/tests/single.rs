@@ -354,6 +354,77 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
     }
 }
 
+/// What reads a stored form, and goes on with it.
+type Read<'a> = &'a dyn Fn(&[u8]);
+
+/// What is behind the checksum is refused too, or can be gone on with: nothing panics, and nothing reads past what there is.
+#[test]
+fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
+    let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
+    let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
+    let mut client = client(&database, 3, 4);
+    let mut half = builder(&database, 3, 4);
+    assert!(receive(&mut half, 0, 1, database.partition(1).unwrap()));
+    let before = client.encode(&BINDING).unwrap();
+    client.query(&[3, 4], &[0; 32]).unwrap();
+    let pending = client.pending_bytes().unwrap();
+    let reply = ask(&database, &client);
+    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+    client.recon().unwrap();
+    let effect = client.take_effect().unwrap();
+    let go_on = |client: &mut Client| {
+        if client.pending() == 0 && client.query(&[7, 8], &[1; 32]).is_err() {
+            return;
+        }
+        // Of hints that somebody has forged at home, which is all that this can be, queries may be none.
+        let reply = answer(&answerers(), SUITE, &database, &client.request(0).unwrap(), At::Newest);
+        if reply.is_ok_and(|reply| client.verify(0, &reply) == Ok(Verdict::Genuine)) {
+            let _ = client.recon();
+        }
+    };
+    let forms: [(&[u8], Read<'_>); 4] = [
+        (&before, &|bytes| {
+            if let Ok(hint) = Hint::decode(bytes, layout, &BINDING) {
+                go_on(&mut Asked::new(hint));
+            }
+        }),
+        (&half.encode(&BINDING).unwrap(), &|bytes| {
+            if let Ok(mut builder) = Builder::decode(bytes, layout, &hashes, &BINDING)
+                && !builder.is_folded(0).unwrap()
+            {
+                receive(&mut builder, 0, 0, database.partition(0).unwrap());
+                if let Ok(hint) = builder.finish_at(0).map_err(|_| ()) {
+                    go_on(&mut Asked::new(hint));
+                }
+            }
+        }),
+        (&pending, &|bytes| {
+            let mut client = Asked::new(before_of(&before));
+            if client.resume(bytes).is_ok() {
+                go_on(&mut client);
+            }
+        }),
+        (&effect, &|bytes| {
+            let mut client = Asked::new(before_of(&before));
+            if client.replay(bytes).is_ok() {
+                go_on(&mut client);
+            }
+        }),
+    ];
+    for (form, read) in forms {
+        let body = &form[..form.len() - 16];
+        for at in (0..body.len()).filter(|at| *at < 400 || at % 97 == 0) {
+            for change in [1, 0x80, 0xff] {
+                let mut bad = body.to_vec();
+                bad[at] ^= change;
+                let checksum = *blake3::hash(&bad).as_bytes();
+                bad.extend_from_slice(&checksum[..16]);
+                read(&bad);
+            }
+        }
+    }
+}
+
 fn reopened_before(database: &Database<Merkle>) -> Vec<u8> {
     client(database, 3, 4).encode(&BINDING).unwrap()
 }

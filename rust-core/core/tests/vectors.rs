@@ -20,6 +20,8 @@ use pirouette_core::key::{database_id, fingerprint};
 use pirouette_core::layout::Layout;
 use pirouette_core::light::attempt::{Attempt, Outcome};
 use pirouette_core::light::making::Making;
+use pirouette_core::scheme::{Asked, answer, answerers};
+use pirouette_core::single::making::Builder;
 use pirouette_core::tapir::hint::HintBuilder;
 use pirouette_core::tapir::permutation::Permutations;
 use pirouette_core::tapir::query::{Role, query};
@@ -653,6 +655,52 @@ fn light() -> Value {
         .collect()
 }
 
+/// Hints for one server: stripes that end within partitions, records of no whole number of words, blocks of several; a record
+/// asked for again, alone and in one batch.
+fn single() -> Value {
+    [(256, 5, 4, 64, 1), (330, 9, 3, 112, 4), (7, 40, 1, 7, 1)]
+        .map(|(n, l, q, m, g)| {
+            let layout = Layout::packed(n, l, q, m, g).unwrap();
+            let (label, database, _) = labelled(layout);
+            let entropy = stream(&format!("single {n} {l}"), 32);
+            let hashes = database.content_hashes().unwrap();
+            let mut builder = Builder::new(layout, &hashes, 12, entropy.as_slice().try_into().unwrap()).unwrap();
+            for partition in 0..layout.partitions() {
+                builder.begin(0, partition).unwrap();
+                builder.lane_bytes(0).unwrap().copy_from_slice(database.partition(partition).unwrap());
+                builder.absorb(0, layout.partition_bytes()).unwrap();
+                assert!(builder.keep(0).unwrap());
+            }
+            let hint = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
+            let mut asked: Asked<Merkle, _> = Asked::new(hint);
+            let last = n as u32 - 1;
+            let batches = [vec![0], vec![last, 3, last], vec![3, 0, 0, last / 2]].map(|indices| {
+                let entropy = stream(&format!("single {n} {l} {indices:?}"), 32);
+                asked.query(&indices, entropy.as_slice().try_into().unwrap()).unwrap();
+                let queries = asked.request(0).unwrap();
+                let reply = answer(&answerers(), 3, &database, &queries, At::Newest).unwrap();
+                asked.verify(0, &reply).unwrap();
+                let records = asked.recon().unwrap();
+                assert_eq!(asked.missed(), 0);
+                json!({
+                    "indices": indices,
+                    "entropy": hex(entropy),
+                    "queries": hex(queries),
+                    "answer": hex(reply),
+                    "records": hex(records),
+                })
+            });
+            json!({
+                "layout": layout_json(&layout),
+                "recordsLabel": label,
+                "hintEntropy": hex(entropy),
+                "lookups": 12,
+                "batches": batches,
+            })
+        })
+        .into()
+}
+
 /// Replies that a client has to refuse: to the hint of `light` with this label, and with these bytes changed. Whether A
 /// holds, and B.
 fn light_refused() -> Value {
@@ -732,6 +780,7 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "instantDirectory": instant_directory(),
         "instantRefused": instant_refused(),
         "light": light(),
+        "single": single(),
         "lightRefused": light_refused(),
     });
     hold_to("core", &computed);

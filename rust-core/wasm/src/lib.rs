@@ -17,6 +17,7 @@ mod light;
 mod local;
 #[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "server")] // 43 kB of brotli, which browsers need not load before their client can use it
 mod single;
 
 use std::alloc::System;

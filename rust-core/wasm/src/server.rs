@@ -194,6 +194,17 @@ impl DatabaseHandle {
         scheme::suites(&answerers(), &self.0)
     }
 
+    /// Bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = queryLimits)]
+    pub fn query_limits(&self, suite: u16, previous: bool) -> Outcome<Vec<u32>> {
+        let at = if previous { At::Previous } else { At::Newest };
+        let (bytes, most) = scheme::query_limits(&answerers(), suite, &self.0, at).map_err(thrown)?;
+        Ok(vec![bytes as u32, most as u32])
+    }
+
     /// Bytes of what answers so many queries of a suite, at the newest epoch or at the one before.
     ///
     /// # Errors

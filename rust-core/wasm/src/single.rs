@@ -11,14 +11,14 @@ use zeroize::Zeroizing;
 
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
 
-/// Bytes of one query to one server, and of its answer.
+/// Bytes of one query to one server, and of its answer; and most queries of a request.
 ///
 /// # Errors
 /// `layout`, where one server cannot answer.
 #[wasm_bindgen(js_name = singleBytes)]
 pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
     let geometry = Geometry::of(&layout.0).map_err(thrown)?;
-    Ok(vec![geometry.query_bytes() as u32, geometry.answer_bytes() as u32])
+    Ok([geometry.query_bytes(), geometry.answer_bytes(), geometry.max_batch()].map(|number| number as u32).to_vec())
 }
 
 /// Hints in the making.

@@ -26,6 +26,8 @@ export interface Epoch {
   readonly manifestHash: string
   /** the suites it answers, by number */
   readonly suites: Uint16Array
+  /** bytes of one query of a suite, and how many a request may carry; throws the core's errors */
+  queryLimits(suite: number): Uint32Array
   /** Bytes of what `answer` gives for so many queries; throws the core's errors. */
   answerBytes(queries: number, suite: number): number
   /** Answers the queries of a suite; throws the core's errors. */
@@ -73,6 +75,7 @@ export class FixedEpochs implements Epochs {
       manifestBytes,
       manifestHash,
       suites: database.suites,
+      queryLimits: suite => database.queryLimits(suite, false),
       answerBytes: (...query) => database.answerBytes(...query, false),
       answer: (...query) => database.answer(...query),
       shared: () => shared,

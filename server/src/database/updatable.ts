@@ -636,6 +636,9 @@ export class UpdatableDatabase implements Epochs {
       manifestHash: toHex(this.#core.blake3(bytes)),
       isCores: 'newest',
       suites: database.suites,
+      queryLimits(suite) {
+        return database.queryLimits(suite, this.isCores !== 'newest')
+      },
       answerBytes(...query) {
         return database.answerBytes(...query, this.isCores !== 'newest')
       },

@@ -1,7 +1,14 @@
 // From a query's bytes to an answer's (TAPIR Fig. 5, Answer): every check that docs/protocol.md asks of a server, then
 // one call into the core.
 
-import { decodeClaimedQuery, encodeAnswerTo, type FenceClaim, HEADER_BYTES, type Query } from '@pirouette/protocol'
+import {
+  decodeClaimedQuery,
+  encodeAnswerTo,
+  type FenceClaim,
+  HEADER_BYTES,
+  type MessageHeader,
+  type Query,
+} from '@pirouette/protocol'
 import type { CoreError } from '@pirouette/wasm'
 import { Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs } from '../database/epochs.js'
@@ -18,18 +25,24 @@ export interface Answered {
  * Refusal for any bytes that are not a query, and lets a trap of the core through.
  */
 export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void = () => {}): Answered {
-  const { query, claim } = decoded(body, decodeClaimedQuery)
-  const epoch = epochOf(epochs, query)
-  const { manifest } = epoch
-  if (!epoch.suites.includes(query.suite)) {
-    throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${query.suite}`)
-  }
-  expectPartitions(epoch, query)
-  if (query.count > manifest.maxBatch) {
-    throw new Refusal('bad_request', `count: expected at most ${manifest.maxBatch}, got ${query.count}`)
-  }
+  const { query, claim } = decoded(body, bytes =>
+    decodeClaimedQuery(bytes, header => answerable(epochs, header).queryBytes),
+  )
+  const { epoch } = answerable(epochs, query)
   reserve(HEADER_BYTES + epoch.answerBytes(query.count, query.suite))
-  return { answer: encodeAnswerTo(query, manifest, bodyFor(epoch, query)), claim }
+  return { answer: encodeAnswerTo(query, epoch.manifest, bodyFor(epoch, query)), claim }
+}
+
+/** The epoch that a query is for, if it is answered there, and the bytes of one of its queries. */
+function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Epoch; readonly queryBytes: number } {
+  const epoch = epochOf(epochs, header)
+  if (!epoch.suites.includes(header.suite)) {
+    throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${header.suite}`)
+  }
+  expectPartitions(epoch, header)
+  const [queryBytes, most] = epoch.queryLimits(header.suite) as unknown as [number, number]
+  if (header.count > most) throw new Refusal('bad_request', `count: expected at most ${most}, got ${header.count}`)
+  return { epoch, queryBytes }
 }
 
 function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
@@ -40,6 +53,7 @@ function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
     if ((error as CoreError).code === 'index') {
       throw new Refusal('bad_request', 'an offset is not below the number of records in a partition')
     }
+    if ((error as CoreError).code === 'query') throw new Refusal('bad_request', (error as CoreError).message)
     throw error
   }
 }

@@ -219,6 +219,7 @@ export class Network {
       fence: this.fence,
       instant: true,
       light: true,
+      single: true,
       history: 64,
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }

@@ -363,9 +363,14 @@ impl<C: VectorCommitment> Database<C> {
 
     /// Copies the record at `offset` of partition `q`, as it is at an epoch that is answered.
     pub(crate) fn copy_record(&self, at: At, q: usize, offset: usize, into: &mut [u8]) {
-        let index = q * self.layout.partition_records() + offset;
+        into.copy_from_slice(self.record_of(at, q, offset));
+    }
+
+    /// The same where it lies.
+    pub(crate) fn record_of(&self, at: At, q: usize, offset: usize) -> &[u8] {
+        let (index, bytes) = (q * self.layout.partition_records() + offset, self.layout.record_bytes());
         let overwritten = self.at(at).and_then(|previous| previous.record(index));
-        into.copy_from_slice(overwritten.unwrap_or(&self.records[index * self.layout.record_bytes()..][..into.len()]));
+        overwritten.unwrap_or(&self.records[index * bytes..][..bytes])
     }
 
     /// Writes what proves an answer to offsets, one of each partition in turn, whose records are there already.

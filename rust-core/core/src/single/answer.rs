@@ -1,8 +1,9 @@
 //! The server half: q records, each in one of two parities.
 
+use pirouette_kernels::scan::xor_into;
+
 use super::geometry::Geometry;
 use super::state::pending::is_query;
-use crate::bytes::xor_into;
 use crate::commitment::VectorCommitment;
 use crate::database::flat::{At, Database};
 use crate::error::Error;
@@ -25,6 +26,10 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
         Geometry::of(layout).map_or(usize::MAX, |geometry| geometry.query_bytes())
     }
 
+    fn max_batch(&self, layout: &Layout, limit: usize) -> usize {
+        Geometry::of(layout).map_or(0, |geometry| geometry.max_batch()).min(limit)
+    }
+
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize {
         queries * 2 * layout.record_bytes()
     }
@@ -41,7 +46,6 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
         }
         let (bytes, m) = (layout.record_bytes(), layout.partition_records());
         let mut answer = vec![0; queries.len() / geometry.query_bytes() * geometry.answer_bytes()];
-        let mut record = vec![0; bytes];
         let parities = answer.chunks_exact_mut(geometry.answer_bytes());
         for (query, parities) in queries.chunks_exact(geometry.query_bytes()).zip(parities) {
             let (bits, offsets) = query.split_at(geometry.bits_bytes());
@@ -49,9 +53,8 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
                 let slot = stripe * geometry.stripe_records() + usize::from(u16::from_le_bytes(*offset));
                 // Beyond the last slot there are zeros.
                 if slot < layout.slots() {
-                    database.copy_record(at, slot / m, slot % m, &mut record);
                     let side = usize::from(bits[stripe / 8] >> (stripe % 8) & 1);
-                    xor_into(&mut parities[side * bytes..][..bytes], &record);
+                    xor_into(&mut parities[side * bytes..][..bytes], database.record_of(at, slot / m, slot % m));
                 }
             }
         }

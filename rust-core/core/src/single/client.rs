@@ -9,7 +9,7 @@ use super::state::effect::replay;
 use super::streams::Keyed;
 use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below};
-use crate::layout::{Layout, MAX_BATCH};
+use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::scheme::{Recovered, State, Verdict};
 use crate::tapir::query::NAME_BYTES;
@@ -29,7 +29,7 @@ impl<C> State<C> for Hint<Keyed> {
     }
 
     fn carries(&self, queries: usize) -> bool {
-        (1..=MAX_BATCH).contains(&queries)
+        (1..=self.geometry().max_batch()).contains(&queries)
     }
 
     fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {

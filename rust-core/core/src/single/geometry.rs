@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::error::Error;
-use crate::layout::Layout;
+use crate::layout::{Layout, MAX_BATCH};
 
 /// κ: hints a record of a stripe. A record is in none of them with probability e^(−κ/2), which is below 2^-43.
 pub const HINTS_A_RECORD: usize = 60;
@@ -14,6 +14,8 @@ const MAX_STRIPE_RECORDS: usize = 1 << 16;
 const MIN_STRIPES: usize = 32;
 /// Most stripes. With more, values of 16 bits would too often have no middle, and queries would be long.
 pub const MAX_STRIPES: usize = 1 << 14;
+/// Bytes of a batch's queries at most.
+const BATCH_BYTES: usize = 1 << 17;
 /// Bytes of hints at least allowed for.
 const HINTS_BYTES_TARGET: usize = 8 << 20;
 /// What a hint has besides its parity: number, cutoff, extra index.
@@ -131,6 +133,12 @@ impl Geometry {
         2 * self.record_bytes
     }
 
+    /// Most queries of a request, where the generation carries as many: what fits 128 KiB.
+    #[must_use]
+    pub fn max_batch(&self) -> usize {
+        (BATCH_BYTES / self.query_bytes()).min(MAX_BATCH)
+    }
+
     /// Stripe and offset of a slot.
     #[must_use]
     pub fn place(&self, slot: usize) -> (usize, u16) {
@@ -165,6 +173,7 @@ mod tests {
             let geometry = of(records, record_bytes, None).unwrap();
             assert_eq!((geometry.stripe_records(), geometry.stripes(), geometry.hints()), (s, q, 60 * s));
             assert_eq!(geometry.query_bytes(), q / 8 + 2 * q);
+            assert!(geometry.max_batch() >= 30);
         }
     }
 

@@ -9,13 +9,11 @@ import {
   MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
-  type Manifest,
   OFFSET_BYTES,
-  queryBytes,
   withVerdict,
 } from '@pirouette/protocol'
 import { Refusal } from '../../base/refusal.js'
-import type { Epochs } from '../../database/epochs.js'
+import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
 import { type Answered, answerQuery } from '../answer.js'
 import { sendBytes } from '../binary.js'
@@ -37,7 +35,7 @@ export interface AnswerOptions {
 
 export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rateLimit, onTrap }: AnswerOptions): void {
   const options = {
-    bodyLimit: longestQuery(epochs.newest.manifest, fence !== undefined),
+    bodyLimit: longestQuery(epochs.newest, fence !== undefined),
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: async () => readiness.check(),
@@ -68,11 +66,14 @@ export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rat
 
 /**
  * In bytes, a claim included. An updatable database may come to have any layout with its ℓ′: a generation with smaller M,
- * hence shorter proofs, may make batches of more offsets than this one.
+ * hence shorter proofs, may make batches of more offsets than this one. (Queries of suite 3 never take more than 128 KiB.)
  */
-function longestQuery(manifest: Manifest, updatable: boolean): number {
-  if (!updatable) return queryBytes(manifest, manifest.maxBatch) + FENCE_REQUEST_BYTES
-  const longest = Math.min(MAX_BATCH * MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(manifest)))
+function longestQuery(epoch: Epoch, updatable: boolean): number {
+  if (!updatable) {
+    const bodies = Array.from(epoch.suites, suite => epoch.queryLimits(suite).reduce((each, most) => each * most))
+    return HEADER_BYTES + Math.max(...bodies) + FENCE_REQUEST_BYTES
+  }
+  const longest = Math.min(MAX_BATCH * MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(epoch.manifest)))
   const offsets = Math.max(MAX_PARTITIONS, longest)
   return HEADER_BYTES + OFFSET_BYTES * offsets + FENCE_REQUEST_BYTES
 }

@@ -1,6 +1,6 @@
 // GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
 
-import { FORMAT, hasInstant, hasLight, type Info, proofsOf } from '@pirouette/protocol'
+import { FORMAT, hasInstant, hasLight, type Info, proofsOf, SUITE_PARITIES } from '@pirouette/protocol'
 import { InfoSchema } from '@pirouette/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
@@ -25,6 +25,7 @@ export function infoRoute(
         fence: updatable !== undefined,
         instant: computes.instant && hasInstant(epochs.newest.manifest),
         light: computes.light && hasLight(epochs.newest.manifest),
+        single: epochs.newest.suites.includes(SUITE_PARITIES),
         history: updatable?.history ?? 0,
       },
       signatures: updatable?.signatures() ?? [],

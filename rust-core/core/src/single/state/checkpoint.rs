@@ -8,6 +8,7 @@
 use super::super::drawing::{Drawn, NONE};
 use super::super::geometry::Geometry;
 use super::super::hint::Hint;
+use super::super::making::MAX_LOOKUPS;
 use super::super::streams::{GROUP, Keyed};
 use super::super::tags::Tags;
 use pirouette_kernels::linear::TAG_BYTES;
@@ -91,8 +92,8 @@ impl Hint<Keyed> {
         let function = Keyed::from_bytes(reader.array()?);
         let tags = Tags::new(*reader.array()?, geometry.room());
         let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
-        if next > pairs {
-            return Err(Error::State("more backups used than there were"));
+        if next > pairs || pairs > MAX_LOOKUPS {
+            return Err(Error::State("no number of backups"));
         }
         let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
         for _ in 0..geometry.hints() {

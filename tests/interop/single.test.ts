@@ -1,0 +1,112 @@
+// Holds the WebAssembly core and the independent reference to the lookups with one server of vectors/core.json, which the
+// native core made.
+
+import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
+import { loadCore, type SingleHandle } from '@pirouette/wasm'
+import { describe, expect, test } from 'vitest'
+import { commitDatabase, layoutHandle, memory } from '../support/wasm.js'
+import { Database } from './reference/database.js'
+import { blocksOf, split } from './reference/layout.js'
+import * as single from './reference/single.js'
+import { type CoreVectors, readVectors, type SingleVector, stream } from './vectors.js'
+
+const SUITE = 3
+const BINDING = new Uint8Array(32).fill(7)
+const vectors = readVectors<CoreVectors>('core').single
+const core = await loadCore()
+const recordsOf = ({ layout, recordsLabel }: SingleVector) => stream(recordsLabel, layout.records * layout.recordBytes)
+
+test.each(vectors)('the reference asks one server of $recordsLabel', vector => {
+  const { layout, lookups } = vector
+  const { partitions } = new Database(layout, recordsOf(vector))
+  const blocks = partitions.flatMap(partition => split(partition, blocksOf(layout).recordBytes))
+  const hints = new single.Hints(layout, blocks, hexToBytes(vector.hintEntropy), lookups)
+  for (const { indices, entropy, ...expected } of vector.batches) {
+    const { queries, recover } = hints.query(indices, hexToBytes(entropy))
+    expect(bytesToHex(concatBytes(...queries))).toBe(expected.queries)
+    const answers = queries.map(query => single.answer(layout, partitions, query))
+    expect(bytesToHex(concatBytes(...answers))).toBe(expected.answer)
+    const records = recover.map((of, i) => of(answers[i]!))
+    expect(bytesToHex(concatBytes(...records))).toBe(expected.records)
+    for (const [i, of] of recover.entries()) {
+      for (const at of [0, answers[i]!.length - 1]) {
+        const lie = answers[i]!.slice()
+        lie[at]! ^= 1
+        expect(() => of(lie)).toThrow('lied')
+      }
+    }
+  }
+})
+
+describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', vector => {
+  const { layout, lookups, hintEntropy } = vector
+  const database = commitDatabase(core, layout, recordsOf(vector))
+
+  /** Made in pieces, stored half-way and taken up again. */
+  function hintsOf(): SingleHandle {
+    const handle = layoutHandle(core, layout)
+    const { contentHashes, partitions } = database
+    let builder = core.newSingleBuilder(handle, contentHashes, hexToBytes(hintEntropy), lookups)
+    while (builder.step());
+    for (const [q, partition] of partitions.entries()) {
+      builder.begin(q % 2, q)
+      memory(core, builder.lanePointer(q % 2), partition.length).set(partition)
+      builder.absorb(q % 2, partition.length)
+      expect(builder.fold(q % 2)).toBe(true)
+      expect(builder.isFolded(q)).toBe(true)
+      if (q === 0) {
+        const stored = builder.partial(BINDING)
+        builder.free()
+        builder = core.resumeSingleBuilder(stored, handle, contentHashes, BINDING)
+      }
+      while (builder.step());
+    }
+    return builder.finish(0)
+  }
+
+  test('as the vectors have it', () => {
+    let hints = hintsOf()
+    const [queryBytes, answerBytes, most] = core.singleBytes(layoutHandle(core, layout))
+    expect(queryBytes).toBe(single.queryBytes(single.geometryOf(layout)))
+    expect([...database.handle.queryLimits(SUITE, false)]).toEqual([
+      queryBytes,
+      Math.min(most!, database.handle.maxBatch),
+    ])
+    let left = lookups
+    for (const { indices, entropy, ...expected } of vector.batches) {
+      hints.query(Uint32Array.from(indices), hexToBytes(entropy))
+      const stored = hints.pendingBytes()
+      expect(hints.pending).toBe(indices.length)
+      hints.withdraw()
+      hints.resume(stored)
+      const queries = hints.request()
+      expect(bytesToHex(queries)).toBe(expected.queries)
+      const reply = database.handle.answer(queries, SUITE)
+      expect(bytesToHex(reply)).toBe(expected.answer)
+      expect(reply.length).toBe(answerBytes! * indices.length)
+      expect(reply.length).toBe(database.handle.answerBytes(indices.length, SUITE, false))
+      expect(hints.verify(reply)).toBe(true)
+      expect(bytesToHex(hints.recon())).toBe(expected.records)
+      expect(hints.missed).toBe(0)
+      left -= indices.length
+      expect(hints.left).toBe(left)
+      const effect = hints.takeEffect()
+      expect(() => hints.replay(effect)).toThrow('out of order')
+      hints = core.reopenSingle(hints.checkpoint(BINDING), layoutHandle(core, layout), BINDING)
+    }
+    expect(() => core.reopenSingle(hints.checkpoint(BINDING), layoutHandle(core, layout), new Uint8Array(32))).toThrow()
+  })
+
+  test('and refuses a lie in either parity', () => {
+    const { indices, entropy, answer } = vector.batches[1]!
+    for (const at of [0, answer.length / 2 - 1]) {
+      const hints = hintsOf()
+      hints.query(Uint32Array.from(indices), hexToBytes(entropy))
+      const lie = hexToBytes(answer)
+      lie[at]! ^= 0x80
+      expect(hints.verify(lie)).toBe(false)
+      expect(hints.condemned).toBe(true)
+      expect(() => hints.verify(hexToBytes(answer))).toThrow('condemned')
+    }
+  })
+})
