@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity] | traffic | papers | speeds | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// uniformity] | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -12,6 +12,7 @@ const programs = {
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
+  pointproofs: '/bench/pointproofs.ts',
   wire: '/fuzz/wire.ts',
 }
 const [name, ...args] = process.argv.slice(2)

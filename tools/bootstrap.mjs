@@ -253,9 +253,10 @@ async function buildProduct() {
     'Building the WebAssembly core',
     {
       inputs: [
-        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker'].map(
-          path => `rust-core/${path}`,
-        ),
+        ...[
+          ...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker'],
+          ...['pointproofs/Cargo.toml', 'pointproofs/src', 'pointproofs-wasm'],
+        ].map(path => `rust-core/${path}`),
         ...['rust-toolchain.toml', 'tools/build-wasm.mjs', 'package-lock.json'],
       ],
       also: [WASM_BINDGEN, WASM_PACK],

@@ -1,8 +1,9 @@
 // Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, twice: `core`, the whole of it, for
-// servers and Node; and `client`, without the server half, for browsers. And `worker`, for a server's worker threads.
+// servers and Node; and `client`, without the server half, for browsers. And `worker`, for a server's worker threads. Beside
+// them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm).
 //
 //   1. wasm-pack     core.js, core.d.ts, core_bg.wasm, each through cargo, wasm-bindgen and wasm-opt (their options are in
-//                    rust-core/wasm/Cargo.toml); it installs nothing: all three have to be there
+//                    the crate's Cargo.toml); it installs nothing: all three have to be there
 //   2. share         core_bg.wasm and core.js for a memory that worker threads can read
 //   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
 //   4. inline        inline.js, client_bg.wasm as a string, for apps that ship JavaScript only
@@ -14,6 +15,7 @@ export const generated = 'packages/wasm/generated'
 export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
   ...['inline.js', 'inline.d.ts', 'worker.wasm'],
+  ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm'],
 ].map(name => `${generated}/${name}`)
 
 const target = 'wasm32-unknown-unknown'
@@ -27,8 +29,9 @@ export async function buildWasm(bin) {
   const fresh = `${finished}.new`
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
-  await buildOne(bin, fresh, 'core', [])
-  await buildOne(bin, fresh, 'client', ['--no-default-features'])
+  await buildOne(bin, fresh, 'wasm', 'core', [])
+  await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features'])
+  await buildOne(bin, fresh, 'pointproofs-wasm', 'pointproofs', [])
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
 
@@ -42,14 +45,14 @@ export async function buildWasm(bin) {
   renameSync(fresh, finished)
 }
 
-async function buildOne(bin, into, name, cargoFeatures) {
+async function buildOne(bin, into, crate, name, cargoFeatures) {
   // A folder for each, because wasm-pack optimises all it finds where it writes.
   const own = join(into, name)
   const path = [join(root, bin), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
   await run(
     join(root, bin, 'wasm-pack'),
     [
-      ...['build', 'wasm', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
+      ...['build', crate, '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
       ...['--out-dir', own, '--out-name', name, '--', '--locked', ...cargoFeatures],
     ],
     // rustc's flags (SIMD) are in rust-core/.cargo/config.toml, which cargo reads only when started below it. An

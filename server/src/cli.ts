@@ -2,6 +2,7 @@
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from './base/version.js'
+import { CeremonyError } from './ceremony/errors.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
@@ -158,6 +159,25 @@ program
   .requiredOption('--out <file>', 'a new file; keep it secret')
   .action(async options => (await import('./commands/publish.js')).keygen(options))
 
+const ceremony = program.command('ceremony').description('Make the key of Pointproofs, one operator after the other.')
+ceremony
+  .command('init')
+  .description('Begin a ceremony: a transcript nobody has contributed to.')
+  .requiredOption('--out <file>', 'a new file')
+  .option('--development', 'to try things out: clients refuse its key unless told')
+  .action(async options => (await import('./commands/ceremony.js')).init(options))
+ceremony
+  .command('contribute <transcript>')
+  .description('Verify a transcript, and add a contribution whose secret is forgotten at once.')
+  .requiredOption('--name <name>', 'whose contribution it is, for all to read: 1 to 64 bytes')
+  .requiredOption('--out <file>', 'a new file for the transcript; its receipt gets the same name and .receipt')
+  .action(async (file, options) => (await import('./commands/ceremony.js')).contribute(file, options))
+ceremony
+  .command('verify <transcript>')
+  .description('Say whether a transcript holds, whose contributions are in it, and whether yours is.')
+  .option('--receipt <file...>', 'what `contribute` wrote for you')
+  .action(async (file, options) => (await import('./commands/ceremony.js')).verify(file, options))
+
 try {
   await program.parseAsync()
 } catch (error) {
@@ -166,6 +186,7 @@ try {
     error instanceof BuildError ||
     error instanceof DatasetError ||
     error instanceof PublishError ||
+    error instanceof CeremonyError ||
     isSystemError(error)
   process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
   process.exitCode = 1

@@ -23,7 +23,7 @@ import {
   signedBytes,
   toHex,
 } from '@pirouette/protocol'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   createKeyFile,
   createServer,
@@ -36,6 +36,8 @@ import {
   UpdatableDatabase,
 } from '../dist/index.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
+
+vi.setConfig({ testTimeout: 120_000 }) // each starts several processes
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
 const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'

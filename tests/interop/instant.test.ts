@@ -102,7 +102,7 @@ describe('the reference', () => {
     expect({ ...checks, kept: bytesToHex(kept) }).toEqual({ a: true, b: true, crosswise: true, kept: vector.kept })
   })
 
-  test.each(lies)('finds which checks of a light hint with $proofs fail: $because', ({ liedAbout, changes, ...rest }) => {
+  test.each(lies)('finds what fails of a light hint with $proofs: $because', ({ liedAbout, changes, ...rest }) => {
     const layout = blocksOf(liedAbout.layout)
     const { parities, tags } = changed(liedAbout, changes)
     const secrets = light.secretsOf(hexToBytes(liedAbout.root))
@@ -218,7 +218,7 @@ describe('the WebAssembly core', () => {
     expect([...inquiry.liars()!]).toEqual([1])
   })
 
-  test.each(lies)('finds which checks of a light hint with $proofs fail: $because', ({ liedAbout, changes, a, b }) => {
+  test.each(lies)('finds what fails of a light hint with $proofs: $because', ({ liedAbout, changes, a, b }) => {
     const { commitments } = commitDatabase(core, liedAbout.layout, recordsOf(liedAbout))
     const [layout, root] = [layoutHandle(core, liedAbout.layout), hexToBytes(liedAbout.root)]
     const attempt = core.newLightAttempt(layout, commitments, root, liedAbout.proofs)

@@ -48,6 +48,8 @@ test('what every app loads stays within 180 kB of brotli; the check of signature
   const curves = outputs.filter(output => inputsOf(output).some(input => input.includes('@noble/curves/')))
   expect(curves).toHaveLength(1)
   expect(curves[0]!.entryPoint).toContain('ed25519')
+  // Pointproofs are nobody's who does not ask for them.
+  expect(outputs.flatMap(inputsOf).filter(input => input.includes('pointproofs'))).toEqual([])
   // From the entry there is no way to it but an import().
   const [name] = Object.entries(metafile.outputs).find(([, output]) => output === curves[0])!
   const kinds = outputs.flatMap(({ imports }) => imports.filter(({ path }) => path === name).map(({ kind }) => kind))

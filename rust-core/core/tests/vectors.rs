@@ -697,11 +697,11 @@ fn light_refused() -> Value {
             ]);
         }
         let lies = lies.into_iter().map(|(because, changes, (a, b, crosswise))| {
-            let mut lied = replies.clone();
+            let mut altered = replies.clone();
             for (reply, at) in &changes {
-                lied[usize::from(*reply == "tags")][*at] ^= 1;
+                altered[usize::from(*reply == "tags")][*at] ^= 1;
             }
-            let Outcome::Refused(inquiry) = begin().finish(&lied[0], &lied[1]).unwrap() else {
+            let Outcome::Refused(inquiry) = begin().finish(&altered[0], &altered[1]).unwrap() else {
                 panic!("{because}");
             };
             let verdict = inquiry.verdict();

@@ -36,10 +36,10 @@ fn database(prover: &Prover, key: &Key, shape: [usize; 3], asked: &[&[u16]]) -> 
     let label = format!("records of {partitions} times {partition_records}");
     let records = records(&label, &shape);
     let partition_bytes = partition_records * record_bytes;
-    let proved: Vec<_> = (0..partitions)
+    let made: Vec<_> = (0..partitions)
         .map(|q| prover.prove(&shape, q, &records[q * partition_bytes..][..partition_bytes]).unwrap())
         .collect();
-    let lists: Vec<u8> = proved.iter().flat_map(|proved| proved.row_list.clone()).collect();
+    let lists: Vec<u8> = made.iter().flat_map(|partition| partition.row_list.clone()).collect();
     let rows = Rows::decode(shape, key, &lists).unwrap();
     let answers = asked.iter().map(|offsets| {
         let (manifest, header) = (stream("manifest"), stream("header"));
@@ -50,7 +50,7 @@ fn database(prover: &Prover, key: &Key, shape: [usize; 3], asked: &[&[u16]]) -> 
             .copied()
             .collect();
         let statement = Statement::new(shape, &manifest, &header, offsets, &found).unwrap();
-        let openings: Vec<_> = places.iter().map(|&(q, m)| proved[q].openings.as_chunks().0[m]).collect();
+        let openings: Vec<_> = places.iter().map(|&(q, m)| made[q].openings.as_chunks().0[m]).collect();
         let proof = prove_together(&statement, &openings).unwrap();
         assert!(verify(key, &rows, &statement, &proof).unwrap());
         json!({ "offsets": offsets, "proof": hex(proof) })
@@ -59,7 +59,7 @@ fn database(prover: &Prover, key: &Key, shape: [usize; 3], asked: &[&[u16]]) -> 
     json!({
         "partitions": partitions, "partitionRecords": partition_records, "recordBytes": record_bytes,
         "recordsLabel": label, "rowLists": hex(&lists),
-        "openingsHashes": proved.iter().map(|proved| blake3::hash(&proved.openings).to_hex().to_string()).collect::<Vec<_>>(),
+        "openingsHashes": made.iter().map(|partition| blake3::hash(&partition.openings).to_hex().to_string()).collect::<Vec<_>>(),
         "answers": answers,
     })
 }

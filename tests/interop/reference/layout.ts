@@ -45,7 +45,8 @@ export function planLayout(records: number, recordBytes: number, partitions?: nu
 export function planBlockRecords(records: number, recordBytes: number, partitions?: number): number {
   const replyBytes = (g: number) => {
     const plan = planLayout(records, recordBytes, partitions, g)
-    return partitionBytes(plan) + 64 * g * recordBytes + 8 * plan.partitions * blocksOf(plan).partitionRecords
+    const sum = 8 * Math.ceil((g * recordBytes) / 8)
+    return partitionBytes(plan) + sum + 8 * plan.partitions * blocksOf(plan).partitionRecords
   }
   const possible = Array.from({ length: 9 }, (_, log) => 2 ** log).filter(g => g === 1 || g * recordBytes <= 256)
   return possible.reduce((best, g) => (replyBytes(g) < replyBytes(best) ? g : best))

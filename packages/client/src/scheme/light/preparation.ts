@@ -196,14 +196,8 @@ async function replyOf(
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   return await counted(told, async received => {
-    const reply = await postSecret(
-      link,
-      lightPath(part),
-      body,
-      lightReplyBytes(part, manifest, proofs),
-      signal,
-      received,
-    )
+    const replyBytes = lightReplyBytes(part, manifest, proofs)
+    const reply = await postSecret(link, lightPath(part), body, replyBytes, signal, received)
     return fromWire(link, () => decodeLightReply(part, manifest, reply, proofs))
   })
 }

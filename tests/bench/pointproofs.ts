@@ -1,0 +1,53 @@
+// What Pointproofs cost in WebAssembly, in processor time: `node tests/run.mjs pointproofs`, after `npm run build`. The same
+// natively, and what servers do: rust-core/pointproofs/examples/figures.rs.
+
+import { readFileSync } from 'node:fs'
+import { brotliCompressSync } from 'node:zlib'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { concatBytes } from '@noble/hashes/utils.js'
+import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { Ceremony, prove, rowLists } from '../interop/reference/pointproofs.js'
+import { stream } from '../interop/vectors.js'
+
+/** Milliseconds a run, without the first, in which engines compile. */
+function measure(what: string, runs: number, run: () => unknown): void {
+  run()
+  const start = process.cpuUsage()
+  for (let n = 0; n < runs; n++) run()
+  const { user, system } = process.cpuUsage(start)
+  console.log(`${((user + system) / 1000 / runs).toFixed(1).padStart(10)} ms  ${what}`)
+}
+
+export async function pointproofs(): Promise<number> {
+  const module = readFileSync(new URL('../../packages/wasm/generated/pointproofs_bg.wasm', import.meta.url))
+  console.log(`${(brotliCompressSync(module).length / 1000).toFixed(1).padStart(10)} kB  the module, brotli`)
+  const { verifier: make, beginCeremony, ceremony } = await loadPointproofs()
+  const entropy = new Uint8Array(32).fill(1)
+  const begun = ceremony(beginCeremony(true), entropy)
+  measure('ceremony: contribute', 3, () => begun.contribute('Ada', entropy))
+  const transcript = begun.contribute('Ada', entropy).slice(0, -32)
+  measure('ceremony: verify', 3, () => ceremony(transcript, entropy).free())
+
+  // Two rows a partition; how many there are does not matter to who verifies.
+  const shape = { partitions: 16, partitionRecords: 512, recordBytes: 32 }
+  const known = new Ceremony(true)
+  known.contribute('Ada', entropy)
+  const key = known.key()
+  const records = stream('records', 16 * 512 * 32)
+  const lists = rowLists(known.alpha, blake3(key), shape, records)
+  measure('client: read the key', 10, () => make(key, blake3(key), true, shape, lists).free())
+  const offsets = Array.from({ length: 16 }, (_, q) => (q * 151) % 512)
+  const found = offsets.map((offset, q) => records.slice((q * 512 + offset) * 32, (q * 512 + offset + 1) * 32))
+  const answer = {
+    manifest: stream('manifest', 32),
+    header: stream('header', 40),
+    offsets,
+    records: concatBytes(...found),
+  }
+  const proof = prove(known.alpha, shape, records, answer)
+  const verifier = make(key, blake3(key), true, shape, lists)
+  const verify = () => verifier.verify(answer.manifest, answer.header, Uint16Array.from(offsets), answer.records, proof)
+  if (!verify()) throw new Error('an honest proof does not hold')
+  measure('client: verify both answers of a lookup, Q = 16', 10, () => [verify(), verify()])
+  return 0
+}
