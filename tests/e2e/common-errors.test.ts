@@ -55,7 +55,7 @@ test('every code that a server replies with has its row, with its status, and no
 const PLATFORM = /^(listen EADDRINUSE|ENOENT)/
 
 test('what an operator reads is what is quoted', () => {
-  const folders = ['server/src', 'rust-core/core/src', 'packages/protocol/src']
+  const folders = ['server/src', 'rust-core/core/src', 'rust-core/pointproofs/src', 'packages/protocol/src']
   const sources = folders.flatMap(folder =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(name => /\.(ts|rs)$/.test(name))
@@ -71,7 +71,9 @@ test('what an operator reads is what is quoted', () => {
   )
   const missing = quoted.filter(text => {
     // A file and a line, and whatever else differs from time to time, is left out: the longest piece between is looked for.
-    const pieces = text.replace(/^(\S+:\d+:|\S+\/\S+:) /, '').split(/…|\d+|`|\bkey and value\b|dataset:|--\S+/)
+    const pieces = text
+      .replace(/^(\S+:\d+:|\S+\/\S+:) /, '')
+      .split(/…|\d+|`|\bkey and value\b|dataset:|transcript:|--\S+/)
     const [longest] = pieces.map(piece => piece.replace(/^[:,\s]+|\s+$/g, '')).sort((a, b) => b.length - a.length)
     return !PLATFORM.test(text) && !said.includes(longest!)
   })
