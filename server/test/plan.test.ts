@@ -64,7 +64,7 @@ test('every way to look up has a row, and keeping it all is the first', async ()
         .map(row => row.length),
     ).size,
   ).toBe(1)
-  expect(rows[4]!.slice(0, 3)).toEqual(['light hint, merkle', '3.2 MB', '21.7 kB'])
+  expect(rows[4]!.slice(0, 3)).toEqual(['light hint, merkle', '3.1 MB', '21.7 kB'])
   expect((await plan(...args, '--pack', '3')).stderr).toContain('a power of two')
 })
 

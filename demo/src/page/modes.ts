@@ -19,7 +19,7 @@ export const MODES: readonly Mode[] = [
     name: 'light',
     title: 'Light hint',
     means:
-      'A hint, made by one server and checked with the other’s tags, is kept here: each server reads a few records.',
+      'A hint, made by one server and checked with the other’s tags, is kept here: each server reads a few records. What a publisher has signed it cannot be held to.',
   },
   {
     name: 'full',
