@@ -7,7 +7,7 @@ export default defineConfig({
   test: {
     include: ['{packages/*,server,demo}/test/**/*.test.ts', 'tests/**/*.test.ts'],
     globalSetup: 'tests/support/temporary.ts',
-    maxWorkers: availableParallelism(), // vitest would leave a core to its own process, which has nothing to do
+    maxWorkers: availableParallelism() + 1, // while one waits for a process or a browser, another has its core
     testTimeout: 30_000,
     hookTimeout: 120_000,
   },
