@@ -1,12 +1,11 @@
 // Light hints at the epoch before: what the last update overwrote has to be put back for them. On the main thread, for all
 // partitions at once, one anonymous request of a hundred bytes would keep the event loop, and so everything else the process
-// does, and take as much memory as the database again. In the computation it keeps a worker thread. Told by a ratio within
-// one run.
+// does, and take as much memory as the database again. In the computation it keeps a worker thread.
 
-import { performance } from 'node:perf_hooks'
 import { encodeLightRequest, lightPath, type Manifest } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../dist/index.js'
+import { busyRatio } from './event-loop.js'
 import { pseudoRandom } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
@@ -27,23 +26,7 @@ test('light hints at the epoch before leave the event loop as free as those at t
   }))
   await updatable.publish(batchOn(updatable, edits, { encoding: 'base64' }))
 
-  /** milliseconds that the main thread was busy with one request, its client included */
-  const busy = async (manifest: Manifest) => {
-    const body = encodeLightRequest('tags', manifest, pseudoRandom(8))
-    const start = performance.eventLoopUtilization()
-    const reply = await fetch(url + lightPath('tags'), { method: 'POST', body })
-    await reply.arrayBuffer()
-    expect(reply.status).toBe(200)
-    return performance.eventLoopUtilization(start).active
-  }
-  const least = async (manifest: Manifest) => {
-    const times: number[] = []
-    for (let i = 0; i < 5; i++) times.push(await busy(manifest))
-    return Math.min(...times)
-  }
-  await busy(before)
-  await busy(updatable.newest.manifest)
-  const newest = await least(updatable.newest.manifest)
-  const previous = await least(before)
-  expect(previous / newest).toBeLessThan(5) // thirteen, when it was done on the main thread
+  const request = (manifest: Manifest) => () => encodeLightRequest('tags', manifest, pseudoRandom(8))
+  const ratio = await busyRatio(url + lightPath('tags'), request(before), request(updatable.newest.manifest))
+  expect(ratio).toBeLessThan(5) // thirteen, when it was done on the main thread
 }, 120_000)
