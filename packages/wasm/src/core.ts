@@ -117,19 +117,23 @@ export interface DirectoryShapeHandle {
   free(): void
 }
 
-/** The offline phase: partitions in, hint out. Two lanes so that two downloads can run side by side. */
-export interface HintBuilderHandle {
-  /** address in WASM memory of the lane's M·ℓ bytes; fetch it anew after any call that may allocate */
+/** Receives a database, partition by partition, in lanes: one for each that may be under way. */
+export interface Lanes {
+  /** address in WASM memory of the M·ℓ bytes that a lane receives; fetch it anew after any call that may allocate */
   lanePointer(lane: number): number
-  /** starts receiving `partition` in `lane`; refused if it is folded already or in the other lane */
+  /** starts receiving `partition` in `lane`; refused if it is there already or in the other lane */
   begin(lane: number, partition: number): void
   /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
   absorb(lane: number, bytes: number): void
-  /**
-   * Checks the content hash, then folds, and tags the records if the hint keeps tags. false: the bytes were wrong,
-   * nothing changed, the lane is free.
-   */
+  /** takes the partition if it has its content hash. false: it has not, nothing else has changed, and the lane is free */
   fold(lane: number): boolean
+  /** gives the lane up */
+  abandon(lane: number): void
+  isFolded(partition: number): boolean
+}
+
+/** The offline phase: partitions in, hint out. Records are tagged as they are folded, if the hint keeps tags. */
+export interface HintBuilderHandle extends Lanes {
   /**
    * Brings what is folded to the next epoch; gives up downloads under way of partitions that changed. With tags the list
    * is in record form, and commitments are not looked at.
@@ -141,14 +145,11 @@ export interface HintBuilderHandle {
     commitments: Uint8Array,
     contentHashes: Uint8Array,
   ): void
-  /** gives the lane up without folding */
-  abandon(lane: number): void
   /** the id of the hint to be, 16 bytes */
   readonly hintId: Uint8Array
   /** what will prove the answers that the hint takes; a resumed hint's own */
   readonly proofs: Proofs
   readonly folded: number
-  isFolded(partition: number): boolean
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
   partial(binding: Uint8Array): Uint8Array
   /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
@@ -316,24 +317,13 @@ export interface WorkerStackHandle {
 }
 
 /** All records of a database, or those of some of its partitions: kept, checked, brought forward, read. Not secret. */
-export interface LocalHandle {
+export interface LocalHandle extends Lanes {
   /** 16 bytes */
   readonly id: Uint8Array
   /** updates applied */
   readonly version: number
   /** at its epoch */
   readonly layout: LayoutHandle
-  /** address in WASM memory of the M·ℓ bytes that a lane receives; fetch it anew after any call that may allocate */
-  lanePointer(lane: number): number
-  /** starts receiving `partition` in `lane`; refused if it is there already or in the other lane */
-  begin(lane: number, partition: number): void
-  /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
-  absorb(lane: number, bytes: number): void
-  /** Keeps the partition if it has its content hash. false: it has not, and the lane is free. */
-  fold(lane: number): boolean
-  /** gives the lane up */
-  abandon(lane: number): void
-  isFolded(partition: number): boolean
   /** all partitions are there, and it is at this version; throws `phase` */
   finish(version: number): void
   /** ℓ bytes for each index, in order; throws `index`, `phase` */
@@ -353,7 +343,7 @@ export interface LocalHandle {
 }
 
 /** Hints for lookups with one server, in the making (docs/protocol.md, One server). Secret. */
-export interface SingleBuilderHandle {
+export interface SingleBuilderHandle extends Lanes {
   /** the id of the hint to be, 16 bytes */
   readonly hintId: Uint8Array
   /**
@@ -361,17 +351,6 @@ export interface SingleBuilderHandle {
    * Whether there is more. Calls that need it done go the steps that are left themselves.
    */
   step(): boolean
-  /** address in WASM memory of the M·ℓ bytes that a lane receives; fetch it anew after any call that may allocate */
-  lanePointer(lane: number): number
-  /** starts receiving `partition` in `lane`; refused if it is there already or in the other lane */
-  begin(lane: number, partition: number): void
-  /** the next `bytes` bytes of the lane were written at lanePointer + received so far; hashes them */
-  absorb(lane: number, bytes: number): void
-  /** checks the content hash; false: it differs, and nothing but the lane has changed. Steps do the work. */
-  fold(lane: number): boolean
-  /** gives the lane up */
-  abandon(lane: number): void
-  isFolded(partition: number): boolean
   /** brings it to the next epoch, by a list in either form; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */

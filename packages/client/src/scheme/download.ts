@@ -3,7 +3,7 @@
 // secret is sent, so everything here may be called off at any time.
 
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
+import type { Core, DirectoryHandle, Lanes } from '@pirouette/wasm/client'
 import { together } from '../base/abort.js'
 import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
@@ -101,22 +101,11 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
   throw new ProtocolError(all, 'the directory both publish is malformed; ask their operators')
 }
 
-/** Lanes of the core into which partitions are received, one a server. */
-export interface Folding {
-  lanePointer(lane: number): number
-  begin(lane: number, partition: number): void
-  absorb(lane: number, bytes: number): void
-  /** false: the content hash differs, and nothing has changed */
-  fold(lane: number): boolean
-  abandon(lane: number): void
-  isFolded(partition: number): boolean
-}
-
 /** All partitions that `folding` does not have yet: hashed as they arrive, folded only if their hash is right. */
 export async function downloadPartitions(
   context: SchemeContext,
   manifest: Manifest,
-  folding: Folding,
+  folding: Lanes,
   { servers, failures, gently, received, onPartition, save }: Sources,
   signal: AbortSignal,
 ): Promise<void> {
@@ -156,7 +145,7 @@ export async function downloadPartitions(
 }
 
 /** What a lane has received last. A copy: the memory moves when it grows. */
-function laneOf(core: Core, folding: Folding, lane: number, bytes: number): Uint8Array {
+function laneOf(core: Core, folding: Lanes, lane: number, bytes: number): Uint8Array {
   return inCore(core, () => new Uint8Array(core.memory.buffer, folding.lanePointer(lane), bytes).slice())
 }
 
@@ -164,7 +153,7 @@ function laneOf(core: Core, folding: Folding, lane: number, bytes: number): Uint
 async function receive(
   { core, environment }: SchemeContext,
   manifest: Manifest,
-  folding: Folding,
+  folding: Lanes,
   link: Link,
   lane: number,
   partition: number,
