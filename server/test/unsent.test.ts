@@ -123,8 +123,8 @@ test('a long update list is read as it is taken, and not at all for HEAD', async
   for (let i = 0; i < 20; i++) await deaf(port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
   await vi.waitFor(() => expect(statuses.length).toBe(20), { timeout: 20_000 })
   expect(unsent.bytes).toBeLessThanOrEqual(20 * 2 * 65_536)
-  // What the system's own buffers take beside; all of it would be 20 lists.
-  expect(storage.read).toBeLessThan(10 * length)
+  // What the system's own buffers take beside, which it sizes itself; all of it would be 20 lists.
+  expect(storage.read).toBeLessThan(16 * length)
   const part = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { range: 'bytes=60000-200000' } })
   const whole = new Uint8Array(await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer())
   expect(whole.length).toBe(length)
