@@ -10,9 +10,8 @@ import {
   MAX_PARTITIONS,
   type Manifest,
   toHex,
-  updateRecordsBytes,
 } from '@pirouette/protocol'
-import type { Core, UpdateForm } from '@pirouette/wasm/client'
+import type { Core } from '@pirouette/wasm/client'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
@@ -24,13 +23,8 @@ import { getBounded, getWholeBlob, type Link } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
-  /** the update list's bytes in the form that the base takes, of the hash that the manifest holds */
+  /** the update list's bytes, of the hash that the manifest holds */
   readonly list: Uint8Array
-}
-
-/** The epoch something is at that follows, and which form of update lists it takes. */
-export interface Base extends Agreed {
-  readonly form: UpdateForm
 }
 
 /** Who asks, and whom. */
@@ -64,12 +58,17 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
+export async function stepsAfter(
+  base: Agreed,
+  following: Following,
+  signal: AbortSignal,
+  attempt = 1,
+): Promise<Step[]> {
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
   try {
     for (const { manifest, bytes } of wanted) {
-      steps.push({ manifest, bytes, list: await updateList(following, manifest, base.form, signal) })
+      steps.push({ manifest, bytes, list: await updateList(following, manifest, signal) })
     }
   } catch (error) {
     // What they told of a moment ago they may have forgotten by now: asked again, they say so.
@@ -194,13 +193,9 @@ function continues(core: Core, base: Agreed, next: Agreed): boolean {
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
-  form: UpdateForm,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const [expected, length] =
-    form === 'record'
-      ? [manifest.updateRecordsHash, updateRecordsBytes(manifest)]
-      : [manifest.updateListHash, manifest.updateListBytes]
+  const { updateListHash: expected, updateListBytes: length } = manifest
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
   const failures: ServerError[] = []

@@ -7,16 +7,17 @@ import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constant
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
+import type { Agreed } from '../servers/manifests.js'
 import type { ServerPair } from '../servers/pair.js'
 import { sleep } from '../servers/retry.js'
 import { Meter } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
-import { type Base, hasMore } from '../servers/updates.js'
+import { hasMore } from '../servers/updates.js'
 
 /** The map that follows. */
 export interface Follower {
   /** where it is; undefined: not known, and nothing is followed */
-  readonly base: Base | undefined
+  readonly base: Agreed | undefined
   /** asks both servers, and goes where they are */
   sync(): Promise<void>
 }

@@ -184,7 +184,7 @@ export class Draft {
   /** Brings what there is to the newest epoch. Whether there was one. Throws OutdatedError. */
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
-    const steps = await stepsAfter(this.#machine, { ...this.#agreed, form: this.#preparation.form }, signal)
+    const steps = await stepsAfter(this.#machine, this.#agreed, signal)
     if (steps.length > 0) this.#dropInquiry() // what it asks about is of another epoch
     for (const step of steps) {
       const { manifest, list } = step

@@ -8,7 +8,6 @@ import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { ServerPair } from '../servers/pair.js'
 import type { Link } from '../servers/transport.js'
-import type { Base } from '../servers/updates.js'
 import type { HintRecord } from '../store/store.js'
 
 export class Hint {
@@ -38,8 +37,8 @@ export class Hint {
   }
 
   /** Where it is, to find out what comes after that. */
-  get base(): Base {
-    return { manifest: this.#manifest, bytes: this.#record.manifest, form: this.state.form }
+  get base(): Agreed {
+    return { manifest: this.#manifest, bytes: this.#record.manifest }
   }
 
   /** undefined in a keyless database */

@@ -267,17 +267,13 @@ fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -
     let crosswise = if proofs == Proofs::Tags { Speeds::parities(layout) / 2 + Speeds::tags(layout) } else { 0 };
     let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + requests as u64;
     let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + replies;
-    // Linear tags follow differences.
-    let list_bytes = Costs::new(layout, hint.directory_bytes, workload, Proofs::Openings).update_bytes;
-    let full = fully(layout, hint, proofs, workload);
     ModeCosts {
         mode: Mode::Light,
         prepare_bytes_up,
         prepare_bytes_down,
         first_bytes: SERVERS * hint.manifest_bytes + hint.directory_bytes + prepare_bytes_up + prepare_bytes_down,
-        day_bytes: full.day_bytes.saturating_sub(hint.update_bytes).saturating_add(list_bytes),
         server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + crosswise,
-        ..full
+        ..fully(layout, hint, proofs, workload)
     }
 }
 
