@@ -27,9 +27,8 @@ pub(super) fn write_cutoffs(out: &mut Writer, cutoffs: &[i16]) {
     }
 }
 
-/// Cutoffs, and the ids of the first `want` hints among them.
-pub(super) fn read_cutoffs(reader: &mut Reader<'_>, want: usize) -> Result<Drawn, Error> {
-    let groups = reader.u32()? as usize;
+/// The cutoffs of so many groups, and the ids of the first `want` hints among them.
+pub(super) fn read_cutoffs(reader: &mut Reader<'_>, groups: usize, want: usize) -> Result<Drawn, Error> {
     let columns = groups.checked_mul(GROUP).filter(|columns| i32::try_from(*columns).is_ok());
     let cutoffs = reader.u16s(columns.ok_or(Error::State("more ids than there can be"))?)?;
     let cutoffs: Vec<i16> = cutoffs.into_iter().map(u16::cast_signed).collect();
@@ -94,7 +93,8 @@ impl Hint<Keyed> {
         if next > pairs || pairs > MAX_LOOKUPS {
             return Err(Error::State("no number of backups"));
         }
-        let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
+        let groups = reader.u32()? as usize;
+        let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
         for _ in 0..geometry.hints() {
             drawn.extras.push(reader.u32()?);
         }
