@@ -47,7 +47,9 @@ describe('Firefox', () => {
 })
 
 // Firefox's in soak: its windows are private only in a Firefox that was started for that.
-describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const))('a private window of %s', name => {
+const PRIVATE = THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const)
+
+describe.each(PRIVATE)('a private window of %s', name => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser(name, { preferences: { 'browser.privatebrowsing.autostart': true } })
