@@ -91,8 +91,10 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the client goes where only one of the servers is',
     seed: 1,
     file: 'packages/client/src/servers/updates.ts',
-    find: 'for (let i = 0; i < Math.min(a.length, b.length); i++) {',
-    replace: 'for (let i = 0; i < Math.max(a.length, b.length); i++) {\n    a[i] ??= b[i]!\n    b[i] ??= a[i]!',
+    find: '  const [first, ...others] = chains\n',
+    replace: `  const longest = chains.reduce((one, other) => (one.length > other.length ? one : other))
+  chains = chains.map(chain => [...chain, ...longest.slice(chain.length)])
+  const [first, ...others] = chains\n`,
     shows: /not both servers have|fails with/,
   },
   {
