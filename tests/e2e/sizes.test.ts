@@ -4,7 +4,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from '@pirouette/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { runPirouette } from '../../server/test/command.js'
+import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 
 interface Size {

@@ -3,7 +3,7 @@
 //! follow from the entropy.
 //!
 //! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes); if the hint keeps tags,
-//! their key (16) and the tags of the folded partitions (M u64 each, in order).
+//! what they are made under (16) and the tags of the folded partitions (M u64 each, in order).
 
 use super::BINDING_BYTES;
 use super::frame::{Reader, Writer};
@@ -29,7 +29,7 @@ impl HintBuilder {
         out.bytes(&self.hint.parities);
         if let Some(tags) = self.hint.tags() {
             out.bytes(tags.key());
-            let partitions = tags.by_index().chunks_exact(self.hint.layout.partition_records());
+            let partitions = tags.all().chunks_exact(self.hint.layout.partition_records());
             for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
                 out.u64s(partition);
             }
