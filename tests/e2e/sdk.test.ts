@@ -112,6 +112,38 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     expect(found).toEqual({ get: expected, has: expected.map(value => value !== null), getMany: expected })
   })
 
+  test('one server is enough: hints are stored, taken up by the next page, and used up by both', async () => {
+    const [one] = at('names')
+    const look = (asked: readonly string[]) =>
+      page.evaluate(
+        async (server, asked) => {
+          const events: string[] = []
+          const map = await pirouette.open({
+            servers: [server],
+            integrity: 'server',
+            mode: 'single',
+            lookups: 1000,
+            storage: 'required',
+            onEvent: event => void events.push(event.type),
+          })
+          const found = (await map.getMany(asked)).map(value => value && new TextDecoder().decode(value))
+          const { mode, lookupsLeft } = map
+          await map.close()
+          return { found: found.map(value => value ?? null), mode, lookupsLeft, events }
+        },
+        one,
+        asked,
+      )
+    const expected = (asked: readonly string[]) => asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
+    const [first, then] = [
+      [...names.slice(0, 10), 'nobody'],
+      [...names.slice(5, 15), 'NAME 1 é'],
+    ] as const
+    expect(await look(first)).toEqual({ found: expected(first), mode: 'single', lookupsLeft: 989, events: [] })
+    await page.reload()
+    expect(await look(then)).toEqual({ found: expected(then), mode: 'single', lookupsLeft: 978, events: ['resumed'] })
+  })
+
   test.each([0, 1] as const)('a byte flipped by server %d is caught, until reset()', async liar => {
     const handle = await page.evaluateHandle(servers => pirouette.open({ servers, mode: 'full' }), at('records'))
     const ask = (index: number) =>

@@ -4,6 +4,7 @@
 import { Reader } from '../interop/reference/bytes.js'
 import { blocksOf, type Layout, partitionBytes } from '../interop/reference/layout.js'
 import type { Vectors } from '../interop/reference/message.js'
+import { geometryOf, queryBytes } from '../interop/reference/single.js'
 
 const CHECKSUM_BYTES = 16
 
@@ -34,6 +35,27 @@ export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
   times(count + count * layout.partitions, reader.u16) // columns, refresh columns
   const vectors = () => times(count, () => times(layout.partitions, reader.u16))
   const form = { hintId, version, indices, retrieve: vectors(), refresh: vectors(), name: reader.take(32) }
+  reader.end()
+  return form
+}
+
+/** A pending batch for one server. */
+export interface SinglePendingForm {
+  readonly hintId: Uint8Array
+  readonly version: number
+  readonly indices: readonly number[]
+  /** one a query, as it is sent */
+  readonly queries: readonly Uint8Array[]
+  readonly name: Uint8Array
+}
+
+export function decodeSinglePending(bytes: Uint8Array, layout: Layout): SinglePendingForm {
+  const { reader, hintId, version } = openFrame(bytes, 'PISp', layout)
+  const numbers = times(reader.u32(), () => times(3, reader.u32)) // index, slot, pair
+  reader.take(numbers.length) // sides
+  const each = queryBytes(geometryOf(layout))
+  const queries = numbers.map(() => reader.take(each))
+  const form = { hintId, version, indices: numbers.map(([index]) => index!), queries, name: reader.take(32) }
   reader.end()
   return form
 }
