@@ -73,7 +73,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   afterAll(() => browser.close())
 
   test('at(i) is right for each i of 1 000 records that is tried', { timeout: 120_000 }, async () => {
-    const step = THOROUGH ? 1 : 9 // 999 = 111 · 9
+    const step = THOROUGH ? 1 : 27 // 999 = 37 · 27
     const found = await page.evaluate(
       async (servers, step) => {
         const map = await pirouette.open({ servers, mode: 'full' })
@@ -89,7 +89,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   })
 
   test('get, has and getMany are right for present and for absent keys', async () => {
-    const asked = [...names.slice(0, 50), 'nobody', 'name 1', 'NAME 1 é']
+    const asked = [...names.slice(0, THOROUGH ? 50 : 17), 'nobody', 'name 1', 'NAME 1 é']
     const found = await page.evaluate(
       async (servers, asked) => {
         const map = await pirouette.open({ servers, mode: 'full' })
@@ -180,7 +180,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
 
   test('a browser adds nothing to a request that tells two lookups or two people apart', () => {
     const seen = proxies.map(proxy => proxy.seen)
-    expect(answers(seen[0]!).length).toBeGreaterThan(200)
+    expect(answers(seen[0]!).length).toBeGreaterThan(80)
     for (const method of ['GET', 'POST']) {
       const headers = seen
         .flat()

@@ -91,10 +91,11 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the client goes where only one of the servers is',
     seed: 1,
     file: 'packages/client/src/servers/updates.ts',
-    find: '  const [first, ...others] = chains\n',
-    replace: `  const longest = chains.reduce((one, other) => (one.length > other.length ? one : other))
-  chains = chains.map(chain => [...chain, ...longest.slice(chain.length)])
-  const [first, ...others] = chains\n`,
+    find: 'const [first, ...others] = chains\n',
+    replace:
+      'const longest = Math.max(...chains.map(({ length }) => length))\n' +
+      '  chains = chains.map(() => chains.find(({ length }) => length === longest)!)\n' +
+      '  const [first, ...others] = chains\n',
     shows: /not both servers have|fails with/,
   },
   {

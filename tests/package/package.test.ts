@@ -94,7 +94,8 @@ describe.each(packageNames)('@pirouette/%s', name => {
     tool(
       '@arethetypeswrong/cli/dist/index.js',
       ...[tarballs[name], '--profile', 'esm-only', '--exclude-entrypoints', 'client_bg.wasm', 'single_bg.wasm'],
-    ))
+    ),
+  )
 })
 
 test('in Node the packages build, serve and look up', async () => {
