@@ -32,6 +32,8 @@ export async function estimate(
   options: {
     readonly fetch?: Fetch | undefined
     readonly proofs?: ProofsPreference | undefined
+    /** as for `open()` */
+    readonly allowDevelopmentCeremony?: boolean | undefined
     /** for the bytes of a day: 20 unless said otherwise */
     readonly lookupsPerDay?: number | undefined
     /** for the bytes of a day: records that change; 0 */
@@ -54,12 +56,13 @@ export async function estimate(
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
     const core = await startCore(environment)
-    const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
+    const { proofs = 'auto', allowDevelopmentCeremony, lookupsPerDay, changesPerDay } = options
+    const schemeOptions = { proofs, allowDevelopmentCeremony, usage: { lookupsPerDay, changesPerDay } }
     const { name: mode } = chooseScheme(core, manifest)
     const modes = Object.fromEntries(
       [...SCHEMES].flatMap(([name, scheme]) => {
         try {
-          return [[name, scheme.costs(core, manifest, { proofs, usage: { lookupsPerDay, changesPerDay } })]]
+          return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {
           // A mode that this database does not have is none of its costs.
           const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined

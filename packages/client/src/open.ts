@@ -67,11 +67,19 @@ export interface OpenWithOptions extends Allowances {
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
   /**
    * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
-   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given:
+   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, in mode
+   * `full`, where servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
+   * verifying takes about a tenth of a second. `auto`, if not given:
    * tags, unless the map would then take more than 64 MB of memory, or the making of a light hint, in which both servers tag
-   * every record, more than 16 MiB of replies. The servers see which; see docs/threat-model.md.
+   * every record, more than 16 MiB of replies; else `pointproofs`, where that can be, else `merkle`. The servers see which;
+   * see docs/threat-model.md.
    */
   readonly proofs?: ProofsPreference | undefined
+  /**
+   * Takes `pointproofs` under the key of a ceremony for development, which says nothing of who might forge. For trying
+   * things out.
+   */
+  readonly allowDevelopmentCeremony?: boolean | undefined
   /**
    * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
    * given, it does in browsers; elsewhere a stream would keep the process from ending.
@@ -126,7 +134,7 @@ export async function openWith(
   assertTwoParties(servers, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   const { rollback = 'confirm', push = typeof addEventListener === 'function' } = options
-  const { proofs = 'auto', mode = 'auto' } = options
+  const { proofs = 'auto', mode = 'auto', allowDevelopmentCeremony = false } = options
   if (mode !== 'auto' && !schemes.has(mode)) {
     throw new UsageError(`mode: expected ${['auto', ...schemes.keys()].map(name => `'${name}'`).join(', ')}`)
   }
@@ -136,11 +144,12 @@ export async function openWith(
       `mode: '${mode}' cannot go with publisherKey, whose signature covers nothing of what servers make`,
     )
   }
-  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
+  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags', 'merkle' or 'pointproofs'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { schemes, pays }, { storage, publisherKey, rollback, proofs, mode, push })
+  const wishes = { storage, publisherKey, rollback, proofs, allowDevelopmentCeremony, mode, push }
+  const shared = join(environment, servers, { schemes, pays }, wishes)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -209,7 +218,7 @@ export async function discardStateWith(
 export type DiscardOptions = Pick<OpenOptions, 'servers' | 'store'>
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
-const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
+const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle', 'pointproofs'])
 const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
 
 /** What maps must have in common to share a session. */
@@ -218,6 +227,7 @@ interface Wishes {
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
+  readonly allowDevelopmentCeremony: boolean
   readonly mode: string
   readonly push: boolean
 }
@@ -268,9 +278,10 @@ function join(
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...rest }
+  const schemeOptions = { proofs, allowDevelopmentCeremony }
+  const parts = { ...known, environment, servers, preference, publisher, announce, options: schemeOptions, ...rest }
   const opening = openSession(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
@@ -309,11 +320,13 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'mode', 'push'] as const
+  const common = ['storage', 'publisherKey', 'rollback', 'mode', 'push'] as const
+  const wishes = [...common, 'proofs', 'allowDevelopmentCeremony'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const parts = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'loadCore', 'pause'] as const
+  const outside = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'pause'] as const
+  const parts = [...outside, 'loadCore', 'loadPointproofs'] as const
   return parts.every(part => a[part] === b[part])
 }

@@ -28,6 +28,7 @@ fn costs(plan: &Plan, proofs: Proofs) -> &Costs {
     match proofs {
         Proofs::Openings => &plan.merkle,
         Proofs::Tags => &plan.tags,
+        Proofs::Pointproofs => unreachable!("plans have none"),
     }
 }
 
@@ -115,7 +116,7 @@ fn update_lists_are_as_long_as_planned() {
             (0..plan.workload.changes_per_day as u32).map(|index| Operation::EditIndex(index, &record)).collect();
         let epoch = epoch::apply(&mut database, None, &edits).unwrap_or_else(|_| unreachable!());
         let list = match proofs {
-            Proofs::Openings => &epoch.list,
+            Proofs::Openings | Proofs::Pointproofs => &epoch.list,
             Proofs::Tags => &epoch.records,
         };
         assert_eq!(list.bytes().len() as u64, costs(&plan, proofs).update_list_bytes);
@@ -307,7 +308,7 @@ fn light_hints_keep_tags_where_these_do_not_make_them_long() {
 #[test]
 fn a_database_without_commitments_is_kept_or_asked_with_tags() {
     let layout = Layout::plan(1 << 20, 32, None).unwrap();
-    let rows = modes(&layout, &DirectorySize::default(), false, &Workload::new(0, 0));
+    let rows = modes(&layout, &DirectorySize::default(), &[Proofs::Tags], &Workload::new(0, 0));
     let kinds: Vec<_> = rows.iter().map(|row| (row.mode, row.proofs)).collect();
     assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags))]);
 }

@@ -15,7 +15,7 @@ import { stepsAfter } from '../state/newest.js'
 import { current } from '../state/restoring.js'
 import { isMoved } from '../store/storage.js'
 import type { Admission } from './admission.js'
-import { askedOf, finishPending } from './pending.js'
+import { askedOf, equip, finishPending } from './pending.js'
 import { openRecords, type Question } from './question.js'
 
 /**
@@ -85,6 +85,8 @@ export class Lookup<T> {
           await finishPending(machine, this.#admission, hint)
           continue
         }
+        await equip(machine, hint, signal)
+        signal.throwIfAborted()
         return await this.#ask(hint, indices)
       } catch (error) {
         // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.

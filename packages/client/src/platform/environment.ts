@@ -2,6 +2,7 @@
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
 import { type Core, loadCore } from '@pirouette/wasm/client'
+import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError } from '../base/errors.js'
 import { openIndexedDbStore } from '../store/indexeddb.js'
 import { MemoryStore } from '../store/memory.js'
@@ -33,6 +34,8 @@ export interface Environment {
   /** one tab for all */
   readonly tabs: Tabs
   readonly loadCore: () => Promise<Core>
+  /** what verifies Pointproofs: a module of its own, for maps that need it */
+  readonly loadPointproofs: () => Promise<Pointproofs>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
   readonly pause: () => Promise<void>
 }
@@ -40,7 +43,12 @@ export interface Environment {
 /** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
 export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
   const openStore = store === undefined ? platformStore : appStore(store)
-  return { clock: platformClock, fetch, random, openStore, locks: platformLocks, tabs: platformTabs(), loadCore, pause }
+  const [clock, locks, tabs] = [platformClock, platformLocks, platformTabs()]
+  return { clock, fetch, random, openStore, locks, tabs, loadCore, loadPointproofs, pause }
+}
+
+async function loadPointproofs(): Promise<Pointproofs> {
+  return await (await import('@pirouette/wasm/pointproofs')).loadPointproofs()
 }
 
 const platformClock: Clock = {

@@ -47,6 +47,12 @@ export class Hint {
     return this.#directory
   }
 
+  /** queries that one batch may have */
+  get maxBatch(): number {
+    const { state } = this
+    return (state.kind === 'asked' ? state.maxBatch?.(this.#manifest) : undefined) ?? this.#manifest.maxBatch
+  }
+
   /** effects and updates applied */
   get version(): number {
     return this.state.version

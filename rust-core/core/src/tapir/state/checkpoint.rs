@@ -1,7 +1,7 @@
 //! The stored form of a whole hint, bound to one manifest by its hash.
 //!
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, 1 (u32) or 2 if they are linear, their key (16) and all tags (Q·M u64).
+//! tags, 1 (u32) or 2 if they are linear, their key (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
 
 use super::BINDING_BYTES;
 use super::frame::{Reader, Writer};
@@ -14,6 +14,8 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
+/// What stands where tags would, if somebody else judges answers.
+pub(super) const ELSEWHERE: u32 = 3;
 
 impl Hint {
     /// Bytes that bring this hint back. Secret.
@@ -32,10 +34,14 @@ impl Hint {
         out.bytes(self.secret.bytes());
         out.u16s(self.permutations.entries());
         out.bytes(&self.parities);
-        if let Some(tags) = self.tags() {
-            out.u32(if tags.is_linear() { 2 } else { 1 });
-            out.bytes(tags.key());
-            out.u64s(tags.by_index());
+        match &self.checks {
+            Checks::Commitments(_) => {}
+            Checks::Tags(tags) => {
+                out.u32(if tags.is_linear() { 2 } else { 1 });
+                out.bytes(tags.key());
+                out.u64s(tags.by_index());
+            }
+            Checks::Elsewhere => out.u32(ELSEWHERE as usize),
         }
         Ok(out.seal())
     }
@@ -63,14 +69,15 @@ impl Hint {
         let checks = if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {
-            let is_linear = match reader.u32()? {
-                1 => false,
-                2 => true,
-                _ => return Err(Error::State("tags of another kind")),
-            };
-            let mut tags = Tags::stored(&layout, is_linear, *reader.array()?)?;
-            tags.restore(0, reader.bytes(tags.bytes())?);
-            Checks::Tags(tags)
+            match reader.u32()? {
+                ELSEWHERE => Checks::Elsewhere,
+                kind @ (1 | 2) => {
+                    let mut tags = Tags::stored(&layout, kind == 2, *reader.array()?)?;
+                    tags.restore(0, reader.bytes(tags.bytes())?);
+                    Checks::Tags(tags)
+                }
+                _ => return Err(Error::State("what checks its answers is of another kind")),
+            }
         };
         reader.end()?;
         Ok(Hint { layout, stamp, checks, secret, permutations, parities, condemned: false })
