@@ -1,5 +1,6 @@
-// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, twice: `core`, the whole of it, for
-// servers and Node; and `client`, without the server half, for browsers. And `worker`, for a server's worker threads. Beside
+// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, three times: `core`, the whole of it, for
+// servers and Node; and for browsers, without the server half, `client`, and `single`, which can do lookups with one server as
+// well. And `worker`, for a server's worker threads. Beside
 // them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm);
 // and `prover`, the same with what servers prove with.
 //
@@ -7,8 +8,7 @@
 //                    the crate's Cargo.toml); it installs nothing: all three have to be there
 //   2. share         core_bg.wasm and core.js for a memory that worker threads can read
 //   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
-//   4. inline        inline.js and pointproofs-inline.js, client_bg.wasm and pointproofs_bg.wasm as strings, for apps that ship
-//                    JavaScript only
+//   4. inline        client_bg.wasm, single_bg.wasm and pointproofs_bg.wasm as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage } from './steps.mjs'
@@ -16,9 +16,10 @@ import { environment, Failure, root, run, runPackage } from './steps.mjs'
 export const generated = 'packages/wasm/generated'
 export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
-  ...['inline.js', 'inline.d.ts', 'worker.wasm'],
-  ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm', 'pointproofs-inline.js', 'pointproofs-inline.d.ts'],
-  ...['prover.js', 'prover.d.ts', 'prover_bg.wasm'],
+  ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
+  ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
+  ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm'],
+  ...['pointproofs-inline.js', 'pointproofs-inline.d.ts', 'prover.js', 'prover.d.ts', 'prover_bg.wasm'],
 ].map(name => `${generated}/${name}`)
 
 const target = 'wasm32-unknown-unknown'
@@ -34,6 +35,7 @@ export async function buildWasm(bin) {
   mkdirSync(fresh, { recursive: true })
   await buildOne(bin, fresh, 'wasm', 'core', [])
   await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features'])
+  await buildOne(bin, fresh, 'wasm', 'single', ['--no-default-features', '--features', 'single'])
   await buildOne(bin, fresh, 'pointproofs-wasm', 'pointproofs', [])
   await buildOne(bin, fresh, 'pointproofs-wasm', 'prover', ['--features', 'prover'])
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
@@ -41,13 +43,13 @@ export async function buildWasm(bin) {
 
   // Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal as well as in the file itself, but
   // nothing in what is compressed already or in base64.
-  const inline = [
+  for (const [file, name] of [
     ['client_bg.wasm', 'inline'],
+    ['single_bg.wasm', 'inline-single'],
     ['pointproofs_bg.wasm', 'pointproofs-inline'],
-  ]
-  for (const [module, name] of inline) {
-    const digits = readFileSync(join(fresh, module), 'hex')
-    writeFileSync(join(fresh, `${name}.js`), `// ${module}\nexport const WASM_HEX = '${digits}'\n`)
+  ]) {
+    const digits = readFileSync(join(fresh, file), 'hex')
+    writeFileSync(join(fresh, `${name}.js`), `// ${file}\nexport const WASM_HEX = '${digits}'\n`)
     writeFileSync(join(fresh, `${name}.d.ts`), 'export declare const WASM_HEX: string\n')
   }
 

@@ -22,6 +22,7 @@ import {
 import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { Unsent } from '../dist/http/unsent.js'
 import type { ComputationsOptions, PirouetteOptions } from '../dist/index.js'
 import {
   CONTENT,
@@ -59,7 +60,10 @@ function attempt(manifest: Manifest, proofs: EntryProofs = 'merkle') {
   const body = (part: LightPart) => Buffer.from(encodeLightRequest(part, manifest, secrets[part], proofs))
   const accepts = (replies: Record<LightPart, Uint8Array>) => {
     const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part], proofs))
-    const outcome = attempt.finish(hint!, tags!)
+    for (const [party, reply] of [tags!, hint!].entries()) {
+      new Uint8Array(core.memory.buffer, attempt.replyPointer(party), reply.length).set(reply)
+    }
+    const outcome = attempt.finish()
     const client = outcome.takeHint()
     client?.free()
     outcome.free()
@@ -313,8 +317,8 @@ describe('the queue', () => {
     const { app, hints } = await withQueue({ updatable }, { light: { waiting: 8 } })
     const { manifest } = updatable.newest
     const release = held(updatable.newest.shared().readers)
-    const inside = [made(app, manifest), made(app, manifest)]
-    await expect.poll(() => hints.waiting).toBe(4) // half of the queue, which is all that one network gets
+    const inside = Array.from({ length: 4 }, () => made(app, manifest))
+    await expect.poll(() => hints.waiting).toBe(8)
     for (const part of PARTS) {
       for (let i = 0; i < 2; i++) {
         const reply = await post(app, part, attempt(manifest).bodies[part])
@@ -329,11 +333,31 @@ describe('the queue', () => {
         remoteAddress: `10.${i}.0.1`,
       }),
     )
-    await expect.poll(() => hints.waiting).toBe(7)
+    // They get in, in the place of what came last of the network that has most.
+    expect(await inside[3]).toBe('light_full')
+    expect(hints.waiting).toBe(8)
     await release()
-    expect(await Promise.all(inside)).toEqual([true, true])
+    expect(await Promise.all(inside)).toEqual([true, true, 'light_full', 'light_full'])
     expect((await Promise.all(others)).map(({ statusCode }) => statusCode)).toEqual([200, 200, 200])
     expect(hints.waiting).toBe(0)
+  })
+
+  test('holds no room for replies that are not computed yet: others’ are sent meanwhile', async () => {
+    const updatable = await changing()
+    const { manifest } = updatable.newest
+    const bytes = lightReplyBytes('tags', manifest)
+    const { app, hints } = await withQueue({ updatable, unsent: new Unsent({ total: 4 * bytes }) })
+    const release = held(updatable.newest.shared().readers)
+    const inside = Array.from({ length: 5 }, (_, i) =>
+      app.inject({
+        ...{ method: 'POST', url: lightPath('tags'), payload: attempt(manifest).bodies.tags },
+        remoteAddress: `10.${i}.0.1`,
+      }),
+    )
+    await expect.poll(() => hints.waiting).toBe(5)
+    expect((await app.inject(answer(manifest))).statusCode).toBe(200)
+    await release()
+    expect((await Promise.all(inside)).map(({ statusCode }) => statusCode)).toEqual(Array(5).fill(200))
   })
 
   test('is left by clients that have gone, also while theirs is computed', async () => {

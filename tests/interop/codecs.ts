@@ -32,7 +32,6 @@ export interface ManifestFields {
   readonly updateListBytes: number
   readonly directoryHash: string
   readonly updateListHash: string
-  readonly updateRecordsHash: string
   readonly previousManifest: string
   readonly directoryBlockLog: number
   readonly directoryBlockBytes: number
@@ -152,7 +151,6 @@ export const reference: Codecs = {
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
-        updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
         directorySeed: unhex(fields.directorySeed),
         directoryCommitment: unhex(fields.directoryCommitment),
@@ -170,7 +168,6 @@ export const reference: Codecs = {
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
-      updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
       directorySeed: hex(manifest.directorySeed),
       directoryCommitment: hex(manifest.directoryCommitment),
@@ -291,7 +288,6 @@ export const shipped: Codecs = {
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
-        updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
         directorySeed: unhex(fields.directorySeed),
         directoryCommitment: unhex(fields.directoryCommitment),
@@ -309,7 +305,6 @@ export const shipped: Codecs = {
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
-      updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
       directorySeed: hex(manifest.directorySeed),
       directoryCommitment: hex(manifest.directoryCommitment),

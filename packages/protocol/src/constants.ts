@@ -46,7 +46,7 @@ export const DATABASE_ID_BYTES = 16
 export const HEADER_BYTES = 40
 
 /** The fixed part of a manifest; 64 bytes for each partition follow. */
-export const MANIFEST_HEADER_BYTES = 256
+export const MANIFEST_HEADER_BYTES = 224
 
 /** What follows those in suite 6. */
 export const MANIFEST_POINTPROOFS_BYTES = 104

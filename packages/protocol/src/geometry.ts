@@ -10,8 +10,6 @@ import {
   SUITE_MERKLE_BLAKE3,
   SUITE_POINTPROOFS,
   SUITE_TAGS,
-  UPDATE_ENTRY_HEADER_BYTES,
-  UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
 
 /** The part of a manifest that decides sizes: ℓ, Q, M and g, and whether there are commitments. */
@@ -105,15 +103,4 @@ export function answerBytes(layout: Geometry, count: number, proofs?: Proofs): n
 export function rowListsBytes(layout: Geometry): number {
   const rows = Math.ceil(partitionBlocks(layout) / POINTPROOFS_ROW_RECORDS)
   return layout.partitions * (HASH_BYTES + rows * POINTPROOF_BYTES)
-}
-
-/** Bytes of the update list in record form: it has as many entries as the list in delta form. 0: no list. */
-export function updateRecordsBytes(manifest: {
-  readonly recordBytes: number
-  readonly updateListBytes: number
-}): number {
-  const { recordBytes, updateListBytes } = manifest
-  if (updateListBytes === 0) return 0
-  const entries = (updateListBytes - UPDATE_LIST_HEADER_BYTES) / (UPDATE_ENTRY_HEADER_BYTES + recordBytes)
-  return UPDATE_LIST_HEADER_BYTES + entries * (UPDATE_ENTRY_HEADER_BYTES + 2 * recordBytes)
 }

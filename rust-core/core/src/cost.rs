@@ -25,7 +25,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 const SERVERS: u64 = 2;
 const OFFSET_BYTES: u64 = 2;
 const MESSAGE_HEADER_BYTES: u64 = 40;
-const MANIFEST_HEADER_BYTES: u64 = 256;
+const MANIFEST_HEADER_BYTES: u64 = 224;
 const MANIFEST_PARTITION_BYTES: u64 = 64;
 const MANIFEST_POINTPROOFS_BYTES: u64 = 104;
 const POINTPROOFS_KEY_BYTES: u64 = 49_292;
@@ -42,7 +42,7 @@ const FRAME_BYTES: u64 = 48;
 const LAYOUT_BYTES: u64 = 16;
 const BINDING_BYTES: u64 = 32;
 const COUNT_BYTES: u64 = 4;
-const TAG_KIND_BYTES: u64 = 4;
+const KIND_BYTES: u64 = 4;
 
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
 const STATES_A_JOURNAL: u64 = 8;
@@ -122,6 +122,8 @@ pub struct Workload {
     pub batch: u64,
     /// lookups of one client
     pub lookups_per_day: u64,
+    /// lookups that hints which run out are made for, if it is not what they are made for unless an app says otherwise
+    pub hint_lookups: Option<u64>,
     /// records that change, in one epoch a day. 0: a database that never changes, without updates and fence
     pub changes_per_day: u64,
     /// what a client may keep in memory
@@ -146,6 +148,7 @@ impl Workload {
             pack: Pack::Records(1),
             batch: 1,
             lookups_per_day: 20,
+            hint_lookups: None,
             changes_per_day: 0,
             memory_bytes: DEFAULT_MEMORY_BYTES,
             uplink_kbit: 5_000,
@@ -192,14 +195,14 @@ pub struct Costs {
     pub lookup_bytes_down: u64,
     /// both, one after the other on the workload's connection, without latency
     pub lookup_micros: u64,
-    /// hashes by which a lookup is checked: BLAKE3 for proofs, SipHash for tags; of Pointproofs, the records that are hashed
+    /// hashes by which a lookup is checked: BLAKE3 for proofs, linear ones for tags; of Pointproofs, the records that are hashed
     /// to scalars
     pub lookup_hashes: u64,
     /// a lookup's request to the rollback fence
     pub fence_bytes_up: u64,
     /// its reply
     pub fence_bytes_down: u64,
-    /// the list of a day's changes: differences for proofs, old and new records for tags
+    /// the list of a day's changes
     pub update_list_bytes: u64,
     /// down for a day's changes: the list and both manifests
     pub update_bytes: u64,
@@ -238,29 +241,15 @@ impl Costs {
             [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
 
         let entries = SERVERS * partitions;
-        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
-            Proofs::Openings => (
-                0,
-                0,
-                partitions * auxiliary_bytes,
-                batch * entries * Merkle::hashes_of_entry(layout) as u64,
-                UPDATE_ENTRY_HEAD_BYTES + record_bytes,
-            ),
-            // The recovered block of each query is checked as well, and of a block each record has its hash.
-            Proofs::Tags => (
-                TAG_BYTES as u64 * slots,
-                TAG_KIND_BYTES + TAG_KEY_BYTES as u64,
-                0,
-                batch * (entries + 1) * layout.stored().block_records as u64,
-                UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,
-            ),
-            Proofs::Pointproofs => (
-                0,
-                TAG_KIND_BYTES,
-                partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots,
-                batch * entries,
-                UPDATE_ENTRY_HEAD_BYTES + record_bytes,
-            ),
+        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes) = match proofs {
+            Proofs::Openings => {
+                (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
+            }
+            // The recovered block of each query is checked as well.
+            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_KEY_BYTES as u64, 0, batch * (entries + 1)),
+            Proofs::Pointproofs => {
+                (0, KIND_BYTES, partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots, batch * entries)
+            }
         };
         let rows = layout.partition_records().div_ceil(POINTPROOFS_ROW_RECORDS) as u64;
         let (verifier_bytes, manifest_more) = match proofs {
@@ -281,8 +270,9 @@ impl Costs {
         let lookup_bytes_down = SERVERS * (MESSAGE_HEADER_BYTES + answer_bytes);
         let changing = u64::from(changes > 0);
         let (fence_bytes_up, fence_bytes_down) = (changing * FENCE_REQUEST_BYTES, changing * FENCE_REPLY_BYTES);
-        let update_list_bytes =
-            changes.saturating_mul(change_bytes).saturating_add(changing * UPDATE_LIST_HEADER_BYTES);
+        let update_list_bytes = changes
+            .saturating_mul(UPDATE_ENTRY_HEAD_BYTES + record_bytes)
+            .saturating_add(changing * UPDATE_LIST_HEADER_BYTES);
         let update_bytes = update_list_bytes.saturating_add(changing * SERVERS * manifest_bytes);
 
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
@@ -359,7 +349,7 @@ pub struct Plan {
     pub tags: Costs,
     /// every way to look up, as [`modes`] has them
     pub modes: Vec<ModeCosts>,
-    /// tags, if the client has the memory and they do not move more bytes a day
+    /// tags, if the client has the memory
     pub recommended: Proofs,
     /// why, in a sentence
     pub reason: String,
@@ -411,8 +401,6 @@ fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64, fit: bool) -> (Pro
     } else if !fit {
         let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
         (Proofs::Openings, format!("{too_much} {without_tags}."))
-    } else if tags.day_bytes() > merkle.day_bytes() {
-        (Proofs::Openings, format!("{without_tags}, for which changes carry whole records."))
     } else {
         let fits = format!("With tags a client holds {}, within its {target}.", held[1]);
         (Proofs::Tags, format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0]))

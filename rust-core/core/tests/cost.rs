@@ -18,6 +18,8 @@ use pirouette_core::light::attempt::{Attempt, Outcome};
 use pirouette_core::light::making::Making;
 use pirouette_core::local::Local;
 use pirouette_core::random::ChaCha;
+use pirouette_core::single;
+use pirouette_core::single::making::{Builder, lookups};
 use pirouette_core::tapir::hint::Hint;
 use pirouette_core::tapir::query::{Role, query};
 use pirouette_core::tapir::recon::{recon, verify};
@@ -115,11 +117,7 @@ fn update_lists_are_as_long_as_planned() {
         let edits: Vec<_> =
             (0..plan.workload.changes_per_day as u32).map(|index| Operation::EditIndex(index, &record)).collect();
         let epoch = epoch::apply(&mut database, None, &edits).unwrap_or_else(|_| unreachable!());
-        let list = match proofs {
-            Proofs::Openings | Proofs::Pointproofs => &epoch.list,
-            Proofs::Tags => &epoch.records,
-        };
-        assert_eq!(list.bytes().len() as u64, costs(&plan, proofs).update_list_bytes);
+        assert_eq!(epoch.list.bytes().len() as u64, costs(&plan, proofs).update_list_bytes);
     }
 }
 
@@ -132,22 +130,21 @@ fn the_million_small_records_cost_what_the_architecture_says() {
     assert_eq!((lookup(&merkle), lookup(&tags)), (17_632, 1248)); // ≤ 18 KiB and ≤ 1.3 KiB
     assert_eq!((merkle.lookup_hashes, tags.lookup_hashes), (2 * 16 * 17, 2 * 16 + 1));
     assert_eq!((merkle.tree_bytes, tags.tree_bytes), (16 * 32 * ((2 << 16) - 1), 0));
-    assert_eq!(tags.checkpoint_bytes - merkle.checkpoint_bytes, 4 + 16 + (8 << 20));
+    assert_eq!(tags.checkpoint_bytes - merkle.checkpoint_bytes, 16 + (8 << 20));
     assert_eq!(recommended, Proofs::Tags);
 }
 
 #[test]
-fn tags_are_recommended_where_they_fit_and_move_less() {
+fn tags_are_recommended_where_they_fit() {
     let base = Workload::new(1 << 20, 32);
     let held = Plan::new(&base).unwrap().tags.memory_bytes;
     let recommended = |workload: Workload| Plan::new(&workload).unwrap().recommended;
     assert_eq!(recommended(Workload { memory_bytes: held, ..base }), Proofs::Tags);
     assert_eq!(recommended(Workload { memory_bytes: held - 1, ..base }), Proofs::Openings);
     assert_eq!(recommended(Workload { memory_bytes: 0, ..base }), Proofs::Openings);
-    // Every change costs a whole record more with tags.
-    assert_eq!(recommended(Workload { changes_per_day: 10_000, ..base }), Proofs::Tags);
-    assert_eq!(recommended(Workload { changes_per_day: 11_000, ..base }), Proofs::Openings);
-    assert_eq!(recommended(Workload { lookups_per_day: 0, changes_per_day: 1, ..base }), Proofs::Openings);
+    // Changes cost the same with either.
+    assert_eq!(recommended(Workload { changes_per_day: 1_000_000, ..base }), Proofs::Tags);
+    assert_eq!(recommended(Workload { lookups_per_day: 0, changes_per_day: 1, ..base }), Proofs::Tags);
 }
 
 #[test]
@@ -209,7 +206,7 @@ fn rows_are_what_is_sent_and_kept() {
         let plan = Plan::new(&workload).unwrap();
         let database = database::<Merkle>(plan.layout, &vec![7; (records * value_bytes) as usize]);
         let header = 2 * 40;
-        let manifests = 2 * (256 + 64 * 3);
+        let manifests = 2 * (224 + 64 * 3);
 
         let [local] = rows(&plan, Mode::Local)[..] else { panic!("one row") };
         let hashes = database.content_hashes().unwrap();
@@ -310,7 +307,43 @@ fn a_database_without_commitments_is_kept_or_asked_with_tags() {
     let layout = Layout::plan(1 << 20, 32, None).unwrap();
     let rows = modes(&layout, &DirectorySize::default(), &[Proofs::Tags], &Workload::new(0, 0));
     let kinds: Vec<_> = rows.iter().map(|row| (row.mode, row.proofs)).collect();
-    assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags))]);
+    assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags)), (Mode::Single, None)]);
+}
+
+/// Cutoffs are of as many ids as it takes, which is expected: everything else to the byte, within a hundredth together.
+#[test]
+fn hints_for_one_server_cost_what_is_planned() {
+    let near = |planned: u64, made: usize| planned.abs_diff(made as u64) <= made as u64 / 100 + 2048;
+    for (records, value_bytes, batch, hint_lookups) in
+        [(1000, 32, 8, None), (40_000, 7, 3, Some(500)), (70_000, 1, 64, Some(64))]
+    {
+        let plan =
+            Plan::new(&Workload { batch, hint_lookups, changes_per_day: 1, ..Workload::new(records, value_bytes) })
+                .unwrap();
+        let [row] = rows(&plan, Mode::Single)[..] else { panic!("one row") };
+        let (database, _) = made(&plan, Proofs::Tags);
+        let pairs = hint_lookups.map_or(lookups(&plan.layout), |lookups| lookups as usize);
+        let mut builder = Builder::new(plan.layout, &database.content_hashes().unwrap(), pairs, [3; 32]).unwrap();
+        for q in 0..plan.layout.partitions() {
+            builder.begin(0, q).unwrap();
+            let bytes = database.partition(q).unwrap();
+            builder.lane_bytes(0).unwrap().copy_from_slice(bytes);
+            builder.absorb(0, bytes.len()).unwrap();
+            assert!(builder.keep(0).unwrap());
+        }
+        let mut hints = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
+        assert!(near(row.held.hints, hints.hint_bytes()), "{} {}", row.held.hints, hints.hint_bytes());
+        assert_eq!(row.held.tags, hints.tag_bytes() as u64);
+        let indices: Vec<u32> = (0..batch as u32).collect();
+        let pending = single::query::query(&mut hints, &indices, &[4; 32]).unwrap();
+        assert_eq!(row.lookup_bytes_up, 40 + pending.queries().len() as u64);
+        assert_eq!(row.lookup_bytes_down, 40 + (2 * batch * plan.layout.record_bytes() as u64));
+        let stored = hints.encode(&[0; 32]).unwrap().len() + pending.encode(&plan.layout).len();
+        let journal = journal_limit(row.held.hints + row.held.tags) as usize;
+        assert!(row.disk_bytes as usize >= stored + journal);
+        assert!(row.disk_bytes as usize <= stored + journal + 8 * pairs + 16 * 1024 + stored / 50);
+        assert_eq!(row.prepare_bytes_down, plan.layout.database_bytes() as u64);
+    }
 }
 
 const NONE: Offers = Offers { instant: false, light: false };

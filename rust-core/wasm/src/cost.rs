@@ -108,6 +108,7 @@ fn mode_name(mode: Mode) -> &'static str {
         Mode::Instant => "instant",
         Mode::Light => "light",
         Mode::Full => "full",
+        Mode::Single => "single",
     }
 }
 
@@ -137,6 +138,7 @@ fn mode_object(costs: &ModeCosts) -> Object {
     let parts = match costs.mode {
         Mode::Local => vec![("records", held.records)],
         Mode::Instant => vec![],
+        Mode::Single => vec![("hints", held.hints), ("tags", held.tags)],
         Mode::Light | Mode::Full if costs.proofs == Some(Proofs::Pointproofs) => {
             [&hint[..], &[("verifier", held.verifier)]].concat()
         }
@@ -169,6 +171,7 @@ fn read(workload: &JsValue) -> Result<Workload, Error> {
         },
         batch: number("batch")?.unwrap_or(base.batch),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
+        hint_lookups: number("hintLookups")?,
         changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
         memory_bytes: number("memoryBytes")?.unwrap_or(base.memory_bytes),
         uplink_kbit: number("uplinkKbit")?.unwrap_or(base.uplink_kbit),

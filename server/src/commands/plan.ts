@@ -89,7 +89,7 @@ function describePlan(plan: Plan): string {
     ['sent', costs => bytes(costs.lookupBytesUp)],
     ['received', costs => bytes(costs.lookupBytesDown)],
     ['transfer', costs => duration(costs.lookupMicros)],
-    ['hashes', (costs, kind) => `${costs.lookupHashes} ${kind === 'merkle' ? 'BLAKE3' : 'SipHash'}`],
+    ['hashes', (costs, kind) => `${costs.lookupHashes} ${kind === 'merkle' ? 'BLAKE3' : 'linear'}`],
     ...changing(['fence', costs => bytes(costs.fenceBytesUp + costs.fenceBytesDown)]),
     `Day of ${count(lookupsPerDay, 'lookup')}${changesPerDay > 0 ? ` and ${count(changesPerDay, 'change')}` : ''}`,
     ['sent', costs => bytes(costs.dayBytesUp)],
@@ -141,6 +141,7 @@ const MODES: Record<ModeCosts['mode'], string> = {
   instant: 'instant',
   light: 'light hint',
   full: 'full hint',
+  single: 'one server',
 }
 
 /** A head, and a row for each way to look up. */

@@ -10,6 +10,7 @@ import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protoco
 import type { Core, DatabaseHandle, InstantPassHandle } from '@pirouette/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
+import { FairQueue } from '../workers/fair-queue.js'
 import { clientGone, Requests } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
@@ -29,7 +30,7 @@ export interface InstantRequest {
   /** queries, one after the other, that have been checked */
   readonly queries: Uint8Array
   readonly count: number
-  /** of whom it is: nobody gets more than half of the queue */
+  /** of whom it is: networks take turns */
   readonly network: string
 }
 
@@ -53,6 +54,7 @@ const GATHERING = 1 / 2
 /** A request under way. */
 interface Entry {
   readonly request: InstantRequest
+  readonly network: string
   /** queries that passes have taken on */
   taken: number
   /** those whose answers are there */
@@ -73,10 +75,9 @@ interface Taken {
 export class InstantLookups implements Source {
   /** a pass that has begun is with a thread to its end */
   readonly isAwaited = false
-  readonly #most: number
   readonly #wake: (core: Core) => void
-  /** in the order they came; of those whose queries are not all taken */
-  #queue: Entry[] = []
+  /** of those whose queries are not all taken */
+  readonly #queue: FairQueue<Entry>
   #passes = 0
   /** for how many queries the next pass waits, and until when */
   #gathering = { queries: 0, until: 0 }
@@ -85,13 +86,13 @@ export class InstantLookups implements Source {
 
   /** `wake`: called when there may be a pass to begin */
   constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
-    this.#most = waiting
+    this.#queue = new FairQueue(waiting, ({ request, taken }) => request.count - taken)
     this.#wake = wake
   }
 
   /** Queries that wait. */
   get waiting(): number {
-    return this.#waitingOf(() => true)
+    return this.#queue.weight
   }
 
   /** Passes under way. */
@@ -102,17 +103,13 @@ export class InstantLookups implements Source {
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: InstantRequest): Waiting {
     this.#requests.assertOpen()
-    const { count, network } = request
-    // Whoever finds the queue empty gets in, however much it is.
-    const ofNetwork = this.#waitingOf(other => other.network === network)
-    if (exceeds(this.waiting, count, this.#most) || exceeds(ofNetwork, count, this.#most / 2)) {
-      throw new Refusal('instant_full', 'as many instant lookups as may wait are waiting; try again')
-    }
     let entry: Entry | undefined
     const answers = new Promise<Uint8Array>((resolve, reject) => {
-      entry = { request, taken: 0, answered: 0, answers: [], resolve, reject }
-      this.#queue.push(entry)
+      entry = { request, network: request.network, taken: 0, answered: 0, answers: [], resolve, reject }
     })
+    const leaving = this.#queue.add(entry!)
+    if (leaving === undefined) throw full()
+    for (const { reject } of leaving) reject(full())
     this.#requests.add(answers)
     this.#wake(request.epochs.newest.shared().core)
     return { answers, cancel: () => this.#drop(entry!, clientGone()) }
@@ -126,11 +123,7 @@ export class InstantLookups implements Source {
 
   stop(): void {
     const refusal = this.#requests.stop()
-    for (const entry of [...this.#queue]) this.#drop(entry, refusal)
-  }
-
-  #waitingOf(chosen: (request: InstantRequest) => boolean): number {
-    return this.#queue.reduce((sum, { request, taken }) => sum + (chosen(request) ? request.count - taken : 0), 0)
+    for (const entry of this.#queue.inTurn()) this.#drop(entry, refusal)
   }
 
   /** The next pass. */
@@ -152,7 +145,7 @@ export class InstantLookups implements Source {
     const { waiting } = this
     const left = this.#gathering.until - performance.now()
     if (waiting === 0 || waiting >= this.#gathering.queries || left <= 0) return false
-    const { core } = this.#queue[0]!.request.epochs.newest.shared()
+    const { core } = this.#queue.inTurn()[0]!.request.epochs.newest.shared()
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#wake(core)
@@ -160,11 +153,11 @@ export class InstantLookups implements Source {
     return true
   }
 
-  /** Takes up to eight queries that one pass can serve, in the order they came. */
+  /** Takes up to eight queries that one pass can serve, of networks in their turn. */
   #choose(): { database: SharedDatabase; taken: Taken[] } | undefined {
     let database: SharedDatabase | undefined
     const taken: Taken[] = []
-    for (const entry of [...this.#queue]) {
+    for (const entry of this.#queue.inTurn()) {
       const { epochs, of, generation, epoch, queries, count } = entry.request
       const found = epochs.find(generation, epoch)
       const shared = found && sharedOf(found, of)
@@ -184,7 +177,8 @@ export class InstantLookups implements Source {
         const query = queries.subarray(number * bytes, (number + 1) * bytes)
         taken.push({ entry, number, query, previous: shared.previous })
       }
-      if (entry.taken === count) this.#leave(entry)
+      if (entry.taken === count) this.#queue.remove(entry)
+      this.#queue.served(entry)
       if (taken.length === PASS_QUERIES) break
     }
     return database === undefined ? undefined : { database, taken }
@@ -252,13 +246,13 @@ export class InstantLookups implements Source {
   }
 
   #drop(entry: Entry, error: Error): void {
-    this.#leave(entry)
+    this.#queue.remove(entry)
     entry.reject(error)
   }
+}
 
-  #leave(entry: Entry): void {
-    this.#queue = this.#queue.filter(other => other !== entry)
-  }
+function full(): Refusal {
+  return new Refusal('instant_full', 'as many instant lookups as may wait are waiting; try again')
 }
 
 /** Sizes that a request's layout has, as the core says. */
@@ -284,8 +278,4 @@ export function checkQueries(core: Core, manifest: Manifest, of: InstantOf, quer
   } finally {
     layout.free()
   }
-}
-
-function exceeds(standing: number, added: number, most: number): boolean {
-  return standing > 0 && standing + added > most
 }

@@ -6,6 +6,7 @@ import { type LightPart, partitionBytes } from '@pirouette/protocol'
 import type { Core, LightReplyHandle } from '@pirouette/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epochs, SharedDatabase } from '../database/epochs.js'
+import { FairQueue } from '../workers/fair-queue.js'
 import { clientGone, Requests } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
@@ -26,8 +27,10 @@ export interface LightWish {
   readonly epoch: number
   /** what the client has shown this server, of the right length; overwritten by its owner once the reply is there */
   readonly secrets: Uint8Array
-  /** of whom it is: nobody gets more than half of the queue */
+  /** of whom it is: networks take turns */
   readonly network: string
+  /** makes room for the reply, before it is computed; throws a Refusal if there is none */
+  readonly reserve?: (() => void) | undefined
 }
 
 export interface Waiting {
@@ -45,6 +48,7 @@ const WINDOW_MILLISECONDS = 60_000
 /** A request under way. */
 interface Entry {
   readonly wish: LightWish
+  readonly network: string
   cancelled: boolean
   resolve(reply: Uint8Array): void
   reject(error: Error): void
@@ -66,10 +70,9 @@ interface Computation {
 export class LightHints implements Source {
   /** replies computed at a time */
   readonly most: number
-  readonly #mostWaiting: number
   readonly #rateLimit: number
   readonly #wake: (core: Core) => void
-  #queue: Entry[] = []
+  readonly #queue: FairQueue<Entry>
   readonly #computations = new Set<Computation>()
   readonly #requests = new Requests()
   #window = { began: Number.NEGATIVE_INFINITY, requests: 0 }
@@ -80,14 +83,14 @@ export class LightHints implements Source {
     wake: (core: Core) => void,
   ) {
     this.most = computations
-    this.#mostWaiting = waiting
+    this.#queue = new FairQueue(waiting)
     this.#rateLimit = rateLimit
     this.#wake = wake
   }
 
   /** Requests that wait. */
   get waiting(): number {
-    return this.#queue.length
+    return this.#queue.weight
   }
 
   /** Replies that are being computed. */
@@ -108,15 +111,13 @@ export class LightHints implements Source {
   /** Lets a request wait for its turn. Throws a `light_full` Refusal if there is no room for it. */
   submit(wish: LightWish): Waiting {
     this.#requests.assertOpen()
-    const ofNetwork = this.#queue.filter(({ wish: { network } }) => network === wish.network).length
-    if (this.waiting >= this.#mostWaiting || 2 * ofNetwork >= this.#mostWaiting) {
-      throw new Refusal('light_full', 'as many requests for light hints as may wait are waiting; try again')
-    }
     let entry: Entry | undefined
     const reply = new Promise<Uint8Array>((resolve, reject) => {
-      entry = { wish, cancelled: false, resolve, reject }
-      this.#queue.push(entry)
+      entry = { wish, network: wish.network, cancelled: false, resolve, reject }
     })
+    const leaving = this.#queue.add(entry!)
+    if (leaving === undefined) throw full()
+    for (const { reject } of leaving) reject(full())
     this.#requests.add(reply)
     this.#wake(wish.epochs.newest.shared().core)
     return { reply, cancel: () => this.#cancel(entry!) }
@@ -129,9 +130,9 @@ export class LightHints implements Source {
 
   stop(): void {
     const refusal = this.#requests.stop()
-    for (const { reject } of [...this.#queue.splice(0), ...[...this.#computations].map(({ entry }) => entry)]) {
-      reject(refusal)
-    }
+    const waiting = this.#queue.inTurn()
+    for (const entry of waiting) this.#queue.remove(entry)
+    for (const { reject } of [...waiting, ...[...this.#computations].map(({ entry }) => entry)]) reject(refusal)
   }
 
   get isAwaited(): boolean {
@@ -166,14 +167,14 @@ export class LightHints implements Source {
     }
   }
 
-  /** A computation for whoever has waited longest of those who can be answered now. */
+  /** A computation for whoever's turn it is of those who can be answered now. */
   #begin(): Computation | undefined {
     if (this.#computations.size >= this.most) return undefined
-    for (const entry of [...this.#queue]) {
-      const { part, epochs, generation, epoch, secrets } = entry.wish
+    for (const entry of this.#queue.inTurn()) {
+      const { part, epochs, generation, epoch, secrets, reserve } = entry.wish
       const found = epochs.find(generation, epoch)
       if (found === undefined) {
-        this.#leave(entry)
+        this.#queue.remove(entry)
         entry.reject(epochUnknown(epochs.newest.manifest))
         continue
       }
@@ -183,8 +184,10 @@ export class LightHints implements Source {
         readers.onceOpen(this, () => this.#wake(core))
         continue
       }
-      this.#leave(entry)
+      this.#queue.remove(entry)
+      this.#queue.served(entry)
       try {
+        reserve?.()
         const make = part === 'hint' ? core.newLightParities : core.newLightTags
         const reply = make(handle, secrets, previous)
         const step = Math.max(1, Math.floor(STEP_BYTES / partitionBytes(found.manifest)))
@@ -227,14 +230,13 @@ export class LightHints implements Source {
 
   #cancel(entry: Entry): void {
     entry.cancelled = true
-    if (!this.#queue.includes(entry)) return // a step may be under way; there is none after it
-    this.#leave(entry)
-    entry.reject(clientGone())
+    // If it does not wait any more, a step may be under way; there is none after it.
+    if (this.#queue.remove(entry)) entry.reject(clientGone())
   }
+}
 
-  #leave(entry: Entry): void {
-    this.#queue = this.#queue.filter(other => other !== entry)
-  }
+function full(): Refusal {
+  return new Refusal('light_full', 'as many requests for light hints as may wait are waiting; try again')
 }
 
 function isAwaited({ database }: Computation): boolean {

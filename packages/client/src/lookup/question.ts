@@ -22,8 +22,8 @@ export interface Place {
   readonly manifest: Manifest
   /** undefined in a keyless database, and where it is not at hand */
   readonly directory: KeyIndex | undefined
-  /** queries that one batch may have; missing: as many as the manifest says */
-  readonly maxBatch?: number | undefined
+  /** most queries at once, where manifests allow for more */
+  readonly maxBatch?: number
 }
 
 export interface Question<T> {
@@ -83,7 +83,7 @@ export function valuesOf(
         const found = moved === undefined ? records[i] : openRecord(place, moved)
         if (found === undefined) {
           const message = 'the update list both publish holds a malformed record; ask their operators'
-          throw new ProtocolError('both servers', message)
+          throw new ProtocolError('the servers', message)
         }
         return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined
       })

@@ -1,7 +1,7 @@
 // Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
-import { type Core, loadCore } from '@pirouette/wasm/client'
+import { type Build, type Core, loadCore, loadSingleCore } from '@pirouette/wasm/client'
 import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError } from '../base/errors.js'
 import { openIndexedDbStore } from '../store/indexeddb.js'
@@ -33,7 +33,8 @@ export interface Environment {
   readonly locks: Locks
   /** one tab for all */
   readonly tabs: Tabs
-  readonly loadCore: () => Promise<Core>
+  /** `single`: with what lookups with one server need */
+  readonly loadCore: (build: Build) => Promise<Core>
   /** what verifies Pointproofs: a module of its own, for maps that need it */
   readonly loadPointproofs: () => Promise<Pointproofs>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
@@ -43,8 +44,21 @@ export interface Environment {
 /** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
 export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
   const openStore = store === undefined ? platformStore : appStore(store)
-  const [clock, locks, tabs] = [platformClock, platformLocks, platformTabs()]
-  return { clock, fetch, random, openStore, locks, tabs, loadCore, loadPointproofs, pause }
+  return {
+    clock: platformClock,
+    fetch,
+    random,
+    openStore,
+    locks: platformLocks,
+    tabs: platformTabs(),
+    loadCore: loadBuild,
+    loadPointproofs,
+    pause,
+  }
+}
+
+function loadBuild(build: Build): Promise<Core> {
+  return build === 'single' ? loadSingleCore() : loadCore()
 }
 
 async function loadPointproofs(): Promise<Pointproofs> {

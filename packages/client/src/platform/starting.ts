@@ -1,13 +1,13 @@
 // Starting the WebAssembly modules, and, where that fails, finding out what is to be done about it.
 
-import type { Core } from '@pirouette/wasm/client'
+import type { Build, Core } from '@pirouette/wasm/client'
 import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 
 /** The running core. Throws UnsupportedError. */
-export function startCore({ loadCore }: Pick<Environment, 'loadCore'>): Promise<Core> {
-  return started(loadCore)
+export function startCore({ loadCore }: Pick<Environment, 'loadCore'>, build: Build): Promise<Core> {
+  return started(() => loadCore(build))
 }
 
 /** The running module that verifies Pointproofs. Throws UnsupportedError. */

@@ -2,24 +2,20 @@
 // a hint have in common, however they make it.
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@pirouette/protocol'
-import type { ClientHandle, LayoutHandle, RoleNumber, UpdateForm } from '@pirouette/wasm/client'
+import type { ClientHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm/client'
 import { StorageError } from '../base/errors.js'
-import { inCore, readBack, release } from '../platform/core.js'
+import { inCore, readBack } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
+import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
-import type { AskedState, Batch, SchemeContext, SchemeOptions, Sizes, Sources, Verdict } from './scheme.js'
+import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Verdict } from './scheme.js'
 import { Verifier, verifierBytes } from './verifier.js'
-
-const NOTHING_PENDING = new Uint8Array(32)
 
 /** Who is asked through a hint; the refresh server keeps its fence. */
 export const HINT_PARTIES = ['retrieve', 'refresh'] as const
 export const REFRESH = 1
 
-export class HintState implements AskedState {
-  readonly kind = 'asked'
-  readonly #context: SchemeContext
-  readonly #client: ClientHandle
+export class HintState extends CoreState<ClientHandle> {
   /** what proves the answers it takes, for life */
   readonly #proofs: Proofs
   /** it was made, or taken up, at */
@@ -28,27 +24,14 @@ export class HintState implements AskedState {
   #verifier: Verifier | undefined
 
   constructor(context: SchemeContext, client: ClientHandle, manifest: Manifest, verifier?: Verifier) {
-    this.#context = context
-    this.#client = client
+    super(context, client)
     this.#proofs = inCore(context.core, () => client.proofs)
     this.#manifest = manifest
     this.#verifier = verifier
   }
 
-  get id(): Uint8Array {
-    return this.#inCore(client => client.hintId)
-  }
-
-  get version(): number {
-    return this.#inCore(client => client.version)
-  }
-
-  get form(): UpdateForm {
-    return this.#inCore(client => client.form)
-  }
-
   get sizes(): Sizes {
-    const sizes = this.#inCore(({ hintBytes, permutationBytes, tagBytes }) => ({
+    const sizes = this.inCore(({ hintBytes, permutationBytes, tagBytes }) => ({
       parities: hintBytes,
       permutations: permutationBytes,
       tags: tagBytes,
@@ -56,21 +39,12 @@ export class HintState implements AskedState {
     return this.#proofs === 'pointproofs' ? { ...sizes, verifier: verifierBytes(this.#manifest) } : sizes
   }
 
-  get reach(): { readonly records: number; readonly partitions: number } {
-    const { core } = this.#context
-    const layout = this.#inCore(client => client.layout)
-    const { records, partitions } = inCore(core, () => layout)
-    const reach = { records, partitions }
-    release(core, layout)
-    return reach
-  }
-
   suits(options: SchemeOptions): boolean {
     return suitsHint(this.#proofs, this.#manifest, options)
   }
 
   maxBatch(manifest: Manifest): number {
-    return batchLimit(this.#context.core, manifest, this.#proofs)
+    return batchLimit(this.context.core, manifest, this.#proofs)
   }
 
   async equip(
@@ -78,41 +52,16 @@ export class HintState implements AskedState {
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
   ): Promise<void> {
-    if (this.#proofs !== 'pointproofs' || this.#verifier?.isFor(this.#context.core, manifest)) return
-    const verifier = await Verifier.fetch(this.#context, manifest, sources, signal)
+    if (this.#proofs !== 'pointproofs' || this.#verifier?.isFor(this.context.core, manifest)) return
+    const verifier = await Verifier.fetch(this.context, manifest, sources, signal)
     this.#verifier?.free()
     this.#verifier = verifier
-  }
-
-  get pending(): number {
-    return this.#inCore(client => client.pending)
-  }
-
-  query(indices: Uint32Array): void {
-    const entropy = this.#context.environment.random(32)
-    this.#inCore(client => client.query(indices, entropy))
-  }
-
-  pendingBytes(): Uint8Array {
-    return this.#inCore(client => client.pendingBytes())
-  }
-
-  resume(pending: Uint8Array): void {
-    readBack(this.#context.core, () => this.#client.resume(pending))
-  }
-
-  withdraw(): void {
-    this.#inCore(client => client.withdraw())
-  }
-
-  batchName(): Uint8Array {
-    return this.pending > 0 ? this.#inCore(client => client.batchName()) : NOTHING_PENDING
   }
 
   batch(manifest: Manifest): Batch {
     const count = this.pending
     const proofs = this.#proofs
-    const vectors = this.#inCore(client => [client.retrieveVectors(), client.refreshVectors()])
+    const vectors = this.inCore(client => [client.retrieveVectors(), client.refreshVectors()])
     return {
       asks: vectors.map(vector => ({
         path: '/v1/answer',
@@ -122,48 +71,32 @@ export class HintState implements AskedState {
       accept: (party, reply): Verdict => {
         const entries = decodeAnswer(manifest, count, reply, proofs)
         const role = party as RoleNumber
-        if (proofs !== 'pointproofs') return this.#inCore(client => client.verify(role, entries)) ? 'genuine' : 'forged'
+        if (proofs !== 'pointproofs') return this.inCore(client => client.verify(role, entries)) ? 'genuine' : 'forged'
         const genuine = this.#verifierOf(manifest).verify(reply, vectors[role]!)
-        return this.#inCore(client => client.judged(role, entries, genuine)) ? 'genuine' : 'forged'
+        return this.inCore(client => client.judged(role, entries, genuine)) ? 'genuine' : 'forged'
       },
     }
   }
 
   #verifierOf(manifest: Manifest): Verifier {
     const verifier = this.#verifier
-    if (verifier?.isFor(this.#context.core, manifest)) return verifier
+    if (verifier?.isFor(this.context.core, manifest)) return verifier
     throw new StorageError('what verifies answers is not at hand; call reset()')
   }
 
-  finish(): { readonly records: Uint8Array; readonly effect: Uint8Array } {
-    return this.#inCore(client => ({ records: client.recon(), effect: client.takeEffect() }))
-  }
-
   update(list: Uint8Array, after: LayoutHandle, { commitments }: Manifest): Uint8Array {
-    const entropy = this.#context.environment.random(32)
-    return this.#inCore(client => client.update(list, after, commitments, entropy))
-  }
-
-  replay(entry: Uint8Array): void {
-    readBack(this.#context.core, () => this.#client.replay(entry))
+    const entropy = this.context.environment.random(32)
+    return this.inCore(client => client.update(list, after, commitments, entropy))
   }
 
   arrive({ commitments }: Manifest): void {
-    readBack(this.#context.core, () => this.#client.rebind(commitments))
+    this.readBack(client => client.rebind(commitments))
   }
 
-  checkpoint(binding: Uint8Array): Uint8Array {
-    return this.#inCore(client => client.checkpoint(binding))
-  }
-
-  free(): void {
+  override free(): void {
     this.#verifier?.free()
     this.#verifier = undefined
-    release(this.#context.core, this.#client)
-  }
-
-  #inCore<T>(work: (client: ClientHandle) => T): T {
-    return inCore(this.#context.core, () => work(this.#client))
+    super.free()
   }
 }
 

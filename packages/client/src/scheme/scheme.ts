@@ -8,10 +8,10 @@
 //                 asked   a lookup is stored, sent, verified and applied: state/ and lookup/ see to the order (S1–S8)
 //
 // A scheme computes and fetches; it stores nothing, locks nothing, and knows no other scheme. What it is handed comes from
-// manifests that both servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
+// manifests that all servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
-import type { Core, LayoutHandle, ModeCosts, UpdateForm, Usage } from '@pirouette/wasm/client'
+import type { Core, LayoutHandle, ModeCosts, Usage } from '@pirouette/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
 
@@ -29,6 +29,8 @@ export interface SchemeOptions {
   readonly proofs: ProofsPreference
   /** keys of ceremonies for development are taken */
   readonly allowDevelopmentCeremony?: boolean | undefined
+  /** how many lookups a state is to be good for, where it runs out; undefined: the scheme's own number */
+  readonly lookups?: number | undefined
   /** what costs are told for */
   readonly usage?: Usage | undefined
 }
@@ -98,10 +100,10 @@ export interface StatefulScheme extends AnyScheme {
 export interface Preparation {
   /** 16 random bytes: the state's id, known to its fence alone. Of one that is not resumable, final once all is fetched. */
   readonly id: Uint8Array
-  /** the form of update lists that it, and its state, takes */
-  readonly form: UpdateForm
   /** whether it is what these options ask for */
   suits(options: SchemeOptions): boolean
+  /** as of a state */
+  follows?(before: Manifest, next: Manifest): boolean
   /**
    * Fetches what is still missing at its manifest: public blobs, checked before they are used, or replies to secret
    * requests. May be called off at any time, and called again. Throws once it cannot go on; the error names a server that
@@ -187,13 +189,17 @@ interface AnyState {
   readonly id: Uint8Array
   /** batches and updates applied */
   readonly version: number
-  readonly form: UpdateForm
   readonly sizes: Sizes
-  /** lookups left; undefined: any number */
-  readonly remaining?: number | undefined
+  /** lookups that it was made for, and that it is good for still; undefined: any number */
+  readonly lookups?: number | undefined
+  readonly lookupsLeft?: number | undefined
+  /** most queries of a batch, where manifests allow for more */
+  maxBatch?(manifest: Manifest): number
   /** N and Q, as its own bytes have them */
   readonly reach: { readonly records: number; readonly partitions: number }
   suits(options: SchemeOptions): boolean
+  /** Whether an update can lead from one epoch to the next of its generation; if there is no such method, it can. */
+  follows?(before: Manifest, next: Manifest): boolean
   /** Brings it to the next epoch, a pending batch included. Gives the journal's entry. Throws as `Preparation.update`. */
   update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array
   /** Does what the next entry of a journal says. Throws StateUnreadableError. */
@@ -218,8 +224,6 @@ export interface AskedState extends AnyState {
   readonly kind: 'asked'
   /** queries of the pending batch; 0: none */
   readonly pending: number
-  /** queries that one batch may have at this manifest; missing: as many as the manifest says */
-  maxBatch?(manifest: Manifest): number
   /**
    * Fetches what judging replies at this manifest takes, where that is more than the state has: public blobs, checked, and the
    * same whatever is asked. Awaited before anything of a batch is stored or leaves; missing: nothing is.
@@ -240,9 +244,16 @@ export interface AskedState extends AnyState {
   batchName(): Uint8Array
   /** The pending batch's traffic at this manifest. The same each time. */
   batch(manifest: Manifest): Batch
-  /**
-   * All replies are in and none is forged: the batch's records, count·ℓ bytes in its order, and the journal's entry.
-   * Undefined: together they are not genuine.
-   */
-  finish(): { readonly records: Uint8Array; readonly effect: Uint8Array } | undefined
+  /** All replies are in and none is forged: what they brought. Undefined: together they are not genuine. */
+  finish(): Brought | undefined
+}
+
+/** What a batch brought. */
+export interface Brought {
+  /** count·ℓ bytes in its order */
+  readonly records: Uint8Array
+  /** the journal's entry */
+  readonly effect: Uint8Array
+  /** queries whose records the state could not ask for, and are not in `records`: all the same to a server; undefined: none */
+  readonly missed?: number
 }

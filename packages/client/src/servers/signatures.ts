@@ -7,7 +7,7 @@ import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { infoOf } from './info.js'
 import type { Agreed } from './manifests.js'
-import type { Link } from './transport.js'
+import type { Links } from './transport.js'
 
 const KEY_BYTES = 32
 /** the last moment that JavaScript can write down */
@@ -25,7 +25,7 @@ export class Publisher {
   }
 
   /** How many of `chain`, from its beginning, end in a manifest that is signed: each covers those before it. */
-  async signedOf(chain: readonly Agreed[], links: readonly [Link, Link], signal: AbortSignal): Promise<number> {
+  async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<number> {
     if (chain.length === 0) return 0
     const signatures = await this.#signatures(links, signal)
     for (let count = chain.length; count > 0; count--) {
@@ -35,13 +35,13 @@ export class Publisher {
   }
 
   /** Throws SignatureError unless what both servers agreed on is signed and has not expired. */
-  async check(agreed: Agreed, links: readonly [Link, Link], signal: AbortSignal): Promise<void> {
+  async check(agreed: Agreed, links: Links, signal: AbortSignal): Promise<void> {
     this.checkExpiry(agreed.manifest)
     const { generation, epoch } = agreed.manifest
     if (await this.#isSigned(agreed, await this.#signatures(links, signal))) return
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(
-      `expected ${wanted}; neither server has one that holds. Unless its publisher has yet to sign it, do not use this database`,
+      `expected ${wanted}; there is none that holds. Unless its publisher has yet to sign it, do not use this database`,
     )
   }
 
@@ -78,7 +78,7 @@ export class Publisher {
   }
 
   /** What either server hands on. It is worth what it verifies to, so one that is silent is passed over. */
-  async #signatures(links: readonly [Link, Link], signal: AbortSignal): Promise<SignatureInfo[]> {
+  async #signatures(links: Links, signal: AbortSignal): Promise<SignatureInfo[]> {
     const lists = await Promise.allSettled(links.map(link => infoOf(link, signal)))
     signal.throwIfAborted()
     const found = lists.flatMap(list => (list.status === 'fulfilled' ? list.value.signatures : []))

@@ -1,8 +1,10 @@
 // Opening a session: the core, then whatever the mode needs.
 
+import type { Build } from '@pirouette/wasm/client'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { startCore } from '../platform/starting.js'
 import { firstScheme, type Pays } from '../scheme/table.js'
+import type { Apart } from '../servers/pair.js'
 import { StatsKeeper } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
 import { ChoosingSession } from './choosing.js'
@@ -17,6 +19,11 @@ async function sessionOf(parts: Parts, pays: Pays): Promise<ChoosingSession | St
   return mode === 'auto' ? await ChoosingSession.withStore(parts, scheme, pays) : new StatelessSession(parts, scheme)
 }
 
+/** The WebAssembly module that maps load where so many parties stand apart. */
+export function buildFor(apart: Apart): Build {
+  return apart === 1 ? 'single' : 'client'
+}
+
 export type SessionParts = Omit<Parts, 'core' | 'stats'> & { readonly push: boolean; readonly pays: Pays }
 
 /** Loads the core, and takes up the stored state or prepares anew. A condemned state opens, too. */
@@ -25,7 +32,7 @@ export async function openSession(
   onProgress: OnProgress,
   signal: AbortSignal,
 ): Promise<Session> {
-  const core = await startCore(context.environment)
+  const core = await startCore(context.environment, buildFor(context.apart))
   signal.throwIfAborted()
   const parts: Parts = { ...context, core, stats: new StatsKeeper(context.servers) }
   const session = await sessionOf(parts, pays)

@@ -25,10 +25,10 @@ import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../sc
 import { chooseScheme } from '../scheme/table.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
-import { identityOf, type ServerPair } from '../servers/pair.js'
+import { type Apart, identityOf, type Servers } from '../servers/pair.js'
 import type { Publisher } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
-import { type Link, linksOf } from '../servers/transport.js'
+import { type Links, linksOf } from '../servers/transport.js'
 import type { OutdatedError } from '../servers/updates.js'
 import { type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from '../store/storage.js'
 import type { HintRecord, StateStore } from '../store/store.js'
@@ -39,7 +39,9 @@ import type { Hint } from './hint.js'
 export interface Parts {
   readonly core: Core
   readonly environment: Environment
-  readonly servers: ServerPair
+  readonly servers: Servers
+  /** how many parties do not share what they learn */
+  readonly apart: Apart
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
   readonly rollback: RollbackPreference
@@ -77,9 +79,9 @@ const NONE: Phase = { is: 'none' }
 export class Machine {
   readonly parts: Parts
   /** the ways to the servers, metered by what goes over them */
-  readonly downloads: readonly [Link, Link]
-  readonly lookups: readonly [Link, Link]
-  readonly fences: readonly [Link, Link]
+  readonly downloads: Links
+  readonly lookups: Links
+  readonly fences: Links
   readonly checkpoints = new Checkpoints()
   /** the storing of the last effect */
   settling: Promise<void> = Promise.resolve()
@@ -225,7 +227,7 @@ export class Machine {
 
   /** What a new hint is made for. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    const scheme = this.#wanted ?? chooseScheme(this.parts.core, manifest)
+    const scheme = this.#wanted ?? chooseScheme(this.parts.core, manifest, this.parts.apart)
     return (this.#fallenBack ? this.#fallbackOf(scheme) : undefined) ?? scheme
   }
 
@@ -346,7 +348,7 @@ export class Machine {
 }
 
 /** Under which the tabs of one identity find each other. */
-export function tabsName(servers: ServerPair): string {
+export function tabsName(servers: Servers): string {
   return `pirouette tabs ${identityOf(servers).join(' ')}`
 }
 

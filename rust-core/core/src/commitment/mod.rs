@@ -212,7 +212,7 @@ impl Checks {
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) | Checks::Elsewhere => Ok(()),
-            Checks::Tags(tags) => tags.reserve(after),
+            Checks::Tags(tags) => tags.reserve(after.slots()),
         }
     }
 
@@ -220,7 +220,7 @@ impl Checks {
     pub(crate) fn leave_epoch(&mut self, after: &Layout) {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
-            Checks::Tags(tags) => tags.grow(after),
+            Checks::Tags(tags) => tags.grow(after.slots()),
             Checks::Elsewhere => {}
         }
     }

@@ -53,9 +53,13 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
       const { manifest } = findEpoch(epochs, asked)
       hints.count()
       const bytes = lightReplyBytes(part, manifest, proofs)
-      const made = unsent.reserve(request, reply, bytes, true)
+      let made = () => {}
+      // Who waits holds nothing yet: many who do would else keep everybody else's replies from being sent.
+      const reserve = () => {
+        made = unsent.reserve(request, reply, bytes, true)
+      }
       const network = networkOf(request.ip)
-      const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network })
+      const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network, reserve })
       whenOver(request, reply, waiting.cancel)
       const body = await waiting.reply
       made()

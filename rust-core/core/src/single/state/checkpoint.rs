@@ -1,6 +1,6 @@
 //! The stored form of whole hints, bound to one manifest by its hash.
 //!
-//! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (8), pairs it began with and
+//! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (16), pairs it began with and
 //! pairs used (u32 each), groups of ids (u32); their cutoffs (i16 each); extras (H u32); slots that a backup is in (u32), then
 //! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), pairs left (2·ℓ′ bytes each), tags (u64 a slot of the
 //! database).
@@ -10,9 +10,8 @@ use super::super::geometry::Geometry;
 use super::super::hint::Hint;
 use super::super::making::MAX_LOOKUPS;
 use super::super::streams::{GROUP, Keyed};
-use super::super::tags::Tags;
-use pirouette_kernels::linear::TAG_BYTES;
-
+use crate::commitment::Tags;
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
@@ -28,9 +27,8 @@ pub(super) fn write_cutoffs(out: &mut Writer, cutoffs: &[i16]) {
     }
 }
 
-/// Cutoffs, and the ids of the first `want` hints among them.
-pub(super) fn read_cutoffs(reader: &mut Reader<'_>, want: usize) -> Result<Drawn, Error> {
-    let groups = reader.u32()? as usize;
+/// The cutoffs of so many groups, and the ids of the first `want` hints among them.
+pub(super) fn read_cutoffs(reader: &mut Reader<'_>, groups: usize, want: usize) -> Result<Drawn, Error> {
     let columns = groups.checked_mul(GROUP).filter(|columns| i32::try_from(*columns).is_ok());
     let cutoffs = reader.u16s(columns.ok_or(Error::State("more ids than there can be"))?)?;
     let cutoffs: Vec<i16> = cutoffs.into_iter().map(u16::cast_signed).collect();
@@ -90,12 +88,13 @@ impl Hint<Keyed> {
         let geometry = Geometry::of(&layout).map_err(|_| Error::State("of a layout that has no such hints"))?;
         let secret = Secret::new(*reader.array()?);
         let function = Keyed::from_bytes(reader.array()?);
-        let tags = Tags::new(*reader.array()?, geometry.room());
+        let tags = Tags::new(*reader.array()?, geometry.room())?;
         let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
         if next > pairs || pairs > MAX_LOOKUPS {
             return Err(Error::State("no number of backups"));
         }
-        let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
+        let groups = reader.u32()? as usize;
+        let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
         for _ in 0..geometry.hints() {
             drawn.extras.push(reader.u32()?);
         }

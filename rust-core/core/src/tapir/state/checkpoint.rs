@@ -1,7 +1,7 @@
 //! The stored form of a whole hint, bound to one manifest by its hash.
 //!
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, 1 (u32) or 2 if they are linear, their key (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
+//! tags, what they are made under (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
 
 use super::BINDING_BYTES;
 use super::frame::{Reader, Writer};
@@ -26,7 +26,7 @@ impl Hint {
         if self.condemned {
             return Err(Error::Condemned);
         }
-        let tag_bytes = 4 + TAG_KEY_BYTES + self.tag_bytes();
+        let tag_bytes = TAG_KEY_BYTES + self.tag_bytes();
         let body_bytes = BINDING_BYTES + SECRET_BYTES + self.permutation_bytes() + self.parity_bytes() + tag_bytes + 16;
         let mut out = Writer::new(KIND, self.stamp, body_bytes);
         out.layout(&self.layout);
@@ -37,9 +37,8 @@ impl Hint {
         match &self.checks {
             Checks::Commitments(_) => {}
             Checks::Tags(tags) => {
-                out.u32(if tags.is_linear() { 2 } else { 1 });
                 out.bytes(tags.key());
-                out.u64s(tags.by_index());
+                out.u64s(tags.all());
             }
             Checks::Elsewhere => out.u32(ELSEWHERE as usize),
         }
@@ -66,18 +65,14 @@ impl Hint {
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
             .ok_or(Error::State("its permutations are none"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
-        let checks = if reader.is_empty() {
+        let checks = if reader.is_last_u32(ELSEWHERE) {
+            Checks::Elsewhere
+        } else if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {
-            match reader.u32()? {
-                ELSEWHERE => Checks::Elsewhere,
-                kind @ (1 | 2) => {
-                    let mut tags = Tags::stored(&layout, kind == 2, *reader.array()?)?;
-                    tags.restore(0, reader.bytes(tags.bytes())?);
-                    Checks::Tags(tags)
-                }
-                _ => return Err(Error::State("what checks its answers is of another kind")),
-            }
+            let mut tags = Tags::new(*reader.array()?, layout.slots())?;
+            tags.restore(0, reader.bytes(tags.bytes())?);
+            Checks::Tags(tags)
         };
         reader.end()?;
         Ok(Hint { layout, stamp, checks, secret, permutations, parities, condemned: false })

@@ -3,8 +3,8 @@
 //! follow from the entropy.
 //!
 //! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes); if the hint keeps tags,
-//! their key (16) and the tags of the folded partitions (M u64 each, in order); if somebody else is to judge its answers,
-//! 3 (u32).
+//! what they are made under (16) and the tags of the folded partitions (M u64 each, in order); if somebody else is to judge
+//! its answers, 3 (u32).
 
 use super::BINDING_BYTES;
 use super::checkpoint::ELSEWHERE;
@@ -31,7 +31,7 @@ impl HintBuilder {
         out.bytes(&self.hint.parities);
         if let Some(tags) = self.hint.tags() {
             out.bytes(tags.key());
-            let partitions = tags.by_index().chunks_exact(self.hint.layout.partition_records());
+            let partitions = tags.all().chunks_exact(self.hint.layout.partition_records());
             for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
                 out.u64s(partition);
             }
