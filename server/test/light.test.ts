@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import {
   decodeInstantAnswer,
   decodeLightReply,
+  type EntryProofs,
   encodeInstantQuery,
   encodeLightRequest,
   HEADER_BYTES,
@@ -15,7 +16,6 @@ import {
   lightReplyBytes,
   lightRequestBytes,
   type Manifest,
-  type Proofs,
   parseErrorReply,
   parseInfo,
 } from '@pirouette/protocol'
@@ -52,7 +52,7 @@ function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRec
 }
 
 /** Both requests of a hint, and whether the replies make one. */
-function attempt(manifest: Manifest, proofs: Proofs = 'merkle') {
+function attempt(manifest: Manifest, proofs: EntryProofs = 'merkle') {
   const layout = layoutOf(manifest)
   const attempt = core.newLightAttempt(layout, manifest.commitments, entropy(), proofs)
   layout.free()
@@ -74,7 +74,7 @@ const post = (app: FastifyInstance, part: LightPart, payload: Buffer, prefix = '
   app.inject({ method: 'POST', url: prefix + lightPath(part), payload })
 
 /** Whether a hint comes of it, or the code that one of the replies had. */
-async function made(app: FastifyInstance, manifest: Manifest, proofs?: Proofs): Promise<boolean | string> {
+async function made(app: FastifyInstance, manifest: Manifest, proofs?: EntryProofs): Promise<boolean | string> {
   const { bodies, accepts } = attempt(manifest, proofs)
   const [hint, tags] = await Promise.all(PARTS.map(part => post(app, part, bodies[part])))
   const refused = [hint!, tags!].find(({ statusCode }) => statusCode !== 200)

@@ -148,7 +148,7 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
       const files = (await readdir(from, { recursive: true })).filter(file => file.endsWith('.js'))
       const entryPoints = files
         .map(file => join(from, file))
-        .filter(file => !/generated.core\.js$|(node|pointproofs)\.js$/.test(file))
+        .filter(file => !/generated.core\.js$|(node|prover)\.js$/.test(file))
       await esbuild({
         ...{ entryPoints, outdir: join(outdir, name), outbase: from, format: 'cjs', platform: 'node' },
         supported: { 'dynamic-import': false },

@@ -89,11 +89,19 @@ export interface OpenWithOptions extends Allowances {
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | 'single' | undefined
   /**
    * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
-   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given:
+   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, in mode
+   * `full`, where servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
+   * verifying takes about a tenth of a second. `auto`, if not given:
    * tags, unless the map would then take more than 64 MB of memory, or the making of a light hint, in which both servers tag
-   * every record, more than 16 MiB of replies. The servers see which; see docs/threat-model.md.
+   * every record, more than 16 MiB of replies; else `pointproofs`, where that can be, else `merkle`. The servers see which;
+   * see docs/threat-model.md.
    */
   readonly proofs?: ProofsPreference | undefined
+  /**
+   * Takes `pointproofs` under the key of a ceremony for development, which says nothing of who might forge. For trying
+   * things out.
+   */
+  readonly allowDevelopmentCeremony?: boolean | undefined
   /**
    * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
    * given, it does in browsers; elsewhere a stream would keep the process from ending.
@@ -151,7 +159,7 @@ export async function openWith(
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   checkIntegrity(servers, publisherKey, options)
   const { rollback = 'confirm', push = typeof addEventListener === 'function' } = options
-  const { proofs = 'auto', mode = 'auto' } = options
+  const { proofs = 'auto', mode = 'auto', allowDevelopmentCeremony = false } = options
   const usable = schemesFor(schemes, apart)
   if (mode !== 'auto' && !usable.has(mode)) {
     const modes = ['auto', ...usable.keys()].map(name => `'${name}'`).join(', ')
@@ -172,11 +180,11 @@ export async function openWith(
       `mode: '${mode}' cannot go with publisherKey, whose signature covers nothing of what servers make`,
     )
   }
-  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
+  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags', 'merkle' or 'pointproofs'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const wishes = { storage, publisherKey, rollback, proofs, lookups, mode, push, apart }
+  const wishes = { storage, publisherKey, rollback, proofs, allowDevelopmentCeremony, lookups, mode, push, apart }
   const shared = join(environment, servers, { schemes: usable, pays }, wishes)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
@@ -267,7 +275,7 @@ function checkIntegrity(
 }
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
-const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
+const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle', 'pointproofs'])
 const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
 
 /** What maps must have in common to share a session. */
@@ -276,6 +284,7 @@ interface Wishes {
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
+  readonly allowDevelopmentCeremony: boolean
   readonly lookups: number | undefined
   readonly mode: string
   readonly push: boolean
@@ -328,7 +337,7 @@ function join(
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, lookups, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
   const parts = {
     ...known,
@@ -337,7 +346,7 @@ function join(
     preference,
     publisher,
     announce,
-    options: { proofs, lookups },
+    options: { proofs, allowDevelopmentCeremony, lookups },
     ...rest,
   }
   const opening = openSession(parts, tellAll, controller.signal)
@@ -378,11 +387,13 @@ function isOfSame(a: Servers, b: Servers): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'lookups', 'mode', 'push', 'apart'] as const
+  const common = ['storage', 'publisherKey', 'rollback', 'lookups', 'mode', 'push', 'apart'] as const
+  const wishes = [...common, 'proofs', 'allowDevelopmentCeremony'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const parts = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'loadCore', 'pause'] as const
+  const outside = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'pause'] as const
+  const parts = [...outside, 'loadCore', 'loadPointproofs'] as const
   return parts.every(part => a[part] === b[part])
 }

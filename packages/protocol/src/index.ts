@@ -84,6 +84,7 @@ export {
   decodeManifests,
   encodeManifest,
   type Manifest,
+  type PointproofsFields,
 } from './manifest.js'
 export {
   decodeAnswer,

@@ -67,7 +67,7 @@ fn a_scheme_of_its_own_is_one_more_line_in_the_table() {
     let layout = Layout::new(12, 4, 3, 4).unwrap();
     let content: Vec<u8> = (0..48).collect();
     let mut database = database::<Merkle>(layout, &content);
-    let [proved, bare, parities] = answerers();
+    let [proved, bare, parities, _] = answerers();
     let table: [&dyn Answerer<Merkle>; 4] = [proved, bare, parities, &Partitions];
     let ask = |database: &Database<Merkle>, suite, queries: &[u8], at| answer(&table, suite, database, queries, at);
 
@@ -295,7 +295,7 @@ fn a_state_of_its_own_is_looked_up_as_a_hint_is() {
     let layout = Layout::new(12, 4, 3, 4).unwrap();
     let mut content: Vec<u8> = (0..48).collect();
     let mut database = database::<Merkle>(layout, &content);
-    let [proved, bare, parities] = answerers();
+    let [proved, bare, parities, _] = answerers();
     let table: [&dyn Answerer<Merkle>; 4] = [proved, bare, parities, &Partitions];
     let (mut own, mut behind) = (hashes_of(&database, 5), hashes_of(&database, 5));
     let mut hint: Asked<Merkle, Hint> =

@@ -16,7 +16,7 @@ import { stepsAfter } from '../state/newest.js'
 import { current } from '../state/restoring.js'
 import { isMoved } from '../store/storage.js'
 import type { Admission } from './admission.js'
-import { askedOf, finishPending } from './pending.js'
+import { askedOf, equip, finishPending } from './pending.js'
 import { openRecords, type Question } from './question.js'
 
 /**
@@ -89,6 +89,8 @@ export class Lookup<T> {
         }
         const { lookupsLeft } = hint.state
         if (lookupsLeft !== undefined && lookupsLeft < indices.length) throw new OutdatedError('spent')
+        await equip(machine, hint, signal)
+        signal.throwIfAborted()
         return await this.#ask(hint, indices)
       } catch (error) {
         // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.

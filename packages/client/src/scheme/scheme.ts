@@ -20,13 +20,15 @@ export type Scheme = StatelessScheme | StatefulScheme
 /** What every scheme is made with. */
 export interface SchemeContext {
   readonly core: Core
-  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random'>
+  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random' | 'loadPointproofs'>
   readonly options: SchemeOptions
 }
 
 /** What an app may choose. A scheme looks at what is its own. */
 export interface SchemeOptions {
   readonly proofs: ProofsPreference
+  /** keys of ceremonies for development are taken */
+  readonly allowDevelopmentCeremony?: boolean | undefined
   /** how many lookups a state is to be good for, where it runs out; undefined: the scheme's own number */
   readonly lookups?: number | undefined
   /** what costs are told for */
@@ -222,6 +224,15 @@ export interface AskedState extends AnyState {
   readonly kind: 'asked'
   /** queries of the pending batch; 0: none */
   readonly pending: number
+  /**
+   * Fetches what judging replies at this manifest takes, where that is more than the state has: public blobs, checked, and the
+   * same whatever is asked. Awaited before anything of a batch is stored or leaves; missing: nothing is.
+   */
+  equip?(
+    manifest: Manifest,
+    sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
+    signal: AbortSignal,
+  ): Promise<void>
   /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array

@@ -6,8 +6,7 @@ import {
   checkFollows,
   decodeManifests,
   equalBytes,
-  MANIFEST_HEADER_BYTES,
-  MAX_PARTITIONS,
+  LONGEST_MANIFEST_BYTES,
   type Manifest,
   toHex,
 } from '@pirouette/protocol'
@@ -58,7 +57,7 @@ export class OutdatedError extends Error {
 }
 
 /** `/v1/manifests` gives as many at most, in as many bytes unless a single one is longer. */
-const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS)
+const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, LONGEST_MANIFEST_BYTES)
 
 /**
  * The epochs after `base` that both servers have, in order; none if there are none, or none that is signed. They may be

@@ -3,12 +3,12 @@
 
 import {
   decodeLightReply,
+  type EntryProofs,
   encodeLightRequest,
   type LightPart,
   lightPath,
   lightReplyBytes,
   type Manifest,
-  type Proofs,
 } from '@pirouette/protocol'
 import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
@@ -53,7 +53,7 @@ export class LightPreparation implements Preparation {
   }
 
   /** of its manifest */
-  get #proofs(): Proofs {
+  get #proofs(): EntryProofs {
     const { core, options } = this.#context
     return chooseProofs(core, this.#manifest, options.proofs)
   }
@@ -176,7 +176,7 @@ export class LightPreparation implements Preparation {
   finish(): SchemeState {
     const client = this.#client!
     this.#client = undefined
-    return new HintState(this.#context, client)
+    return new HintState(this.#context, client, this.#manifest)
   }
 
   free(): void {
@@ -189,7 +189,7 @@ async function replyOf(
   link: Link,
   manifest: Manifest,
   part: LightPart,
-  proofs: Proofs,
+  proofs: EntryProofs,
   body: Uint8Array,
   told: (bytes: number) => void,
   signal: AbortSignal,

@@ -156,6 +156,15 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
+    /// Whether nothing but this number is left; it is read then.
+    pub(crate) fn is_last_u32(&mut self, number: u32) -> bool {
+        let is = self.0 == number.to_le_bytes();
+        if is {
+            self.0 = &[];
+        }
+        is
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

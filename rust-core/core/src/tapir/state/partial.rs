@@ -3,9 +3,11 @@
 //! follow from the entropy.
 //!
 //! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes); if the hint keeps tags,
-//! what they are made under (16) and the tags of the folded partitions (M u64 each, in order).
+//! what they are made under (16) and the tags of the folded partitions (M u64 each, in order); if somebody else is to judge
+//! its answers, 3 (u32).
 
 use super::BINDING_BYTES;
+use super::checkpoint::ELSEWHERE;
 use super::frame::{Reader, Writer};
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Tags};
@@ -33,6 +35,8 @@ impl HintBuilder {
             for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
                 out.u64s(partition);
             }
+        } else if matches!(self.hint.checks, Checks::Elsewhere) {
+            out.u32(ELSEWHERE as usize);
         }
         out.seal()
     }
@@ -59,9 +63,12 @@ impl HintBuilder {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
         let parities = reader.bytes(layout.partition_bytes())?;
-        let tag_key: Option<&[u8; TAG_KEY_BYTES]> = if reader.is_empty() { None } else { Some(reader.array()?) };
+        let elsewhere = reader.is_last_u32(ELSEWHERE);
+        let tag_key: Option<&[u8; TAG_KEY_BYTES]> =
+            if elsewhere || reader.is_empty() { None } else { Some(reader.array()?) };
 
         let mut builder = match tag_key {
+            None if elsewhere => HintBuilder::judged_elsewhere(layout, content_hashes, entropy)?,
             None => HintBuilder::new(layout, commitments, content_hashes, entropy)?,
             Some(_) => HintBuilder::with_tags(layout, content_hashes, entropy)?,
         };
