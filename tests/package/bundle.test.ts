@@ -55,7 +55,7 @@ test('what every app loads stays within 150 kB of brotli; the check of signature
   expect(curves).toHaveLength(1)
   expect(curves[0]!.entryPoint).toContain('ed25519')
   // What lookups with one server need is another module, with glue of its own.
-  const alone = ['dist/single-instance.js', 'generated/inline-single.js'].map(partOf)
+  const alone = ['generated/single.js', 'generated/inline-single.js'].map(partOf)
   console.log(
     `maps of one server load: ${alone.map(([name]) => compressed(contentsOf(name))).join(' and ')} bytes instead of the latter`,
   )
