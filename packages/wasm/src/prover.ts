@@ -11,7 +11,7 @@ export const OPENING_BYTES = 96
 export interface PointproofsProver {
   /**
    * The row list of partition `q` (M·ℓ bytes), and behind it the openings of its records, 96 bytes each: the same bytes
-   * whenever and wherever it is done. About two milliseconds a record.
+   * whenever and wherever it is done. About four milliseconds a record.
    */
   prove(q: number, partition: Uint8Array): Uint8Array
   /** Whether a row list commits to a partition, with 32 bytes of fresh entropy: in a fraction of that time. */

@@ -1,4 +1,4 @@
-// Proving a database (docs/protocol.md, Pointproofs): its row lists, and the openings of all records. It takes about two
+// Proving a database (docs/protocol.md, Pointproofs): its row lists, and the openings of all records. It takes about four
 // milliseconds a record and core, so it is done in threads, and what is finished is kept in a folder beside the dataset until
 // all is: an interrupted build goes on from there. The result follows from the records and the transcript alone.
 

@@ -174,7 +174,7 @@ impl Speeds {
     /// bytes a microsecond of its proof
     const PROOF: u64 = 540;
     /// nanoseconds more for an entry of an answer that is proved as a whole
-    const PROVED_TOGETHER: u64 = 150_000;
+    const PROVED_TOGETHER: u64 = 300_000;
     /// nanoseconds for a stripe of a query to one server
     const STRIPE: u64 = 40;
 
