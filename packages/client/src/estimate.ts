@@ -55,7 +55,7 @@ export async function estimate(
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
     const core = await startCore(environment)
     const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
-    const { name: mode } = chooseScheme(core, manifest)
+    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false })
     const modes = Object.fromEntries(
       [...SCHEMES].flatMap(([name, scheme]) => {
         try {

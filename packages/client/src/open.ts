@@ -11,7 +11,7 @@ import type { Normalize } from './lookup/keys.js'
 import { PirouetteMap } from './map.js'
 import { type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
 import type { ProofsPreference, Scheme } from './scheme/scheme.js'
-import { type Pays, paysAfter, SCHEMES } from './scheme/table.js'
+import { type Choice, type Choose, chooseScheme, type Pays, paysAfter, SCHEMES } from './scheme/table.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Allowances, assertTwoParties, identityOf, parseServers, type ServerPair } from './servers/pair.js'
 import { Publisher, parsePublisherKey } from './servers/signatures.js'
@@ -62,9 +62,16 @@ export interface OpenWithOptions extends Allowances {
    * `instant`: nothing is downloaded and nothing kept; two servers answer, with far more work, in two round trips for a key.
    * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
    * prepared for databases of at most 16 MiB, `full` for larger ones once so many lookups were made that it would have been
-   * cheaper from the beginning; then `map.mode` changes, with an event. `light` has to be asked for.
+   * cheaper from the beginning; then `map.mode` changes, with an event. `light` only with `allowLight`.
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
+  /**
+   * Lets mode `auto` make a light hint where both servers offer it and it is the cheapest: a small part of the download, after
+   * far fewer lookups. It assumes more than `instant` and `full` do: what one server was shown when the hint was made,
+   * 32 bytes, opens all of its lookups to whoever also has the queries that the other server gets, whenever these two meet
+   * (docs/threat-model.md, Light hints). Not with `publisherKey`.
+   */
+  readonly allowLight?: boolean | undefined
   /**
    * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
    * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given:
@@ -112,12 +119,13 @@ export async function open(options: OpenOptions): Promise<PirouetteMap> {
   return await openWith(platformEnvironment(fetch, store), others)
 }
 
-/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and a rule of their own. For tests. */
+/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and rules of their own. For tests. */
 export async function openWith(
   environment: Environment,
   options: Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined },
   schemes: ReadonlyMap<string, Scheme> = SCHEMES,
   pays: Pays = paysAfter,
+  choose: Choose = chooseScheme,
 ): Promise<PirouetteMap> {
   checkOptions('open', options, ['onProgress', 'onEvent', 'normalize'])
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
@@ -127,6 +135,7 @@ export async function openWith(
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   const { rollback = 'confirm', push = typeof addEventListener === 'function' } = options
   const { proofs = 'auto', mode = 'auto' } = options
+  const allowLight = options.allowLight === true
   if (mode !== 'auto' && !schemes.has(mode)) {
     throw new UsageError(`mode: expected ${['auto', ...schemes.keys()].map(name => `'${name}'`).join(', ')}`)
   }
@@ -136,11 +145,15 @@ export async function openWith(
       `mode: '${mode}' cannot go with publisherKey, whose signature covers nothing of what servers make`,
     )
   }
+  if (publisherKey !== undefined && allowLight) {
+    throw new UsageError('allowLight: cannot go with publisherKey, whose signature covers nothing of what servers make')
+  }
   if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { schemes, pays }, { storage, publisherKey, rollback, proofs, mode, push })
+  const wishes = { storage, publisherKey, rollback, proofs, mode, allowLight, push }
+  const shared = join(environment, servers, { schemes, choice: { pays, choose } }, wishes)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -219,6 +232,7 @@ interface Wishes {
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
   readonly mode: string
+  readonly allowLight: boolean
   readonly push: boolean
 }
 
@@ -242,7 +256,7 @@ const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 function join(
   environment: Environment,
   servers: ServerPair,
-  known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly pays: Pays },
+  known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly choice: Choice },
   wishes: Wishes,
 ): Shared {
   const others = everyShared.get(environment.clock) ?? new Set()
@@ -309,7 +323,7 @@ function isSamePair(a: ServerPair, b: ServerPair): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'mode', 'push'] as const
+  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'mode', 'allowLight', 'push'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 

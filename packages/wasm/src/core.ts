@@ -151,7 +151,7 @@ export interface HintBuilderHandle extends Lanes {
   readonly proofs: Proofs
   readonly folded: number
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
-  partial(binding: Uint8Array): Uint8Array
+  partial(binding: Uint8Array): StoredFormHandle
   /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
   finish(version?: number): ClientHandle
   free(): void
@@ -208,7 +208,7 @@ export interface ClientHandle {
   /** the commitments of the epoch that replayed updates led to; with tags, nothing is done */
   rebind(commitments: Uint8Array): void
   /** stored form of the whole hint, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
-  checkpoint(binding: Uint8Array): Uint8Array
+  checkpoint(binding: Uint8Array): StoredFormHandle
   /** of the epoch the hint is at */
   readonly layout: LayoutHandle
   /** the hint's random id, 16 bytes */
@@ -266,8 +266,10 @@ export interface LightAttemptHandle {
   paritiesRequest(): Uint8Array
   /** the key of its tags, and for tags a seed: for the retrieve server alone, for with it parities can be forged */
   tagsRequest(): Uint8Array
-  /** checks both whole replies, without early exit; once. Throws `length`, and the attempt is over then, too. */
-  finish(parities: Uint8Array, tags: Uint8Array): LightOutcomeHandle
+  /** address in WASM memory of where the body of a party's reply is to be written whole: 0 retrieve server's, 1 refresh server's */
+  replyPointer(party: number): number
+  /** checks both replies, without early exit; once */
+  finish(): LightOutcomeHandle
   /** overwrites secrets, then frees */
   free(): void
 }
@@ -316,6 +318,16 @@ export interface WorkerStackHandle {
   free(): void
 }
 
+/** A stored form, written but for its checksum, which may be made in slices; what it was made of may change meanwhile. Secret. */
+export interface StoredFormHandle {
+  /** hashes at most so many bytes more; whether there are more */
+  hash(most: number): boolean
+  /** the stored form, once; what has not been hashed yet is */
+  take(): Uint8Array
+  /** overwrites it, then frees */
+  free(): void
+}
+
 /** All records of a database, or those of some of its partitions: kept, checked, brought forward, read. Not secret. */
 export interface LocalHandle extends Lanes {
   /** 16 bytes */
@@ -338,7 +350,7 @@ export interface LocalHandle extends Lanes {
   /** checks all of it against the manifest it has come to; throws `state` */
   arrive(contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
-  encode(binding: Uint8Array): Uint8Array
+  encode(binding: Uint8Array): StoredFormHandle
   free(): void
 }
 

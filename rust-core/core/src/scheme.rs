@@ -382,7 +382,15 @@ impl<C, S: State<C>> Asked<C, S> {
     /// # Errors
     /// [`Error::Phase`] while a batch is pending; as [`State::encode`].
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.at_rest()?.encode(binding)
+    }
+
+    /// The state, to be stored.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while a batch is pending.
+    pub fn at_rest(&self) -> Result<&S, Error> {
         self.none_pending()?;
-        self.state.encode(binding)
+        Ok(&self.state)
     }
 }

@@ -7,6 +7,7 @@ import { StorageError } from '../base/errors.js'
 import { inCore, readBack, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import type { AskedState, Batch, SchemeContext, SchemeOptions, Sizes, Verdict } from './scheme.js'
+import { storedForm } from './stored-form.js'
 
 const NOTHING_PENDING = new Uint8Array(32)
 
@@ -119,8 +120,8 @@ export class HintState implements AskedState {
     readBack(this.#context.core, () => this.#client.rebind(commitments))
   }
 
-  checkpoint(binding: Uint8Array): Uint8Array {
-    return this.#inCore(client => client.checkpoint(binding))
+  checkpoint(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#client.checkpoint(binding))
   }
 
   free(): void {

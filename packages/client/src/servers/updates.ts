@@ -68,8 +68,8 @@ export async function stepsAfter(base: Base, following: Following, signal: Abort
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
   try {
-    for (const { manifest, bytes } of wanted) {
-      steps.push({ manifest, bytes, list: await updateList(following, manifest, base.form, signal) })
+    for (const next of wanted) {
+      steps.push({ ...next, list: await updateList(following, next.manifest, base.form, signal) })
     }
   } catch (error) {
     // What they told of a moment ago they may have forgotten by now: asked again, they say so.
@@ -89,7 +89,7 @@ export async function epochsAfter(base: Agreed, following: Following, signal: Ab
       ? await upToAgreed(following, base, [a, b], signal)
       : commonOf(following, base, a, b)
   const common = withinGeneration(base, agreed)
-  return publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
+  return publisher === undefined ? common : await publisher.signedOf(common, links, signal)
 }
 
 /** The epochs after `base` that both servers have told of. */

@@ -6,6 +6,7 @@ import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
 import { HintState } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+import { storedForm } from '../stored-form.js'
 
 export class HintPreparation implements Preparation {
   readonly #context: SchemeContext
@@ -43,8 +44,8 @@ export class HintPreparation implements Preparation {
     this.#manifest = next
   }
 
-  partial(binding: Uint8Array): Uint8Array {
-    return inCore(this.#context.core, () => this.#builder.partial(binding))
+  partial(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#builder.partial(binding))
   }
 
   finish(version: number): SchemeState {

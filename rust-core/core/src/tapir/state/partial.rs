@@ -5,8 +5,8 @@
 //! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes); if the hint keeps tags,
 //! their key (16) and the tags of the folded partitions (M u64 each, in order).
 
-use super::BINDING_BYTES;
 use super::frame::{Reader, Writer};
+use super::{BINDING_BYTES, Unsealed};
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
@@ -20,6 +20,12 @@ impl HintBuilder {
     /// Bytes that bring this builder back, lanes apart. Secret.
     #[must_use]
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
+        self.written(binding).seal()
+    }
+
+    /// The same, to be sealed in slices.
+    #[must_use]
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Unsealed {
         let tag_bytes = TAG_KEY_BYTES + self.hint.tag_bytes();
         let mut out = Writer::new(KIND, self.hint.stamp, self.hint.parities.len() + self.folded.len() + tag_bytes + 96);
         out.layout(&self.hint.layout);
@@ -34,7 +40,7 @@ impl HintBuilder {
                 out.u64s(partition);
             }
         }
-        out.seal()
+        out.written()
     }
 
     /// Brings a builder back under the manifest it was begun under; one that keeps tags looks at no commitments.
