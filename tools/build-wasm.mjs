@@ -1,12 +1,13 @@
-// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, twice: `core`, the whole of it, for
-// servers and Node; and `client`, without the server half, for browsers. And `worker`, for a server's worker threads. Beside
+// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, three times: `core`, the whole of it, for
+// servers and Node; and for browsers, without the server half, `client`, and `single`, which can do lookups with one server as
+// well. And `worker`, for a server's worker threads. Beside
 // them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm).
 //
 //   1. wasm-pack     core.js, core.d.ts, core_bg.wasm, each through cargo, wasm-bindgen and wasm-opt (their options are in
 //                    the crate's Cargo.toml); it installs nothing: all three have to be there
 //   2. share         core_bg.wasm and core.js for a memory that worker threads can read
 //   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
-//   4. inline        inline.js, client_bg.wasm as a string, for apps that ship JavaScript only
+//   4. inline        client_bg.wasm and single_bg.wasm as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage } from './steps.mjs'
@@ -14,7 +15,8 @@ import { environment, Failure, root, run, runPackage } from './steps.mjs'
 export const generated = 'packages/wasm/generated'
 export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
-  ...['inline.js', 'inline.d.ts', 'worker.wasm'],
+  ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
+  ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
   ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm'],
 ].map(name => `${generated}/${name}`)
 
@@ -31,15 +33,21 @@ export async function buildWasm(bin) {
   mkdirSync(fresh, { recursive: true })
   await buildOne(bin, fresh, 'wasm', 'core', [])
   await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features'])
+  await buildOne(bin, fresh, 'wasm', 'single', ['--no-default-features', '--features', 'single'])
   await buildOne(bin, fresh, 'pointproofs-wasm', 'pointproofs', [])
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
 
   // Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal as well as in the file itself, but
   // nothing in what is compressed already or in base64.
-  const digits = readFileSync(join(fresh, 'client_bg.wasm'), 'hex')
-  writeFileSync(join(fresh, 'inline.js'), `// client_bg.wasm\nexport const WASM_HEX = '${digits}'\n`)
-  writeFileSync(join(fresh, 'inline.d.ts'), 'export declare const WASM_HEX: string\n')
+  for (const [file, name] of [
+    ['client_bg.wasm', 'inline'],
+    ['single_bg.wasm', 'inline-single'],
+  ]) {
+    const digits = readFileSync(join(fresh, file), 'hex')
+    writeFileSync(join(fresh, `${name}.js`), `// ${file}\nexport const WASM_HEX = '${digits}'\n`)
+    writeFileSync(join(fresh, `${name}.d.ts`), 'export declare const WASM_HEX: string\n')
+  }
 
   rmSync(finished, { recursive: true, force: true })
   renameSync(fresh, finished)

@@ -1,3 +1,5 @@
 #!/usr/bin/env node
 // The `pirouette` command. The program itself is built into dist/ from src/cli.ts.
-await import('../dist/cli.js')
+import { run } from '../dist/cli.js'
+
+process.exitCode = await run(process.argv.slice(2))

@@ -1,6 +1,6 @@
 // The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
 
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from './base/version.js'
 import { CeremonyError } from './ceremony/errors.js'
 import { BuildError, DatasetError } from './dataset/errors.js'
@@ -11,6 +11,7 @@ import { PublishError } from './publisher/errors.js'
 const program = new Command('pirouette')
   .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
   .version(VERSION)
+  .exitOverride() // how it ended is for run() to say
 
 const buildOptions = () => [
   new Option('--format <format>', 'format of the data file (default: by its extension)').choices(FORMATS),
@@ -178,18 +179,23 @@ ceremony
   .option('--receipt <file...>', 'what `contribute` wrote for you')
   .action(async (file, options) => (await import('./commands/ceremony.js')).verify(file, options))
 
-try {
-  await program.parseAsync()
-} catch (error) {
-  // What an operator did wrong is said in a sentence; for anything else the stack is what helps.
-  const expected =
-    error instanceof BuildError ||
-    error instanceof DatasetError ||
-    error instanceof PublishError ||
-    error instanceof CeremonyError ||
-    isSystemError(error)
-  process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
-  process.exitCode = 1
+/** Does what arguments say. The exit code: 0, and for servers as soon as they listen; 1 once stderr says what is wrong. */
+export async function run(args: readonly string[]): Promise<number> {
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode // it has been said
+    // What an operator did wrong is said in a sentence; for anything else the stack is what helps.
+    const expected =
+      error instanceof BuildError ||
+      error instanceof DatasetError ||
+      error instanceof PublishError ||
+      error instanceof CeremonyError ||
+      isSystemError(error)
+    process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
+    return 1
+  }
 }
 
 function wholeNumber(text: string): number {

@@ -1,26 +1,12 @@
 // `pirouette ceremony` as operators run it. What makes a transcript hold is tested in rust-core/pointproofs.
 
-import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { pirouette } from './command.js'
 import { temporaryDirectory } from './helpers.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
-
-interface Outcome {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const ceremony = (...args: string[]): Promise<Outcome> =>
-  promisify(execFile)(process.execPath, [command, 'ceremony', ...args]).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    (error: Outcome) => error,
-  )
+const ceremony = (...args: string[]) => pirouette('ceremony', ...args)
 
 test('begun, contributed to, verified with the receipt; nothing is overwritten, nothing that does not hold is taken', async () => {
   const folder = await temporaryDirectory()

@@ -1,27 +1,13 @@
 // `pirouette plan`: a table for people, JSON for machines, refusals in a sentence. Whether the costs are right is tested
 // where they are computed and, against real servers and clients, in tests/costs.
 
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { loadCore, type Plan } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
 import { buildDataset } from '../dist/index.js'
+import { pirouette } from './command.js'
 import { dataFile, pseudoRandom, temporaryDirectory } from './helpers.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
-
-interface Outcome {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const plan = (...args: string[]): Promise<Outcome> =>
-  promisify(execFile)(process.execPath, [command, 'plan', ...args]).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    (error: Outcome) => error,
-  )
+const plan = (...args: string[]) => pirouette('plan', ...args)
 
 const small = ['--records', '1000', '--value-bytes', '30']
 

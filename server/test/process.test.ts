@@ -17,6 +17,7 @@ import {
 } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { pirouette } from './command.js'
 import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
@@ -130,7 +131,7 @@ describe('pirouette serve', () => {
     layout.free()
     expect((await finished).code).toBe(0)
     for (const wrong of ['0', '65', 'on', '-1']) {
-      const { code, stderr } = await run('serve', '--dataset', dataset, '--port', '0', `--instant=${wrong}`)
+      const { code, stderr } = await pirouette('serve', '--dataset', dataset, '--port', '0', `--instant=${wrong}`)
       expect([code, stderr]).toEqual([1, expect.stringMatching(/must be/)])
     }
   })
@@ -279,7 +280,7 @@ describe('pirouette build', () => {
       ['serve', '--port', '0', '--dataset', 'v1=.'],
       ['juggle'],
     ]) {
-      const { code, stderr } = await run(...args)
+      const { code, stderr } = await pirouette(...args)
       expect(code).toBe(1)
       expect(stderr).toMatch(/^(error|pirouette): /)
       expect(stderr).not.toMatch(/\n\s+at /)

@@ -1,6 +1,6 @@
-// `pirouette publish`, as a process, against two servers.
+// `pirouette publish` against two servers.
 
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -8,7 +8,6 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import {
@@ -23,7 +22,7 @@ import {
   signedBytes,
   toHex,
 } from '@pirouette/protocol'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import {
   createKeyFile,
   createServer,
@@ -35,25 +34,11 @@ import {
   readToken,
   UpdatableDatabase,
 } from '../dist/index.js'
+import { type Outcome, pirouette } from './command.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
-
-vi.setConfig({ testTimeout: 120_000 }) // each starts several processes
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
 const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
-
-interface Outcome {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-async function pirouette(...args: string[]): Promise<Outcome> {
-  return promisify(execFile)(process.execPath, [command, ...args]).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    (error: Outcome) => error,
-  )
-}
 
 /** How a server is run. */
 interface Running {

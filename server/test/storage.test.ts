@@ -1,5 +1,7 @@
 // What every storage must do, for each that there is.
 
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { appendFileSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -112,5 +114,37 @@ describe('LMDB', () => {
     appendFileSync(openSync(file, 'w'), pseudoRandom(20_000))
     expect(() => openLmdb(dir)).toThrow(DatasetError)
     expect(() => openLmdb(dir)).toThrow(file)
+  })
+
+  test('one process has a store at a time; a second one is told which, and gets it when the first is gone', async () => {
+    const dir = await closedStore()
+    const module = new URL('../dist/storage/lmdb.js', import.meta.url)
+    const held = `const { openLmdb } = await import(${JSON.stringify(module.href)})
+      openLmdb(process.argv[1])
+      console.log('open')
+      setInterval(() => {}, 1000)`
+    const other = spawn(process.execPath, ['--input-type=module', '-e', held, dir], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    onTestFinished(() => void other.kill('SIGKILL'))
+    await once(other.stdout, 'data')
+    expect(() => openLmdb(dir)).toThrow(DatasetError)
+    expect(() => openLmdb(dir)).toThrow(`process ${other.pid} on `)
+    const gone = once(other, 'exit')
+    other.kill('SIGKILL')
+    await gone
+    const storage = openLmdb(dir)
+    expect(() => openLmdb(dir)).toThrow(`process ${process.pid} on `) // nor twice by one process
+    await storage.close()
+    await storage.close() // does no harm
+    await openLmdb(dir).close()
+  })
+
+  test('what a lock file says of its holder is not repeated unless it is a line of text', async () => {
+    const dir = await closedStore()
+    const storage = openLmdb(dir)
+    onTestFinished(() => storage.close())
+    writeFileSync(join(dir, 'lock'), '\x1b[2J')
+    expect(() => openLmdb(dir)).toThrow('by another process')
   })
 })

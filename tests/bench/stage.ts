@@ -11,7 +11,7 @@ import { promisify } from 'node:util'
 import { contentHash, decodeManifest, type Manifest, toHex } from '@pirouette/protocol'
 import type { Browser, Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { runPirouette, type ServerProcess, startListening, startServerProcess } from '../support/processes.js'
+import { runPirouetteProcess, type ServerProcess, startListening, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { startPage } from '../support/web.js'
 import type { Measured } from './page.js'
@@ -55,7 +55,7 @@ export class Stage {
     const file = `${out}.bin`
     await writeFile(file, data)
     const layout = partitions === undefined ? [] : ['--partitions', `${partitions}`]
-    await runPirouette('build', '--data', file, '--record-bytes', `${recordBytes}`, ...layout, '--out', out)
+    await runPirouetteProcess('build', '--data', file, '--record-bytes', `${recordBytes}`, ...layout, '--out', out)
     return out
   }
 

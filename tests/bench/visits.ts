@@ -8,7 +8,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { estimate } from '@pirouette/client'
 import type { Page } from 'puppeteer-core'
-import { runPirouette } from '../support/processes.js'
+import { runPirouetteProcess } from '../support/processes.js'
 import type { Options } from './options.js'
 import { measurePlain, measureVisit } from './page.js'
 import { type Figure, median, type Section } from './report.js'
@@ -128,7 +128,7 @@ async function keyedDataset(stage: Stage, data: Buffer): Promise<string> {
     }
   }
   await pipeline(Readable.from(lines()), createWriteStream(file))
-  await runPirouette('build', '--data', file, '--value-encoding', 'hex', '--out', out)
+  await runPirouetteProcess('build', '--data', file, '--value-encoding', 'hex', '--out', out)
   return out
 }
 

@@ -3,10 +3,10 @@
 import { readFile } from 'node:fs/promises'
 import { loadCore } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
+import { runPirouette } from '../../server/test/command.js'
 import { markdown } from '../bench/document.js'
 import { plot } from '../bench/plot.js'
 import { comparisons } from '../bench/traffic.js'
-import { runPirouette } from '../support/processes.js'
 
 const read = (path: string) => readFile(new URL(`../../docs/${path}`, import.meta.url), 'utf8')
 

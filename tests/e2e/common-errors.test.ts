@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import * as client from '@pirouette/client'
 import { ERROR_CODES } from '@pirouette/protocol'
 import { expect, test } from 'vitest'
-import { runPirouette } from '../support/processes.js'
+import { runPirouetteProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const root = join(import.meta.dirname, '../..')
@@ -93,9 +93,9 @@ test('of a busy port and a missing file the platform says what is quoted', async
     headings(forOperators!)
       .find(text => text.startsWith(`\`${start}`))!
       .replaceAll('`', '')
-  await expect(runPirouette(...serve)).rejects.toThrow(heading('listen').replace('8080', `${port}`))
+  await expect(runPirouetteProcess(...serve)).rejects.toThrow(heading('listen').replace('8080', `${port}`))
   const token = join(folder.path, 'token')
-  await expect(runPirouette(...serve, '--token-file', token)).rejects.toThrow(
+  await expect(runPirouetteProcess(...serve, '--token-file', token)).rejects.toThrow(
     heading('ENOENT').replace("'token'", `'${token}'`),
   )
   other.close()

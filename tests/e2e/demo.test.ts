@@ -1,11 +1,13 @@
 // The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
 // and its teller named, and everything works again after starting afresh. What is published, every open page learns.
+// (In Firefox too in `npm run soak -- tests`; the SDK runs there in every `npm test`, in sdk.test.ts.)
 
 import { loadCore, type ModeCosts } from '@pirouette/wasm'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
+import { THOROUGH } from '../support/thorough.js'
 import { complaintsOf } from '../support/web.js'
 
 let demo: Demo
@@ -67,7 +69,7 @@ class Panel {
   }
 }
 
-describe.each(['chromium', 'firefox'] as const)('in %s', name => {
+describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const))('in %s', name => {
   let browser: Browser
   let page: Page
   let complaints: Awaited<ReturnType<typeof complaintsOf>>

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { open } from '@pirouette/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette } from '../support/processes.js'
+import { runPirouette } from '../../server/test/command.js'
+import { runPirouetteProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const command = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
@@ -103,5 +104,5 @@ test('a folder keeps key and changes; other data are not mixed with it', async (
   expect(await second.stop('SIGINT')).toBe(0)
 
   await writeFile(data, 'key,value\notter,lake\n')
-  await expect(runPirouette('dev', data, ...kept)).rejects.toThrow('was begun from other data')
+  await expect(runPirouetteProcess('dev', data, ...kept)).rejects.toThrow('was begun from other data')
 })

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { open, type PirouetteMap } from '@pirouette/client'
 import { decodeManifest } from '@pirouette/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { runPirouette } from '../../server/test/command.js'
+import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const PACK = 4

@@ -6,14 +6,16 @@ import { join } from 'node:path'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runPirouette } from '../../server/test/command.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import * as lies from '../faults/lies.js'
-import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 import { answers, claims } from '../support/shapes.js'
 import { THOROUGH } from '../support/thorough.js'
 import { complaintsOf, startPage } from '../support/web.js'
+import { expectToldOfPolicy } from './policy.js'
 
 const values = distinctRecords(1000, 12)
 const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
@@ -170,5 +172,12 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
 
   test('nothing is complained about', async () => {
     expect(await complaints.all()).toEqual([])
+  })
+
+  test('a policy without WebAssembly is named', async () => {
+    await expectToldOfPolicy(async (url, work, servers) => {
+      await page.goto(url)
+      return await page.evaluate(work, servers)
+    })
   })
 })

@@ -4,7 +4,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from '@pirouette/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { runPirouette } from '../../server/test/command.js'
+import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 
 interface Size {
@@ -55,15 +56,21 @@ afterAll(async () => {
 
 test.each(Object.entries(sizes))('%s', async (name, { records, bytes }) => {
   const [a, b] = servers.map(({ url }) => `${url}/${id(name)}`)
-  const map = await open({ servers: [a!, b!], mode: 'full' })
-  expect(map.size).toBe(records)
   const values = distinctRecords(records, bytes)
   // All of a few, and the ends and some between of many; each of them again, when it has been shuffled.
   const step = Math.max(1, Math.floor(records / 37))
   const indices = [0, records - 1, ...Array.from({ length: Math.ceil(records / step) }, (_, i) => i * step)]
-  for (const index of [...indices, ...indices]) {
-    const found = await map.at(index)
-    expect(Buffer.from(found!).equals(values[index]!)).toBe(true)
+  const ways = [
+    { servers: [a!, b!], mode: 'full' },
+    { servers: [a!], mode: 'single', integrity: 'server' },
+  ] as const
+  for (const way of ways) {
+    const map = await open(way)
+    expect([map.size, map.mode]).toEqual([records, way.mode])
+    for (const index of [...indices, ...indices]) {
+      const found = await map.at(index)
+      expect(Buffer.from(found!).equals(values[index]!)).toBe(true)
+    }
+    await map.close()
   }
-  await map.close()
 })

@@ -5,10 +5,12 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PirouetteMap } from '@pirouette/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runPirouette } from '../../server/test/command.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
-import { runPirouette, type ServerProcess, startServerProcess } from '../support/processes.js'
+import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { startPage } from '../support/web.js'
+import { expectToldOfPolicy } from './policy.js'
 
 declare global {
   /** on the test's page */
@@ -123,5 +125,12 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
       return [await map.getText('name 1 é'), map.epoch, seen.includes('condemned')]
     })
     expect(now).toEqual(['changed', 2, false])
+  })
+
+  test('a policy without WebAssembly is named', async () => {
+    await expectToldOfPolicy(async (url, work, servers) => {
+      await webkit.goto(url)
+      return await webkit.evaluate(work, servers)
+    })
   })
 })

@@ -67,13 +67,16 @@ test('a ceremony: WebAssembly makes the transcripts, receipts and the key that t
   const { development, begunHash, contributions, keyHash } = vectors.ceremony
   let transcript = pointproofs.beginCeremony(development)
   expect(hash(transcript)).toBe(begunHash)
-  for (const { name, entropy: own, receipt, transcriptHash } of contributions) {
+  // To contribute takes longest. After the first, the transcript goes on as the reference makes it; in soak, as both do.
+  for (const { name, entropy: own, receipt, transcriptHash } of THOROUGH ? contributions : contributions.slice(0, 1)) {
     const ceremony = pointproofs.ceremony(transcript, entropy)
     const contributed = ceremony.contribute(name, hexToBytes(own))
     ceremony.free()
     transcript = contributed.slice(0, -32)
     expect([hash(transcript), bytesToHex(contributed.slice(-32))]).toEqual([transcriptHash, receipt])
   }
+  transcript = known.transcript()
+  expect(hash(transcript)).toBe(contributions.at(-1)?.transcriptHash)
   const ceremony = pointproofs.ceremony(transcript, entropy)
   expect([ceremony.names, ceremony.development]).toEqual([contributions.map(({ name }) => name), development])
   expect(contributions.every(({ receipt }) => ceremony.has(hexToBytes(receipt)))).toBe(true)
@@ -81,7 +84,6 @@ test('a ceremony: WebAssembly makes the transcripts, receipts and the key that t
   expect([hash(ceremony.key()), bytesToHex(ceremony.hash)]).toEqual([keyHash, hash(transcript)])
   ceremony.free()
 
-  expect(hash(known.transcript())).toBe(hash(transcript))
   expect([hash(keyBytes), bytesToHex(known.chain)]).toEqual([keyHash, contributions.at(-1)?.receipt])
 }, 600_000)
 

@@ -3,10 +3,10 @@
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFile, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
@@ -19,10 +19,13 @@ const packages = { protocol: 'packages/protocol', wasm: 'packages/wasm', client:
 type PackageName = keyof typeof packages
 const packageNames = Object.keys(packages) as PackageName[]
 
+/** npm asks for nothing that it has already. */
+const env = { ...process.env, npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' }
+
 /** Runs a command; its error shows what it printed. */
 async function run(cwd: string, command: string, ...args: string[]): Promise<string> {
   try {
-    return (await promisify(execFile)(command, args, { cwd })).stdout
+    return (await promisify(execFile)(command, args, { cwd, env })).stdout
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string }
     throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`)
@@ -32,25 +35,31 @@ async function run(cwd: string, command: string, ...args: string[]): Promise<str
 const tool = (path: string, ...args: string[]) => run(root, process.execPath, join(root, 'node_modules', path), ...args)
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
-/** of the app that has installed the tarballs */
+/** of the app that has installed the tarballs, as the README says */
 let app: string
 const tarballs = {} as Record<PackageName, string>
+const quickStart = await quickStartOf(join(root, 'README.md'))
+/** the README's two servers, which run as long as tests do */
+let developing: Awaited<ReturnType<typeof begin>>
 
 beforeAll(async () => {
   folder = await temporaryFolder()
-  app = join(folder.path, 'app')
+  app = join(folder.path, 'try')
   await mkdir(app)
   const workspaces = packageNames.flatMap(name => ['-w', packages[name]])
-  const printed = await run(root, 'npm', 'pack', ...workspaces, '--pack-destination', folder.path, '--silent')
+  const printed = await run(root, 'npm', 'pack', ...workspaces, '--pack-destination', app, '--silent')
   for (const file of printed.trim().split('\n')) {
     const name = packageNames.find(name => file.startsWith(`pirouette-${name}-`))!
-    tarballs[name] = join(folder.path, file)
+    tarballs[name] = join(app, file)
   }
-  const dependencies = Object.fromEntries(packageNames.map(name => [`@pirouette/${name}`, `file:${tarballs[name]}`]))
-  await writeFile(join(app, 'package.json'), JSON.stringify({ private: true, type: 'module', dependencies }))
-  await run(app, 'npm', 'install', '--prefer-offline', '--no-audit', '--no-fund', '--silent')
+  developing = await begin(app, quickStart.develop, 'changes.jsonl\n')
+  const made = JSON.parse(await readFile(join(app, 'package.json'), 'utf8')) // by `npm init`
+  await writeFile(join(app, 'package.json'), JSON.stringify({ ...made, type: 'module' }))
 })
-afterAll(() => folder.remove())
+afterAll(async () => {
+  await developing?.interrupt()
+  await folder.remove()
+})
 
 describe.each(packageNames)('@pirouette/%s', name => {
   test('holds what it needs: what it was built into, and its sources for those who debug', async () => {
@@ -83,12 +92,11 @@ describe.each(packageNames)('@pirouette/%s', name => {
 })
 
 test('in Node the packages build, serve and look up', async () => {
-  await writeFile(join(app, 'animals.csv'), 'key,value\notter,river\nheron,shore\n')
   await writeFile(
     join(app, 'main.js'),
     `import { open } from '@pirouette/client'
      import { buildDataset, createServer, loadDataset } from '@pirouette/server'
-     await buildDataset({ data: 'animals.csv', out: 'animals' })
+     await buildDataset({ data: 'animals.csv', out: 'animals' }) // the README's
      const dataset = await loadDataset('animals')
      const apps = [await createServer({ datasets: [{ dataset }] }), await createServer({ datasets: [{ dataset }] })]
      const map = await open({ mode: 'full', servers: [await apps[0].listen({ port: 0 }), await apps[1].listen({ port: 0 })] })
@@ -258,47 +266,42 @@ test('the suites for stores and storages of others run where nothing of this rep
 })
 
 test('what the README says is done word for word, and comes out as it says', { timeout: 240_000 }, async () => {
-  const readme = await readFile(join(root, 'README.md'), 'utf8')
-  const [ports, blocks] = [await freePorts(), /^## Quick start\n[\s\S]*?(?=^## What it costs)/m.exec(readme)![0]]
-  const all = [...blocks.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
-    language,
-    text: text!,
-  }))
-  const shell = all.filter(({ language }) => language === 'sh').map(({ text }) => text)
-  const [shown, app] = all.filter(({ language }) => language === 'js').map(({ text }) => text)
-  expect([all.length, shell.length]).toEqual([9, 7])
-
-  const [pack, develop, start, publisher, one, other, again] = shell as [string, ...string[]]
+  const { pack, shown, program, start, publisher, one, other, again } = quickStart
   const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
   expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
-  const place = join(folder.path, 'try')
-  await mkdir(place)
-  for (const tarball of Object.values(tarballs)) await copyFile(tarball, join(place, basename(tarball)))
-
-  const servers = await begin(place, develop!, 'changes.jsonl\n')
-  const paste = /^import [\s\S]*?^}\)\n/m.exec(servers.printed)![0]
+  const paste = /^import [\s\S]*?^}\)\n/m.exec(developing.printed)![0]
   const anyone = (text: string) => text.replace(/:\d+'/g, ":0'").replace(/(?<=Key: ')[^']+/, '')
-  expect(anyone(paste)).toBe(anyone(shown!))
-  await writeFile(join(place, 'app.mjs'), paste + app)
-  const printed = await run(place, 'bash', '-euc', start!)
+  expect(anyone(paste)).toBe(anyone(shown))
+  await writeFile(join(app, 'app.mjs'), paste + program)
+  const printed = await run(app, 'bash', '-euc', start)
   expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
-  await servers.interrupt()
 
+  const ports = await freePorts()
   const withPorts = (text: string) => text.replaceAll('8801', `${ports[0]}`).replaceAll('8802', `${ports[1]}`)
-  await run(place, 'bash', '-euc', withPorts(publisher!))
-  const a = await begin(place, withPorts(one!), 'listening on ')
-  const b = await begin(place, withPorts(other!), 'listening on ')
+  await run(app, 'bash', '-euc', withPorts(publisher))
+  const a = await begin(app, withPorts(one), 'listening on ')
+  const b = await begin(app, withPorts(other), 'listening on ')
   const digests = (printed: string) => /^manifest hash: .*$/m.exec(printed)![0]
   expect(digests(a.printed)).toBe(digests(b.printed))
-  const published = await run(place, 'bash', '-euc', withPorts(again!))
+  const published = await run(app, 'bash', '-euc', withPorts(again))
   expect(published).toMatch(/epoch: 1 of[\s\S]*signed: yes[\s\S]*epoch: 2 of[\s\S]*changes: 1\n[\s\S]*signed: yes/)
   await a.interrupt()
   await b.interrupt()
 })
 
+/** What the README has to be done. */
+async function quickStartOf(readme: string) {
+  const [blocks] = /^## Quick start\n[\s\S]*?(?=^## What it costs)/m.exec(await readFile(readme, 'utf8'))!
+  const all = [...blocks.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+  expect(all.map(([, language]) => language)).toEqual(['sh', 'sh', 'js', 'js', 'sh', 'sh', 'sh', 'sh', 'sh'])
+  const names = ['pack', 'develop', 'shown', 'program', 'start', 'publisher', 'one', 'other', 'again'] as const
+  const texts = Object.fromEntries(names.map((name, i) => [name, all[i]![2]!]))
+  return texts as Record<(typeof names)[number], string>
+}
+
 /** Runs commands of which the last goes on until Ctrl-C; waits until this was printed. */
 async function begin(cwd: string, commands: string, until: string) {
-  const child = spawn('bash', ['-euc', commands], { cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn('bash', ['-euc', commands], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   const orphaned = () => process.kill(-child.pid!, 'SIGKILL')
   process.once('exit', orphaned)
   const ended = once(child, 'close').finally(() => process.off('exit', orphaned))

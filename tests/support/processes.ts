@@ -9,8 +9,8 @@ import { promisify } from 'node:util'
 
 const command = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
 
-/** Runs `pirouette …` to its end; returns what it printed. Throws if it fails. */
-export async function runPirouette(...args: string[]): Promise<string> {
+/** Runs `pirouette …` to its end; returns what it printed. Throws if it fails. (server/test/command.ts runs it here.) */
+export async function runPirouetteProcess(...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(process.execPath, [command, ...args])
   return stdout
 }

@@ -11,6 +11,7 @@ const TITLES: Record<Mode, string> = {
   instant: 'look up instantly',
   light: 'have a light hint made',
   full: 'make a hint of the whole database',
+  single: 'ask one server alone',
 }
 
 /** A label, and what stands beside it for each mode. */

@@ -6,10 +6,12 @@ import { UnsupportedError, UsageError } from './base/errors.js'
 import { type Fetch, platformEnvironment } from './platform/environment.js'
 import { startCore } from './platform/starting.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
-import { chooseScheme, SCHEMES } from './scheme/table.js'
+import { chooseScheme, SCHEMES, schemesFor } from './scheme/table.js'
 import { agree } from './servers/manifests.js'
 import { parseServers } from './servers/pair.js'
 import { Meter } from './servers/stats.js'
+import { linksOf } from './servers/transport.js'
+import { buildFor } from './session/opening.js'
 
 export interface Estimate {
   /** N */
@@ -24,14 +26,16 @@ export interface Estimate {
 }
 
 /**
- * Asks both servers for their manifest, and no more. Throws as `open()` does, but takes any two servers: nothing secret is
- * sent.
+ * Asks the servers for their manifest, and no more. Throws as `open()` does, but takes any servers, one or two: nothing secret
+ * is sent.
  */
 export async function estimate(
-  servers: readonly [string | URL, string | URL],
+  servers: readonly [string | URL] | readonly [string | URL, string | URL],
   options: {
     readonly fetch?: Fetch | undefined
     readonly proofs?: ProofsPreference | undefined
+    /** as in `open()` */
+    readonly collusion?: 'tolerated' | undefined
     /** for the bytes of a day: 20 unless said otherwise */
     readonly lookupsPerDay?: number | undefined
     /** for the bytes of a day: records that change; 0 */
@@ -45,24 +49,23 @@ export async function estimate(
       throw new UsageError(`estimate: expected ${name} to be a whole number`)
     }
   }
-  const [a, b] = parseServers(servers)
+  const parsed = parseServers(servers)
+  const apart = parsed.length === 1 || options.collusion === 'tolerated' ? 1 : 2
   const environment = platformEnvironment(options.fetch)
-  const links = [
-    { server: a, environment, meter: new Meter() },
-    { server: b, environment, meter: new Meter() },
-  ] as const
+  const meters = parsed.map(() => new Meter())
+  const links = linksOf(parsed, environment, meters)
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
-    const core = await startCore(environment)
+    const core = await startCore(environment, buildFor(apart))
     const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
-    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false })
+    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false, apart })
     const modes = Object.fromEntries(
-      [...SCHEMES].flatMap(([name, scheme]) => {
+      [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
         try {
           return [[name, scheme.costs(core, manifest, { proofs, usage: { lookupsPerDay, changesPerDay } })]]
         } catch (error) {
           // A mode that this database does not have is none of its costs.
-          const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined
+          const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined || scheme.parties.length === 1
           if (error instanceof UnsupportedError && optional) return []
           throw error
         }

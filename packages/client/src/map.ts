@@ -90,7 +90,8 @@ export class PirouetteMap {
 
   /**
    * How lookups are answered now: `local`, from the database that is kept here, and nothing leaves; `full`, by two servers,
-   * from a hint that was made of a full download; `instant`, by two servers, from nothing. Undefined while the map is condemned.
+   * from a hint that was made of a full download; `instant`, by two servers, from nothing; `single`, by one server, from hints
+   * that were made of a full download and run out. Undefined while the map is condemned.
    */
   get mode(): string | undefined {
     return this.#session.mode
@@ -102,6 +103,14 @@ export class PirouetteMap {
    */
   get condemned(): Condemnation | undefined {
     return this.#session.condemned
+  }
+
+  /**
+   * In mode `single`: how many lookups its hints are good for still. When a quarter is left, new ones are made behind it.
+   * Undefined: any number.
+   */
+  get lookupsLeft(): number | undefined {
+    return this.#session.stats.lookupsLeft
   }
 
   /** What the map has cost so far. A copy. */

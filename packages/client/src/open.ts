@@ -11,17 +11,36 @@ import type { Normalize } from './lookup/keys.js'
 import { PirouetteMap } from './map.js'
 import { type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
 import type { ProofsPreference, Scheme } from './scheme/scheme.js'
-import { type Choice, type Choose, chooseScheme, type Pays, paysAfter, SCHEMES } from './scheme/table.js'
+import { type Choice, type Choose, chooseScheme, type Pays, paysAfter, SCHEMES, schemesFor } from './scheme/table.js'
 import type { RollbackPreference } from './servers/fence.js'
-import { type Allowances, assertTwoParties, identityOf, parseServers, type ServerPair } from './servers/pair.js'
+import { type Allowances, type Apart, assertParties, identityOf, parseServers, type Servers } from './servers/pair.js'
 import { Publisher, parsePublisherKey } from './servers/signatures.js'
-import { openSession } from './session/opening.js'
+import { buildFor, openSession } from './session/opening.js'
 import type { Session } from './session/session.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
 export interface OpenWithOptions extends Allowances {
-  /** Base URLs of exactly two servers, on different hosts, run by operators who do not collude. Order is immaterial. */
-  readonly servers: readonly [string | URL, string | URL]
+  /**
+   * Base URLs of two servers, on different hosts, run by operators who do not collude. Order is immaterial. Or of one server,
+   * which learns nothing from lookups whatever it does: they are answered in mode `local` or `single`. What is in its
+   * database it could make up as it likes, so that a publisherKey is needed.
+   */
+  readonly servers: readonly [string | URL] | readonly [string | URL, string | URL]
+  /**
+   * `server`: one server's word for what is in its database suffices. It, and whoever breaks into it, can show each map what it
+   * likes, and another database to each; what is looked up stays hidden all the same.
+   */
+  readonly integrity?: 'server' | undefined
+  /**
+   * `tolerated`: two servers may be one party. Lookups are answered as with one server, by either of them; what is in the
+   * database, both have to agree on.
+   */
+  readonly collusion?: 'tolerated' | undefined
+  /**
+   * In mode `single`: how many lookups new hints are good for, before the database has to be downloaded again; if not given,
+   * 16 384, or as many as fit 16 MiB: each takes twice a record's bytes of memory.
+   */
+  readonly lookups?: number | undefined
   /**
    * Takes two servers that are on one host, on two ports. Whoever runs that host sees both queries of each lookup, and so
    * the key. Two ports of this very machine (localhost, 127.0.0.1, [::1]) need no option.
@@ -60,11 +79,14 @@ export interface OpenWithOptions extends Allowances {
    * one server makes the hint and the other sends what it is checked with, a small part of the database together; the two
    * could then work out every lookup if they pooled what they know. If that fails, it is as `full` until `reset()`.
    * `instant`: nothing is downloaded and nothing kept; two servers answer, with far more work, in two round trips for a key.
+   * `single`: the database is downloaded once and folded into hints, of which each lookup uses one up; one server answers, and
+   * learns nothing of it. With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
    * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
    * prepared for databases of at most 16 MiB, `full` for larger ones once so many lookups were made that it would have been
-   * cheaper from the beginning; then `map.mode` changes, with an event. `light` only with `allowLight`.
+   * cheaper from the beginning; then `map.mode` changes, with an event. `light` only with `allowLight`. With one server: `local`
+   * for databases of at most 16 MiB, else `single`.
    */
-  readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | undefined
+  readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | 'single' | undefined
   /**
    * Lets mode `auto` make a light hint where both servers offer it and it is the cheapest: a small part of the download, after
    * far fewer lookups. It assumes more than `instant` and `full` do: what one server was shown when the hint was made,
@@ -98,8 +120,9 @@ export interface OpenOptions extends OpenWithOptions {
   readonly store?: OpenDurableStore | undefined
   /**
    * Where the WebAssembly module is, for apps that stream it or keep it: `() => fetch(url)` of the file
-   * `@pirouette/wasm/client_bg.wasm`, its bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
-   * is needed. A page has one module: the first one counts.
+   * `@pirouette/wasm/client_bg.wasm` (with one server, or `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its
+   * bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
+   * is needed. A page has one module of each: the first one counts.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
 }
@@ -115,7 +138,7 @@ export interface OpenOptions extends OpenWithOptions {
 export async function open(options: OpenOptions): Promise<PirouetteMap> {
   checkOptions('open', options, ['fetch', 'store'])
   const { fetch, store, wasm, ...others } = options
-  if (wasm !== undefined) useModule(wasm)
+  if (wasm !== undefined) useModule(wasm, buildFor(apartOf(options)))
   return await openWith(platformEnvironment(fetch, store), others)
 }
 
@@ -131,20 +154,34 @@ export async function openWith(
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
   if (!PREFERENCES.has(storage)) throw new UsageError("storage: expected 'required', 'preferred' or 'memory'")
   const servers = parseServers(options.servers)
-  assertTwoParties(servers, options)
+  const apart = apartOf(options)
+  assertParties(servers, apart, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
+  checkIntegrity(servers, publisherKey, options)
   const { rollback = 'confirm', push = typeof addEventListener === 'function' } = options
   const { proofs = 'auto', mode = 'auto' } = options
   const allowLight = options.allowLight === true
-  if (mode !== 'auto' && !schemes.has(mode)) {
-    throw new UsageError(`mode: expected ${['auto', ...schemes.keys()].map(name => `'${name}'`).join(', ')}`)
+  const usable = schemesFor(schemes, apart)
+  if (mode !== 'auto' && !usable.has(mode)) {
+    const modes = ['auto', ...usable.keys()].map(name => `'${name}'`).join(', ')
+    throw new UsageError(`mode: expected ${modes}, with ${apart === 1 ? 'one server' : 'two servers'}`)
   }
-  const scheme = schemes.get(mode)
+  const scheme = usable.get(mode)
+  const { lookups } = options
+  if (
+    lookups !== undefined &&
+    (apart !== 1 || !(Number.isInteger(lookups) && lookups > 0 && lookups <= MOST_LOOKUPS))
+  ) {
+    throw new UsageError(
+      `lookups: expected a whole number up to ${MOST_LOOKUPS}, and one server or collusion tolerated`,
+    )
+  }
   if (publisherKey !== undefined && scheme?.kind === 'stateful' && !scheme.hashed) {
     throw new UsageError(
       `mode: '${mode}' cannot go with publisherKey, whose signature covers nothing of what servers make`,
     )
   }
+  if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
   if (publisherKey !== undefined && allowLight) {
     throw new UsageError('allowLight: cannot go with publisherKey, whose signature covers nothing of what servers make')
   }
@@ -152,8 +189,8 @@ export async function openWith(
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const wishes = { storage, publisherKey, rollback, proofs, mode, allowLight, push }
-  const shared = join(environment, servers, { schemes, choice: { pays, choose } }, wishes)
+  const wishes = { storage, publisherKey, rollback, proofs, lookups, mode, allowLight, push, apart }
+  const shared = join(environment, servers, { schemes: usable, choice: { pays, choose } }, wishes)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -221,6 +258,27 @@ export async function discardStateWith(
 
 export type DiscardOptions = Pick<OpenOptions, 'servers' | 'store'>
 
+/** As the core bounds them. */
+const MOST_LOOKUPS = 2 ** 20
+
+/** Of two servers that may be one party, one is as good as both. */
+function apartOf({ servers, collusion }: Pick<OpenWithOptions, 'servers' | 'collusion'>): Apart {
+  if (collusion !== undefined && collusion !== 'tolerated') throw new UsageError("collusion: expected 'tolerated'")
+  return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
+}
+
+/** Throws UsageError if nobody vouches for what one server has, and the app has not said that nobody need. */
+function checkIntegrity(
+  { length }: Servers,
+  publisherKey: string | undefined,
+  { integrity }: Pick<OpenWithOptions, 'integrity'>,
+): void {
+  if (integrity !== undefined && integrity !== 'server') throw new UsageError("integrity: expected 'server'")
+  if (length > 1 || publisherKey !== undefined || integrity === 'server') return
+  const why = 'nobody would notice if it made up what is in its database'
+  throw new UsageError(`servers: of one server, ${why}. Pass its publisherKey, or integrity: 'server' if it may`)
+}
+
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
 const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
 const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
@@ -231,14 +289,16 @@ interface Wishes {
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
+  readonly lookups: number | undefined
   readonly mode: string
   readonly allowLight: boolean
   readonly push: boolean
+  readonly apart: Apart
 }
 
 interface Shared {
   readonly environment: Environment
-  readonly servers: ServerPair
+  readonly servers: Servers
   readonly wishes: Wishes
   readonly listeners: Set<OnProgress>
   readonly subscribers: Set<OnEvent>
@@ -255,14 +315,14 @@ const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 /** The session of this identity, one more holder counted; begun if there is none. */
 function join(
   environment: Environment,
-  servers: ServerPair,
+  servers: Servers,
   known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly choice: Choice },
   wishes: Wishes,
 ): Shared {
   const others = everyShared.get(environment.clock) ?? new Set()
   everyShared.set(environment.clock, others)
   for (const shared of others) {
-    const same = isSamePair(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
+    const same = isOfSame(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
     if (same && isSameWish(shared.wishes, wishes) && shared.session?.dead !== true) {
       shared.holders++
       return shared
@@ -282,9 +342,18 @@ function join(
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
-  const parts = { ...known, environment, servers, preference, publisher, announce, options: { proofs }, ...rest }
+  const parts = {
+    ...known,
+    environment,
+    servers,
+    preference,
+    publisher,
+    announce,
+    options: { proofs, lookups },
+    ...rest,
+  }
   const opening = openSession(parts, tellAll, controller.signal)
   const shared: Shared = {
     environment,
@@ -318,12 +387,22 @@ async function leave(shared: Shared): Promise<void> {
   await session?.close()
 }
 
-function isSamePair(a: ServerPair, b: ServerPair): boolean {
-  return a[0].name === b[0].name && a[1].name === b[1].name
+function isOfSame(a: Servers, b: Servers): boolean {
+  return identityOf(a).join(' ') === identityOf(b).join(' ')
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'mode', 'allowLight', 'push'] as const
+  const wishes = [
+    'storage',
+    'publisherKey',
+    'rollback',
+    'proofs',
+    'lookups',
+    'mode',
+    'allowLight',
+    'push',
+    'apart',
+  ] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 

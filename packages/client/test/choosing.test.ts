@@ -5,7 +5,7 @@ import { INSTANT_PATH, lightPath, type Manifest } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
 import { light } from '../src/scheme/light/light.js'
-import { type Choose, chooseScheme, paysAfter, SCHEMES } from '../src/scheme/table.js'
+import { type Basis, type Choose, chooseScheme, paysAfter, SCHEMES } from '../src/scheme/table.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
@@ -299,10 +299,13 @@ describe('a light hint', () => {
     await w.drive(map.close())
   })
 
-  test('cannot be allowed beside a publisher’s key: UsageError, before any traffic', async () => {
+  test.each<[string, Partial<OpenWithOptions>]>([
+    ['beside a publisher’s key', { publisherKey }],
+    ['where the servers may be one party', { collusion: 'tolerated' }],
+  ])('cannot be allowed %s: UsageError, before any traffic', async (_what, options) => {
     const w = new World()
     const life = w.life()
-    const failure = await life.failure(openedBy(life, { ...allowed, publisherKey }))
+    const failure = await life.failure(openedBy(life, { ...allowed, ...options }))
     expect(failure).toMatchObject({ code: 'usage', message: expect.stringContaining('allowLight') })
     expect(w.network.seen).toEqual([])
   })
@@ -317,9 +320,15 @@ describe('a light hint', () => {
       return lookups
     }
     expect(4 * least(true)).toBeLessThan(least(false))
-    expect(chooseScheme(core, million, { lookups: least(true), light: true }).name).toBe('light')
+    const chosen = (manifest: Manifest, change: Partial<Basis> = {}) =>
+      chooseScheme(core, manifest, { lookups: least(true), light: true, apart: 2, ...change }).name
+    expect([chosen(million), chosen(million, { light: false }), chosen(million, { apart: 1 })]).toEqual([
+      'light',
+      'full',
+      'single',
+    ])
     // What has no commitments has no light hints either.
-    expect(chooseScheme(core, { ...million, suite: 2 }, { lookups: 0, light: true }).name).toBe('full')
+    expect(chosen({ ...million, suite: 2 })).toBe('full')
   })
 
   test.each([HINT, TAGS])(

@@ -106,7 +106,7 @@ describe('a lookup', () => {
   test('finds keys and indices, alone and in batches, after nothing but manifests and what is offered', async () => {
     const { network, database } = keyed()
     const { harness, map } = await opened(network)
-    expect([map.mode, map.storage, map.stats.held, map.stats.remaining]).toEqual(['instant', 'memory', {}, undefined])
+    expect([map.mode, map.storage, map.stats.held, map.stats.lookupsLeft]).toEqual(['instant', 'memory', {}, undefined])
     const paths = network.seen.map(({ path }) => path.replace(/[0-9a-f]{64}/, '<hash>'))
     expect(paths.sort()).toEqual(['/v1/info', '/v1/info', '/v1/manifest', '/v1/manifest'])
     const { values } = database.contents

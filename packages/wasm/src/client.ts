@@ -3,7 +3,8 @@
 // separate file. An app that has the file elsewhere hands it in before (`useModule`), and then nothing is loaded here.
 
 import { instance } from './client-instance.js'
-import type { ClientCore, WasmModule } from './core.js'
+import type { ClientCore, SingleCore, WasmModule } from './core.js'
+import { discardInstance } from './instance.js'
 
 export type * from './core.js'
 /** what there is here */
@@ -13,21 +14,30 @@ export type { ClientCore as Core } from './core.js'
 export type ModuleSource = Source | PromiseLike<Source>
 type Source = WasmModule | ArrayBufferView<ArrayBuffer> | ArrayBuffer | Response
 
-let given: (() => Promise<WebAssembly.Module>) | undefined
+/** The builds for browsers: `single` can do lookups with one server as well. */
+export type Build = 'client' | 'single'
 
-/** Takes the module from here from now on. A realm runs one: if there is one already, it stays. */
-export function useModule(source: ModuleSource | (() => ModuleSource)): void {
-  given = async () => compiled(await (typeof source === 'function' ? source() : source))
+const given: Partial<Record<Build, () => Promise<WebAssembly.Module>>> = {}
+
+/** Takes a build's module from here from now on. A realm runs one of each: if there is one already, it stays. */
+export function useModule(source: ModuleSource | (() => ModuleSource), build: Build = 'client'): void {
+  given[build] = async () => compiled(await (typeof source === 'function' ? source() : source))
 }
 
 /** Instantiates the core, or returns the running one. */
 export function loadCore(): Promise<ClientCore> {
-  return instance.load(given ?? inlined)
+  return instance.load(given.client ?? (async () => inlined(await import('../generated/inline.js'))))
 }
 
-/** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
+/** The same with what lookups with one server need. */
+export async function loadSingleCore(): Promise<SingleCore> {
+  const { instance } = await import('./single-instance.js')
+  return await instance.load(given.single ?? (async () => inlined(await import('../generated/inline-single.js'))))
+}
+
+/** After a trap: abandons `core`'s instance and starts another for the next that is loaded. */
 export function discardCore(core: ClientCore): void {
-  instance.discard(core)
+  discardInstance(core)
 }
 
 async function compiled(source: Source): Promise<WebAssembly.Module> {
@@ -36,8 +46,7 @@ async function compiled(source: Source): Promise<WebAssembly.Module> {
   return await WebAssembly.compileStreaming(source)
 }
 
-async function inlined(): Promise<WebAssembly.Module> {
-  const { WASM_HEX } = await import('../generated/inline.js')
+async function inlined({ WASM_HEX }: { readonly WASM_HEX: string }): Promise<WebAssembly.Module> {
   const bytes = new Uint8Array(WASM_HEX.length / 2)
   for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(WASM_HEX.slice(2 * i, 2 * i + 2), 16)
   return await WebAssembly.compile(bytes)

@@ -130,6 +130,11 @@ export interface Lanes {
   /** gives the lane up */
   abandon(lane: number): void
   isFolded(partition: number): boolean
+  /**
+   * Where partitions bring more work than `fold` does: a piece of what is there to be done, and whether there is more. Calls
+   * that need it done go the steps that are left themselves.
+   */
+  step?(): boolean
 }
 
 /** The offline phase: partitions in, hint out. Records are tagged as they are folded, if the hint keeps tags. */
@@ -157,15 +162,11 @@ export interface HintBuilderHandle extends Lanes {
   free(): void
 }
 
-/** Permutations, parities and perhaps tags, and at most one pending batch of queries. */
-export interface ClientHandle {
-  /** what proves the answers it takes, for life: says which answers to ask for */
-  readonly proofs: Proofs
-  /** the form of update lists that it needs */
-  readonly form: UpdateForm
+/** A state that is asked with, and at most one pending batch of queries. */
+export interface AskedHandle {
   /**
    * Makes a pending batch for `indices` (1 to the manifest's maxBatch record indices), with 32 bytes of fresh OS entropy.
-   * The permutations are unchanged until `recon`. Throws `phase` if a batch is pending already.
+   * The state is unchanged until `recon`. Throws `phase` if a batch is pending already, or the state is used up.
    */
   query(indices: Uint32Array, entropy: Uint8Array): void
   /** number of queries in the pending batch; 0: none */
@@ -179,25 +180,49 @@ export interface ClientHandle {
    * again gives its index away.
    */
   withdraw(): void
-  /** count·Q offsets, u16 little-endian: the bytes after a request's header */
-  retrieveVectors(): Uint8Array
-  refreshVectors(): Uint8Array
   /** what the rollback fence knows the pending batch by, 32 bytes: the same at every epoch (docs/protocol.md) */
   batchName(): Uint8Array
   /**
-   * Verifies all count·Q entries of one server's answer (the bytes after the answer's header), without
-   * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.
-   */
-  verify(role: RoleNumber, entries: Uint8Array): boolean
-  /**
-   * Both answers verified: recovers the records (count·ℓ bytes, in query order) and applies the batch. With tags the
+   * All answers verified: recovers the records (count·ℓ bytes, in query order) and applies the batch. With tags the
    * records are checked too: `state`, and nothing has changed, if the hint itself is corrupt.
    */
   recon(): Uint8Array
   /** stored form of what the last `recon` changed, for a journal; once */
   takeEffect(): Uint8Array
-  /** applies the next entry of a journal, an effect or an update; after an update call `rebind` before the next query */
+  /** applies the next entry of a journal, an effect or an update */
   replay(entry: Uint8Array): void
+  /** stored form of the whole state, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
+  checkpoint(binding: Uint8Array): StoredFormHandle
+  /** of the epoch it is at */
+  readonly layout: LayoutHandle
+  /** its random id, 16 bytes */
+  readonly hintId: Uint8Array
+  /** batches and updates applied since it was made */
+  readonly version: number
+  condemn(): void
+  readonly condemned: boolean
+  /** bytes of parities, M·ℓ; or of hints and backups */
+  readonly hintBytes: number
+  /** bytes of tags; 0 without */
+  readonly tagBytes: number
+  /** overwrites secrets, then frees */
+  free(): void
+}
+
+/** Permutations, parities and perhaps tags. After a replayed update call `rebind` before the next query. */
+export interface ClientHandle extends AskedHandle {
+  /** what proves the answers it takes, for life: says which answers to ask for */
+  readonly proofs: Proofs
+  /** the form of update lists that it needs */
+  readonly form: UpdateForm
+  /** count·Q offsets, u16 little-endian: the bytes after a request's header */
+  retrieveVectors(): Uint8Array
+  refreshVectors(): Uint8Array
+  /**
+   * Verifies all count·Q entries of one server's answer (the bytes after the answer's header), without
+   * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.
+   */
+  verify(role: RoleNumber, entries: Uint8Array): boolean
   /**
    * Brings the hint and its pending batch to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy.
    * Returns the journal entry that does the same elsewhere. With tags the list is in record form, and commitments are
@@ -207,24 +232,8 @@ export interface ClientHandle {
   update(list: Uint8Array, after: LayoutHandle, commitments: Uint8Array, entropy: Uint8Array): Uint8Array
   /** the commitments of the epoch that replayed updates led to; with tags, nothing is done */
   rebind(commitments: Uint8Array): void
-  /** stored form of the whole hint, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
-  checkpoint(binding: Uint8Array): StoredFormHandle
-  /** of the epoch the hint is at */
-  readonly layout: LayoutHandle
-  /** the hint's random id, 16 bytes */
-  readonly hintId: Uint8Array
-  /** batches and updates applied since the hint was made */
-  readonly version: number
-  condemn(): void
-  readonly condemned: boolean
-  /** bytes of parities, M·ℓ */
-  readonly hintBytes: number
   /** bytes of permutations, 2·Q·M′ */
   readonly permutationBytes: number
-  /** bytes of tags, 8·Q·M′; 0 without */
-  readonly tagBytes: number
-  /** overwrites secrets, then frees */
-  free(): void
 }
 
 /** Instant queries whose answers are to come: secret, never stored, used once (docs/protocol.md, Instant lookups). */
@@ -358,53 +367,30 @@ export interface LocalHandle extends Lanes {
 export interface SingleBuilderHandle extends Lanes {
   /** the id of the hint to be, 16 bytes */
   readonly hintId: Uint8Array
-  /**
-   * Does a piece of the work that is there to be done: what needs no partitions, and what one that was folded brings.
-   * Whether there is more. Calls that need it done go the steps that are left themselves.
-   */
   step(): boolean
   /** brings it to the next epoch, by a list in either form; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
-  partial(binding: Uint8Array): Uint8Array
+  partial(binding: Uint8Array): StoredFormHandle
   /** the client's state; `phase` if partitions are missing, and the handle is gone */
   finish(version: number): SingleHandle
   /** overwrites secrets, then frees */
   free(): void
 }
 
-/** Hints, backups and tags for lookups with one server, and at most one pending batch of queries. Calls are a ClientHandle's. */
-export interface SingleHandle {
-  query(indices: Uint32Array, entropy: Uint8Array): void
-  readonly pending: number
-  pendingBytes(): Uint8Array
-  resume(pending: Uint8Array): void
-  withdraw(): void
+/** Hints, backups and tags for lookups with one server. */
+export interface SingleHandle extends AskedHandle {
   /** the bytes after a request's header */
   request(): Uint8Array
-  batchName(): Uint8Array
   /** verifies both parities of every query, without early exit; false: forged, and the handle is condemned */
   verify(parities: Uint8Array): boolean
-  recon(): Uint8Array
   /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
   readonly missed: number
-  takeEffect(): Uint8Array
-  replay(entry: Uint8Array): void
   /** by a list in either form; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, after: LayoutHandle): Uint8Array
-  checkpoint(binding: Uint8Array): Uint8Array
-  readonly layout: LayoutHandle
-  readonly hintId: Uint8Array
-  readonly version: number
-  /** lookups that it is good for still */
+  /** lookups that it was made for, and that it is good for still */
+  readonly lookups: number
   readonly left: number
-  condemn(): void
-  readonly condemned: boolean
-  /** bytes of hints and backups, and of tags */
-  readonly hintBytes: number
-  readonly tagBytes: number
-  /** overwrites secrets, then frees */
-  free(): void
 }
 
 /** What a batch brought (Fig. 6, UpdateDB). */
@@ -508,6 +494,8 @@ export interface Workload {
   readonly batch?: number | undefined
   /** of one client; 20 */
   readonly lookupsPerDay?: number | undefined
+  /** lookups that hints for one server are made for; what a client's are */
+  readonly hintLookups?: number | undefined
   /** records, in one epoch a day; 0, a database that never changes, has neither updates nor fence */
   readonly changesPerDay?: number | undefined
   /** what a client may keep in memory; 64 MB */
@@ -577,10 +565,13 @@ export interface Costs {
   readonly digestHashes: number
 }
 
-/** How lookups are answered: from a copy that is kept, without anything, or from a hint that a server or the client made. */
-export type Mode = 'local' | 'instant' | 'light' | 'full'
+/**
+ * How lookups are answered: from a copy that is kept, without anything, from a hint that a server or the client made, or by
+ * one server from hints that run out.
+ */
+export type Mode = 'local' | 'instant' | 'light' | 'full' | 'single'
 
-/** What one way of looking up costs (docs/costs.md). Bytes are of bodies, both servers together. */
+/** What one way of looking up costs (docs/costs.md). Bytes are of bodies, all servers together. */
 export interface ModeCosts {
   readonly mode: Mode
   /** what proves answers; missing: nothing is asked */
@@ -596,7 +587,7 @@ export interface ModeCosts {
   /** both ways: lookups, their fence, changes */
   readonly dayBytes: number
   /** between lookups, by what they are, without the directory */
-  readonly held: Readonly<Partial<Record<'records' | 'parities' | 'permutations' | 'tags', number>>>
+  readonly held: Readonly<Partial<Record<'records' | 'parities' | 'permutations' | 'hints' | 'tags', number>>>
   /** all that is held, with the directory */
   readonly memoryBytes: number
   /** at most: state, manifest, directory, what is pending, journal */
@@ -615,12 +606,14 @@ export interface DirectorySize {
 }
 
 /** What is done with a database that there is. */
-export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'changesPerDay'>
+export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'hintLookups' | 'changesPerDay'>
 
 /** What a database will cost, computed before anything of it exists. */
 export interface Plan {
   /** what it was made for, defaults included */
-  readonly workload: { readonly [Name in keyof Omit<Workload, 'partitions' | 'pack'>]-?: NonNullable<Workload[Name]> }
+  readonly workload: {
+    readonly [Name in keyof Omit<Workload, 'partitions' | 'pack' | 'hintLookups'>]-?: NonNullable<Workload[Name]>
+  }
   /** (N, ℓ, Q, M, g) */
   readonly layout: {
     readonly records: number
@@ -629,7 +622,7 @@ export interface Plan {
     readonly partitionRecords: number
     readonly blockRecords: number
   }
-  /** `local`, keeping it all, is the first; `light` and `full` are there with either kind of proof */
+  /** `local`, keeping it all, is the first, `single` the last; `light` and `full` are there with either kind of proof */
   readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
@@ -710,8 +703,35 @@ export interface ClientCore {
   reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
 }
 
-/** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore. */
-export interface Core extends ClientCore {
+/** What lookups with one server need besides. Browsers load it for maps that have them: it is in a module of its own. */
+export interface SingleCore extends ClientCore {
+  /**
+   * Bytes of a query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless it
+   * is said. Throws `layout` where one server cannot answer.
+   */
+  singleBytes(layout: LayoutHandle): Uint32Array
+  /** whether hints made for one layout go on with another, of the same generation; throws `layout` where there are none */
+  singleFollows(before: LayoutHandle, after: LayoutHandle): boolean
+  /** begins hints for so many lookups under 32 bytes of fresh OS entropy; throws `layout`, `index` */
+  newSingleBuilder(
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    entropy: Uint8Array,
+    lookups?: number,
+  ): SingleBuilderHandle
+  /** takes up what `partial` has given under the manifest it was begun under */
+  resumeSingleBuilder(
+    partial: Uint8Array,
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    binding: Uint8Array,
+  ): SingleBuilderHandle
+  /** brings stored hints back under the manifest they were stored under */
+  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
+}
+
+/** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore or a SingleCore. */
+export interface Core extends SingleCore {
   /** shared with worker threads: views of it are over a SharedArrayBuffer, whatever TypeScript's library says */
   readonly memory: WasmMemory
   /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
@@ -744,24 +764,6 @@ export interface Core extends ClientCore {
   newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WasmModule>
-  /** bytes of a query to one server, and of its answer, and most queries of a request; throws `layout` where one server cannot answer */
-  singleBytes(layout: LayoutHandle): Uint32Array
-  /** begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh OS entropy; throws `layout`, `index` */
-  newSingleBuilder(
-    layout: LayoutHandle,
-    contentHashes: Uint8Array,
-    entropy: Uint8Array,
-    lookups?: number,
-  ): SingleBuilderHandle
-  /** takes up what `partial` has given under the manifest it was begun under */
-  resumeSingleBuilder(
-    partial: Uint8Array,
-    layout: LayoutHandle,
-    contentHashes: Uint8Array,
-    binding: Uint8Array,
-  ): SingleBuilderHandle
-  /** brings stored hints back under the manifest they were stored under */
-  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

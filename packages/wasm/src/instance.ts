@@ -13,6 +13,14 @@ export interface Glue {
   blake3(bytes: Uint8Array): Uint8Array
 }
 
+/** Whose instance a core is. */
+const owners = new WeakMap<ClientCore, { discard(core: ClientCore): void }>()
+
+/** After a trap: abandons `core`'s instance. */
+export function discardInstance(core: ClientCore): void {
+  owners.get(core)?.discard(core)
+}
+
 /** The running core of one build, and its replacement. */
 export class Instance<C extends ClientCore> {
   readonly #glue: Glue
@@ -32,6 +40,7 @@ export class Instance<C extends ClientCore> {
     try {
       const module = await this.#loading
       this.#current ??= this.#core(this.#glue.initSync({ module }).memory)
+      owners.set(this.#current, this)
       return this.#current
     } catch (error) {
       this.#loading = undefined // a failed download or compilation may succeed next time

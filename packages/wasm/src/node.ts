@@ -2,9 +2,10 @@
 
 import { readFile } from 'node:fs/promises'
 import * as glue from '../generated/core.js'
-import { clientCore, own } from './client-core.js'
+import { own } from './client-core.js'
 import type { ClientCore, Core, LayoutHandle } from './core.js'
-import { Instance } from './instance.js'
+import { discardInstance, Instance } from './instance.js'
+import { singleCore } from './single-core.js'
 
 export type * from './core.js'
 
@@ -21,7 +22,7 @@ function ours(layout: LayoutHandle): glue.LayoutHandle {
 
 const instance = new Instance<Core>(glue, memory => ({
   // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
-  ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
+  ...singleCore(glue as unknown as Parameters<typeof singleCore>[0], memory),
   fingerprints: glue.fingerprints,
   databaseId: glue.databaseId,
   buildDirectory: glue.DirectoryHandle.build,
@@ -35,10 +36,6 @@ const instance = new Instance<Core>(glue, memory => ({
   newLightParities: (database, ...rest) => glue.LightReplyHandle.parities(database as glue.DatabaseHandle, ...rest),
   newLightTags: (database, ...rest) => glue.LightReplyHandle.tags(database as glue.DatabaseHandle, ...rest),
   workerModule: () => (kernels ??= compiled('worker.wasm')),
-  singleBytes: layout => glue.singleBytes(ours(layout)),
-  newSingleBuilder: (layout, ...rest) => new glue.SingleBuilderHandle(ours(layout), ...rest),
-  resumeSingleBuilder: (partial, layout, ...rest) => glue.SingleBuilderHandle.resume(partial, ours(layout), ...rest),
-  reopenSingle: (checkpoint, layout, binding) => glue.SingleHandle.reopen(checkpoint, ours(layout), binding),
   hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(ours(layout), entropy),
 }))
 
@@ -49,5 +46,5 @@ export function loadCore(): Promise<Core> {
 
 /** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
 export function discardCore(core: ClientCore): void {
-  instance.discard(core)
+  discardInstance(core)
 }

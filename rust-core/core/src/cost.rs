@@ -117,6 +117,8 @@ pub struct Workload {
     pub batch: u64,
     /// lookups of one client
     pub lookups_per_day: u64,
+    /// lookups that hints which run out are made for, if it is not what they are made for unless an app says otherwise
+    pub hint_lookups: Option<u64>,
     /// records that change, in one epoch a day. 0: a database that never changes, without updates and fence
     pub changes_per_day: u64,
     /// what a client may keep in memory
@@ -141,6 +143,7 @@ impl Workload {
             pack: Pack::Records(1),
             batch: 1,
             lookups_per_day: 20,
+            hint_lookups: None,
             changes_per_day: 0,
             memory_bytes: DEFAULT_MEMORY_BYTES,
             uplink_kbit: 5_000,

@@ -18,6 +18,8 @@ use pirouette_core::light::attempt::{Attempt, Outcome};
 use pirouette_core::light::making::Making;
 use pirouette_core::local::Local;
 use pirouette_core::random::ChaCha;
+use pirouette_core::single;
+use pirouette_core::single::making::{Builder, lookups};
 use pirouette_core::tapir::hint::Hint;
 use pirouette_core::tapir::query::{Role, query};
 use pirouette_core::tapir::recon::{recon, verify};
@@ -309,7 +311,43 @@ fn a_database_without_commitments_is_kept_or_asked_with_tags() {
     let layout = Layout::plan(1 << 20, 32, None).unwrap();
     let rows = modes(&layout, &DirectorySize::default(), false, &Workload::new(0, 0));
     let kinds: Vec<_> = rows.iter().map(|row| (row.mode, row.proofs)).collect();
-    assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags))]);
+    assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags)), (Mode::Single, None)]);
+}
+
+/// Cutoffs are of as many ids as it takes, which is expected: everything else to the byte, within a hundredth together.
+#[test]
+fn hints_for_one_server_cost_what_is_planned() {
+    let near = |planned: u64, made: usize| planned.abs_diff(made as u64) <= made as u64 / 100 + 2048;
+    for (records, value_bytes, batch, hint_lookups) in
+        [(1000, 32, 8, None), (40_000, 7, 3, Some(500)), (70_000, 1, 64, Some(64))]
+    {
+        let plan =
+            Plan::new(&Workload { batch, hint_lookups, changes_per_day: 1, ..Workload::new(records, value_bytes) })
+                .unwrap();
+        let [row] = rows(&plan, Mode::Single)[..] else { panic!("one row") };
+        let (database, _) = made(&plan, Proofs::Tags);
+        let pairs = hint_lookups.map_or(lookups(&plan.layout), |lookups| lookups as usize);
+        let mut builder = Builder::new(plan.layout, &database.content_hashes().unwrap(), pairs, [3; 32]).unwrap();
+        for q in 0..plan.layout.partitions() {
+            builder.begin(0, q).unwrap();
+            let bytes = database.partition(q).unwrap();
+            builder.lane_bytes(0).unwrap().copy_from_slice(bytes);
+            builder.absorb(0, bytes.len()).unwrap();
+            assert!(builder.keep(0).unwrap());
+        }
+        let mut hints = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
+        assert!(near(row.held.hints, hints.hint_bytes()), "{} {}", row.held.hints, hints.hint_bytes());
+        assert_eq!(row.held.tags, hints.tag_bytes() as u64);
+        let indices: Vec<u32> = (0..batch as u32).collect();
+        let pending = single::query::query(&mut hints, &indices, &[4; 32]).unwrap();
+        assert_eq!(row.lookup_bytes_up, 40 + pending.queries().len() as u64);
+        assert_eq!(row.lookup_bytes_down, 40 + (2 * batch * plan.layout.record_bytes() as u64));
+        let stored = hints.encode(&[0; 32]).unwrap().len() + pending.encode(&plan.layout).len();
+        let journal = journal_limit(row.held.hints + row.held.tags) as usize;
+        assert!(row.disk_bytes as usize >= stored + journal);
+        assert!(row.disk_bytes as usize <= stored + journal + 8 * pairs + 16 * 1024 + stored / 50);
+        assert_eq!(row.prepare_bytes_down, plan.layout.database_bytes() as u64);
+    }
 }
 
 const NONE: Offers = Offers { instant: false, light: false };

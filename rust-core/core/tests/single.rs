@@ -175,6 +175,14 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
             assert!(matches!(interrupted.begin(1, partition), Err(Error::Phase(_))), "there already");
         }
         let hashes = database.content_hashes().unwrap();
+        // Before all is drawn it is a few bytes, from which the same is drawn again.
+        let mut early = builder(&database, 50, 9);
+        assert!(early.step().unwrap());
+        let drawn = early.encode(&BINDING).unwrap();
+        assert!(drawn.len() < 256);
+        let mut early = Builder::decode(&drawn, layout, &hashes, &BINDING).unwrap();
+        assert_eq!(early.hint_id(), interrupted.hint_id());
+
         let stored = interrupted.encode(&BINDING).unwrap();
         let mut resumed = Builder::decode(&stored, layout, &hashes, &BINDING).unwrap();
         assert_eq!(resumed.encode(&BINDING).unwrap(), stored);
@@ -194,7 +202,9 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         let indices = [0, 1, layout.stored().partition_records as u32, layout.records() as u32 - 1];
         let batch: Vec<_> = indices.iter().map(|&index| Operation::EditIndex(index, &record)).collect();
         let list = apply(&mut database, None, &batch).unwrap().list;
-        resumed.update(&list, &database.content_hashes().unwrap()).unwrap();
+        for builder in [&mut resumed, &mut early] {
+            builder.update(&list, &database.content_hashes().unwrap()).unwrap();
+        }
         assert!(matches!(resumed.absorb(0, 1), Err(Error::Phase(_))), "given up: it changed");
         for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
             assert!(receive(&mut resumed, 0, partition, database.partition(partition).unwrap()));
@@ -206,6 +216,11 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         }
         let anew = anew.finish_at(1).map_err(|(error, _)| error).unwrap();
         assert_eq!(made.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
+        for partition in 0..q {
+            assert!(receive(&mut early, 0, partition, database.partition(partition).unwrap()));
+        }
+        let early = early.finish_at(1).map_err(|(error, _)| error).unwrap();
+        assert_eq!(early.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
         // And one that was whole follows to the same.
         let mut followed = straight;
         followed.update(list.bytes(), layout, &[], &[0; 32]).unwrap();

@@ -7,11 +7,13 @@ use std::sync::OnceLock;
 use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::cost::{Pack, Plan, Workload};
 use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::Database;
+use pirouette_core::database::flat::{At, Database};
 use pirouette_core::database::list::UpdateList;
 use pirouette_core::directory::Directory;
 use pirouette_core::layout::Layout;
 use pirouette_core::random::ChaCha;
+use pirouette_core::scheme;
+use pirouette_core::single;
 use pirouette_core::tapir::hint::{Hint, HintBuilder};
 use pirouette_core::tapir::query::{Pending, Role, query};
 use pirouette_core::tapir::recon::{Effect, recon, replay, verify};
@@ -22,7 +24,7 @@ use pirouette_core::tapir::update::HintUpdate;
 pub type Decoder = fn(&[u8]);
 
 /// All of them, by the names of their corpora.
-pub const DECODERS: [(&str, Decoder); 10] = [
+pub const DECODERS: [(&str, Decoder); 14] = [
     ("answer", answer),
     ("checkpoint", checkpoint),
     ("directory", directory),
@@ -31,6 +33,10 @@ pub const DECODERS: [(&str, Decoder); 10] = [
     ("layout", layout),
     ("partial", partial),
     ("pending", pending),
+    ("single_checkpoint", single_checkpoint),
+    ("single_effect", single_effect),
+    ("single_partial", single_partial),
+    ("single_pending", single_pending),
     ("update_list", update_list),
     ("vectors", vectors),
 ];
@@ -60,6 +66,12 @@ pub fn accepts(name: &str, data: &[u8]) -> bool {
                 .is_ok()
         }
         "pending" => Pending::decode(&rest(), &hint()).is_ok(),
+        "single_checkpoint" => single::hint::Hint::decode(&sealed(data), world.layout, &BINDING).is_ok(),
+        "single_effect" => single::recon::Effect::decode(&sealed(data), &world.layout).is_ok(),
+        "single_partial" => {
+            single::making::Builder::decode(&sealed(data), world.layout, &world.content_hashes, &BINDING).is_ok()
+        }
+        "single_pending" => single::query::Pending::decode(&sealed(data), &world.single_hint()).is_ok(),
         "update_list" => UpdateList::decode(data, world.layout, grown()).is_ok(),
         _ => true,
     }
@@ -103,6 +115,19 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         seeds.push(("journal", effect));
         seeds.push(("answer", chosen(&world.reply(kind))));
     }
+    let drawing = World::begin_single(world.layout, &world.content_hashes).encode(&BINDING).expect("memory");
+    seeds.push(("single_partial", body(&drawing)));
+    let half = World::fold_single(world.layout, &world.content_hashes, &world.database, 2).encode(&BINDING);
+    seeds.push(("single_partial", body(&half.expect("memory"))));
+    let mut hint = world.single_hint();
+    seeds.push(("single_checkpoint", body(&world.single_checkpoint)));
+    let mut batch = single::query::query(&mut hint, &[7, 3], &[3; 32]).expect("a batch");
+    seeds.push(("single_pending", body(&batch.encode(&world.layout))));
+    let answer = world.single_answer(batch.queries()).expect("an answer");
+    assert!(single::recon::verify(&mut hint, &mut batch, &answer).expect("evaluated"));
+    let Ok(recovered) = single::recon::recon(&mut hint, batch) else { panic!("verified answers") };
+    seeds.push(("single_effect", body(&recovered.effect.encode(&world.layout))));
+    seeds.push(("single_checkpoint", body(&hint.encode(&BINDING).expect("not condemned"))));
     seeds
 }
 
@@ -122,6 +147,8 @@ struct World {
     content_hashes: Vec<u8>,
     /// stored hints of both kinds
     checkpoints: [Vec<u8>; 2],
+    /// stored hints for one server
+    single_checkpoint: Vec<u8>,
 }
 
 impl World {
@@ -137,7 +164,12 @@ impl World {
         (0..3).for_each(|q| database.commit(q).expect("a partition"));
         let commitments: Vec<u8> = (0..3).flat_map(|q| database.commitment(q).expect("committed")).collect();
         let content_hashes: Vec<u8> = (0..3).flat_map(|q| database.content_hash(q).expect("committed")).collect();
-        let mut world = World { layout, database, commitments, content_hashes, checkpoints: Default::default() };
+        let Ok(single) = Self::fold_single(layout, &content_hashes, &database, 3).finish_at(0) else {
+            panic!("all is folded")
+        };
+        let single_checkpoint = single.encode(&BINDING).expect("hints that are not condemned");
+        let checkpoints = Default::default();
+        let mut world = World { layout, database, commitments, content_hashes, checkpoints, single_checkpoint };
         for kind in 0..KINDS.len() {
             let Ok(hint) = world.builder(kind).finish() else { panic!("all is folded") };
             world.checkpoints[kind] = hint.encode(&BINDING).expect("a hint that is not condemned");
@@ -160,6 +192,36 @@ impl World {
             assert!(builder.fold(0).expect("whole"));
         }
         builder
+    }
+
+    fn begin_single(layout: Layout, content_hashes: &[u8]) -> single::making::Builder {
+        single::making::Builder::new(layout, content_hashes, 4, [2; 32]).expect("a builder")
+    }
+
+    /// With so many partitions folded.
+    fn fold_single(
+        layout: Layout,
+        content_hashes: &[u8],
+        database: &Database<Merkle>,
+        partitions: usize,
+    ) -> single::making::Builder {
+        let mut builder = Self::begin_single(layout, content_hashes);
+        for q in 0..partitions {
+            builder.begin(0, q).expect("a partition");
+            let bytes = database.partition(q).expect("a partition");
+            builder.lane_bytes(0).expect("a lane").copy_from_slice(bytes);
+            builder.absorb(0, bytes.len()).expect("all of it");
+            assert!(builder.keep(0).expect("whole"));
+        }
+        builder
+    }
+
+    fn single_hint(&self) -> single::hint::Hint {
+        single::hint::Hint::decode(&self.single_checkpoint, self.layout, &BINDING).expect("stored hints")
+    }
+
+    fn single_answer(&self, queries: &[u8]) -> Result<Vec<u8>, pirouette_core::Error> {
+        scheme::answer(&scheme::answerers(), 3, &self.database, queries, At::Newest)
     }
 
     /// What is asked of the retrieve server in `answer`.
@@ -249,6 +311,36 @@ fn effect(data: &[u8]) {
     if let Ok(effect) = Effect::decode(&stored, &world.layout) {
         assert_same(&effect.encode(&world.layout), &stored);
         let _ = replay(&mut world.hint(kind), &effect);
+    }
+}
+
+fn single_checkpoint(data: &[u8]) {
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(hint) = single::hint::Hint::decode(&stored, world.layout, &BINDING) {
+        assert_same(&hint.encode(&BINDING).expect("not condemned"), &stored);
+    }
+}
+
+fn single_partial(data: &[u8]) {
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(mut builder) = single::making::Builder::decode(&stored, world.layout, &world.content_hashes, &BINDING) {
+        assert_same(&builder.encode(&BINDING).expect("memory"), &stored);
+    }
+}
+
+fn single_pending(data: &[u8]) {
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(pending) = single::query::Pending::decode(&stored, &world.single_hint()) {
+        assert_same(&pending.encode(&world.layout), &stored);
+        let _ = world.single_answer(pending.queries());
+    }
+}
+
+fn single_effect(data: &[u8]) {
+    let (world, stored) = (World::get(), sealed(data));
+    if let Ok(effect) = single::recon::Effect::decode(&stored, &world.layout) {
+        assert_same(&effect.encode(&world.layout), &stored);
+        let _ = single::recon::replay(&mut world.single_hint(), &effect);
     }
 }
 

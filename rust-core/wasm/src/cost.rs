@@ -107,6 +107,7 @@ fn mode_name(mode: Mode) -> &'static str {
         Mode::Instant => "instant",
         Mode::Light => "light",
         Mode::Full => "full",
+        Mode::Single => "single",
     }
 }
 
@@ -135,6 +136,7 @@ fn mode_object(costs: &ModeCosts) -> Object {
     let parts: &[_] = match costs.mode {
         Mode::Local => &[("records", held.records)],
         Mode::Instant => &[],
+        Mode::Single => &[("hints", held.hints), ("tags", held.tags)],
         Mode::Light | Mode::Full => {
             &[("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)]
         }
@@ -166,6 +168,7 @@ fn read(workload: &JsValue) -> Result<Workload, Error> {
         },
         batch: number("batch")?.unwrap_or(base.batch),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
+        hint_lookups: number("hintLookups")?,
         changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
         memory_bytes: number("memoryBytes")?.unwrap_or(base.memory_bytes),
         uplink_kbit: number("uplinkKbit")?.unwrap_or(base.uplink_kbit),

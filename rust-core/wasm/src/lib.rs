@@ -1,12 +1,15 @@
 //! wasm-bindgen bindings over `pirouette-core`: the handles and functions of packages/wasm/src/core.ts. No logic.
 //!
-//! This file is what a client needs; the server half is a feature, so that browsers need not download it.
+//! This file is what a client needs; the server half, and lookups with one server, are features, so that browsers need not
+//! download them.
 //!
 //! Errors cross as JavaScript `Error`s with the core's stable `code`. Buffers that JavaScript fills or reads in place
 //! are handed over as addresses in WASM memory.
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
+#[macro_use]
+mod asked;
 #[macro_use]
 mod partitions;
 
@@ -17,7 +20,7 @@ mod light;
 mod local;
 #[cfg(feature = "server")]
 mod server;
-#[cfg(feature = "server")] // 43 kB of brotli, which browsers need not load before their client can use it
+#[cfg(feature = "single")] // what two servers answer does without
 mod single;
 
 use std::alloc::System;
@@ -353,45 +356,10 @@ impl ClientHandle {
     }
 }
 
+asks!(ClientHandle);
+
 #[wasm_bindgen]
 impl ClientHandle {
-    /// Makes a pending batch under 32 bytes of fresh entropy.
-    ///
-    /// # Errors
-    /// `phase`, `index`, `length`, `condemned`.
-    pub fn query(&mut self, indices: &[u32], entropy: &[u8]) -> Outcome<()> {
-        let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
-        self.0.query(indices, &entropy).map_err(thrown)
-    }
-
-    /// Queries pending.
-    #[wasm_bindgen(getter)]
-    pub fn pending(&self) -> usize {
-        self.0.pending()
-    }
-
-    /// The pending batch's stored form.
-    ///
-    /// # Errors
-    /// `phase`.
-    #[wasm_bindgen(js_name = pendingBytes)]
-    pub fn pending_bytes(&self) -> Outcome<Vec<u8>> {
-        self.0.pending_bytes().map_err(thrown)
-    }
-
-    /// Takes up a stored batch.
-    ///
-    /// # Errors
-    /// `phase`, `state`, `length`, `index`.
-    pub fn resume(&mut self, pending: &[u8]) -> Outcome<()> {
-        self.0.resume(pending).map_err(thrown)
-    }
-
-    /// Forgets a batch that was neither stored nor sent.
-    pub fn withdraw(&mut self) {
-        self.0.withdraw();
-    }
-
     /// What the retrieve server is sent.
     ///
     /// # Errors
@@ -410,46 +378,12 @@ impl ClientHandle {
         self.0.request(1).map_err(thrown)
     }
 
-    /// What the rollback fence knows the pending batch by (32 bytes), the same at every epoch.
-    ///
-    /// # Errors
-    /// `phase`.
-    #[wasm_bindgen(js_name = batchName)]
-    pub fn batch_name(&self) -> Outcome<Vec<u8>> {
-        self.0.batch_name().map(|name| name.to_vec()).map_err(thrown)
-    }
-
     /// Verifies one answer whole. `false`: forged, and condemned.
     ///
     /// # Errors
     /// `phase`, `length`, `condemned`, `index` for a role that is neither 0 nor 1.
     pub fn verify(&mut self, role: u32, entries: &[u8]) -> Outcome<bool> {
         self.0.verify(role as usize, entries).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
-    }
-
-    /// Recovers the records and applies the batch.
-    ///
-    /// # Errors
-    /// `phase`, `condemned`; `state` if a record is not the one tagged. The batch is pending as before then.
-    pub fn recon(&mut self) -> Outcome<Vec<u8>> {
-        self.0.recon().map_err(thrown)
-    }
-
-    /// The stored form of what the last `recon` changed; once.
-    ///
-    /// # Errors
-    /// `phase`, if there is none.
-    #[wasm_bindgen(js_name = takeEffect)]
-    pub fn take_effect(&mut self) -> Outcome<Vec<u8>> {
-        self.0.take_effect().map_err(thrown)
-    }
-
-    /// Applies the next entry of a journal, an effect or an update.
-    ///
-    /// # Errors
-    /// `phase` while a batch is pending; `state`; `update`.
-    pub fn replay(&mut self, effect: &[u8]) -> Outcome<()> {
-        self.0.replay(effect).map_err(thrown)
     }
 
     /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
@@ -477,17 +411,6 @@ impl ClientHandle {
         self.0.state.rebind(commitments).map_err(thrown)
     }
 
-    /// The stored form of the whole hint, bound to the hash of its manifest (32 bytes).
-    ///
-    /// # Errors
-    /// `phase` while a batch is pending; `condemned`; `length`.
-    pub fn checkpoint(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
-        exactly("binding", binding)
-            .and_then(|binding| self.0.at_rest()?.written(&binding))
-            .map(StoredFormHandle::new)
-            .map_err(thrown)
-    }
-
     /// Brings a hint back under the manifest it was made under.
     ///
     /// # Errors
@@ -504,36 +427,6 @@ impl ClientHandle {
             .map_err(thrown)
     }
 
-    /// (N, ℓ, Q, M) of the epoch the hint is at.
-    #[wasm_bindgen(getter)]
-    pub fn layout(&self) -> LayoutHandle {
-        LayoutHandle(*self.0.state.layout())
-    }
-
-    /// The hint's random id, 16 bytes.
-    #[wasm_bindgen(getter, js_name = hintId)]
-    pub fn hint_id(&self) -> Vec<u8> {
-        self.0.state.stamp().hint_id.to_vec()
-    }
-
-    /// Batches applied since the hint was made.
-    #[wasm_bindgen(getter)]
-    #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
-    pub fn version(&self) -> f64 {
-        self.0.state.stamp().version as f64
-    }
-
-    /// Never to be used again.
-    pub fn condemn(&mut self) {
-        self.0.state.condemn();
-    }
-
-    /// Whether it was condemned.
-    #[wasm_bindgen(getter)]
-    pub fn condemned(&self) -> bool {
-        self.0.state.is_condemned()
-    }
-
     /// What proves the answers it takes.
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
     pub fn proofs(&self) -> String {
@@ -547,12 +440,6 @@ impl ClientHandle {
             Form::Delta => "delta".into(),
             Form::Record => "record".into(),
         }
-    }
-
-    /// Bytes of tags.
-    #[wasm_bindgen(getter, js_name = tagBytes)]
-    pub fn tag_bytes(&self) -> usize {
-        self.0.state.tag_bytes()
     }
 
     /// Bytes of parities.

@@ -5,20 +5,32 @@ use pirouette_core::database::list::UpdateList;
 use pirouette_core::scheme::{Asked, Verdict};
 use pirouette_core::single::geometry::Geometry;
 use pirouette_core::single::hint::Hint;
-use pirouette_core::single::making::{Builder, LOOKUPS};
+use pirouette_core::single::making::{Builder, lookups};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
+use crate::{LayoutHandle, Outcome, StoredFormHandle, WipesStack, exactly, thrown, whole};
 
-/// Bytes of one query to one server, and of its answer; and most queries of a request.
+/// Bytes of one query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless
+/// it is said.
 ///
 /// # Errors
 /// `layout`, where one server cannot answer.
 #[wasm_bindgen(js_name = singleBytes)]
 pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
     let geometry = Geometry::of(&layout.0).map_err(thrown)?;
-    Ok([geometry.query_bytes(), geometry.answer_bytes(), geometry.max_batch()].map(|number| number as u32).to_vec())
+    let numbers = [geometry.query_bytes(), geometry.answer_bytes(), geometry.max_batch(), lookups(&layout.0)];
+    Ok(numbers.map(|number| number as u32).to_vec())
+}
+
+/// Whether hints made for one layout go on with another of its generation.
+///
+/// # Errors
+/// `layout`, where one server cannot answer the first.
+#[wasm_bindgen(js_name = singleFollows)]
+pub fn single_follows(before: &LayoutHandle, after: &LayoutHandle) -> Outcome<bool> {
+    let geometry = Geometry::of(&before.0).map_err(thrown)?;
+    Ok(geometry.followed(&after.0).is_some())
 }
 
 /// Hints in the making.
@@ -29,7 +41,7 @@ receives_partitions!(SingleBuilderHandle, keep, is_folded);
 
 #[wasm_bindgen]
 impl SingleBuilderHandle {
-    /// Begins hints for so many lookups (16 384 if not said) under 32 bytes of fresh entropy.
+    /// Begins hints for so many lookups under 32 bytes of fresh entropy.
     ///
     /// # Errors
     /// `length`, `layout`, `index`.
@@ -40,7 +52,7 @@ impl SingleBuilderHandle {
         entropy: &[u8],
         lookups: Option<f64>,
     ) -> Outcome<SingleBuilderHandle> {
-        let lookups = lookups.map_or(LOOKUPS, |lookups| whole(lookups) as usize);
+        let lookups = lookups.map_or(self::lookups(&layout.0), |lookups| whole(lookups) as usize);
         exactly("entropy", entropy)
             .and_then(|entropy| Builder::new(layout.0, content_hashes, lookups, entropy))
             .map(|builder| SingleBuilderHandle(builder, WipesStack))
@@ -97,8 +109,9 @@ impl SingleBuilderHandle {
     ///
     /// # Errors
     /// `length`, `layout`.
-    pub fn partial(&mut self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
+    pub fn partial(&mut self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+        let form = exactly("binding", binding).and_then(|binding| self.0.written(&binding));
+        form.map(StoredFormHandle::new).map_err(thrown)
     }
 
     /// The client's state, `version` updates after it was first stored.
@@ -115,6 +128,8 @@ impl SingleBuilderHandle {
 #[wasm_bindgen]
 pub struct SingleHandle(Asked<Merkle, Hint>, WipesStack);
 
+asks!(SingleHandle);
+
 #[wasm_bindgen]
 impl SingleHandle {
     /// Brings hints back under the manifest they were stored under.
@@ -128,58 +143,12 @@ impl SingleHandle {
             .map_err(thrown)
     }
 
-    /// Makes a pending batch under 32 bytes of fresh entropy.
-    ///
-    /// # Errors
-    /// `phase`, `index`, `length`, `condemned`.
-    pub fn query(&mut self, indices: &[u32], entropy: &[u8]) -> Outcome<()> {
-        let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
-        self.0.query(indices, &entropy).map_err(thrown)
-    }
-
-    /// Queries pending.
-    #[wasm_bindgen(getter)]
-    pub fn pending(&self) -> usize {
-        self.0.pending()
-    }
-
-    /// The pending batch's stored form.
-    ///
-    /// # Errors
-    /// `phase`.
-    #[wasm_bindgen(js_name = pendingBytes)]
-    pub fn pending_bytes(&self) -> Outcome<Vec<u8>> {
-        self.0.pending_bytes().map_err(thrown)
-    }
-
-    /// Takes up a stored batch.
-    ///
-    /// # Errors
-    /// `phase`, `state`, `index`.
-    pub fn resume(&mut self, pending: &[u8]) -> Outcome<()> {
-        self.0.resume(pending).map_err(thrown)
-    }
-
-    /// Forgets a batch that was neither stored nor sent.
-    pub fn withdraw(&mut self) {
-        self.0.withdraw();
-    }
-
     /// What the server is sent.
     ///
     /// # Errors
     /// `phase`.
     pub fn request(&self) -> Outcome<Vec<u8>> {
         self.0.request(0).map_err(thrown)
-    }
-
-    /// What the rollback fence knows the pending batch by, 32 bytes.
-    ///
-    /// # Errors
-    /// `phase`.
-    #[wasm_bindgen(js_name = batchName)]
-    pub fn batch_name(&self) -> Outcome<Vec<u8>> {
-        self.0.batch_name().map(|name| name.to_vec()).map_err(thrown)
     }
 
     /// Verifies both parities of every query. `false`: forged, and condemned.
@@ -190,35 +159,10 @@ impl SingleHandle {
         self.0.verify(0, parities).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
     }
 
-    /// Recovers the records and applies the batch.
-    ///
-    /// # Errors
-    /// `phase`, `condemned`; `state` if a record is not the one tagged. The batch is pending as before then.
-    pub fn recon(&mut self) -> Outcome<Vec<u8>> {
-        self.0.recon().map_err(thrown)
-    }
-
     /// Queries of the last `recon` that no hint contained the record of: those records are zeros.
     #[wasm_bindgen(getter)]
     pub fn missed(&self) -> usize {
         self.0.missed()
-    }
-
-    /// The stored form of what the last `recon` changed; once.
-    ///
-    /// # Errors
-    /// `phase`, if there is none.
-    #[wasm_bindgen(js_name = takeEffect)]
-    pub fn take_effect(&mut self) -> Outcome<Vec<u8>> {
-        self.0.take_effect().map_err(thrown)
-    }
-
-    /// Applies the next entry of a journal.
-    ///
-    /// # Errors
-    /// `phase` while a batch is pending; `state`; `update`.
-    pub fn replay(&mut self, entry: &[u8]) -> Outcome<()> {
-        self.0.replay(entry).map_err(thrown)
     }
 
     /// Brings hints and the pending batch to the next epoch. The journal's entry.
@@ -229,31 +173,10 @@ impl SingleHandle {
         self.0.update(list, after.0, &[], &[0; 32]).map_err(thrown)
     }
 
-    /// The stored form, bound to the hash of its manifest (32 bytes).
-    ///
-    /// # Errors
-    /// `phase` while a batch is pending; `condemned`; `length`.
-    pub fn checkpoint(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
-    }
-
-    /// Of its epoch.
+    /// Lookups that it was made for.
     #[wasm_bindgen(getter)]
-    pub fn layout(&self) -> LayoutHandle {
-        LayoutHandle(*self.0.state.layout())
-    }
-
-    /// Its random id, 16 bytes.
-    #[wasm_bindgen(getter, js_name = hintId)]
-    pub fn hint_id(&self) -> Vec<u8> {
-        self.0.state.stamp().hint_id.to_vec()
-    }
-
-    /// Batches and updates applied.
-    #[wasm_bindgen(getter)]
-    #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
-    pub fn version(&self) -> f64 {
-        self.0.state.stamp().version as f64
+    pub fn lookups(&self) -> usize {
+        self.0.state.lookups()
     }
 
     /// Lookups left.
@@ -262,26 +185,9 @@ impl SingleHandle {
         self.0.state.left()
     }
 
-    /// Never to be used again.
-    pub fn condemn(&mut self) {
-        self.0.state.condemn();
-    }
-
-    /// Whether it was condemned.
-    #[wasm_bindgen(getter)]
-    pub fn condemned(&self) -> bool {
-        self.0.state.is_condemned()
-    }
-
     /// Bytes of hints and backups.
     #[wasm_bindgen(getter, js_name = hintBytes)]
     pub fn hint_bytes(&self) -> usize {
         self.0.state.hint_bytes()
-    }
-
-    /// Bytes of tags.
-    #[wasm_bindgen(getter, js_name = tagBytes)]
-    pub fn tag_bytes(&self) -> usize {
-        self.0.state.tag_bytes()
     }
 }

@@ -15,12 +15,14 @@ export type BuildArguments = Omit<BuildOptions, 'onProgress'> & {
 }
 
 export async function build(options: BuildArguments): Promise<void> {
-  // Through process.exit, so that what was begun is removed.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.on(signal, () => process.exit(128 + constants.signals[signal]))
   const { record: recordFile, ...choices } = options
   const record = recordFile === undefined ? undefined : await PublisherRecord.open(recordFile)
-  const summary = await withProgress(onProgress => buildDataset({ ...choices, onProgress }))
+  // Through process.exit, so that what was begun is removed.
+  const interrupted = (signal: 'SIGINT' | 'SIGTERM') => process.exit(128 + constants.signals[signal])
+  process.on('SIGINT', interrupted).on('SIGTERM', interrupted)
+  const summary = await withProgress(onProgress => buildDataset({ ...choices, onProgress })).finally(() =>
+    process.off('SIGINT', interrupted).off('SIGTERM', interrupted),
+  )
   const { databaseId, manifest, manifestHash: hash } = summary
   await record?.addManifest({ databaseId, epoch: manifest.epoch, hash })
   process.stdout.write(describeSummary(summary))

@@ -141,6 +141,7 @@ const MODES: Record<ModeCosts['mode'], string> = {
   instant: 'instant',
   light: 'light hint',
   full: 'full hint',
+  single: 'one server',
 }
 
 /** A head, and a row for each way to look up. */

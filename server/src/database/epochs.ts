@@ -75,7 +75,7 @@ export class FixedEpochs implements Epochs {
       manifestBytes,
       manifestHash,
       suites: database.suites,
-      queryLimits: suite => database.queryLimits(suite, false),
+      queryLimits: askedOnce(suite => database.queryLimits(suite, false)),
       answerBytes: (...query) => database.answerBytes(...query, false),
       answer: (...query) => database.answer(...query),
       shared: () => shared,
@@ -114,6 +114,12 @@ export class FixedEpochs implements Epochs {
   async findBlob(hash: string): Promise<Blob | undefined> {
     return this.#blobs.get(hash)
   }
+}
+
+/** Of a suite: what `ask` says, which is asked once, for it holds as long as the epoch does. */
+export function askedOnce(ask: (suite: number) => Uint32Array): (suite: number) => Uint32Array {
+  const known = new Map<number, Uint32Array>()
+  return suite => known.get(suite) ?? known.set(suite, ask(suite)).get(suite)!
 }
 
 export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {

@@ -43,7 +43,7 @@ import type { Dataset } from '../dataset/load.js'
 import { recordBytesView } from '../dataset/memory.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
-import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
+import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
 import { Fence, type FenceOptions } from './fence.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
 import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
@@ -142,7 +142,10 @@ export class UpdatableDatabase implements Epochs {
     this.#directory = loaded.directory
     this.#directoryBytes = loaded.directoryBytes
     this.#newest = this.#epochOf(loaded.newest)
-    if (loaded.previous !== undefined) this.#previous = { ...this.#epochOf(loaded.previous), isCores: 'previous' }
+    if (loaded.previous !== undefined) {
+      this.#previous = this.#epochOf(loaded.previous)
+      this.#previous.isCores = 'previous'
+    }
     this.#behind = this.#writeBehind(loaded)
     // The epoch before is answered, so that much history there always is.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
@@ -630,28 +633,20 @@ export class UpdatableDatabase implements Epochs {
     readers = this.#readers,
   ): UpdatableEpoch {
     const core = this.#core
-    return {
+    const epoch: UpdatableEpoch = {
       manifest,
       manifestBytes: bytes,
       manifestHash: toHex(this.#core.blake3(bytes)),
       isCores: 'newest',
       suites: database.suites,
-      queryLimits(suite) {
-        return database.queryLimits(suite, this.isCores !== 'newest')
-      },
-      answerBytes(...query) {
-        return database.answerBytes(...query, this.isCores !== 'newest')
-      },
-      answer(...query) {
-        return this.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query)
-      },
-      shared() {
-        return { core, handle: database, readers, previous: this.isCores === 'previous' }
-      },
-      blocks() {
-        return blocks && { core, handle: blocks, readers, previous: this.isCores === 'previous' }
-      },
+      queryLimits: askedOnce(suite => database.queryLimits(suite, epoch.isCores !== 'newest')),
+      answerBytes: (...query) => database.answerBytes(...query, epoch.isCores !== 'newest'),
+      answer: (...query) =>
+        epoch.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query),
+      shared: () => ({ core, handle: database, readers, previous: epoch.isCores === 'previous' }),
+      blocks: () => blocks && { core, handle: blocks, readers, previous: epoch.isCores === 'previous' },
     }
+    return epoch
   }
 
   /** A partition as it is in memory. Should a batch change it meanwhile, the download breaks off. */

@@ -2,7 +2,6 @@
 // that the connection has gone: so the connection is asked as well.
 
 import type { Socket } from 'node:net'
-import { finished } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 const waiting = new WeakMap<Socket, Set<() => void>>()
@@ -15,7 +14,8 @@ export function whenOver(request: FastifyRequest, reply: FastifyReply, call: () 
     if (calls.delete(over)) call()
   }
   calls.add(over)
-  finished(reply.raw, over)
+  // Two listeners where `stream.finished` has ten: they are added for every reply.
+  reply.raw.once('finish', over).once('close', over)
   if (socket.destroyed) process.nextTick(over)
 }
 

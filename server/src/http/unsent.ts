@@ -3,7 +3,6 @@
 // has taken them, has brought them or is gone.
 
 import type { Socket } from 'node:net'
-import { finished } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../base/address.js'
 import { Refusal } from '../base/refusal.js'
@@ -61,7 +60,7 @@ export class Unsent {
   /** The same for a body that is about to come, until it is here. */
   reserveBody(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
     const standing = this.#reserve(request, reply, bytes, 'too much that clients have begun to send has not come yet')
-    finished(request.raw, { writable: false }, () => this.#release(standing))
+    request.raw.once('close', () => this.#release(standing)) // read, or its connection is gone
     this.#begin(standing)
   }
 

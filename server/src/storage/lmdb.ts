@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../dataset/errors.js'
+import { lockStore } from './lock.js'
 import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
 
 const PAGE_BYTES = 4096
@@ -21,14 +22,26 @@ export function storeExists(dir: string): boolean {
   return (statSync(join(dir, FILE), { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
-/** Opens the store in `dir`, or makes one. Throws DatasetError, naming the file, if that is not one of ours. */
+/**
+ * Opens the store in `dir`, or makes one. Throws DatasetError, naming the file, if that is not one of ours, or somebody else
+ * has it open.
+ */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)
   mkdirSync(dir, { recursive: true })
-  if (storeExists(dir)) checkFile(location)
-  let database: RootDatabase<Uint8Array, Buffer>
+  const unlock = lockStore(dir)
   try {
-    database = open<Uint8Array, Buffer>({
+    if (storeExists(dir)) checkFile(location)
+    return new LmdbStorage(location, openDatabase(dir, location), unlock)
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, Buffer> {
+  try {
+    return open<Uint8Array, Buffer>({
       path: dir,
       noSubdir: false,
       encoding: 'binary',
@@ -42,7 +55,6 @@ export function openLmdb(dir: string): Storage {
   } catch (error) {
     throw new DatasetError(location, `it cannot be opened: ${(error as Error).message}`)
   }
-  return new LmdbStorage(location, database)
 }
 
 /**
@@ -78,10 +90,12 @@ class LmdbStorage implements Storage {
   readonly location: string
   failure: string | undefined
   readonly #database: RootDatabase<Uint8Array, Buffer>
+  readonly #unlock: () => void
 
-  constructor(location: string, database: RootDatabase<Uint8Array, Buffer>) {
+  constructor(location: string, database: RootDatabase<Uint8Array, Buffer>, unlock: () => void) {
     this.location = location
     this.#database = database
+    this.#unlock = unlock
   }
 
   get(key: string): Uint8Array | undefined {
@@ -127,7 +141,11 @@ class LmdbStorage implements Storage {
   }
 
   async close(): Promise<void> {
-    await this.#database.close()
+    try {
+      await this.#database.close()
+    } finally {
+      this.#unlock()
+    }
   }
 }
 

@@ -135,6 +135,8 @@ export class Ceremony {
   readonly #development: boolean
   readonly #contributions: Uint8Array[] = []
   #alpha = 1n
+  /** [αᵏ]₁ is at k − 1, as far as k = 512, and [αᵏ]₂ as far as 256; made when asked for */
+  #known: { readonly g1: readonly G1Point[]; readonly g2: readonly G2Point[] } | undefined
   chain: Uint8Array
 
   constructor(development: boolean) {
@@ -154,6 +156,7 @@ export class Ceremony {
     const [factor, nonce] = [draw(0), draw(1)]
     const before = this.#alpha
     this.#alpha = Fr.mul(before, factor)
+    this.#known = undefined
     const points = [before, this.#alpha, Fr.mul(before, nonce)].map(exponent =>
       times(G1.Point.BASE, exponent).toBytes(),
     )
@@ -166,8 +169,9 @@ export class Ceremony {
   }
 
   transcript(): Uint8Array {
-    const g1 = this.#powers(G1.Point.BASE, 2 * ROW).map(point => point.toBytes())
-    const g2 = this.#powers(G2.Point.BASE, ROW).map(point => point.toBytes())
+    const powers = this.#powers()
+    const g1 = powers.g1.map(point => point.toBytes())
+    const g2 = powers.g2.map(point => point.toBytes())
     g1.splice(ROW, 1) // α^257
     const counted = concatBytes(head(this.#development), u16(this.#contributions.length), u16(0))
     return concatBytes(counted, ...g1, ...g2, ...this.#contributions)
@@ -175,12 +179,15 @@ export class Ceremony {
 
   key(): Uint8Array {
     const begin = concatBytes(utf8ToBytes('PIRK'), head(this.#development).subarray(4, 12), blake3(this.transcript()))
-    const powers = this.#powers(G2.Point.BASE, ROW).map(point => point.toBytes(false))
+    const powers = this.#powers().g2.map(point => point.toBytes(false))
     return concatBytes(begin, times(G1.Point.BASE, this.#alpha).toBytes(false), ...powers)
   }
 
-  #powers<P extends { multiplyUnsafe(scalar: bigint): P }>(base: P, count: number): P[] {
-    return Array.from({ length: count }, (_, k) => times(base, Fr.pow(this.#alpha, BigInt(k + 1))))
+  #powers() {
+    const all = <P extends { multiplyUnsafe(scalar: bigint): P }>(base: P, count: number) =>
+      Array.from({ length: count }, (_, k) => times(base, Fr.pow(this.#alpha, BigInt(k + 1))))
+    this.#known ??= { g1: all(G1.Point.BASE, 2 * ROW), g2: all(G2.Point.BASE, ROW) }
+    return this.#known
   }
 }
 

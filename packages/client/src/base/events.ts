@@ -14,19 +14,21 @@ export type MapEvent =
    * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this
    * software; `servers`: it belongs to other servers; `missing`: it was deleted while the map was open; `history`: it is
    * older than the updates that the servers keep; `generation`: the database has a new layout; `manifest`: it is another
-   * database; `mode`: it was made for another mode, or another kind of proof, than the app now insists on.
+   * database; `mode`: it was made for another mode, or another kind of proof, than the app now insists on; `spent`: its lookups are used
+   * up.
    */
   | {
       readonly type: 'discarded'
-      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest' | 'mode'
+      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest' | 'mode' | 'spent'
     }
   /** The map answers from a newer version of the database. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
   /**
-   * No update leads to what the servers have now (for the reasons, see `discarded`). A new hint is downloaded while the
-   * old one answers for as long as the servers still take its queries; then `updated` follows.
+   * No update leads to what the servers have now (for the reasons, see `discarded`); or, `spent`, few lookups are left, or
+   * none. A new hint is downloaded while the old one answers for as long as the servers still take its queries, or there are
+   * lookups left; then `updated` follows if the epoch is another.
    */
-  | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' }
+  | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
   /** Behind the lookups that are answered without a state, one is being made. */
   | { readonly type: 'preparing' }
   /** Lookups are answered in another way from now on: `map.mode`. */

@@ -7,14 +7,15 @@ import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
 import { readManifest } from '../servers/manifests.js'
 import { condemnForItself } from '../state/condemnation.js'
 import { isOf, readHead } from '../state/head.js'
-import { fenceLink, type Hint } from '../state/hint.js'
+import { fenceLinks, type Hint } from '../state/hint.js'
 import type { Machine } from '../state/machine.js'
 import { isMoved } from '../store/storage.js'
 import { StateMovedError } from '../store/store.js'
 
 export class Admission {
   readonly #machine: Machine
-  #fence: { readonly hintId: Uint8Array; readonly fence: Fence } | undefined
+  /** of one hint, by the names of the servers that keep them */
+  #fences: { readonly hintId: Uint8Array; readonly known: Map<string, Fence> } | undefined
 
   constructor(machine: Machine) {
     this.#machine = machine
@@ -22,11 +23,11 @@ export class Admission {
 
   /**
    * Resolves when the fence lets the pending batch leave, to the claim that leaves with it; undefined: there is no fence.
-   * While it is wide awake, and unless strictness is asked for, a hint has it hear in the same request; it is not taken
+   * `way`: the party's own, 0, or that of a server that is asked in its place. While it is wide awake, and unless strictness is asked for, a hint has it hear in the same request; it is not taken
    * further before it has been heard. If it throws, nothing is to be sent.
    */
-  async admit(hint: Hint): Promise<{ readonly party: number; readonly claim: FenceClaim } | undefined> {
-    const fence = this.#fenceOf(hint)
+  async admit(hint: Hint, way: number): Promise<{ readonly party: number; readonly claim: FenceClaim } | undefined> {
+    const fence = this.#fenceOf(hint, way)
     const party = hint.scheme.fencedBy
     if (fence === undefined || party === undefined) return undefined
     const claim = claimOf(hint)
@@ -36,9 +37,9 @@ export class Admission {
   }
 
   /** What the fence has said to the claim behind a batch. Throws if the hint must not move on. */
-  async heard(hint: Hint, claim: FenceClaim, verdict: FenceVerdict): Promise<void> {
+  async heard(hint: Hint, way: number, claim: FenceClaim, verdict: FenceVerdict): Promise<void> {
     if (verdict === 'granted') {
-      this.#fenceOf(hint)?.granted(claim)
+      this.#fenceOf(hint, way)?.granted(claim)
       return
     }
     await this.#refused(hint).catch(error => {
@@ -49,7 +50,7 @@ export class Admission {
 
   /** Has the fence confirm how far this hint has come, before it is first used in this life of the page. */
   async confirm(hint: Hint): Promise<void> {
-    const fence = this.#fenceOf(hint)
+    const fence = this.#fenceOf(hint, 0)
     if (fence !== undefined && !fence.awake) await this.#ask(hint, fence, claimOf(hint))
   }
 
@@ -82,18 +83,21 @@ export class Admission {
   }
 
   /** undefined: this hint's server had none when it was made, or it needs none. Throws UnsupportedError if it has to. */
-  #fenceOf({ record, scheme }: Hint): Fence | undefined {
-    const link = fenceLink(scheme, record, this.#machine.fences)
+  #fenceOf({ record, scheme }: Hint, way: number): Fence | undefined {
+    const link = fenceLinks(scheme, record, this.#machine.fences)[way]
     if (link === undefined) return undefined
     if (!record.fenced) {
       if (this.#machine.parts.rollback !== 'strict') return undefined
       const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
       throw new UnsupportedError('fence', `this map's hint was made without a rollback fence; ${instead}`)
     }
-    if (this.#fence === undefined || !equalBytes(this.#fence.hintId, record.hintId)) {
-      this.#fence = { hintId: record.hintId, fence: new Fence(link) }
+    if (this.#fences === undefined || !equalBytes(this.#fences.hintId, record.hintId)) {
+      this.#fences = { hintId: record.hintId, known: new Map() }
     }
-    return this.#fence.fence
+    const { known } = this.#fences
+    const fence = known.get(link.server.name) ?? new Fence(link)
+    known.set(link.server.name, fence)
+    return fence
   }
 }
 

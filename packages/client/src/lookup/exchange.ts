@@ -120,6 +120,6 @@ async function judge(exchange: Exchange, state: Progress, party: number, answer:
   }
   if (verdict !== 'forged') return
   await onForged(party)
-  const message = 'its answer is not from the database both servers agreed on; call reset()'
+  const message = 'its answer is not from the database that was agreed on; call reset()'
   throw new TamperedError(link.server.name, message)
 }

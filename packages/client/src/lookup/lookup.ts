@@ -7,6 +7,7 @@ import { ROUNDS } from '../base/constants.js'
 import { SignatureError, StorageError } from '../base/errors.js'
 import { ProgressMeter } from '../base/progress.js'
 import { assertAlive } from '../platform/core.js'
+import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
 import { condemnForItself } from '../state/condemnation.js'
 import type { Hint } from '../state/hint.js'
@@ -60,7 +61,8 @@ export class Lookup<T> {
 
   /**
    * Looks up. `wanted` calls it off before it has begun; afterwards only `ending` does, the end of the map. Throws
-   * OutdatedError if the servers no longer answer this hint: to be called again once another is in its place.
+   * OutdatedError if the servers no longer answer this hint, or it has too few lookups left: to be called again once another
+   * is in its place.
    */
   async run(wanted: AbortSignal, ending: AbortSignal): Promise<T> {
     const machine = this.#machine
@@ -87,6 +89,8 @@ export class Lookup<T> {
           await finishPending(machine, this.#admission, hint)
           continue
         }
+        const { lookupsLeft } = hint.state
+        if (lookupsLeft !== undefined && lookupsLeft < indices.length) throw new OutdatedError('spent')
         return await this.#ask(hint, indices)
       } catch (error) {
         // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.
@@ -101,7 +105,11 @@ export class Lookup<T> {
     const before = stats.onlineTotal()
     askedOf(hint).query(indices)
     this.#begun = true
-    const { records: bytes, lists } = await finishPending(this.#machine, this.#admission, hint, true)
+    const { records: bytes, lists, missed } = await finishPending(this.#machine, this.#admission, hint, true)
+    if (missed > 0) {
+      const seldom = 'none of the hints held here contains what was asked for, which hardly ever happens'
+      throw new StorageError(`${seldom}; call again after other lookups, or call reset()`)
+    }
     const records = await this.#open(hint, indices, bytes)
     // The epoch may have run out meanwhile, or be one that was followed to on the way.
     publisher?.checkExpiry(hint.manifest)

@@ -9,11 +9,14 @@
 // which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
 // operation, in this tab or another, in this life of the page or the next, finishes it first.
 
-import { StorageError, TamperedError } from '../base/errors.js'
+import type { Manifest } from '@pirouette/protocol'
+import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import type { AskedState } from '../scheme/scheme.js'
+import { worstOf } from '../servers/retry.js'
+import type { Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
 import { condemn } from '../state/condemnation.js'
-import { type Hint, partiesOf } from '../state/hint.js'
+import { type Hint, waysOf } from '../state/hint.js'
 import { intend, note } from '../state/journal.js'
 import type { Machine } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
@@ -24,6 +27,8 @@ import { exchange, hasTurned } from './exchange.js'
 export interface Finished {
   /** count·ℓ bytes in query order */
   readonly records: Uint8Array
+  /** queries whose records could not be asked for, and are not among these */
+  readonly missed: number
   /** the lists of updates that came between the query and its answers */
   readonly lists: readonly Uint8Array[]
 }
@@ -43,7 +48,7 @@ export async function finishPending(
   const lists: Uint8Array[] = []
   for (;;) {
     try {
-      return { records: await attempt(machine, admission, hint, own && lists.length === 0), lists }
+      return { ...(await attempt(machine, admission, hint, own && lists.length === 0)), lists }
     } catch (error) {
       // Only now that all answers are in, or their time is over (P6).
       if (error instanceof TamperedError) announce({ type: 'condemned', server: error.server })
@@ -59,24 +64,32 @@ export async function finishPending(
   }
 }
 
-async function attempt(machine: Machine, admission: Admission, hint: Hint, own: boolean): Promise<Uint8Array> {
+async function attempt(
+  machine: Machine,
+  admission: Admission,
+  hint: Hint,
+  own: boolean,
+): Promise<Omit<Finished, 'lists'>> {
   const { record, version, manifest } = hint
   const { hintId } = record
   const state = askedOf(hint)
   // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
   // finished it meanwhile.
   await intend(machine, hint, own)
-  const fence = await admission.admit(hint)
-  const links = partiesOf(record, machine.lookups)
-  await exchange({
-    manifest,
-    batch: state.batch(manifest),
-    links,
-    stats: machine.parts.stats,
-    fence,
-    onForged: party => condemn(machine, hintId, links[party]!.server.name),
-    onVerdict: fence && (verdict => admission.heard(hint, fence.claim, verdict)),
-  })
+  const batch = state.batch(manifest)
+  const send = async (links: Links, way: number) => {
+    const fence = await admission.admit(hint, way)
+    await exchange({
+      manifest,
+      batch,
+      links,
+      stats: machine.parts.stats,
+      fence,
+      onForged: party => condemn(machine, hintId, links[party]!.server.name),
+      onVerdict: fence && (verdict => admission.heard(hint, way, fence.claim, verdict)),
+    })
+  }
+  await oneAfterAnother(waysOf(hint.scheme, record, machine.lookups), manifest, send)
   // Parities and permutations go to the next state together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {
@@ -84,7 +97,30 @@ async function attempt(machine: Machine, admission: Admission, hint: Hint, own: 
     throw new TamperedError(undefined, 'the servers’ answers contradict the database both agreed on; call reset()')
   }
   await note(machine, hint, version, finished.effect)
-  return finished.records
+  return { records: finished.records, missed: finished.missed ?? 0 }
+}
+
+/**
+ * Whatever the first way has failed with but a lie, a refusal of its fence, or that its server is further on: the very same bytes
+ * go the next way.
+ */
+async function oneAfterAnother(
+  ways: readonly Links[],
+  manifest: Manifest,
+  send: (links: Links, way: number) => Promise<void>,
+): Promise<void> {
+  const errors: ServerError[] = []
+  for (const [way, links] of ways.entries()) {
+    try {
+      await send(links, way)
+      return
+    } catch (error) {
+      const passing = error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)
+      if (!passing || ways.length === 1) throw error
+      errors.push(error)
+    }
+  }
+  throw worstOf(errors)
 }
 
 function applied(machine: Machine, hint: Hint, state: AskedState): ReturnType<AskedState['finish']> {

@@ -22,6 +22,8 @@ export interface Place {
   readonly manifest: Manifest
   /** undefined in a keyless database, and where it is not at hand */
   readonly directory: KeyIndex | undefined
+  /** most queries at once, where manifests allow for more */
+  readonly maxBatch?: number
 }
 
 export interface Question<T> {
@@ -48,7 +50,7 @@ export function valuesOf(
   padTo: number,
   random: Environment['random'],
 ): Question<readonly Found[]> {
-  const check = ({ keyed, maxBatch: most }: Manifest) => {
+  const check = ({ keyed, maxBatch }: Manifest, most = maxBatch) => {
     if (!keyed) throw new UsageError('this database has no keys; look records up with at(index)')
     if (padTo > most) throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
   }
@@ -69,8 +71,8 @@ export function valuesOf(
       const blocks = 2 ** manifest.directoryBlockLog
       return withDirectoryShape(core, manifest, shape => padded(core, blocks, print => shape.number(print)))
     },
-    indices({ core, manifest, directory }) {
-      check(manifest)
+    indices({ core, manifest, directory, maxBatch }) {
+      check(manifest, maxBatch)
       return padded(core, manifest.records, print => directory!.index(print, manifest.records))
     },
     read(place, records, lists) {
@@ -81,7 +83,7 @@ export function valuesOf(
         const found = moved === undefined ? records[i] : openRecord(place, moved)
         if (found === undefined) {
           const message = 'the update list both publish holds a malformed record; ask their operators'
-          throw new ProtocolError('both servers', message)
+          throw new ProtocolError('the servers', message)
         }
         return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined
       })

@@ -1,7 +1,7 @@
 // Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
-import { type Core, loadCore } from '@pirouette/wasm/client'
+import { type Build, type Core, loadCore, loadSingleCore } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../base/errors.js'
 import { openIndexedDbStore } from '../store/indexeddb.js'
 import { MemoryStore } from '../store/memory.js'
@@ -32,7 +32,8 @@ export interface Environment {
   readonly locks: Locks
   /** one tab for all */
   readonly tabs: Tabs
-  readonly loadCore: () => Promise<Core>
+  /** `single`: with what lookups with one server need */
+  readonly loadCore: (build: Build) => Promise<Core>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
   readonly pause: () => Promise<void>
 }
@@ -40,7 +41,20 @@ export interface Environment {
 /** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
 export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
   const openStore = store === undefined ? platformStore : appStore(store)
-  return { clock: platformClock, fetch, random, openStore, locks: platformLocks, tabs: platformTabs(), loadCore, pause }
+  return {
+    clock: platformClock,
+    fetch,
+    random,
+    openStore,
+    locks: platformLocks,
+    tabs: platformTabs(),
+    loadCore: loadBuild,
+    pause,
+  }
+}
+
+function loadBuild(build: Build): Promise<Core> {
+  return build === 'single' ? loadSingleCore() : loadCore()
 }
 
 const platformClock: Clock = {

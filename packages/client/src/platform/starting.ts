@@ -1,13 +1,13 @@
 // Starting the WebAssembly core, and, where that fails, finding out what is to be done about it.
 
-import type { Core } from '@pirouette/wasm/client'
+import type { Build, Core } from '@pirouette/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 
 /** The running core. Throws UnsupportedError. */
-export async function startCore({ loadCore }: Pick<Environment, 'loadCore'>): Promise<Core> {
+export async function startCore({ loadCore }: Pick<Environment, 'loadCore'>, build: Build): Promise<Core> {
   try {
-    return await loadCore()
+    return await loadCore(build)
   } catch (cause) {
     const reason = reasonOf(cause)
     throw new UnsupportedError(reason, MESSAGES[reason], { cause })

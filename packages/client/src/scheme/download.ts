@@ -62,7 +62,7 @@ export async function downloadDirectory(
     await environment.pause()
     if (isDirectoryOf(core, manifest, bytes)) return bytes
     received(-bytes.length)
-    throw new TamperedError(link.server.name, 'its directory does not have the hash both servers agreed on')
+    throw new TamperedError(link.server.name, 'its directory does not have the hash that was agreed on')
   }
   for (const [s, link] of servers.entries()) {
     const bytes = await fromOne(link).catch((error: unknown) => failures.note(s, error, signal))
@@ -144,6 +144,18 @@ export async function downloadPartitions(
   if (shares.some(share => share.length > 0)) throw failures.error
 }
 
+/** Goes all steps that there are to be gone, and gives the thread back between them. May be called off. */
+export async function goSteps(
+  { core, environment }: SchemeContext,
+  folding: Pick<Lanes, 'step'>,
+  signal?: AbortSignal,
+): Promise<void> {
+  while (inCore(core, () => folding.step?.() === true)) {
+    await environment.pause()
+    signal?.throwIfAborted()
+  }
+}
+
 /** What a lane has received last. A copy: the memory moves when it grows. */
 function laneOf(core: Core, folding: Lanes, lane: number, bytes: number): Uint8Array {
   return inCore(core, () => new Uint8Array(core.memory.buffer, folding.lanePointer(lane), bytes).slice())
@@ -151,7 +163,7 @@ function laneOf(core: Core, folding: Lanes, lane: number, bytes: number): Uint8A
 
 /** One partition through the lane of one server. */
 async function receive(
-  { core, environment }: SchemeContext,
+  context: SchemeContext,
   manifest: Manifest,
   folding: Lanes,
   link: Link,
@@ -160,6 +172,7 @@ async function receive(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const { core, environment } = context
   let received = 0
   let work = 0
   const take = async (chunk: Uint8Array) => {
@@ -184,9 +197,10 @@ async function receive(
     await getBlob(link, toHex(contentHash(manifest, partition)), partitionBytes(manifest), take, signal)
     await environment.pause()
     if (!inCore(core, () => folding.fold(lane))) {
-      throw new TamperedError(link.server.name, 'a partition does not have the hash both servers agreed on')
+      throw new TamperedError(link.server.name, 'a partition does not have the hash that was agreed on')
     }
     await environment.pause()
+    await goSteps(context, folding)
   } catch (error) {
     told(-received)
     inCore(core, () => folding.abandon(lane))

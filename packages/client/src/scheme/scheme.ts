@@ -8,7 +8,7 @@
 //                 asked   a lookup is stored, sent, verified and applied: state/ and lookup/ see to the order (S1–S8)
 //
 // A scheme computes and fetches; it stores nothing, locks nothing, and knows no other scheme. What it is handed comes from
-// manifests that both servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
+// manifests that all servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
 import type { Core, LayoutHandle, ModeCosts, UpdateForm, Usage } from '@pirouette/wasm/client'
@@ -27,6 +27,8 @@ export interface SchemeContext {
 /** What an app may choose. A scheme looks at what is its own. */
 export interface SchemeOptions {
   readonly proofs: ProofsPreference
+  /** how many lookups a state is to be good for, where it runs out; undefined: the scheme's own number */
+  readonly lookups?: number | undefined
   /** what costs are told for */
   readonly usage?: Usage | undefined
 }
@@ -100,6 +102,8 @@ export interface Preparation {
   readonly form: UpdateForm
   /** whether it is what these options ask for */
   suits(options: SchemeOptions): boolean
+  /** as of a state */
+  follows?(before: Manifest, next: Manifest): boolean
   /**
    * Fetches what is still missing at its manifest: public blobs, checked before they are used, or replies to secret
    * requests. May be called off at any time, and called again. Throws once it cannot go on; the error names a server that
@@ -187,11 +191,16 @@ interface AnyState {
   readonly version: number
   readonly form: UpdateForm
   readonly sizes: Sizes
-  /** lookups left; undefined: any number */
-  readonly remaining?: number | undefined
+  /** lookups that it was made for, and that it is good for still; undefined: any number */
+  readonly lookups?: number | undefined
+  readonly lookupsLeft?: number | undefined
+  /** most queries of a batch, where manifests allow for more */
+  maxBatch?(manifest: Manifest): number
   /** N and Q, as its own bytes have them */
   readonly reach: { readonly records: number; readonly partitions: number }
   suits(options: SchemeOptions): boolean
+  /** Whether an update can lead from one epoch to the next of its generation; if there is no such method, it can. */
+  follows?(before: Manifest, next: Manifest): boolean
   /** Brings it to the next epoch, a pending batch included. Gives the journal's entry. Throws as `Preparation.update`. */
   update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array
   /** Does what the next entry of a journal says. Throws StateUnreadableError. */
@@ -227,9 +236,16 @@ export interface AskedState extends AnyState {
   batchName(): Uint8Array
   /** The pending batch's traffic at this manifest. The same each time. */
   batch(manifest: Manifest): Batch
-  /**
-   * All replies are in and none is forged: the batch's records, count·ℓ bytes in its order, and the journal's entry.
-   * Undefined: together they are not genuine.
-   */
-  finish(): { readonly records: Uint8Array; readonly effect: Uint8Array } | undefined
+  /** All replies are in and none is forged: what they brought. Undefined: together they are not genuine. */
+  finish(): Brought | undefined
+}
+
+/** What a batch brought. */
+export interface Brought {
+  /** count·ℓ bytes in its order */
+  readonly records: Uint8Array
+  /** the journal's entry */
+  readonly effect: Uint8Array
+  /** queries whose records the state could not ask for, and are not in `records`: all the same to a server; undefined: none */
+  readonly missed?: number
 }

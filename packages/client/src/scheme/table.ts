@@ -4,16 +4,26 @@ import { hasLight, type Manifest } from '@pirouette/protocol'
 import type { Core, Mode } from '@pirouette/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
+import type { Apart } from '../servers/pair.js'
 import { instant } from './instant/instant.js'
 import { light } from './light/light.js'
 import { local } from './local/local.js'
 import type { Scheme, StatefulScheme, StatelessScheme } from './scheme.js'
+import { single } from './single/single.js'
 import { tapir } from './tapir/tapir.js'
 
 /** By name, which is the mode that an app asks for. */
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
-  [tapir, light, local, instant].map(scheme => [scheme.name, scheme]),
+  [tapir, light, local, instant, single].map(scheme => [scheme.name, scheme]),
 )
+
+/**
+ * Those that may be used where so many parties stand apart: what needs two learns with one all there is to know; and of two
+ * that do, none need be asked alone.
+ */
+export function schemesFor(schemes: ReadonlyMap<string, Scheme>, apart: Apart): ReadonlyMap<string, Scheme> {
+  return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
+}
 
 /** What answers before there is a state, if anything does. */
 export function firstScheme(schemes: ReadonlyMap<string, Scheme>): StatelessScheme | undefined {
@@ -26,6 +36,7 @@ export interface Basis {
   readonly lookups: number
   /** whether the app allows a light hint, which assumes more (docs/threat-model.md), and both servers offer it */
   readonly light: boolean
+  readonly apart: Apart
 }
 
 /** Whether a state is worth being made after so many lookups without one. */
@@ -45,9 +56,9 @@ export const paysAfter: Pays = (core, manifest, lookups, light) =>
   choose(core, manifest, { instant: true, light }, lookups) !== 'instant'
 
 /** The planner's rule. */
-export const chooseScheme: Choose = (core, manifest, { lookups, ...basis }) => {
-  const mode = choose(core, manifest, { instant: false, light: basis.light }, lookups)
-  return [local, light].find(({ name }) => name === mode) ?? tapir
+export const chooseScheme: Choose = (core, manifest, { lookups, apart, ...basis }) => {
+  const mode = choose(core, manifest, { instant: false, light: apart === 2 && basis.light }, lookups)
+  return [local, light].find(({ name }) => name === mode) ?? (apart === 1 ? single : tapir)
 }
 
 type Offers = Parameters<Core['chooseMode']>[2]

@@ -1,5 +1,6 @@
 // What both servers agree on: the manifest of the highest epoch both have, compared byte for byte. One server is
-// honest, so equal means right; everything downloaded later is checked against it.
+// honest, so equal means right; everything downloaded later is checked against it. Of one server it is what it shows, and
+// a publisher's signature says whether it is right.
 
 import {
   decodeManifest,
@@ -11,8 +12,9 @@ import {
 } from '@pirouette/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
-import { askBoth, withRetry } from './retry.js'
-import { getBounded, type Link } from './transport.js'
+import { namesOf } from './pair.js'
+import { askAll, withRetry } from './retry.js'
+import { getBounded, type Link, type Links } from './transport.js'
 
 const LONGEST = MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS
 
@@ -24,9 +26,16 @@ export interface Agreed {
   readonly signature?: Uint8Array | undefined
 }
 
-/** Fetches the manifest from both servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
-export async function agree(links: readonly [Link, Link], signal: AbortSignal): Promise<Agreed> {
-  let [a, b] = await askBoth(links, link => newest(link, signal))
+/** Fetches the manifest from all servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
+export async function agree(links: Links, signal: AbortSignal): Promise<Agreed> {
+  const [first, other] = await askAll(links, link => newest(link, signal))
+  return other === undefined ? first! : await agreedOf(links as Pair, first!, other, signal)
+}
+
+type Pair = readonly [Link, Link]
+
+async function agreedOf(links: Pair, first: Agreed, other: Agreed, signal: AbortSignal): Promise<Agreed> {
+  let [a, b] = [first, other]
   for (let attempt = 1; ; attempt++) {
     if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId))
       throw disagree(links, 'they hold different databases')
@@ -49,8 +58,8 @@ export async function agree(links: readonly [Link, Link], signal: AbortSignal): 
 }
 
 /** The servers contradict each other, or themselves. */
-export function disagree(links: readonly [Link, Link], reason: string): ServersDisagreeError {
-  const names = `${links[0].server.name} and ${links[1].server.name}`
+export function disagree(links: Links, reason: string): ServersDisagreeError {
+  const names = namesOf(links.map(({ server }) => server))
   return new ServersDisagreeError(`${names} disagree: ${reason}. One of them is wrong; ask their operators`)
 }
 

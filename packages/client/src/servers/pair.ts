@@ -1,5 +1,5 @@
-// The two servers of a map, as URLs: checked, normalised and put into an order that does not depend on the caller's; and
-// whether they can be two parties at all. Names are compared, not what they resolve to: two names of one machine pass.
+// The servers of a map, two or one, as URLs: checked, normalised and put into an order that does not depend on the caller's;
+// and whether they can be two parties at all. Names are compared, not what they resolve to: two names of one machine pass.
 
 import { UsageError } from '../base/errors.js'
 import type { Identity } from '../store/storage.js'
@@ -9,13 +9,21 @@ export interface Server {
   readonly name: string
 }
 
-/** In ascending order of their names, so that nothing can depend on positions in the caller's array (S5). */
-export type ServerPair = readonly [Server, Server]
+/** One, or two in ascending order of their names, so that nothing can depend on positions in the caller's array (S5). */
+export type Servers = readonly [Server] | readonly [Server, Server]
 
 /** Whose state it is: the same whatever the order in `servers`. */
-export function identityOf([a, b]: ServerPair): Identity {
-  return [a.name, b.name]
+export function identityOf(servers: Servers): Identity {
+  return servers.map(({ name }) => name)
 }
+
+/** For messages. */
+export function namesOf(servers: readonly Server[]): string {
+  return servers.map(({ name }) => name).join(' and ')
+}
+
+/** How many parties have to stand apart for nobody to learn what is asked: one, where lookups tell whoever answers nothing. */
+export type Apart = 1 | 2
 
 /** What `open()` is to let pass although it takes away what two servers are for. */
 export interface Allowances {
@@ -24,14 +32,15 @@ export interface Allowances {
 }
 
 /**
- * Reads `open({ servers })`. Refuses anything but two http(s) URLs, of different hosts or ports, without credentials,
+ * Reads `open({ servers })`. Refuses anything but one or two http(s) URLs, of different hosts or ports, without credentials,
  * query or fragment.
  */
-export function parseServers(servers: readonly (string | URL)[]): ServerPair {
-  if (!Array.isArray(servers) || servers.length !== 2) {
-    throw new UsageError('servers: expected exactly two URLs, of two operators who do not collude')
+export function parseServers(servers: readonly (string | URL)[]): Servers {
+  if (!Array.isArray(servers) || (servers.length !== 1 && servers.length !== 2)) {
+    throw new UsageError('servers: expected two URLs, of two operators who do not collude, or one URL')
   }
-  const [a, b] = servers.map(parseUrl) as [URL, URL]
+  const [a, b] = servers.map(parseUrl) as [URL, URL?]
+  if (b === undefined) return [{ name: nameOf(a) }]
   // One host and port is one process, whatever the paths: it would see both vectors.
   if (hostOf(a) === hostOf(b) && portOf(a) === portOf(b)) {
     throw new UsageError(`servers: both are at ${a.host}; whoever answers there would see both queries`)
@@ -60,22 +69,25 @@ function parseUrl(text: string | URL): URL {
  * Refuses servers that one party can read, unless the app says that it knows. Two ports of the loopback device need no
  * word: that is how one develops, and whoever is there sees the keys themselves.
  */
-export function assertTwoParties(pair: ServerPair, { allowSameHost, allowPlainHttp }: Allowances): void {
-  const urls = pair.map(({ name }) => new URL(name))
+export function assertParties(servers: Servers, apart: Apart, { allowSameHost, allowPlainHttp }: Allowances): void {
+  const urls = servers.map(({ name }) => new URL(name))
   for (const url of urls) {
     if (url.protocol === 'https:' || hostOf(url) === LOOPBACK || allowPlainHttp === true) continue
-    const why = 'everybody on the way there can read its queries, and with both, the key'
+    const why =
+      apart === 1
+        ? 'everybody on the way there can change what is not signed'
+        : 'everybody on the way there can read its queries, and with both, the key'
     throw new UsageError(`servers: ${url.origin} is plain http; ${why}. Use https, or pass allowPlainHttp: true`)
   }
-  const host = commonHost(pair)
-  if (host === undefined || host === LOOPBACK || allowSameHost === true) return
+  const host = commonHost(servers)
+  if (apart === 1 || host === undefined || host === LOOPBACK || allowSameHost === true) return
   const why = 'whoever runs it would see both queries, and so the key'
   throw new UsageError(`servers: both are on ${host}; ${why}. Use two operators' hosts, or pass allowSameHost: true`)
 }
 
 /** The host both servers are on, `localhost` for all names of this machine's own; undefined: there is none. */
-export function commonHost(pair: ServerPair): string | undefined {
-  const [a, b] = pair.map(({ name }) => hostOf(new URL(name)))
+export function commonHost(servers: Servers): string | undefined {
+  const [a, b] = servers.map(({ name }) => hostOf(new URL(name)))
   return a === b ? a : undefined
 }
 

@@ -12,7 +12,7 @@ import {
   TamperedError,
 } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
-import type { Link } from './transport.js'
+import type { Link, Links } from './transport.js'
 
 /** Resolves after `ms`, or as soon as `signal` aborts. */
 export function sleep(clock: Environment['clock'], ms: number, signal?: AbortSignal): Promise<void> {
@@ -51,19 +51,16 @@ export async function withRetry<T>(
   }
 }
 
-/** Asks both servers at the same time, and waits for both. What is thrown says how each of them has failed. */
-export async function askBoth<T>(
-  links: readonly [Link, Link],
-  ask: (link: Link) => Promise<T>,
-): Promise<readonly [T, T]> {
+/** Asks all servers at the same time, and waits for all. What is thrown says how each of them has failed. */
+export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): Promise<readonly T[]> {
   const outcomes = await Promise.allSettled(links.map(ask))
   const errors: unknown[] = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
-  if (errors.length === 0) return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value) as [T, T]
+  if (errors.length === 0) return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value)
   const failures = errors.filter(error => error instanceof ServerError)
   throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
 }
 
-/** What one or both servers have failed with, as one error. */
+/** What servers have failed with, as one error. */
 export function worstOf(errors: readonly ServerError[]): ServerError {
   const worst = errors.reduce(worseOf)
   const other = errors.find(error => error !== worst)

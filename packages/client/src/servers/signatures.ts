@@ -7,7 +7,7 @@ import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { infoOf } from './info.js'
 import type { Agreed } from './manifests.js'
-import type { Link } from './transport.js'
+import type { Links } from './transport.js'
 
 const KEY_BYTES = 32
 /** the last moment that JavaScript can write down */
@@ -25,11 +25,7 @@ export class Publisher {
   }
 
   /** `chain` from its beginning up to the last manifest that is signed: each covers those before it. */
-  async signedOf(
-    chain: readonly Agreed[],
-    links: readonly [Link, Link],
-    signal: AbortSignal,
-  ): Promise<readonly Agreed[]> {
+  async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<readonly Agreed[]> {
     if (chain.length === 0) return []
     const signatures = await this.#signatures(links, signal)
     for (let last = chain.length - 1; last >= 0; last--) {
@@ -40,14 +36,14 @@ export class Publisher {
   }
 
   /** With its signature. Throws SignatureError unless what both servers agreed on is signed and has not expired. */
-  async check(agreed: Agreed, links: readonly [Link, Link], signal: AbortSignal): Promise<Agreed> {
+  async check(agreed: Agreed, links: Links, signal: AbortSignal): Promise<Agreed> {
     this.checkExpiry(agreed.manifest)
     const { generation, epoch } = agreed.manifest
     const signature = await this.#signatureOf(agreed, await this.#signatures(links, signal))
     if (signature !== undefined) return { ...agreed, signature }
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(
-      `expected ${wanted}; neither server has one that holds. Unless its publisher has yet to sign it, do not use this database`,
+      `expected ${wanted}; there is none that holds. Unless its publisher has yet to sign it, do not use this database`,
     )
   }
 
@@ -97,7 +93,7 @@ export class Publisher {
   }
 
   /** What either server hands on. It is worth what it verifies to, so one that is silent is passed over. */
-  async #signatures(links: readonly [Link, Link], signal: AbortSignal): Promise<SignatureInfo[]> {
+  async #signatures(links: Links, signal: AbortSignal): Promise<SignatureInfo[]> {
     const lists = await Promise.allSettled(links.map(link => infoOf(link, signal)))
     signal.throwIfAborted()
     const found = lists.flatMap(list => (list.status === 'fulfilled' ? list.value.signatures : []))

@@ -1,7 +1,7 @@
 // What a map has cost so far, and what went wrong without failing a call.
 
 import { INCIDENTS_KEPT } from '../base/constants.js'
-import { commonHost, type ServerPair } from './pair.js'
+import { commonHost, type Servers } from './pair.js'
 
 /** Bytes of bodies; headers are not counted. */
 export interface Traffic {
@@ -18,8 +18,8 @@ export interface Incident {
 
 export interface Stats {
   /**
-   * the host that both servers are on: `localhost` in development, another with `allowSameHost`. Whoever runs it can see
-   * what is looked up. undefined: they are on two
+   * the host that two servers are both on: `localhost` in development, another with `allowSameHost`. Whoever runs it can see
+   * what is looked up. undefined: they are on two, or there is one server
    */
   readonly commonHost: string | undefined
   /**
@@ -37,11 +37,11 @@ export interface Stats {
   }[]
   /**
    * Bytes held in memory between lookups, by what they are: parities, permutations and tags (0: opening proofs are checked
-   * instead) in mode `full`, records in mode `local`. Empty while there is no state.
+   * instead) in mode `full`, hints and tags in mode `single`, records in mode `local`. Empty while there is no state.
    */
   readonly held: Readonly<Record<string, number>>
   /** lookups left before the state has to be made anew; undefined: any number */
-  readonly remaining: number | undefined
+  readonly lookupsLeft: number | undefined
   /** calls that got their answer */
   readonly lookups: number
   readonly lastLookup: (Traffic & { readonly ms: number }) | undefined
@@ -60,16 +60,18 @@ export class Meter implements Traffic {
 }
 
 export class StatsKeeper {
-  readonly offline = [new Meter(), new Meter()] as const
-  readonly online = [new Meter(), new Meter()] as const
-  readonly fence = [new Meter(), new Meter()] as const
-  readonly #servers: ServerPair
+  readonly offline: readonly Meter[]
+  readonly online: readonly Meter[]
+  readonly fence: readonly Meter[]
+  readonly #servers: Servers
   readonly #incidents: Incident[] = []
   #lookups = 0
   #lastLookup: Stats['lastLookup']
 
-  constructor(servers: ServerPair) {
+  constructor(servers: Servers) {
     this.#servers = servers
+    const meters = () => servers.map(() => new Meter())
+    ;[this.offline, this.online, this.fence] = [meters(), meters(), meters()]
   }
 
   /** calls that got their answer */
@@ -93,10 +95,10 @@ export class StatsKeeper {
     fence.bytesDown += bytesDown
   }
 
-  /** Queries and answers of both servers together, so far. */
+  /** Queries and answers of all servers together, so far. */
   onlineTotal(): Traffic {
-    const [a, b] = this.online
-    return { bytesUp: a.bytesUp + b.bytesUp, bytesDown: a.bytesDown + b.bytesDown }
+    const sum = (of: (meter: Meter) => number) => this.online.reduce((total, meter) => total + of(meter), 0)
+    return { bytesUp: sum(meter => meter.bytesUp), bytesDown: sum(meter => meter.bytesDown) }
   }
 
   /** A lookup that began at traffic `before` has taken `ms`. */
@@ -106,7 +108,7 @@ export class StatsKeeper {
     this.#lastLookup = { ms, bytesUp: now.bytesUp - before.bytesUp, bytesDown: now.bytesDown - before.bytesDown }
   }
 
-  snapshot(sizes: Pick<Stats, 'fenced' | 'held' | 'remaining'>): Stats {
+  snapshot(sizes: Pick<Stats, 'fenced' | 'held' | 'lookupsLeft'>): Stats {
     return {
       commonHost: commonHost(this.#servers),
       servers: this.#servers.map(({ name }, s) => ({

@@ -7,7 +7,7 @@ import { abortable, OVER, onAbort } from '../base/abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from '../base/constants.js'
 import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
-import type { Server, ServerPair } from './pair.js'
+import type { Server, Servers } from './pair.js'
 import type { Meter } from './stats.js'
 
 /** One server, and the way to it. */
@@ -17,15 +17,12 @@ export interface Link {
   readonly meter: Meter
 }
 
-export function linksOf(
-  servers: ServerPair,
-  environment: Link['environment'],
-  meters: readonly [Meter, Meter],
-): readonly [Link, Link] {
-  return [
-    { server: servers[0], environment, meter: meters[0] },
-    { server: servers[1], environment, meter: meters[1] },
-  ]
+/** To all servers of a map, in their order. */
+export type Links = readonly Link[]
+
+/** `meters`: one a server. */
+export function linksOf(servers: Servers, environment: Link['environment'], meters: readonly Meter[]): Links {
+  return servers.map((server, s) => ({ server, environment, meter: meters[s]! }))
 }
 
 /** Receives a body piece by piece; the next piece is read when it is done. */

@@ -17,10 +17,10 @@ import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { type Agreed, agree, disagree, fromWire } from './manifests.js'
-import { askBoth, withRetry, worstOf } from './retry.js'
+import { askAll, withRetry, worstOf } from './retry.js'
 import type { Publisher } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
-import { getBounded, getWholeBlob, type Link } from './transport.js'
+import { getBounded, getWholeBlob, type Link, type Links } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
@@ -31,12 +31,14 @@ export interface Step extends Agreed {
 /** The epoch something is at that follows, and which form of update lists it takes. */
 export interface Base extends Agreed {
   readonly form: UpdateForm
+  /** whether it can follow from one epoch to the next of its generation; if not said, it can */
+  readonly follows?: (before: Manifest, next: Manifest) => boolean
 }
 
 /** Who asks, and whom. */
 export interface Following {
   readonly core: Core
-  readonly links: readonly [Link, Link]
+  readonly links: Links
   /** undefined: the servers' agreement suffices */
   readonly publisher: Publisher | undefined
   readonly stats: StatsKeeper
@@ -44,11 +46,12 @@ export interface Following {
 
 /**
  * No update leads from where a hint is to what both servers have now. `history`: they no longer keep what lies between;
- * `generation`: the database has another layout or directory; `manifest`: it is another database.
+ * `generation`: the database has another layout or directory, or has outgrown what was made for it; `manifest`: it is another
+ * database; `spent`: its lookups are used up.
  */
 export class OutdatedError extends Error {
   override readonly name = 'OutdatedError'
-  readonly reason: 'history' | 'generation' | 'manifest'
+  readonly reason: 'history' | 'generation' | 'manifest' | 'spent'
 
   constructor(reason: OutdatedError['reason']) {
     super(`no update leads to the newest epoch (${reason})`)
@@ -81,24 +84,29 @@ export async function stepsAfter(base: Base, following: Following, signal: Abort
 }
 
 /** The same without their lists. */
-export async function epochsAfter(base: Agreed, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
+export async function epochsAfter(
+  base: Omit<Base, 'form'>,
+  following: Following,
+  signal: AbortSignal,
+): Promise<readonly Agreed[]> {
   const { links, publisher } = following
-  const [a, b] = await askBoth(links, link => chainFrom(link, base, signal))
+  const chains = await askAll(links, link => chainFrom(link, base, signal))
+  const told = chains.filter(chain => chain !== 'forgotten')
   const agreed =
-    a === 'forgotten' || b === 'forgotten'
-      ? await upToAgreed(following, base, [a, b], signal)
-      : commonOf(following, base, a, b)
+    told.length < chains.length ? await upToAgreed(following, base, chains, signal) : commonOf(following, base, told)
   const common = withinGeneration(base, agreed)
   return publisher === undefined ? common : await publisher.signedOf(common, links, signal)
 }
 
-/** The epochs after `base` that both servers have told of. */
-function commonOf({ core, links }: Following, base: Agreed, a: readonly Agreed[], b: readonly Agreed[]): Agreed[] {
+/** The epochs after `base` that all servers have told of. */
+function commonOf({ core, links }: Following, base: Agreed, chains: readonly (readonly Agreed[])[]): Agreed[] {
   const common: Agreed[] = []
-  for (let i = 0; i < Math.min(a.length, b.length); i++) {
-    const next = a[i]!
-    // One server is honest, so equal means right, for each epoch on the way: each has a list of its own.
-    if (!equalBytes(next.bytes, b[i]!.bytes)) throw disagree(links, 'their manifests of one epoch differ')
+  const [first, ...others] = chains
+  for (const [i, next] of first!.slice(0, Math.min(...chains.map(({ length }) => length))).entries()) {
+    // Of two servers one is honest, so equal means right, for each epoch on the way: each has a list of its own.
+    if (others.some(other => !equalBytes(next.bytes, other[i]!.bytes))) {
+      throw disagree(links, 'their manifests of one epoch differ')
+    }
     const expected = i === 0 ? equalBytes(next.bytes, base.bytes) : continues(core, common.at(-1) ?? base, next)
     if (!expected) throw new OutdatedError('manifest')
     if (i > 0) common.push(next)
@@ -151,8 +159,11 @@ function linkedTo(core: Core, base: Agreed, [first, ...rest]: readonly Agreed[])
 }
 
 /** Those that updates lead to. Throws OutdatedError if there are none, and yet something new. */
-function withinGeneration({ manifest: { generation } }: Agreed, chain: readonly Agreed[]): readonly Agreed[] {
-  const end = chain.findIndex(({ manifest }) => manifest.generation !== generation)
+function withinGeneration(base: Omit<Base, 'form'>, chain: readonly Agreed[]): readonly Agreed[] {
+  const end = chain.findIndex(({ manifest }, i) => {
+    const { manifest: before } = chain[i - 1] ?? base
+    return manifest.generation !== before.generation || base.follows?.(before, manifest) === false
+  })
   if (end === 0) throw new OutdatedError('generation')
   return end < 0 ? chain : chain.slice(0, end)
 }
@@ -202,14 +213,14 @@ async function updateList(
       ? [manifest.updateRecordsHash, updateRecordsBytes(manifest)]
       : [manifest.updateListHash, manifest.updateListBytes]
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
-  const order = manifest.epoch % 2 === 0 ? [links[0], links[1]] : [links[1], links[0]]
+  const order = manifest.epoch % 2 === 0 ? links : [...links].reverse()
   const failures: ServerError[] = []
   for (const link of order) {
     try {
       const bytes = await withRetry(link, signal, () => getWholeBlob(link, toHex(expected), length, signal))
       const hash = inCore(core, () => core.blake3(bytes))
       if (equalBytes(hash, expected)) return bytes
-      throw new TamperedError(link.server.name, 'its update list does not have the hash both servers agreed on')
+      throw new TamperedError(link.server.name, 'its update list does not have the hash that was agreed on')
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)

@@ -66,7 +66,7 @@ export class ChoosingSession implements Session {
     choice: Choice,
     allowLight: boolean,
   ): Promise<ChoosingSession> {
-    const basis: Basis = { lookups: 0, light: allowLight }
+    const basis: Basis = { lookups: 0, light: allowLight, apart: given.apart }
     const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
     return new ChoosingSession(parts, scheme, choice, basis, await StatefulSession.withStore(parts))
   }

@@ -7,7 +7,7 @@ import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constant
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
-import type { ServerPair } from '../servers/pair.js'
+import type { Servers } from '../servers/pair.js'
 import { sleep } from '../servers/retry.js'
 import { Meter } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
@@ -17,20 +17,21 @@ import { type Base, hasMore } from '../servers/updates.js'
 export interface Follower {
   /** where it is; undefined: not known, and nothing is followed */
   readonly base: Base | undefined
-  /** asks both servers, and goes where they are */
+  /** asks all servers, and goes where they are */
   sync(): Promise<void>
 }
 
 /** Follows until called off. Whatever fails, a server's next line tries again, and lines come every few seconds. */
 export async function followEvents(
-  servers: ServerPair,
+  servers: Servers,
   environment: Pick<Environment, 'clock' | 'fetch'>,
   core: Core,
   follower: Follower,
   signal: AbortSignal,
 ): Promise<void> {
-  const links = linksOf(servers, environment, [new Meter(), new Meter()])
-  const turns = new Turns() // both servers tell of the same epoch: the second look finds nothing to do
+  const meters = servers.map(() => new Meter())
+  const links = linksOf(servers, environment, meters)
+  const turns = new Turns() // all servers tell of the same epoch: the second look finds nothing to do
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, core, follower, turns, signal)

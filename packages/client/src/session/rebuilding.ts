@@ -1,16 +1,18 @@
-// A new hint made beside the old one, which answers meanwhile, and then put in its place: where no update leads on. One at
-// a time.
+// A new hint made beside the old one, which answers meanwhile, and then put in its place: where no update leads on, or its
+// lookups run out. One at a time.
 
+import { ServersDisagreeError } from '../base/errors.js'
 import { ProgressMeter } from '../base/progress.js'
-import type { OutdatedError } from '../servers/updates.js'
+import { OutdatedError } from '../servers/updates.js'
 import type { Draft } from '../state/draft.js'
 import type { Machine, Watch } from '../state/machine.js'
-import { install, prepare } from '../state/replacing.js'
+import { type Beside, install, prepare } from '../state/replacing.js'
 
 /** A new hint in the making, beside the one in use. */
 export interface Rebuild {
   readonly draft: Promise<Draft>
   readonly watch: Watch
+  readonly beside: Beside
   installing: Promise<void> | undefined
 }
 
@@ -31,7 +33,9 @@ export class Rebuilding {
     this.#machine.parts.announce({ type: 'outdated', reason })
     const watch = { progress: new ProgressMeter(), signal: this.#ending }
     const draft = prepare(this.#machine, watch)
-    const rebuild: Rebuild = { draft, watch, installing: undefined }
+    // Of one epoch with what replaces it, a hint that runs out is as new.
+    const beside = { replaces: reason === 'spent' ? this.#machine.known?.record.hintId : undefined }
+    const rebuild: Rebuild = { draft, watch, beside, installing: undefined }
     this.#current = rebuild
     draft
       .then(() => turn(() => this.install(rebuild)))
@@ -46,8 +50,24 @@ export class Rebuilding {
   async install(rebuild: Rebuild): Promise<void> {
     const draft = await rebuild.draft
     if (this.#current === rebuild) this.#current = undefined
-    rebuild.installing ??= install(this.#machine, draft, rebuild.watch, true)
+    rebuild.installing ??= this.#put(draft, rebuild)
     await rebuild.installing
+  }
+
+  /** Not if what it is to replace has been taken where it cannot go: whoever needs one begins again. */
+  async #put(draft: Draft, { watch, beside }: Rebuild): Promise<void> {
+    const epoch = this.#machine.known?.manifest.epoch ?? 0
+    try {
+      if (draft.manifest.epoch < epoch) await draft.follow(watch.signal)
+      if (draft.manifest.epoch < epoch) {
+        throw new ServersDisagreeError('the servers show an older epoch than before; try again later')
+      }
+    } catch (error) {
+      draft.free()
+      if (error instanceof OutdatedError) return
+      throw error
+    }
+    await install(this.#machine, draft, watch, beside)
   }
 
   /** Frees what has not been installed. */

@@ -18,7 +18,7 @@ import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
-import { belongsTo } from '../state/hint.js'
+import { belongsTo, type Hint } from '../state/hint.js'
 import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
@@ -47,6 +47,8 @@ export class StatefulSession implements Session {
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #askedToPersist = false
+  /** lookups that hints had left when their successors were begun last */
+  readonly #renewals = new WeakMap<Hint, number>()
 
   private constructor(machine: Machine) {
     const { environment, servers } = machine.parts
@@ -93,9 +95,9 @@ export class StatefulSession implements Session {
 
   get stats(): Stats {
     const { known, parts } = this.#machine
-    const { sizes = {}, remaining } = known?.state ?? {}
+    const { sizes = {}, lookupsLeft } = known?.state ?? {}
     const fenced = known?.scheme.fencedBy === undefined ? undefined : known.record.fenced
-    return parts.stats.snapshot({ fenced, held: sizes, remaining })
+    return parts.stats.snapshot({ fenced, held: sizes, lookupsLeft })
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
@@ -121,9 +123,11 @@ export class StatefulSession implements Session {
       try {
         const value = await scoped(wanted, wanted => lookup.run(wanted, ending))
         this.#persist()
+        this.#renew()
         return value
       } catch (error) {
-        // The servers no longer answer this hint, whatever is asked: its successor is asked, under fresh permutations.
+        // The servers no longer answer this hint, or it has no lookups left, whatever is asked: its successor is asked, made of
+        // fresh randomness.
         if (!(error instanceof OutdatedError)) throw error
         await this.#rebuilding.install(this.#rebuild(error.reason))
       }
@@ -299,6 +303,20 @@ export class StatefulSession implements Session {
 
   #rebuild(reason: OutdatedError['reason']) {
     return this.#rebuilding.begin(reason, work => this.#queue.take(work))
+  }
+
+  /**
+   * At a quarter of its lookups left another hint is made behind this one; if that fails, again at half of what was left
+   * then. So that when it happens follows from the number of lookups alone.
+   */
+  #renew(): void {
+    const { lookups, lookupsLeft } = this.#machine.known?.state ?? {}
+    const hint = this.#machine.known
+    if (hint === undefined || lookups === undefined || lookupsLeft === undefined || this.#closed !== undefined) return
+    const due = Math.floor((this.#renewals.get(hint) ?? lookups / 2) / 2)
+    if (lookupsLeft > due) return
+    this.#renewals.set(hint, lookupsLeft)
+    this.#rebuild('spent')
   }
 
   // ---- the rest ------------------------------------------------------------------------------------

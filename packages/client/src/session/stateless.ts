@@ -16,9 +16,9 @@ import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { infoOf } from '../servers/info.js'
 import { type Agreed, agree } from '../servers/manifests.js'
-import { askBoth } from '../servers/retry.js'
+import { askAll } from '../servers/retry.js'
 import type { Stats } from '../servers/stats.js'
-import { type Link, linksOf } from '../servers/transport.js'
+import { type Links, linksOf } from '../servers/transport.js'
 import { type Base, epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
@@ -35,8 +35,8 @@ export class StatelessSession implements Session {
   readonly #begun: OnBegun
   /** what an earlier life has seen, which a publisher's word does not go back from */
   readonly #remembered: Manifest | undefined
-  readonly #downloads: readonly [Link, Link]
-  readonly #lookups: readonly [Link, Link]
+  readonly #downloads: Links
+  readonly #lookups: Links
   readonly #closing = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
@@ -81,7 +81,7 @@ export class StatelessSession implements Session {
   }
 
   get stats(): Stats {
-    return this.#parts.stats.snapshot({ fenced: undefined, held: {}, remaining: undefined })
+    return this.#parts.stats.snapshot({ fenced: undefined, held: {}, lookupsLeft: undefined })
   }
 
   get base(): Base | undefined {
@@ -99,7 +99,7 @@ export class StatelessSession implements Session {
 
   /** Said before anything is asked, and whatever it would be. */
   async #assertOffered(signal: AbortSignal): Promise<void> {
-    const infos = await askBoth(this.#downloads, link => infoOf(link, signal))
+    const infos = await askAll(this.#downloads, link => infoOf(link, signal))
     this.#offers = infos.map(({ offers }) => offers)
     this.#offers.forEach((offers, i) => {
       if (this.#scheme.isOffered(offers)) return

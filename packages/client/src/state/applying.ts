@@ -45,7 +45,7 @@ export function applied<T>(
 
 /** Both servers agree, hashes hold, and yet it cannot be: whoever publishes is at fault. */
 function contradictory(what: string): ProtocolError {
-  return new ProtocolError('both servers', `the newest epoch contradicts itself: ${what}; ask their operators`)
+  return new ProtocolError('the servers', `the newest epoch contradicts itself: ${what}; ask their operators`)
 }
 
 function leadsTo(core: Core, directory: DirectoryHandle, manifest: Manifest): boolean {

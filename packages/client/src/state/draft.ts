@@ -10,10 +10,11 @@ import { GivenUpError, type Inquiry } from '../scheme/giving-up.js'
 import type { Preparation, StatefulScheme } from '../scheme/scheme.js'
 import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
+import type { Links } from '../servers/transport.js'
 import { OutdatedError } from '../servers/updates.js'
 import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
 import { applied } from './applying.js'
-import { bindingOf, drawRecord, fenceLink, Hint, partiesOf } from './hint.js'
+import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, partiesOf } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
 import { Saving } from './saving.js'
@@ -94,11 +95,14 @@ export class Draft {
    */
   async #confirm(): Promise<void> {
     const { hintId, fenced } = this.#record
-    const link = fenceLink(this.#scheme, this.#record, this.#machine.fences)
-    if (link === undefined || !fenced || !this.#store.durable) return
+    if (!fenced || !this.#store.durable) return
     const { databaseId } = this.#agreed.manifest
     const claim = { databaseId, hintId, version: placeOf(0, this.#agreed.manifest), requestHash: NO_REQUEST }
-    await new Fence(link).confirm(claim).catch(() => {})
+    for (const link of this.#fences) await new Fence(link).confirm(claim).catch(() => {})
+  }
+
+  get #fences(): Links {
+    return fenceLinks(this.#scheme, this.#record, this.#machine.fences)
   }
 
   /** Whether it may be stored before it is whole. */
@@ -121,18 +125,19 @@ export class Draft {
 
   async #register(signal: AbortSignal): Promise<void> {
     if (this.#registered) return
-    const link = fenceLink(this.#scheme, this.#record, this.#machine.fences)
-    if (link !== undefined) {
-      const { databaseId } = this.#agreed.manifest
+    const { databaseId } = this.#agreed.manifest
+    const { announce, rollback } = this.#machine.parts
+    for (const link of this.#fences) {
       const { name } = link.server
-      const { announce, rollback } = this.#machine.parts
       const outcome = await register(link, { databaseId, hintId: this.#record.hintId }, signal)
       if (outcome !== 'registered' && rollback === 'strict') {
         const instead = "choose servers that keep one, or open without rollback: 'strict'"
         throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full; ${instead}`)
       }
       this.#record = { ...this.#record, fenced: outcome === 'registered' }
-      if (outcome !== 'registered') announce({ type: 'unfenced', server: name, reason: outcome })
+      if (outcome === 'registered') continue
+      announce({ type: 'unfenced', server: name, reason: outcome })
+      break
     }
     this.#registered = true
   }
@@ -185,7 +190,7 @@ export class Draft {
   /** Brings what there is to the newest epoch. Whether there was one. Throws OutdatedError. */
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
-    const steps = await stepsAfter(this.#machine, { ...this.#agreed, form: this.#preparation.form }, signal)
+    const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
     if (steps.length > 0) this.#dropInquiry() // what it asks about is of another epoch
     for (const step of steps) {
       const { manifest, list } = step

@@ -11,7 +11,7 @@ export function isOf(head: StateHead | undefined, hintId: Uint8Array): boolean {
 }
 
 /** Why stored state is not used. */
-export type Discarding = 'unreadable' | 'servers' | 'mode' | 'history' | 'generation' | 'manifest'
+export type Discarding = 'unreadable' | 'servers' | 'mode' | 'history' | 'generation' | 'manifest' | 'spent'
 
 /** The head. An unreadable state is discarded, if that is wanted, and there is none then. */
 export async function readHead(machine: Machine, discarding: boolean): Promise<StateHead | undefined> {

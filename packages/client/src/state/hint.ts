@@ -4,10 +4,10 @@
 import type { Manifest } from '@pirouette/protocol'
 import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { inCore, release } from '../platform/core.js'
-import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
+import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'
-import type { ServerPair } from '../servers/pair.js'
-import type { Link } from '../servers/transport.js'
+import type { Servers } from '../servers/pair.js'
+import type { Links } from '../servers/transport.js'
 import type { Base } from '../servers/updates.js'
 import type { HintRecord } from '../store/store.js'
 
@@ -40,7 +40,12 @@ export class Hint {
   /** Where it is, to find out what comes after that. */
   get base(): Base {
     const { manifest: bytes, signature } = this.#record
-    return { manifest: this.#manifest, bytes, signature, form: this.state.form }
+    return baseOf(this.state, { manifest: this.#manifest, bytes, signature })
+  }
+
+  /** Most queries of a batch. */
+  get maxBatch(): number {
+    return this.state.maxBatch?.(this.#manifest) ?? this.#manifest.maxBatch
   }
 
   /** undefined in a keyless database */
@@ -74,6 +79,12 @@ export class Hint {
   }
 }
 
+/** Where something is that follows. */
+export function baseOf(followed: SchemeState | Preparation, at: Agreed): Base {
+  const { form } = followed
+  return { ...at, form, follows: (before, next) => followed.follows?.(before, next) ?? true }
+}
+
 /** What every stored form of a hint is bound to: the hash of its manifest. */
 export function bindingOf(core: Core, manifestBytes: Uint8Array): Uint8Array {
   return inCore(core, () => core.blake3(manifestBytes))
@@ -86,7 +97,7 @@ export function drawRecord(
   scheme: StatefulScheme,
   hintId: Uint8Array,
   manifest: Uint8Array,
-  servers: ServerPair,
+  servers: Servers,
   random: (bytes: number) => Uint8Array,
 ): HintRecord {
   const names = servers.map(({ name }) => name)
@@ -96,21 +107,28 @@ export function drawRecord(
 }
 
 /** Whether a state's parties are among these servers, in whatever roles. */
-export function belongsTo({ parties }: HintRecord, servers: ServerPair): boolean {
+export function belongsTo({ parties }: HintRecord, servers: Servers): boolean {
   const known = parties.filter(party => servers.some(({ name }) => name === party))
   return known.length === parties.length && new Set(parties).size === parties.length
 }
 
 /** The ways to a hint's parties, in their order. */
-export function partiesOf({ parties }: HintRecord, links: readonly Link[]): readonly Link[] {
+export function partiesOf({ parties }: HintRecord, links: Links): Links {
   return parties.map(party => links.find(({ server }) => server.name === party)!)
 }
 
-/** The way to the party that keeps the rollback fence; undefined: the scheme needs none. */
-export function fenceLink(
-  { fencedBy }: Pick<StatefulScheme, 'fencedBy'>,
-  record: HintRecord,
-  links: readonly Link[],
-): Link | undefined {
-  return fencedBy === undefined ? undefined : partiesOf(record, links)[fencedBy]
+/**
+ * The ways to a hint's parties; and where there is one, which learns nothing from what it is sent, to any other server in its
+ * place.
+ */
+export function waysOf({ parties }: StatefulScheme, record: HintRecord, links: Links): readonly Links[] {
+  const own = partiesOf(record, links)
+  if (parties.length !== 1) return [own]
+  return [own, ...links.filter(link => !own.includes(link)).map(link => [link])]
+}
+
+/** The ways to the servers that keep the rollback fence: the party's, and those that may be asked in its place. None is needed: none. */
+export function fenceLinks(scheme: StatefulScheme, record: HintRecord, links: Links): Links {
+  const { fencedBy } = scheme
+  return fencedBy === undefined ? [] : waysOf(scheme, record, links).map(parties => parties[fencedBy]!)
 }

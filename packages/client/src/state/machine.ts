@@ -24,10 +24,10 @@ import type { GivenUpError, Inquiry } from '../scheme/giving-up.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
-import { identityOf, type ServerPair } from '../servers/pair.js'
+import { type Apart, identityOf, type Servers } from '../servers/pair.js'
 import type { Publisher } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
-import { type Link, linksOf } from '../servers/transport.js'
+import { type Links, linksOf } from '../servers/transport.js'
 import type { OutdatedError } from '../servers/updates.js'
 import { type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from '../store/storage.js'
 import type { HintRecord, StateStore } from '../store/store.js'
@@ -38,7 +38,9 @@ import type { Hint } from './hint.js'
 export interface Parts {
   readonly core: Core
   readonly environment: Environment
-  readonly servers: ServerPair
+  readonly servers: Servers
+  /** how many parties do not share what they learn */
+  readonly apart: Apart
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
   readonly rollback: RollbackPreference
@@ -78,9 +80,9 @@ const NONE: Phase = { is: 'none' }
 export class Machine {
   readonly parts: Parts
   /** the ways to the servers, metered by what goes over them */
-  readonly downloads: readonly [Link, Link]
-  readonly lookups: readonly [Link, Link]
-  readonly fences: readonly [Link, Link]
+  readonly downloads: Links
+  readonly lookups: Links
+  readonly fences: Links
   readonly checkpoints = new Checkpoints()
   /** the storing of the last effect */
   settling: Promise<void> = Promise.resolve()
@@ -364,7 +366,7 @@ export class Machine {
 }
 
 /** Under which the tabs of one identity find each other. */
-export function tabsName(servers: ServerPair): string {
+export function tabsName(servers: Servers): string {
   return `pirouette tabs ${identityOf(servers).join(' ')}`
 }
 

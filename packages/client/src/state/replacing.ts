@@ -8,7 +8,7 @@ import { OutdatedError } from '../servers/updates.js'
 import { isMoved } from '../store/storage.js'
 import { type StateHead, StateMovedError } from '../store/store.js'
 import { type Draft, newDraft } from './draft.js'
-import { readHead } from './head.js'
+import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { current } from './restoring.js'
@@ -36,16 +36,21 @@ export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
   }
 }
 
+/** Which hint a new one is made beside: undefined, whichever there is. */
+export interface Beside {
+  readonly replaces: Uint8Array | undefined
+}
+
 /**
- * Puts a hint that was prepared in place of whatever there is, a condemned one, too. `unlessOvertaken`: but not of one as
- * new, which another tab has put there meanwhile; then that one is used.
+ * Puts a hint that was prepared in place of whatever there is, a condemned one, too. `beside`: but not of one as new, which
+ * another tab has put there meanwhile; then that one is used. However new, that of `beside` makes way.
  */
-export async function install(machine: Machine, draft: Draft, watch: Watch, unlessOvertaken = false): Promise<void> {
+export async function install(machine: Machine, draft: Draft, watch: Watch, beside?: Beside): Promise<void> {
   try {
     await machine.settling
     watch.progress.phase('ready') // all that can be called off is done
     watch.signal.throwIfAborted()
-    const hint = await installed(machine, draft, watch.signal, unlessOvertaken)
+    const hint = await installed(machine, draft, watch.signal, beside)
     machine.retire()
     machine.pardon()
     machine.movedTo(hint.manifest)
@@ -60,13 +65,19 @@ export async function install(machine: Machine, draft: Draft, watch: Watch, unle
   }
 }
 
-async function installed(machine: Machine, draft: Draft, signal: AbortSignal, unlessOvertaken: boolean): Promise<Hint> {
+async function installed(
+  machine: Machine,
+  draft: Draft,
+  signal: AbortSignal,
+  beside: Beside | undefined,
+): Promise<Hint> {
   try {
     for (let round = 1; ; round++) {
       // Whatever happens from here on, the store is asked before the old hint is used again; in memory it has nothing to say.
       if (machine.durable) machine.doubt()
       const head = await readHead(machine, false)
-      if (unlessOvertaken && isAsNew(head, draft.manifest)) throw new StateMovedError('another tab has begun anew')
+      if (beside !== undefined && isAsNew(head, draft.manifest, beside))
+        throw new StateMovedError('another tab has begun anew')
       try {
         await draft.begin(head?.record.hintId, signal)
         return await draft.complete()
@@ -88,9 +99,10 @@ export async function startOver(machine: Machine, reason: OutdatedError['reason'
   await current(machine, watch)
 }
 
-/** Whether what is stored is a hint that can be used, of this very database, and no older than that. */
-function isAsNew(head: StateHead | undefined, { databaseId, epoch }: Manifest): boolean {
+/** Whether what is stored is another hint that can be used, of this very database, and no older than that. */
+function isAsNew(head: StateHead | undefined, { databaseId, epoch }: Manifest, { replaces }: Beside): boolean {
   if (head?.stage !== 'whole' || head.condemned !== undefined) return false
+  if (replaces !== undefined && isOf(head, replaces)) return false
   const stored = readManifest(head.record.manifest)
   return stored !== undefined && equalBytes(stored.databaseId, databaseId) && stored.epoch >= epoch
 }

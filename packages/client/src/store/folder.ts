@@ -10,13 +10,13 @@ import { FileStore } from './file.js'
 import { type DurableStore, StateUnreadableError, StoreUnavailableError } from './store.js'
 
 /**
- * The state of a pair of servers, in a folder of its own under `parent`, which is made if there is none. Not sealed:
+ * The state of some servers, in a folder of its own under `parent`, which is made if there is none. Not sealed:
  * its files are readable by their owner alone. Throws StoreUnavailableError, if it is open already among other reasons,
  * and StoreFullError.
  */
-export async function openFileStore(parent: string, servers: readonly [string, string]): Promise<DurableStore> {
-  const [a, b] = [...servers].sort().map(shortHash)
-  const name = `${a}-${b}`
+export async function openFileStore(parent: string, servers: readonly string[]): Promise<DurableStore> {
+  const parts = [...servers].sort().map(shortHash)
+  const name = parts.join('-')
   const folder = resolve(parent, name)
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -31,7 +31,7 @@ export async function openFileStore(parent: string, servers: readonly [string, s
     durability: process.platform === 'win32' ? 'unconfirmed' : 'strict',
     async discardOthers() {
       const others = (await readdir(parent)).filter(
-        other => other !== name && [a, b].some(part => other.split('-').includes(part!)),
+        other => other !== name && parts.some(part => other.split('-').includes(part)),
       )
       const discarded = await Promise.all(others.map(other => discardState(new Folder(resolve(parent, other)))))
       return discarded.includes(true)

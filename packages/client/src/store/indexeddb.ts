@@ -6,7 +6,7 @@
 //   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
 //   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
 //
-// Identity is the pair of servers. All of one hint's rows carry its id, so that nothing of one hint is read as another's.
+// Identity is the servers. All of one hint's rows carry its id, so that nothing of one hint is read as another's.
 //
 // Every method is one transaction: it reads the head, asks rules.ts, writes. Nothing but requests to the database is
 // awaited in between, so it is atomic, and transactions on the same rows run one after another, whichever tabs they come
@@ -68,7 +68,7 @@ type Reading = IDBPTransaction<Schema, typeof STORES, 'readonly'>
 type Writing = IDBPTransaction<Schema, typeof STORES, 'readwrite'>
 
 /** The state of a pair of servers, in this origin's IndexedDB. Throws StoreUnavailableError, StoreFullError. */
-export async function openIndexedDbStore(servers: readonly [string, string]): Promise<DurableStore> {
+export async function openIndexedDbStore(servers: readonly string[]): Promise<DurableStore> {
   const store = new IndexedDbStore([...servers].sort().join(' '))
   try {
     const durability = await store.confirmDurability()
@@ -95,7 +95,7 @@ export class IndexedDbStore implements StateStore {
   #connection: Promise<Database> | undefined
   #key: Promise<CryptoKey> | undefined
 
-  /** `identity`: the two servers' names in ascending order, a space between them. They are URLs and have none. */
+  /** `identity`: the servers' names in ascending order, a space between two. They are URLs and have none. */
   constructor(identity: string) {
     this.#identity = identity
   }

@@ -16,13 +16,13 @@ import {
  */
 export type StoragePreference = 'required' | 'preferred' | 'memory'
 
-/** The two servers' names, ascending: whose state it is, whatever the order in `servers` (S5). */
-export type Identity = readonly [string, string]
+/** The servers' names, ascending: whose state it is, whatever the order in `servers` (S5). */
+export type Identity = readonly string[]
 
 export interface OpenedStore {
   readonly store: StateStore
   readonly storage: StorageKind
-  /** discards what is stored for other pairs with one server of this one (S5); whether there was any */
+  /** discards what is stored for others with a server of this one's (S5); whether there was any */
   readonly discardOthers?: () => Promise<boolean>
   /** asks the platform not to evict the state; the answer is its */
   readonly persist?: () => Promise<boolean>

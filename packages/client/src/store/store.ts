@@ -214,7 +214,7 @@ export interface DurableStore {
   /** whether the platform has confirmed that what must be durable is flushed before a promise resolves (S1) */
   readonly durability: 'strict' | 'unconfirmed'
   /**
-   * Removes what is stored for other pairs of servers that have one server in common with this pair (S5); resolves to
+   * Removes what is stored for other sets of servers that have one in common with this one (S5); resolves to
    * whether there was any. Condemned states stay: they hold no secrets, and going to other servers and back must not end
    * a condemnation. So do states that another process has open.
    */

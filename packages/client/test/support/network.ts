@@ -8,6 +8,7 @@ import {
   decodeLightRequest,
   decodeManifest,
   encodeAnswer,
+  encodeAnswerTo,
   encodeEvent,
   encodeFenceReply,
   encodeInstantAnswer,
@@ -15,12 +16,14 @@ import {
   FENCE_REQUEST_BYTES,
   type FenceRequest,
   type FenceVerdict,
+  HEADER_BYTES,
   INSTANT_PATH,
   type Info,
   type LightPart,
   lightPath,
   proofsIn,
   type SignatureInfo,
+  SUITE_PARITIES,
   toHex,
   withVerdict,
 } from '@pirouette/protocol'
@@ -61,6 +64,8 @@ export class Network {
   /** whether servers tell of new epochs, and the streams on which they do */
   push = false
   readonly streams = new Set<Stream>()
+  /** whether servers answer queries of suite 3 */
+  single = true
   /** whether servers have a rollback fence, and what they know in it, by server and hint id */
   fence = true
   readonly hints = new Map<string, { readonly version: number; readonly hash: string }>()
@@ -157,7 +162,7 @@ export class Network {
     if (path === lightPath('hint')) return this.#light(databases, 'hint', body)
     if (path === lightPath('tags')) return this.#light(databases, 'tags', body)
     if (path !== '/v1/answer') return problem(404, 'not_found')
-    const { query, claim } = decodeClaimedQuery(body)
+    const { query, claim } = claimedQuery(body)
     if (claim !== undefined && !this.fence) return problem(404, 'not_found')
     // Servers answer the newest epoch and the one before.
     const database = databases
@@ -166,8 +171,11 @@ export class Network {
     if (database === undefined) return epochUnknown(newest)
     const manifest = decodeManifest(database.manifestBytes)
     const proofs = proofsIn(manifest, query)
-    if (proofs === undefined) return problem(400, 'bad_request')
-    const answer = encodeAnswer(manifest, query.count, database.answer(query.vectors, proofs), proofs)
+    if (proofs === undefined && query.suite !== SUITE_PARITIES) return problem(400, 'bad_request')
+    const answer =
+      proofs === undefined
+        ? encodeAnswerTo(query, manifest, database.handle.answer(query.vectors, SUITE_PARITIES))
+        : encodeAnswer(manifest, query.count, database.answer(query.vectors, proofs), proofs)
     return ok(claim ? withVerdict(answer, this.#judge(server, { kind: 'confirm', ...claim })) : answer)
   }
 
@@ -219,23 +227,30 @@ export class Network {
       fence: this.fence,
       instant: true,
       light: true,
-      single: true,
+      single: this.single,
       history: 64,
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }
   }
 }
 
+/** A query, and the claim behind it. How long one of suite 3 is follows from the whole: a claim says that it is one. */
+export function claimedQuery(body: Uint8Array): ReturnType<typeof decodeClaimedQuery> {
+  const end = body.length - FENCE_REQUEST_BYTES
+  const claimed = Buffer.from(body.subarray(Math.max(0, end)).subarray(0, 4)).toString() === 'PIRF'
+  return decodeClaimedQuery(body, ({ count }) => ((claimed ? end : body.length) - HEADER_BYTES) / count)
+}
+
 /** A query without the claim behind it. */
 export function queryIn(body: Uint8Array): Uint8Array {
-  const { claim } = decodeClaimedQuery(body)
+  const { claim } = claimedQuery(body)
   return claim === undefined ? body : body.subarray(0, -FENCE_REQUEST_BYTES)
 }
 
 /** What a request tells a fence. */
 export function claimIn({ server, path, body }: Seen): (FenceRequest & { readonly server: string }) | undefined {
   if (path === '/v1/fence') return { server, ...decodeFenceRequest(body) }
-  const claim = path === '/v1/answer' ? decodeClaimedQuery(body).claim : undefined
+  const claim = path === '/v1/answer' ? claimedQuery(body).claim : undefined
   return claim && { server, kind: 'confirm', ...claim }
 }
 

@@ -1,14 +1,16 @@
 //! What each way of looking up costs, and which of them a client ought to be in that is free to choose.
 
 use super::{
-    BINDING_BYTES, Costs, DEFAULT_MEMORY_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, Workload,
-    journal_limit, light_proofs, micros, tags_fit,
+    BINDING_BYTES, COUNT_BYTES, Costs, DEFAULT_MEMORY_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES,
+    NAME_BYTES, SECRET_BYTES, SERVERS, TAG_BYTES, Workload, journal_limit, light_proofs, micros, tags_fit,
 };
 use crate::commitment::Proofs;
 use crate::directory;
 use crate::instant;
 use crate::layout::Layout;
 use crate::light;
+use crate::single::geometry::Geometry;
+use crate::single::making::{MAX_LOOKUPS, lookups};
 
 /// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
 /// goes with it, asks nobody, and assumes nothing.
@@ -25,6 +27,8 @@ pub enum Mode {
     Light,
     /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
     Full,
+    /// one server is asked, from hints made of a full download, which run out: [`crate::single`]
+    Single,
 }
 
 /// What servers offer beside downloads and answers to hints.
@@ -69,7 +73,7 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
     let tags = tags_fit(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
     let light = light_proofs(layout);
     let mine = |row: &ModeCosts| match row.mode {
-        Mode::Local => false,
+        Mode::Local | Mode::Single => false,
         Mode::Instant => offers.instant,
         Mode::Light => offers.light && row.proofs == Some(light),
         Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
@@ -84,11 +88,13 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
 pub struct Held {
     /// all of them: Q·M·ℓ
     pub records: u64,
+    /// hints for one server and their backups
+    pub hints: u64,
     /// M·ℓ
     pub parities: u64,
     /// 2·Q·M′
     pub permutations: u64,
-    /// 8·Q·M′
+    /// 8·Q·M′; of hints for one server, 8 for each slot that their stripes have room for
     pub tags: u64,
     /// of keyed databases
     pub directory: u64,
@@ -98,11 +104,11 @@ impl Held {
     /// All of it.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.records + self.parities + self.permutations + self.tags + self.directory
+        self.records + self.hints + self.parities + self.permutations + self.tags + self.directory
     }
 }
 
-/// What one way of looking up costs. Bytes are of both servers together.
+/// What one way of looking up costs. Bytes are of all servers together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModeCosts {
     /// the way
@@ -164,6 +170,8 @@ impl Speeds {
     const ENTRY: u64 = 150;
     /// bytes a microsecond of its proof
     const PROOF: u64 = 540;
+    /// nanoseconds for a stripe of a query to one server
+    const STRIPE: u64 = 40;
 
     /// A pass over all records and the trees above its groups.
     fn instant(layout: &Layout) -> u64 {
@@ -185,8 +193,9 @@ impl Speeds {
 }
 
 /// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups, light
-/// hints and full ones, both of these with either kind of proof. Without commitments there are only the first, and full
-/// hints with tags. Of the workload, what is done: batch, lookups and changes a day.
+/// hints and full ones, both of these with either kind of proof; and last, hints for one server, where it can answer. Without
+/// commitments there are only the first, full hints with tags, and the last. Of the workload, what is done: batch, lookups
+/// and changes a day, and lookups that hints for one server are made for.
 #[must_use]
 pub fn modes(layout: &Layout, directory: &DirectorySize, commitments: bool, workload: &Workload) -> Vec<ModeCosts> {
     let both = [Proofs::Openings, Proofs::Tags];
@@ -200,6 +209,7 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, commitments: bool, work
         rows.push(fully(layout, &merkle, both[0], workload));
     }
     rows.push(fully(layout, &tags, both[1], workload));
+    rows.extend(singly(layout, &merkle, workload));
     rows
 }
 
@@ -281,6 +291,75 @@ fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -
     }
 }
 
+/// Each lookup uses up a backup, and when all are, the database is downloaded again.
+fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCosts> {
+    let geometry = Geometry::of(layout).ok()?;
+    let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
+    let hint_lookups = workload.hint_lookups.unwrap_or(lookups(layout) as u64).clamp(1, MAX_LOOKUPS as u64);
+    let [record_bytes, hints, stripes, query_bytes, answer_bytes] = [
+        geometry.record_bytes(),
+        geometry.hints(),
+        geometry.stripes(),
+        geometry.query_bytes(),
+        geometry.answer_bytes(),
+    ]
+    .map(|number| number as u64);
+    // Of so many ids that the two selections in the middle differ: of 2^16 values, q lie about q/2^16 from each other.
+    let cutoff_bytes = 2 * (hints + hint_lookups) * (1 << 16) / ((1 << 16) - stripes);
+    let pair_bytes = hint_lookups * 2 * record_bytes;
+    let parity_bytes = hints * record_bytes;
+    let held = Held {
+        hints: parity_bytes + pair_bytes + cutoff_bytes + hints * 9 + hint_lookups * 4,
+        tags: (TAG_BYTES * geometry.room()) as u64,
+        directory: merkle.directory_bytes,
+        ..Held::default()
+    };
+    let checkpoint_bytes = FRAME_BYTES
+        + LAYOUT_BYTES
+        + BINDING_BYTES
+        + 2 * SECRET_BYTES as u64
+        + TAG_BYTES as u64
+        + 4 * COUNT_BYTES
+        + cutoff_bytes
+        + hints * 4
+        + hint_lookups.min(hints) * 8
+        + parity_bytes
+        + pair_bytes
+        + (TAG_BYTES * layout.slots()) as u64;
+    let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * each;
+    let pending_bytes = batch_form_bytes(13 + query_bytes) + NAME_BYTES as u64;
+    let effect_bytes = batch_form_bytes(12 + record_bytes);
+    let (up, down) = (MESSAGE_HEADER_BYTES + batch * query_bytes, MESSAGE_HEADER_BYTES + batch * answer_bytes);
+    let fence_bytes = merkle.fence_bytes_up + merkle.fence_bytes_down;
+    let manifests = if changes_per_day > 0 { merkle.manifest_bytes } else { 0 };
+    // The download, a day's part of it.
+    let queries = lookups_per_day.saturating_mul(batch);
+    let again_bytes = u128::from(merkle.database_bytes) * u128::from(queries) / u128::from(hint_lookups);
+    Some(ModeCosts {
+        mode: Mode::Single,
+        proofs: None,
+        prepare_bytes_up: 0,
+        prepare_bytes_down: merkle.database_bytes,
+        first_bytes: merkle.manifest_bytes + merkle.directory_bytes + merkle.database_bytes,
+        lookup_bytes_up: up,
+        lookup_bytes_down: down,
+        day_bytes: lookups_per_day
+            .saturating_mul(up + down + fence_bytes)
+            .saturating_add(merkle.update_list_bytes)
+            .saturating_add(manifests)
+            .saturating_add(u64::try_from(again_bytes).unwrap_or(u64::MAX)),
+        held,
+        disk_bytes: checkpoint_bytes
+            + merkle.manifest_bytes
+            + merkle.directory_bytes
+            + pending_bytes
+            + journal_limit(held.hints + held.tags)
+            + effect_bytes,
+        server_prepare_micros: 0,
+        server_lookup_micros: batch * stripes * Speeds::STRIPE / 1000,
+    })
+}
+
 fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
     let entries = workload.batch * layout.partitions() as u64;
     ModeCosts {
@@ -293,11 +372,11 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
         lookup_bytes_down: hint.lookup_bytes_down,
         day_bytes: hint.day_bytes(),
         held: Held {
-            records: 0,
             parities: hint.hint_bytes,
             permutations: hint.permutation_bytes,
             tags: hint.tag_bytes,
             directory: hint.directory_bytes,
+            ..Held::default()
         },
         disk_bytes: hint.checkpoint_bytes
             + hint.manifest_bytes

@@ -99,6 +99,12 @@ impl<F: Function> Hint<F> {
         self.stamp
     }
 
+    /// Queries it was made for.
+    #[must_use]
+    pub fn lookups(&self) -> usize {
+        self.backups.len()
+    }
+
     /// Queries it is good for still.
     #[must_use]
     pub fn left(&self) -> usize {

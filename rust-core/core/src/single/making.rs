@@ -10,21 +10,28 @@ use super::geometry::Geometry;
 use super::hint::Hint;
 use super::streams::{Function, Keyed};
 use super::tags::Tags;
-use super::update::Edits;
+use super::update::{Edits, followed};
 use crate::bytes::zeroed;
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
 use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
-use crate::layout::Layout;
+use crate::layout::{Layout, MAX_BATCH};
 use crate::random::{ChaCha, ENTROPY_BYTES};
 use crate::tapir::hint::{HINT_ID_BYTES, ID_STREAM, Stamp};
 
-/// Backups of a hint, unless the app says otherwise: one a lookup.
+/// Lookups that hints are made for unless the app says otherwise, where their backups then take no more than 16 MiB.
 pub const LOOKUPS: usize = 16_384;
+const BACKUPS_BYTES: usize = 16 << 20;
 /// Most of them.
 pub const MAX_LOOKUPS: usize = 1 << 20;
+
+/// Lookups that hints of a database are made for unless the app says otherwise: one a backup.
+#[must_use]
+pub fn lookups(layout: &Layout) -> usize {
+    (BACKUPS_BYTES / (2 * layout.record_bytes())).clamp(MAX_BATCH, LOOKUPS)
+}
 
 /// Streams of the entropy that a hint is made under. ([`ID_STREAM`]: its id.)
 const SECRET_STREAM: u64 = u64::MAX - 1;
@@ -52,6 +59,7 @@ enum Stage<F> {
 pub struct Builder<F = Keyed> {
     pub(crate) layout: Layout,
     pub(crate) geometry: Geometry,
+    pub(crate) lookups: usize,
     pub(crate) stamp: Stamp,
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
     pub(crate) content_hashes: Vec<u8>,
@@ -104,6 +112,7 @@ impl<F: Function> Builder<F> {
         Ok(Builder {
             layout,
             geometry,
+            lookups,
             stamp: Stamp { hint_id, version: 0 },
             entropy,
             content_hashes: content_hashes.to_vec(),
@@ -171,6 +180,11 @@ impl<F: Function> Builder<F> {
     fn settle(&mut self) -> Result<(), Error> {
         while self.step()? {}
         Ok(())
+    }
+
+    /// Whether there is more to be done that needs no records.
+    pub(crate) fn is_drawing(&self) -> bool {
+        matches!(self.stage, Stage::Drawing(_))
     }
 
     /// The hints that were drawn, without parities, in the place of the drawing.
@@ -293,12 +307,14 @@ impl<F: Function> Builder<F> {
     pub fn update(&mut self, list: &UpdateList, content_hashes: &[u8]) -> Result<(), Error> {
         let after = *list.after();
         expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
-        let folded = self.folded.clone();
-        let hint = self.made()?;
-        let geometry = hint.followed(list)?;
-        let edits = Edits::of(list, |q| folded.get(q).is_some_and(|&folded| folded));
-        hint.apply_edits(&edits);
-        (hint.layout, hint.geometry) = (after, geometry);
+        let geometry = followed(&self.layout, &self.geometry, list)?;
+        if !self.is_drawing() {
+            let folded = self.folded.clone();
+            let hint = self.made()?;
+            let edits = Edits::of(list, |q| folded.get(q).is_some_and(|&folded| folded));
+            hint.apply_edits(&edits);
+            (hint.layout, hint.geometry) = (after, geometry);
+        }
         (self.layout, self.geometry) = (after, geometry);
         self.folded.resize(after.partitions(), false);
         self.content_hashes = content_hashes.to_vec();

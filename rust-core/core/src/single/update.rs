@@ -8,6 +8,7 @@ use super::streams::{Function, GROUP, Kind};
 use crate::bytes::xor_into;
 use crate::database::list::UpdateList;
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::tapir::update::HintUpdate;
 
 /// Differences of blocks, ascending by slot.
@@ -46,15 +47,15 @@ enum Owner {
     Pair(u32),
 }
 
-impl<F: Function> Hint<F> {
-    /// The geometry that a list leads to, which is this hint's own but for the slots.
-    pub(crate) fn followed(&self, list: &UpdateList) -> Result<Geometry, Error> {
-        if *list.before() != self.layout {
-            return Err(Error::Update("it starts from another layout"));
-        }
-        self.geometry.followed(list.after()).ok_or(Error::Update("the database outgrew what these hints were made for"))
+/// The geometry that a list leads to, which is hints' own but for the slots.
+pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) -> Result<Geometry, Error> {
+    if list.before() != layout {
+        return Err(Error::Update("it starts from another layout"));
     }
+    geometry.followed(list.after()).ok_or(Error::Update("the database outgrew what these hints were made for"))
+}
 
+impl<F: Function> Hint<F> {
     /// Adds edits to parities, pairs and tags.
     pub(crate) fn apply_edits(&mut self, edits: &Edits) {
         let geometry = self.geometry;
@@ -137,7 +138,7 @@ impl<F: Function> Hint<F> {
         if update.stamp != self.stamp || pending.as_ref().is_some_and(|pending| pending.stamp != self.stamp) {
             return Err(Error::State("an update of another hint, or out of order"));
         }
-        self.geometry = self.followed(&update.list)?;
+        self.geometry = followed(&self.layout, &self.geometry, &update.list)?;
         self.apply_edits(&Edits::of(&update.list, |_| true));
         self.layout = *update.list.after();
         self.stamp.version += 1;

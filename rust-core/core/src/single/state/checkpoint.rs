@@ -16,8 +16,8 @@ use pirouette_kernels::linear::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 const KIND: [u8; 4] = *b"PISc";
 
@@ -28,9 +28,8 @@ pub(super) fn write_cutoffs(out: &mut Writer, cutoffs: &[i16]) {
     }
 }
 
-/// Cutoffs, and the ids of the first `want` hints among them.
-pub(super) fn read_cutoffs(reader: &mut Reader<'_>, want: usize) -> Result<Drawn, Error> {
-    let groups = reader.u32()? as usize;
+/// The cutoffs of so many groups, and the ids of the first `want` hints among them.
+pub(super) fn read_cutoffs(reader: &mut Reader<'_>, groups: usize, want: usize) -> Result<Drawn, Error> {
     let columns = groups.checked_mul(GROUP).filter(|columns| i32::try_from(*columns).is_ok());
     let cutoffs = reader.u16s(columns.ok_or(Error::State("more ids than there can be"))?)?;
     let cutoffs: Vec<i16> = cutoffs.into_iter().map(u16::cast_signed).collect();
@@ -48,6 +47,14 @@ impl Hint<Keyed> {
     /// # Errors
     /// [`Error::Condemned`]: a condemned hint is not kept.
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Hint::encode`].
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         if self.condemned {
             return Err(Error::Condemned);
         }
@@ -74,7 +81,7 @@ impl Hint<Keyed> {
         out.bytes(&self.parities);
         out.bytes(&self.pairs[self.next * self.geometry.answer_bytes()..]);
         out.u64s(&self.tags.all()[..self.layout.slots()]);
-        Ok(out.seal())
+        Ok(out.written())
     }
 
     /// Brings a hint back under the manifest it was made under.
@@ -95,7 +102,8 @@ impl Hint<Keyed> {
         if next > pairs || pairs > MAX_LOOKUPS {
             return Err(Error::State("no number of backups"));
         }
-        let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
+        let groups = reader.u32()? as usize;
+        let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
         for _ in 0..geometry.hints() {
             drawn.extras.push(reader.u32()?);
         }

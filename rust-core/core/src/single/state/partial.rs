@@ -1,6 +1,7 @@
 //! The stored form of hints in the making, so that an interrupted offline phase resumes.
 //!
-//! Body: layout, binding (32), entropy (32), pairs (u32), groups of ids (u32), their cutoffs (i16 each), extras (H u32),
+//! Body: layout, binding (32), entropy (32), pairs (u32), groups of ids (u32); and unless these are none, because they were not
+//! all drawn, which is begun again then: their cutoffs (i16 each), extras (H u32),
 //! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
 //! slot, in order). What else there is follows from the entropy.
 
@@ -12,25 +13,44 @@ use super::checkpoint::{read_cutoffs, write_cutoffs};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 const KIND: [u8; 4] = *b"PISb";
 
 impl Builder<Keyed> {
-    /// Bytes that bring this builder back, lanes apart, after going the steps that are left. Secret.
+    /// Bytes that bring this builder back, lanes apart, after going the steps that a partition has left. Secret.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
-        self.made()?;
-        let (layout, stamp, entropy, folded) = (self.layout, self.stamp, self.entropy.clone(), self.folded.clone());
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Builder::encode`].
+    pub fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+        let (drawing, layout, stamp) = (self.is_drawing(), self.layout, self.stamp);
+        let (entropy, lookups) = (self.entropy.clone(), self.lookups);
+        let begin = |bytes| {
+            let mut out = Writer::new(KIND, stamp, bytes + 256);
+            out.layout(&layout);
+            out.bytes(binding);
+            out.bytes(entropy.as_slice());
+            out.u32(lookups);
+            out
+        };
+        if drawing {
+            let mut out = begin(0);
+            out.u32(0);
+            return Ok(out.written());
+        }
+        self.made()?; // the last partition is folded then
+        let folded = self.folded.clone();
         let hint = self.made()?;
-        let mut out = Writer::new(KIND, stamp, hint.hint_bytes() + hint.tag_bytes() + folded.len() + 256);
-        out.layout(&layout);
-        out.bytes(binding);
-        out.bytes(entropy.as_slice());
-        out.u32(hint.backups.len());
+        let mut out = begin(hint.hint_bytes() + hint.tag_bytes() + folded.len());
         write_cutoffs(&mut out, &hint.cutoffs);
         for &extra in &hint.extras {
             out.u32(extra as usize);
@@ -43,7 +63,7 @@ impl Builder<Keyed> {
         {
             out.u64s(tags);
         }
-        Ok(out.seal())
+        Ok(out.written())
     }
 
     /// Brings a builder back under the manifest it was begun under.
@@ -70,7 +90,12 @@ impl Builder<Keyed> {
             return Err(Error::State("its id does not follow from its entropy"));
         }
         let geometry = builder.geometry;
-        let mut drawn = read_cutoffs(&mut reader, geometry.hints() + pairs)?;
+        let groups = reader.u32()? as usize;
+        if groups == 0 {
+            reader.end()?;
+            return Ok(builder);
+        }
+        let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
         for _ in 0..geometry.hints() {
             drawn.extras.push(reader.u32()?);
         }

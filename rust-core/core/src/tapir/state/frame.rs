@@ -90,6 +90,12 @@ pub struct Unsealed {
 }
 
 impl Unsealed {
+    /// Of all bytes but the checksum.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Unsealed { frame: Zeroizing::new(bytes), hasher: blake3::Hasher::new(), hashed: 0 }
+    }
+
     /// Hashes at most so many bytes more; whether there are more.
     pub fn hash(&mut self, most: usize) -> bool {
         let end = self.frame.len().min(self.hashed.saturating_add(most));

@@ -1,0 +1,79 @@
+// Hints in the making: what needs no records is drawn first, then partitions stream in and each is folded into all hints. All
+// of it in steps of some milliseconds, with the thread given back between them.
+
+import type { Manifest } from '@pirouette/protocol'
+import type { LayoutHandle, SingleBuilderHandle } from '@pirouette/wasm/client'
+import { UnsupportedError } from '../../base/errors.js'
+import { inCore, release } from '../../platform/core.js'
+import { infoOf } from '../../servers/info.js'
+import { downloadPartitions, goSteps } from '../download.js'
+import type { Preparation, SchemeContext, SchemeState, Sources } from '../scheme.js'
+import { storedForm } from '../stored-form.js'
+import { follows } from './core.js'
+import { SingleState } from './state.js'
+
+export class SinglePreparation implements Preparation {
+  readonly #context: SchemeContext
+  readonly #builder: SingleBuilderHandle
+  readonly id: Uint8Array
+  readonly form = 'delta'
+  readonly resumable = true
+  #manifest: Manifest
+  #finished = false
+
+  constructor(context: SchemeContext, manifest: Manifest, builder: SingleBuilderHandle) {
+    this.#context = context
+    this.#manifest = manifest
+    this.#builder = builder
+    this.id = inCore(context.core, () => builder.hintId)
+  }
+
+  /** However many lookups they are for. */
+  suits(): boolean {
+    return true
+  }
+
+  follows(before: Manifest, next: Manifest): boolean {
+    return follows(this.#context.core, before, next)
+  }
+
+  async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
+    await assertOffered(sources, signal)
+    await goSteps(this.#context, this.#builder, signal)
+    await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
+  }
+
+  update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void {
+    inCore(this.#context.core, () => this.#builder.update(list, before, after, next.contentHashes))
+    this.#manifest = next
+  }
+
+  partial(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#builder.partial(binding))
+  }
+
+  finish(version: number): SchemeState {
+    this.#finished = true
+    return new SingleState(
+      this.#context,
+      inCore(this.#context.core, () => this.#builder.finish(version)),
+    )
+  }
+
+  free(): void {
+    if (!this.#finished) release(this.#context.core, this.#builder)
+    this.#finished = true
+  }
+}
+
+/** Said before anything large is downloaded, of all servers, for any may be asked. Throws UnsupportedError. */
+async function assertOffered({ servers }: Sources, signal: AbortSignal): Promise<void> {
+  for (const link of servers) {
+    const { offers } = await infoOf(link, signal)
+    if (offers.single) continue
+    throw new UnsupportedError(
+      'offer',
+      `${link.server.name} does not offer lookups of mode 'single'; open the map with mode: 'local', or with two servers`,
+    )
+  }
+}

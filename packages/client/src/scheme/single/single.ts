@@ -1,0 +1,56 @@
+// Lookups with one server, which learns nothing from them whatever it does (docs/protocol.md, One server): S3PIR (Mughees, Sun,
+// Ren), Algorithms 2, 4 and 5. The database is streamed once and folded into hints; a lookup sends a subset of stripes and an
+// offset in each, with which one hint and the index say nothing, and uses that hint up. When they run out, others are made.
+
+import { inCore, readBack } from '../../platform/core.js'
+import { withLayout } from '../../platform/layout.js'
+import { costsOf } from '../costs.js'
+import type { StatefulScheme } from '../scheme.js'
+import { singleOf, sizesOf } from './core.js'
+import { SinglePreparation } from './preparation.js'
+import { SingleState } from './state.js'
+
+export const single: StatefulScheme = {
+  name: 'single',
+  kind: 'stateful',
+  parties: ['server'],
+  fencedBy: 0,
+  hashed: true,
+
+  costs(core, manifest, { usage, lookups: wanted }) {
+    const sizes = sizesOf(core, manifest)
+    const { maxBatch } = sizes
+    const lookups = wanted ?? sizes.lookups
+    const costs = costsOf(core, manifest, 'single', undefined, { ...usage, hintLookups: lookups })
+    return { ...costs, maxBatch: Math.min(maxBatch, lookups), lookups }
+  },
+
+  prepare(context, manifest) {
+    const { core, environment, options } = context
+    const { lookups } = sizesOf(core, manifest)
+    const entropy = environment.random(32)
+    const builder = withLayout(core, manifest, layout =>
+      inCore(core, () =>
+        singleOf(core).newSingleBuilder(layout, manifest.contentHashes, entropy, options.lookups ?? lookups),
+      ),
+    )
+    entropy.fill(0)
+    return new SinglePreparation(context, manifest, builder)
+  },
+
+  resume(context, manifest, partial, binding) {
+    const { core } = context
+    const builder = withLayout(core, manifest, layout =>
+      readBack(core, () => singleOf(core).resumeSingleBuilder(partial, layout, manifest.contentHashes, binding)),
+    )
+    return new SinglePreparation(context, manifest, builder)
+  },
+
+  reopen(context, manifest, checkpoint, binding) {
+    const { core } = context
+    const handle = withLayout(core, manifest, layout =>
+      readBack(core, () => singleOf(core).reopenSingle(checkpoint, layout, binding)),
+    )
+    return new SingleState(context, handle)
+  },
+}

@@ -1,0 +1,78 @@
+// Hints, backups and tags, and at most one pending batch of queries: a lookup uses a hint up and puts a backup in its place.
+
+import { decodeParities, encodeParityQuery, type Manifest, parityAnswerBytes, WireError } from '@pirouette/protocol'
+import type { LayoutHandle, SingleHandle } from '@pirouette/wasm/client'
+import { StorageError } from '../../base/errors.js'
+import { CoreState } from '../core-state.js'
+import type { Batch, Brought, Sizes, Verdict } from '../scheme.js'
+import { follows, sizesOf } from './core.js'
+
+export class SingleState extends CoreState<SingleHandle> {
+  readonly form = 'delta'
+
+  get sizes(): Sizes {
+    return this.inCore(({ hintBytes, tagBytes }) => ({ hints: hintBytes, tags: tagBytes }))
+  }
+
+  get lookups(): number {
+    return this.inCore(handle => handle.lookups)
+  }
+
+  get lookupsLeft(): number {
+    return this.inCore(handle => handle.left)
+  }
+
+  maxBatch(manifest: Manifest): number {
+    return Math.min(sizesOf(this.context.core, manifest).maxBatch, this.lookups)
+  }
+
+  /** However many lookups they were made for: it is not worth making them anew. */
+  suits(): boolean {
+    return true
+  }
+
+  follows(before: Manifest, next: Manifest): boolean {
+    return follows(this.context.core, before, next)
+  }
+
+  batch(manifest: Manifest): Batch {
+    const count = this.pending
+    const queries = this.inCore(handle => handle.request())
+    return {
+      asks: [
+        {
+          path: '/v1/answer',
+          body: encoded(manifest, count, queries),
+          replyBytes: parityAnswerBytes(manifest, count),
+        },
+      ],
+      // Both parities of all queries, before anything of them is used: whether a lie in one that is of no use would be noticed
+      // depends on what was asked.
+      accept: (_party, reply): Verdict => {
+        const parities = decodeParities(manifest, count, reply)
+        return this.inCore(handle => handle.verify(parities)) ? 'genuine' : 'forged'
+      },
+    }
+  }
+
+  override finish(): Brought {
+    const brought = super.finish()
+    return { ...brought, missed: this.inCore(handle => handle.missed) }
+  }
+
+  update(list: Uint8Array, after: LayoutHandle): Uint8Array {
+    return this.inCore(handle => handle.update(list, after))
+  }
+
+  /** Its tags are its own: it is bound to no commitments. */
+  arrive(): void {}
+}
+
+function encoded(...query: Parameters<typeof encodeParityQuery>): Uint8Array {
+  try {
+    return encodeParityQuery(...query)
+  } catch (cause) {
+    if (!(cause instanceof WireError)) throw cause
+    throw new StorageError('the pending lookup is none that this database answers; call reset()', { cause })
+  }
+}

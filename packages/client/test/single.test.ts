@@ -1,0 +1,580 @@
+// Mode `single`: one server answers from hints that run out, and what it sees is the same whatever is asked, whatever it
+// does. Verified whole before anything is used; stored before anything is sent.
+
+import { HEADER_BYTES, SUITE_PARITIES } from '@pirouette/protocol'
+import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
+import type { MapEvent, PirouetteMap } from '../src/index.js'
+import { estimate } from '../src/index.js'
+import type { OpenWithOptions } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { buildDatabase, someValues } from './support/database.js'
+import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import {
+  add,
+  append,
+  change,
+  edit,
+  expectFollowed,
+  Living,
+  livingKeyed,
+  livingKeyless,
+  remove,
+  utf8,
+} from './support/living.js'
+import {
+  A,
+  B,
+  bytesOf,
+  claimedQuery,
+  flip,
+  hang,
+  type Misbehave,
+  type Network,
+  ok,
+  on,
+  problem,
+} from './support/network.js'
+import { publisherKey, signedOnBoth } from './support/signed.js'
+import { type Life, type Method, records, World, wholly } from './support/world.js'
+
+const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60 } as const
+const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+
+async function opened(living: Living, options: Partial<OpenWithOptions> = {}) {
+  const harness = new Harness(living.network)
+  const events: MapEvent[] = []
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const map = await harness.open({ ...one, storage: 'memory', onEvent, ...options })
+  return { harness, map, events, network: living.network, drive: <T>(work: Promise<T>) => harness.drive(work) }
+}
+
+describe('one server', () => {
+  test('needs somebody to vouch for its database, or the app to do without', async () => {
+    const { network } = keyless()
+    const harness = new Harness(network)
+    const refused = async (options: object) => (await harness.failure(harness.open(options))).code
+    expect(await refused({ servers: [A], mode: 'auto' })).toBe('usage')
+    expect(await refused({ servers: [A], mode: 'full', integrity: 'server' })).toBe('usage')
+    expect(await refused({ servers: [A], mode: 'instant', publisherKey: '00'.repeat(32) })).toBe('usage')
+    expect(await refused({ servers: [A], mode: 'auto', integrity: 'publisher' })).toBe('usage')
+    expect(await refused({ servers: [A, B], mode: 'single' })).toBe('usage')
+    expect(await refused({ servers: [A, B], mode: 'full', lookups: 5 })).toBe('usage')
+    expect(await refused({ ...one, lookups: 0 })).toBe('usage')
+    expect(await refused({ ...one, lookups: 2 ** 20 + 1 })).toBe('usage')
+    expect(network.seen).toEqual([])
+    const unsigned = await harness.failure(harness.open({ servers: [A], mode: 'auto', publisherKey }))
+    expect(unsigned.code).toBe('signature')
+  })
+
+  test('a signed database is kept while it is small, else asked from hints; nobody else is spoken to', async () => {
+    const { database } = keyless()
+    const network = signedOnBoth(database)
+    for (const [mode, chosen] of [
+      ['local', 'local'],
+      ['single', 'full'],
+    ] as const) {
+      const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, chooseMode: () => chosen }) })
+      const map = await harness.open({ servers: [A], mode: 'auto', publisherKey, storage: 'memory' })
+      expect(map.mode).toBe(mode)
+      expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+      await harness.drive(map.close())
+    }
+    expect(network.seen.filter(({ server }) => server !== A)).toEqual([])
+  })
+
+  test('that does not offer such lookups is refused before anything is downloaded', async () => {
+    const { network } = keyless()
+    network.single = false
+    const harness = new Harness(network)
+    expect(await harness.failure(harness.open(one))).toMatchObject({ code: 'unsupported', reason: 'offer' })
+    expect(network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toEqual([])
+  })
+
+  test('estimates are what it costs', async () => {
+    const { network } = keyed()
+    const told = await estimate([A], { fetch: network.fetch })
+    expect(Object.keys(told.modes).sort()).toEqual(['local', 'single'])
+    expect(told.mode).toBe('local')
+    const { map, drive } = await opened(new Living(network, keyed().database), { lookups: 16_384 })
+    const { lookupBytesUp, lookupBytesDown, held, lookups } = told.modes['single']!
+    await drive(map.get(NAMES[3]!))
+    expect(map.stats.lastLookup).toMatchObject({ bytesUp: lookupBytesUp, bytesDown: lookupBytesDown })
+    expect([map.lookupsLeft, lookups]).toEqual([16_383, 16_384])
+    expect(map.stats.held['tags']).toBe(held['tags'])
+    expect(map.stats.held['hints']! / held['hints']!).toBeCloseTo(1, 1)
+  })
+})
+
+describe('lookups', () => {
+  test('by index: every record is right, one request each, all alike', async () => {
+    const { network, database } = keyless()
+    const { map, drive } = await opened(new Living(network, database))
+    for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
+    const asked = network.queries()
+    expect(asked).toHaveLength(15)
+    expect(
+      new Set(asked.map(({ server, path, body }) => `${server} ${path} ${hex(body.subarray(0, 40))} ${body.length}`))
+        .size,
+    ).toBe(1)
+    expect(new Set(asked.map(({ body }) => hex(body))).size).toBe(15)
+    expect(claimedQuery(asked[0]!.body).query.suite).toBe(SUITE_PARITIES)
+    expect([map.mode, map.lookupsLeft, map.stats.fenced]).toEqual(['single', 45, true])
+    expect(network.seen.filter(({ server }) => server !== A)).toEqual([])
+  })
+
+  test('by key: present keys have their values, absent ones are absent; several at once in one request', async () => {
+    const { network, database } = keyed()
+    const { map, drive } = await opened(new Living(network, database))
+    for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+    const { length } = network.queries()
+    const found = await drive(map.getMany(['absent', NAMES[3]!, NAMES[3]!, NAMES[4]!], { padTo: 6 }))
+    expect(found).toEqual([undefined, ...[3, 3, 4].map(i => database.contents.values[i])])
+    expect(network.queries(length)).toHaveLength(1)
+    expect(map.lookupsLeft).toBe(60 - 20 - 6)
+    expect(await drive(map.has('absent'))).toBe(false)
+  })
+
+  test('of more queries than hints are made for are refused, with no traffic', async () => {
+    const { network, database } = keyed()
+    const { map, harness } = await opened(new Living(network, database), { lookups: 3 })
+    const { length } = network.seen
+    expect((await harness.failure(map.getMany(NAMES.slice(0, 4)))).code).toBe('usage')
+    expect(network.seen).toHaveLength(length)
+    expect(await harness.drive(map.getMany(NAMES.slice(0, 3)))).toHaveLength(3)
+  })
+
+  test('with no hint for what is asked fail, and show nothing of it', async () => {
+    const { network, database } = keyless()
+    let missed = 0
+    const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
+      const builder = core.newSingleBuilder(...parameters)
+      return new Proxy(builder, {
+        get(builder, name) {
+          const member: unknown = Reflect.get(builder, name, builder)
+          if (typeof member !== 'function') return member
+          if (name !== 'finish') return member.bind(builder)
+          return (version: number) =>
+            new Proxy(builder.finish(version), {
+              get(handle, name) {
+                const member: unknown = Reflect.get(handle, name, handle)
+                if (name === 'missed') return missed
+                return typeof member === 'function' ? member.bind(handle) : member
+              },
+            })
+        },
+      })
+    }
+    const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, newSingleBuilder }) })
+    const map = await harness.open(one)
+    missed = 1
+    expect((await harness.failure(map.at(4))).code).toBe('storage')
+    missed = 0
+    expect(map.condemned).toBeUndefined()
+    expect(await harness.drive(map.at(4))).toEqual(database.byIndex[4])
+    expect(new Set(network.shapes()).size).toBe(1)
+  })
+})
+
+describe('a server that lies', () => {
+  const { database } = keyless()
+
+  /** One lookup, and all that it could notice of it. */
+  async function outcome(misbehave: Misbehave, index: number) {
+    const network = sameOnBoth(database)
+    const { map, harness } = await opened(new Living(network, database))
+    network.misbehave[A] = misbehave
+    const start = harness.clock.now()
+    const error = await harness.failure(map.at(index))
+    const seen = {
+      error: `${error.name} ${error.code} ${error.server} ${error.message}`,
+      traffic: network.shapes(),
+      steps: harness.log.map(line => line.replace(/[0-9a-f]{30,}/, '')),
+      ms: harness.clock.now() - start,
+      stats: map.stats.incidents,
+    }
+    return { seen, error, network, map, harness }
+  }
+
+  const PARITY_BYTES = 2 * 5
+  const bits = Array.from({ length: 8 * PARITY_BYTES }, (_, bit) => bit).filter(bit => THOROUGH || bit % 5 === 0)
+
+  test('in any bit of either parity: one error whatever was asked, condemned for good, and reset() begins anew', {
+    timeout: 120_000,
+  }, async () => {
+    let first: Awaited<ReturnType<typeof outcome>> | undefined
+    for (const bit of bits) {
+      const lie = on('/v1/answer', async genuine => {
+        const bytes = await bytesOf(genuine)
+        bytes[HEADER_BYTES + (bit >> 3)]! ^= 1 << (bit & 7)
+        return ok(bytes)
+      })
+      for (let index = bit % 3; index < 15; index += 3) {
+        const found = await outcome(lie, index)
+        expect(found.error).toMatchObject({ code: 'tampered', server: A })
+        first ??= found
+        expect(found.seen).toEqual(first.seen)
+        expect(found.network.queries()).toHaveLength(1)
+        found.network.misbehave[A] = undefined
+        expect((await found.harness.failure(found.map.at(index))).code).toBe('condemned')
+        expect(found.network.queries()).toHaveLength(1)
+      }
+    }
+    const { map, harness, network } = first!
+    network.misbehave[A] = undefined
+    await harness.drive(map.reset())
+    expect(await harness.drive(map.at(7))).toEqual(database.byIndex[7])
+  })
+
+  test.each([
+    ['too short by a byte', on('/v1/answer', async genuine => ok((await bytesOf(genuine)).slice(0, -1)))],
+    ['too long by a byte', on('/v1/answer', async genuine => ok(Uint8Array.of(...(await bytesOf(genuine)), 0)))],
+    ['of another suite', flip(6)],
+    ['of another database', flip(8)],
+    ['of another epoch', flip(28)],
+    ['of another count', flip(36)],
+    ['a refusal', on('/v1/answer', () => problem(400, 'bad_request'))],
+    ['none', hang('/v1/answer')],
+    ['busy', busy],
+  ])('an answer that is %s: the same bytes again, and later again, until there is one', async (_what, misbehave) => {
+    const first = await outcome(misbehave, 0)
+    expect(['protocol', 'version', 'network']).toContain(first.error.code)
+    for (const index of [6, 14]) expect((await outcome(misbehave, index)).seen).toEqual(first.seen)
+    const { map, harness, network } = first
+    expect(map.condemned).toBeUndefined()
+    const bodies = () => network.queries().map(({ body }) => hex(body))
+    expect(new Set(bodies()).size).toBe(1)
+    network.misbehave[A] = undefined
+    // What was pending comes first, by the same bytes; its answer is nobody's any more.
+    const { length } = bodies()
+    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+    expect(bodies()[length]).toBe(bodies()[0])
+    expect(bodies()).toHaveLength(length + 2)
+  })
+
+  test('that answers some lookups and not others learns nothing from what comes again', async () => {
+    const { network, database } = keyless()
+    const { map, harness } = await opened(new Living(network, database))
+    let asked = 0
+    network.misbehave[A] = on('/v1/answer', genuine => (asked++ % 4 === 0 ? problem(503, 'not_ready') : genuine))
+    for (const index of [3, 3, 9, 3, 14, 3]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
+    const bodies = network.queries().map(({ body }) => hex(body))
+    expect(new Set(bodies).size).toBe(6)
+    expect(bodies.filter((body, i) => bodies.indexOf(body) !== i && bodies[i - 1] !== body)).toEqual([])
+  })
+
+  test('of partitions that are not the database: nothing of them is used', async () => {
+    const { network } = keyless()
+    network.misbehave[A] = on('/v1/blobs/', async genuine => {
+      const bytes = await bytesOf(genuine)
+      bytes[3]! ^= 1
+      return ok(bytes)
+    })
+    const harness = new Harness(network)
+    expect(await harness.failure(harness.open(one))).toMatchObject({ code: 'tampered', server: A })
+    expect(network.queries()).toEqual([])
+  })
+})
+
+describe('updates', () => {
+  test('are followed: keys that go, change, come and stay', async () => {
+    const { network, database } = keyed({ partitions: 6, partitionRecords: 4 }) // with room for a key more
+    const living = new Living(network, database)
+    await expectFollowed(living, await opened(living))
+  })
+
+  test('between a lookup and its answer: the same bytes at the next epoch, and the newest value', async () => {
+    const living = livingKeyless()
+    const { map, harness, network, drive } = await opened(living)
+    network.misbehave[A] = busy
+    await harness.failure(map.at(5))
+    living.publish([edit(5, 'epoch')])
+    living.publish([edit(6, 'later')])
+    network.misbehave[A] = undefined
+    expect(await drive(map.at(6))).toEqual(utf8('later'))
+    const vectors = network.queries().map(({ body }) => hex(body.subarray(40)))
+    expect(new Set(vectors).size).toBe(2)
+    expect(await drive(map.at(5))).toEqual(utf8('epoch'))
+    expect(map.epoch).toBe(3)
+  })
+
+  test('that fill empty slots are followed; one that outgrows the stripes has hints made anew, behind the old ones', async () => {
+    const living = livingKeyless()
+    const { map, events, network, drive } = await opened(living)
+    living.publish([append('added')]) // the last slot of the last partition
+    await drive(map.sync())
+    expect(await drive(map.at(15))).toEqual(utf8('added'))
+    expect(events.splice(0)).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+    const blobs = () => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
+    const before = blobs()
+    living.publish([append('grown'), edit(2, 'other')])
+    await drive(map.sync())
+    expect(events.map(({ type }) => type)).toEqual(['outdated', 'updated'])
+    expect(events[0]).toMatchObject({ reason: 'generation' })
+    expect(blobs() - before).toBe(5)
+    expect(await drive(map.at(16))).toEqual(utf8('grown'))
+    expect(await drive(map.at(2))).toEqual(utf8('other'))
+    expect(map.lookupsLeft).toBe(58)
+  })
+
+  test('lookups and edits, against a plain map', { timeout: 120_000 }, async () => {
+    const living = livingKeyed()
+    const { map, drive } = await opened(living, { lookups: 30 })
+    const plain = new Map<string, Uint8Array>(NAMES.map((name, i) => [name, living.newest.contents.values[i]!]))
+    let state = 5
+    const roll = (sides: number) => {
+      state = (state * 48_271) % 0x7fff_ffff
+      return state % sides
+    }
+    for (let i = 0; i < (THOROUGH ? 20_000 : 300); i++) {
+      if (roll(5) === 0) {
+        const name = NAMES[roll(20)]!
+        const operation = !plain.has(name) ? add(name, `${i}`) : roll(3) === 0 ? remove(name) : change(name, `${i}`)
+        living.publish([operation])
+        if (operation.op === 'delete') plain.delete(name)
+        else plain.set(name, utf8(`${i}`))
+        await drive(map.sync())
+      }
+      const wanted = Array.from({ length: 1 + roll(3) }, () => NAMES[roll(20)]!)
+      expect(await drive(map.getMany(wanted))).toEqual(wanted.map(name => plain.get(name)))
+    }
+    expect(map.stats.incidents).toEqual([])
+  })
+})
+
+describe('hints that run out', () => {
+  const partitions = ({ seen }: Network) => seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
+
+  test('are replaced behind the lookups, at a quarter left, and no call is lost', async () => {
+    const { network, database } = keyless()
+    const { map, events, drive } = await opened(new Living(network, database), { lookups: 8 })
+    const left: (number | undefined)[] = []
+    for (let i = 0; i < 20; i++) {
+      expect(await drive(map.at(i % 15))).toEqual(database.byIndex[i % 15])
+      left.push(map.lookupsLeft)
+      await settle() // what is made behind is made
+    }
+    expect(left.slice(0, 8)).toEqual([7, 6, 5, 4, 3, 8, 7, 6]) // at 2
+    expect(events).toEqual(Array(3).fill({ type: 'outdated', reason: 'spent' }))
+    expect(partitions(network)).toBe(4 * 4)
+    expect(network.queries()).toHaveLength(20)
+  })
+
+  test('when none is left, or too few for what is asked, a lookup waits for others', async () => {
+    const { network, database } = keyed()
+    const { map, harness, drive } = await opened(new Living(network, database), { lookups: 8 })
+    network.misbehave[A] = on('/v1/blobs/', () => problem(503, 'not_ready')) // what is made behind fails
+    const ask = (names: readonly string[]) => drive(map.getMany(names))
+    expect(await ask(NAMES.slice(0, 6))).toEqual(database.contents.values.slice(0, 6))
+    await settle()
+    expect((await harness.failure(map.getMany(NAMES.slice(0, 3)))).code).toBe('network')
+    expect(await ask(NAMES.slice(6, 8))).toEqual(database.contents.values.slice(6, 8))
+    expect(map.lookupsLeft).toBe(0)
+    expect((await harness.failure(map.get(NAMES[0]!))).code).toBe('network')
+    network.misbehave[A] = undefined
+    const all = NAMES.slice(0, 8)
+    expect(await ask(all)).toEqual(database.contents.values.slice(0, 8))
+    expect(await Promise.all(all.map(name => drive(map.get(name))))).toEqual(database.contents.values.slice(0, 8))
+  })
+
+  test('while others are made, epochs are followed, and what is made follows too', async () => {
+    const living = livingKeyless()
+    const { map, network, drive } = await opened(living, { lookups: 8 })
+    let release = () => {}
+    const held = new Promise<void>(resolve => {
+      release = resolve
+    })
+    network.misbehave[A] = on('/v1/blobs/', async genuine => {
+      await held
+      return genuine
+    })
+    for (let i = 0; i < 6; i++) await drive(map.at(i))
+    await settle()
+    network.misbehave[A] = on('/v1/blobs/', async (genuine, { path }) => {
+      if (living.lists.has(path.slice('/v1/blobs/'.length))) return genuine
+      await held
+      return genuine
+    })
+    living.publish([edit(5, 'epoch')])
+    await drive(map.sync())
+    expect([map.epoch, map.lookupsLeft]).toEqual([2, 2])
+    release()
+    await settle()
+    expect(await drive(map.at(5))).toEqual(utf8('epoch'))
+    expect([map.epoch, map.lookupsLeft]).toEqual([2, 7])
+  })
+})
+
+describe('stored', () => {
+  const options = { ...one, lookups: 200 } as const
+  const LOOKUPS = [1, 2, 6]
+  const EVERY = THOROUGH ? 1 : 7
+
+  async function begun(seed = 1): Promise<{ world: World; life: Life; map: PirouetteMap }> {
+    const world = new World({ seed })
+    const life = world.life()
+    const map = await life.open(options)
+    await world.checkValues(map, LOOKUPS)
+    return { world, life, map }
+  }
+
+  /** The next life finishes what was begun by the very same bytes, and everything is right. */
+  async function survived(world: World): Promise<void> {
+    world.network.misbehave[A] = undefined
+    const head = (await world.head())!
+    const before = world.auditor.distinct(A)
+    const stored = head.pending !== undefined
+    const { length } = world.network.queries()
+    const life = world.life()
+    const map = await life.open(options)
+    expect(world.network.queries(length)).toHaveLength(stored ? 1 : 0)
+    expect(await world.head()).toMatchObject({ version: head.version + (stored ? 1 : 0), pending: undefined })
+    const shown = world.auditor.distinct(A)
+    expect(shown - before).toBeLessThanOrEqual(stored ? 1 : 0)
+    await world.checkValues(map, [6, 2, 700])
+    expect(world.auditor.distinct(A)).toBe(shown + 3)
+    expect(world.auditor.distinct(B)).toBe(0)
+    await world.auditor.assertSound()
+    life.kill()
+  }
+
+  test('killed at every turn of a lookup, and of one whose server is busy', { timeout: 240_000 }, async () => {
+    for (const misbehave of [undefined, busy]) {
+      for (let turns = 0, over = false; !over && turns < (misbehave ? 70 : 1000); turns += EVERY) {
+        const { world, life, map } = await begun(turns + 1)
+        world.network.misbehave[A] = misbehave
+        over = await life.killAfter(turns, wholly(map, map.at(6)))
+        await survived(world)
+        if (over) expect(turns).toBeGreaterThan(20)
+      }
+    }
+  })
+
+  test.each<[Method, 'before' | 'after']>([
+    ['putPending', 'before'],
+    ['putPending', 'after'],
+    ['commit', 'before'],
+    ['commit', 'after'],
+    ['putCheckpoint', 'before'],
+    ['putCheckpoint', 'after'],
+  ])('killed when %s is carried out: %s', async (method, when) => {
+    const { world, life, map } = await begun()
+    life.interfere = (called, moment) => {
+      if (called === method && moment === when) life.kill()
+    }
+    map.at(6).catch(() => {})
+    await settle()
+    await survived(world)
+  })
+
+  test('killed during the download, it goes on where it was', { timeout: 240_000 }, async () => {
+    let resumed = 0
+    for (let turns = 10, over = false; !over; turns += THOROUGH ? 5 : 45) {
+      const world = new World()
+      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle(options))
+      const blobs = () => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
+      const partial = (await world.head())?.stage === 'partial'
+      const asked = blobs()
+      const life = world.life()
+      const map = await life.open(options)
+      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      if (partial && asked > 8) {
+        resumed++
+        expect(blobs() - asked).toBeLessThan(16)
+      }
+      await world.checkValues(map)
+      await world.auditor.assertSound()
+      life.kill()
+    }
+    expect(resumed).toBeGreaterThan(0)
+  })
+
+  test('is taken up with all that it has come to: lookups, updates and checkpoints', async () => {
+    const living = new Living(sameOnBoth(records), records)
+    const world = new World({ network: living.network })
+    for (let round = 0; round < 4; round++) {
+      const life = world.life()
+      const map = await life.open(options)
+      if (round > 0) expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
+      expect(map.lookupsLeft).toBe(200 - 5 * round)
+      for (const index of [3, 3, 40 + round, 999]) {
+        expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
+      }
+      living.publish([edit(40 + round, `round  ${round}`), edit(41 + round, 'next one')])
+      await world.drive(map.sync())
+      expect(await world.drive(map.at(40 + round))).toEqual(utf8(`round  ${round}`))
+      await world.drive(map.close())
+    }
+    await world.auditor.assertSound()
+  })
+
+  test('two tabs use it up together, and never show one hint twice', async () => {
+    const { world, map } = await begun()
+    const other = await world.life().open(options)
+    for (const index of [6, 7, 6]) await world.checkValues(index === 7 ? other : map, [index, 1, 999])
+    await world.drive(Promise.all([map.at(3), other.at(3), map.at(4), other.at(5)]))
+    expect([map.lookupsLeft, other.lookupsLeft].sort()).toContain(200 - 3 - 9 - 4)
+    await world.auditor.assertSound()
+  })
+
+  test('a copy that is put back is refused by the fence of the one server, and condemned', async () => {
+    const { world, map } = await begun()
+    const copy = world.copy()
+    await world.checkValues(map, [9])
+    const life = copy.life()
+    const restored = await life.open(options)
+    expect(restored.condemned).toEqual({ server: undefined })
+    expect((await life.failure(restored.at(4))).code).toBe('condemned')
+    await world.checkValues(map, [10])
+    expect(copy.network.queries().length).toBe(world.network.queries().length)
+  })
+})
+
+describe('two servers that may be one party', () => {
+  const two = { servers: [A, B], collusion: 'tolerated', mode: 'single', lookups: 60 } as const
+
+  test('vouch for the data together, and one of them answers', async () => {
+    const { network, database } = keyless()
+    const { map, drive } = await opened(new Living(network, database), { ...two, integrity: undefined })
+    for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
+    expect(new Set(network.queries().map(({ server }) => server)).size).toBe(1)
+    expect(network.queries()).toHaveLength(15)
+    const other = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
+    network.replace(B, other)
+    const harness = new Harness(network, 2)
+    expect((await harness.failure(harness.open(two))).code).toBe('servers_disagree')
+  })
+
+  test('the same bytes go to the other if the first fails, and both keep the fence', async () => {
+    const { network, database } = keyless()
+    const { map, harness, drive } = await opened(new Living(network, database), { ...two, integrity: undefined })
+    await drive(map.at(1))
+    const home = network.queries()[0]!.server
+    const other = home === A ? B : A
+    network.misbehave[home] = busy
+    expect(await drive(map.at(2))).toEqual(database.byIndex[2])
+    const asked = network.queries(1)
+    expect(asked.map(({ server }) => server)).toEqual([home, home, home, other])
+    expect(new Set(asked.map(({ body }) => hex(body))).size).toBe(1)
+    expect(network.claims().filter(({ server, kind }) => server === other && kind === 'register')).toHaveLength(1)
+    network.misbehave[other] = busy
+    expect((await harness.failure(map.at(3))).code).toBe('network')
+    network.misbehave[home] = network.misbehave[other] = undefined
+    const { length } = network.queries()
+    expect(await drive(map.at(4))).toEqual(database.byIndex[4])
+    expect(network.queries(length).map(({ server }) => server)).toEqual([home, home])
+    expect(hex(network.queries(length)[0]!.body)).toBe(hex(network.queries(length - 1)[0]!.body))
+  })
+
+  test('a lie of either is noticed as that of one server is', async () => {
+    const { network, database } = keyless()
+    const { map, harness } = await opened(new Living(network, database), { ...two, integrity: undefined })
+    await harness.drive(map.at(1))
+    const home = network.queries()[0]!.server
+    const other = home === A ? B : A
+    network.misbehave[home] = busy
+    network.misbehave[other] = flip(HEADER_BYTES)
+    expect(await harness.failure(map.at(2))).toMatchObject({ code: 'tampered', server: other })
+    expect(map.condemned).toEqual({ server: other })
+  })
+})

@@ -1,0 +1,46 @@
+// The `pirouette` command in this process, which is all of it but the half second that a process of its own takes to begin.
+// What only a process shows is in process.test.ts; servers do not end, and are processes everywhere.
+
+import { run } from '../dist/cli.js'
+
+export interface Outcome {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+let before: Promise<unknown> = Promise.resolve()
+
+/** Runs `pirouette …` to its end, and after those that were run before: they print to one place. */
+export function pirouette(...args: string[]): Promise<Outcome> {
+  const outcome = before.then(() => outcomeOf(args))
+  before = outcome
+  return outcome
+}
+
+/** What `pirouette …` prints. Throws if it fails. */
+export async function runPirouette(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await pirouette(...args)
+  if (code !== 0) throw new Error(stderr)
+  return stdout
+}
+
+async function outcomeOf(args: readonly string[]): Promise<Outcome> {
+  const printed = { stdout: '', stderr: '' }
+  const restore = (['stdout', 'stderr'] as const).map(name => {
+    const stream = process[name]
+    const write = stream.write
+    stream.write = text => {
+      printed[name] += text
+      return true
+    }
+    return () => {
+      stream.write = write
+    }
+  })
+  try {
+    return { code: await run(args), ...printed }
+  } finally {
+    for (const each of restore) each()
+  }
+}
