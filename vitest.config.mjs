@@ -8,7 +8,7 @@ const alone = [
   'packages/client/test/{locks,memory,page,starting}.test.ts',
   'packages/client/test/store/file.test.ts',
   'server/test/break-{anonymous-load,descriptors}.test.ts',
-  'tests/costs/memory.test.ts',
+  'tests/costs/{hashes,memory}.test.ts',
 ]
 
 const common = {

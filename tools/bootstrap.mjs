@@ -132,7 +132,9 @@ async function soak() {
   if (args[0] !== 'tests') return await runOfTests('soak')
   await build()
   environment.PIROUETTE_THOROUGH = '1'
-  return (await testTypeScript(args.slice(1))).failed === 0 ? 0 : 1
+  const options = args.slice(1) // vitest's, for some tests alone
+  const runs = [...(options.length === 0 ? [await testRust()] : []), await testTypeScript(options)]
+  return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 
 async function runOfTests(name) {

@@ -25,7 +25,6 @@ const manifest: Manifest = {
   updateListBytes: 0,
   directoryHash: new Uint8Array(32),
   updateListHash: new Uint8Array(32),
-  updateRecordsHash: new Uint8Array(32),
   previousManifest: new Uint8Array(32),
   directoryBlockLog: 0,
   directoryBlockBytes: 0,

@@ -295,7 +295,7 @@ describe('loading', () => {
     const original = await readFile(path)
     const parameters = (at: number) => (at >= 8 && at < 32) || (at >= 56 && at < 64)
     // All of the header, and then a byte of every second hash.
-    for (let at = 0; at < original.length; at += at < 168 ? 1 : 65) {
+    for (let at = 0; at < original.length; at += at < 224 ? 1 : 65) {
       const damaged = Buffer.from(original)
       damaged[at]! ^= 0x02
       await writeFile(path, damaged)

@@ -89,7 +89,7 @@ test('GET /v1/info says what is offered', async () => {
   expect(info.epochs).toEqual([{ generation: 1, epoch: 1, manifest: toHex(blake3(dataset.manifestBytes)) }])
   expect(info.offers).toEqual({
     proofs: ['merkle', 'tags'],
-    updates: [],
+    updates: false,
     push: false,
     fence: false,
     instant: true,

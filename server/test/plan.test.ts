@@ -20,7 +20,7 @@ test('a table has both kinds of proof side by side and ends with a recommendatio
   expect(cells).toContainEqual(['merkle', 'tags'])
   expect(cells).toContainEqual(['permutations', '2.0 MB', '2.0 MB'])
   expect(cells).toContainEqual(['tags', '–', '8.0 MB'])
-  expect(cells).toContainEqual(['hashes', '544 BLAKE3', '33 SipHash'])
+  expect(cells).toContainEqual(['hashes', '544 BLAKE3', '33 linear'])
   expect(cells).toContainEqual(['received', '17.5 kB', '1.1 kB'])
   expect(lines).toContain('Recommended: tags.')
   expect(lines.at(-2)).toMatch(/^A day moves 25\.0 kB with tags and would move 353 kB with proofs\./)

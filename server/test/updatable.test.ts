@@ -26,7 +26,6 @@ import {
   signedBytes,
   splitVerdict,
   toHex,
-  updateRecordsBytes,
   withClaim,
 } from '@pirouette/protocol'
 import fc from 'fast-check'
@@ -127,10 +126,6 @@ describe('an epoch', () => {
     const list = await bodyOf(updatable, manifest.updateListHash)
     expect(toHex(blake3(list))).toBe(toHex(manifest.updateListHash))
     expect(list.length).toBe(40 + 3 * (5 + manifest.recordBytes))
-    const recordList = await bodyOf(updatable, manifest.updateRecordsHash)
-    expect(toHex(blake3(recordList))).toBe(toHex(manifest.updateRecordsHash))
-    expect(recordList.length).toBe(40 + 3 * (5 + 2 * manifest.recordBytes))
-    expect(recordList.length).toBe(updateRecordsBytes(manifest))
     expect(toHex(blake3(await bodyOf(updatable, manifest.directoryHash)))).toBe(toHex(manifest.directoryHash))
     for (let q = 0; q < manifest.partitions; q++) {
       const hash = manifest.contentHashes.subarray(32 * q, 32 * (q + 1))
@@ -138,7 +133,7 @@ describe('an epoch', () => {
     }
   })
 
-  test('lists what was and what is, in the one form, and their difference in the other', async () => {
+  test('lists what was XOR what is', async () => {
     const updatable = await keyed({ partitions: 2 })
     const before = updatable.newest.manifest
     const records = (manifest: Manifest) =>
@@ -165,27 +160,22 @@ describe('an epoch', () => {
     })
     expect(changes.map(({ kind }) => kind).sort()).toEqual([1, 1, 1, 1, 2, 3])
     // docs/protocol.md, Updates
-    const header = (form: number) =>
-      Buffer.concat([
-        Buffer.from('PIRU'),
-        Buffer.from(Uint16Array.of(1, form).buffer),
-        Buffer.from(
-          Uint32Array.of(
-            ...[before.records, before.partitions, manifest.records, manifest.partitions],
-            ...[manifest.partitionRecords, recordBytes, changes.length, 0],
-          ).buffer,
-        ),
-      ])
-    const entries = (contents: (was: Uint8Array, record: Uint8Array) => Uint8Array[]) =>
-      changes.flatMap(({ index, kind, was, record }) => [
+    const list = Buffer.concat([
+      Buffer.from('PIRU'),
+      Buffer.from(Uint16Array.of(1, 0).buffer),
+      Buffer.from(
+        Uint32Array.of(
+          ...[before.records, before.partitions, manifest.records, manifest.partitions],
+          ...[manifest.partitionRecords, recordBytes, changes.length, 0],
+        ).buffer,
+      ),
+      ...changes.flatMap(({ index, kind, was, record }) => [
         Buffer.from(Uint32Array.of(index).buffer),
         Uint8Array.of(kind),
-        ...contents(was, record),
-      ])
-    const delta = entries((was, record) => [was.map((byte, i) => byte ^ record[i]!)])
-    expect(toHex(await bodyOf(updatable, manifest.updateListHash))).toBe(toHex(Buffer.concat([header(1), ...delta])))
-    const both = entries((was, record) => [was, record])
-    expect(toHex(await bodyOf(updatable, manifest.updateRecordsHash))).toBe(toHex(Buffer.concat([header(2), ...both])))
+        was.map((byte, i) => byte ^ record[i]!),
+      ]),
+    ])
+    expect(toHex(await bodyOf(updatable, manifest.updateListHash))).toBe(toHex(list))
   })
 
   test('leaves the one before answerable, and no other', async () => {
@@ -554,12 +544,10 @@ describe('history', () => {
     expect(updatable.manifestOf(1, 4)).toBeUndefined()
     expect(updatable.manifestOf(2, 8)).toBeUndefined()
     expect(updatable.status(4)).toBeUndefined()
-    for (const form of ['updateListHash', 'updateRecordsHash'] as const) {
-      expect(await updatable.findBlob(toHex(manifests[4]!.manifest[form]))).toBeDefined()
-      expect(await updatable.findBlob(toHex(manifests[3]!.manifest[form]))).toBeUndefined()
-    }
-    // Chunks need the lists in delta form for longer.
-    for (const kept of ['manifest/', 'batch/', 'record-list/']) expect(storage.count(kept)).toBe(4)
+    expect(await updatable.findBlob(toHex(manifests[4]!.manifest.updateListHash))).toBeDefined()
+    expect(await updatable.findBlob(toHex(manifests[3]!.manifest.updateListHash))).toBeUndefined()
+    // Chunks need the lists for longer.
+    for (const kept of ['manifest/', 'batch/']) expect(storage.count(kept)).toBe(4)
   })
 })
 
@@ -731,7 +719,7 @@ describe('over HTTP', () => {
     expect(info.offers).toEqual({
       ...{
         proofs: ['merkle', 'tags'],
-        updates: ['delta', 'record'],
+        updates: true,
         push: true,
         fence: true,
         instant: true,
@@ -745,8 +733,6 @@ describe('over HTTP', () => {
     const { manifest } = updatable.newest
     const list = await app.inject(`/v1/blobs/${toHex(manifest.updateListHash)}`)
     expect([list.statusCode, list.rawPayload.length]).toEqual([200, manifest.updateListBytes])
-    const recordList = await app.inject(`/v1/blobs/${toHex(manifest.updateRecordsHash)}`)
-    expect([recordList.statusCode, recordList.rawPayload.length]).toEqual([200, updateRecordsBytes(manifest)])
     for (const epoch of [1, 2]) {
       const known = updatable.find(1, epoch)!.manifest
       for (const proofs of ['merkle', 'tags'] as const) {

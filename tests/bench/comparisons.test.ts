@@ -15,7 +15,7 @@ function layout(partitions: number, memory: readonly number[]): LayoutFigures {
   const quantities = Object.fromEntries(
     QUANTITIES.map(name => [name, name === 'tabMemory' ? memory : [0.003, 0.001, 0.002]]),
   ) as LayoutFigures['proofs']['tags']
-  const update = { server: [2e-6], client: both([1e-6]), bytes: both([42]) }
+  const update = { server: [2e-6], client: both([1e-6]), bytes: [42] }
   return {
     ...{ partitions, digests: [0.2], serverMemory: memory, proofs: both(quantities) },
     updates: { edit: update, add: update, both: update },

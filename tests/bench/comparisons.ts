@@ -152,7 +152,7 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
       ),
       compared(
         ...([`update-bytes${file}.svg`, title, 'bytes from both servers, manifests included', 'bytes'] as const),
-        perProofs(({ bytes }, proofs) => bytes[proofs]),
+        changes(({ bytes }) => bytes),
         FIG_9.bytes,
       ),
     ]

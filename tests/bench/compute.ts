@@ -3,15 +3,12 @@
 
 import { randomBytes, randomInt } from 'node:crypto'
 import { answerBytes, type Proofs, queryBytes, suiteOf } from '@pirouette/protocol'
-import type { ClientHandle, Core, DatabaseHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm'
+import type { ClientHandle, Core, DatabaseHandle, LayoutHandle } from '@pirouette/wasm'
 import { memory } from '../support/wasm.js'
 
 const WARM_UP_LOOKUPS = 50
 
 export const PROOFS: readonly Proofs[] = ['merkle', 'tags']
-
-/** How an epoch's changes reach hints of either kind. */
-const FORM: Record<Proofs, UpdateForm> = { merkle: 'delta', tags: 'record' }
 
 export const CHANGES = ['edit', 'add', 'both'] as const
 export type Change = (typeof CHANGES)[number]
@@ -32,9 +29,10 @@ export interface LookupCosts {
 
 /** One batch of changes. */
 export interface UpdateCosts {
-  /** of one server: changes, digests and both forms of the list, milliseconds */
+  /** of one server: changes, digests and the list, milliseconds */
   readonly serverMs: readonly number[]
-  readonly client: Record<Proofs, { readonly ms: readonly number[]; readonly listBytes: readonly number[] }>
+  readonly client: Record<Proofs, { readonly ms: readonly number[] }>
+  readonly listBytes: readonly number[]
 }
 
 /** A database in the core's memory as a server has it, and hints for it. `data`: its records, N·ℓ bytes. */
@@ -125,16 +123,15 @@ export class ComputeBench {
    */
   updates(change: Change, size: number, batches: number): UpdateCosts {
     const serverMs: number[] = []
-    const client = { merkle: { ms: [], listBytes: [] }, tags: { ms: [], listBytes: [] } } as {
-      readonly [kind in Proofs]: { readonly ms: number[]; readonly listBytes: number[] }
-    }
+    const client: Record<Proofs, { ms: number[] }> = { merkle: { ms: [] }, tags: { ms: [] } }
+    const listBytes: number[] = []
     for (let batch = 0; batch < batches; batch++) {
-      const indices = this.#change(change, size, serverMs, client)
+      const indices = this.#change(change, size, { serverMs, client, listBytes })
       for (const proofs of this.#kinds()) {
         for (const index of indices.slice(0, 20)) this.#lookup(proofs, index)
       }
     }
-    return { serverMs, client }
+    return { serverMs, client, listBytes }
   }
 
   free(): void {
@@ -145,8 +142,11 @@ export class ComputeBench {
   #change(
     change: Change,
     size: number,
-    serverMs: number[],
-    client: { readonly [kind in Proofs]: { readonly ms: number[]; readonly listBytes: number[] } },
+    into: {
+      readonly serverMs: number[]
+      readonly client: Record<Proofs, { ms: number[] }>
+      readonly listBytes: number[]
+    },
   ): number[] {
     const { records } = this.layout
     const isAdd = (i: number) => change === 'add' || (change === 'both' && i % 2 === 0)
@@ -156,26 +156,24 @@ export class ComputeBench {
     const kinds = Uint8Array.from(indices, (_, i) => (isAdd(i) ? 1 : 2))
     const values = randomBytes(size * this.#recordBytes)
 
-    const lists = { delta: new Uint8Array(), record: new Uint8Array() }
+    let list = new Uint8Array()
     const spent = milliseconds(() => {
       const epoch = this.#handle.applyKeyless(kinds, Uint32Array.from(indices), values)
-      lists.delta = epoch.list('delta').slice()
-      lists.record = epoch.list('record').slice()
+      list = epoch.list().slice()
       epoch.free()
     })
-    serverMs.push(spent)
+    into.serverMs.push(spent)
+    into.listBytes.push(list.length)
     const commitments = this.#commitments()
     indices.forEach((index, i) => {
       this.#changed.set(index, values.subarray(i * this.#recordBytes, (i + 1) * this.#recordBytes))
     })
     for (const proofs of this.#kinds()) {
-      const list = lists[FORM[proofs]]
       const ms = milliseconds(() => {
         this.#core.blake3(list)
         this.#hint(proofs).update(list, this.layout, commitments, randomBytes(32))
       })
-      client[proofs].ms.push(ms)
-      client[proofs].listBytes.push(list.length)
+      into.client[proofs].ms.push(ms)
     }
     return indices
   }

@@ -32,7 +32,6 @@ export async function computing(options: Options): Promise<Section[]> {
   bench.free()
   discardCore(core)
 
-  const perUpdate = (bytes: readonly number[]) => bytes.map(each => each / some)
   const figures: Figure[] = [
     {
       name: 'Server: digests of the whole database',
@@ -61,12 +60,11 @@ export async function computing(options: Options): Promise<Section[]> {
       }),
     ),
     {
-      name: 'Bytes an edit, delta form',
+      name: 'Bytes an edit',
       unit: 'B',
       target: target(options, '<', 45),
-      samples: perUpdate(edits.client.merkle.listBytes),
+      samples: edits.listBytes.map(bytes => bytes / some),
     },
-    { name: 'Bytes an edit, record form', unit: 'B', samples: perUpdate(edits.client.tags.listBytes) },
     { name: `Server: a batch of ${some} edits`, unit: 'ms', samples: edits.serverMs },
     { name: `Client: a batch of ${many} edits, merkle`, unit: 'ms', samples: manyEdits.client.merkle.ms },
     { name: `Client: a batch of ${many} edits, tags`, unit: 'ms', samples: manyEdits.client.tags.ms },

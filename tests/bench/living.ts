@@ -87,7 +87,7 @@ export async function living(options: Options): Promise<Section[]> {
         samples: batchMs.some,
       },
       { name: `A batch of ${many} edits at a server, on disk`, unit: 'ms', samples: batchMs.many },
-      { name: 'Bytes an edit, delta form', unit: 'B', target: target(options, '<', 45), samples: [listBytes / some] },
+      { name: 'Bytes an edit', unit: 'B', target: target(options, '<', 45), samples: [listBytes / some] },
       {
         name: `Publishing ${some} edits until an open page has them`,
         unit: 's',
@@ -142,7 +142,7 @@ async function publishTimed(servers: Pair, { operations }: Batch): Promise<numbe
   return times
 }
 
-/** Of the newest epoch, in delta form, as a server sends it. */
+/** Of the newest epoch, as a server sends it. */
 async function updateListBytes([{ url }]: Pair): Promise<number> {
   const { manifest } = await newest(url)
   const response = await fetch(`${url}/v1/blobs/${toHex(manifest.updateListHash)}`)

@@ -103,8 +103,7 @@ WebAssembly. Whole offline phases and lookups, from the SDK on two server proces
     ...table1(sizes).map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}`),
     `## TAPIR, Fig. 9
 
-Batches of 500 changes of distinct records: edits, additions, or both in turn; for each change. Merkle hints take the list
-in delta form, tags in record form. Where N = Q·M before the batch, additions open new partitions, whose digests the server
+Batches of 500 changes of distinct records: edits, additions, or both in turn; for each change. Where N = Q·M before the batch, additions open new partitions, whose digests the server
 makes. Of the paper's figure only the numbers in its text are known: at most 86.01 B (83.48 B at N = 2^10), a client at
 most 0.005 ms, the server 0.005 ms (Merkle, N = 2^10) to 370.5 ms (Pointproofs, N = 2^14).
 `,

@@ -7,7 +7,7 @@ import { Database } from '../interop/reference/database.js'
 import type * as hashes from '../interop/reference/hash.js'
 import { planLayout } from '../interop/reference/layout.js'
 import { Hint } from '../interop/reference/scheme.js'
-import type * as sipHashes from '../interop/reference/tags.js'
+import type * as linear from '../interop/reference/tags.js'
 import { distinctRecords } from '../support/servers.js'
 
 const counted = vi.hoisted(() => ({
@@ -24,8 +24,8 @@ vi.mock('../interop/reference/hash.js', async original => {
   return { ...genuine, leaf: counted.counting(genuine.leaf), node: counted.counting(genuine.node) }
 })
 vi.mock('../interop/reference/tags.js', async original => {
-  const genuine = await original<typeof sipHashes>()
-  return { ...genuine, tag: counted.counting(genuine.tag) }
+  const genuine = await original<typeof linear>()
+  return { ...genuine, linearTag: counted.counting(genuine.linearTag) }
 })
 beforeEach(() => {
   counted.hashes = 0

@@ -40,7 +40,6 @@ const secondEpoch = {
   generation: 1,
   updateListBytes: 40,
   updateListHash: new Uint8Array(32).fill(2),
-  updateRecordsHash: new Uint8Array(32).fill(3),
 }
 const reversed = (bytes: Uint8Array) => bytes.slice().reverse()
 

@@ -107,7 +107,7 @@ export const CORPUS: readonly Uint8Array[] = [
       epochs: [epoch],
       offers: {
         proofs: ['merkle'],
-        updates: ['delta'],
+        updates: true,
         push: true,
         fence: true,
         instant: true,

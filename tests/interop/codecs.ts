@@ -32,7 +32,6 @@ export interface ManifestFields {
   readonly updateListBytes: number
   readonly directoryHash: string
   readonly updateListHash: string
-  readonly updateRecordsHash: string
   readonly previousManifest: string
   readonly directoryBlockLog: number
   readonly directoryBlockBytes: number
@@ -129,7 +128,6 @@ export const reference: Codecs = {
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
-        updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
         directorySeed: unhex(fields.directorySeed),
         directoryCommitment: unhex(fields.directoryCommitment),
@@ -146,7 +144,6 @@ export const reference: Codecs = {
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
-      updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
       directorySeed: hex(manifest.directorySeed),
       directoryCommitment: hex(manifest.directoryCommitment),
@@ -262,7 +259,6 @@ export const shipped: Codecs = {
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
-        updateRecordsHash: unhex(fields.updateRecordsHash),
         previousManifest: unhex(fields.previousManifest),
         directorySeed: unhex(fields.directorySeed),
         directoryCommitment: unhex(fields.directoryCommitment),
@@ -279,7 +275,6 @@ export const shipped: Codecs = {
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
       updateListHash: hex(manifest.updateListHash),
-      updateRecordsHash: hex(manifest.updateRecordsHash),
       previousManifest: hex(manifest.previousManifest),
       directorySeed: hex(manifest.directorySeed),
       directoryCommitment: hex(manifest.directoryCommitment),

@@ -34,7 +34,6 @@ import {
   applyBatch,
   decodeList,
   encodeList,
-  type Form,
   followDirectory,
   followRecords,
   nextDirectory,
@@ -57,8 +56,8 @@ export interface Implementation {
   nextGeneration(before: Layout, records: Uint8Array, keyed: boolean, headroom: number): NextGeneration
   /** the epoch that a batch makes of a database; throws with the number of the `operation` that cannot be */
   update(before: State, operations: readonly Operation[]): Updated
-  /** the same epoch by its list in either form; throws for bytes that are no list between the two layouts */
-  follow(before: State, form: Form, list: Uint8Array, after: Layout): State
+  /** the same epoch by its list; throws for bytes that are no list between the two layouts */
+  follow(before: State, list: Uint8Array, after: Layout): State
   /** both halves, server and client, over one database of N·ℓ bytes */
   start(layout: Layout, records: Uint8Array, hintEntropy: Uint8Array, suite: Suite): Life
 }
@@ -89,8 +88,7 @@ export interface State {
 }
 
 export interface Updated extends State {
-  readonly delta: Uint8Array
-  readonly record: Uint8Array
+  readonly list: Uint8Array
   readonly commitments: Uint8Array
   readonly contentHashes: Uint8Array
 }
@@ -146,19 +144,18 @@ export const reference: Implementation = {
   update({ layout: before, records: old, directory: bytes }, operations) {
     const directory = bytes.length === 0 ? undefined : decodeDirectory(bytes, before.records)
     const { layout, records, entries } = applyBatch(before, old, directory, operations)
-    const delta = encodeList('delta', before, layout, entries)
-    const followed = directory && nextDirectory(directory, decodeList('delta', delta, before, layout), operations)
+    const list = encodeList(before, layout, entries)
+    const followed = directory && nextDirectory(directory, decodeList(list, before, layout), operations)
     const { commitments, contentHashes } = new Database(layout, records)
     return {
-      ...{ layout, records, delta },
-      record: encodeList('record', before, layout, entries),
+      ...{ layout, records, list },
       directory: followed === undefined ? bytes : encodeDirectory(followed),
       commitments: concatBytes(...commitments),
       contentHashes: concatBytes(...contentHashes),
     }
   },
-  follow({ layout: before, records, directory }, form, list, layout) {
-    const changes = decodeList(form, list, before, layout)
+  follow({ layout: before, records, directory }, list, layout) {
+    const changes = decodeList(list, before, layout)
     const followed = () => encodeDirectory(followDirectory(decodeDirectory(directory, before.records), changes))
     return {
       layout,
@@ -256,13 +253,12 @@ export async function wasm(): Promise<Implementation> {
             )
       return {
         ...stateOf(core, handle, epoch.takeDirectory()?.encode() ?? before.directory),
-        delta: epoch.list('delta'),
-        record: epoch.list('record'),
+        list: epoch.list(),
         commitments: handle.commitments(),
         contentHashes: handle.contentHashes(),
       }
     },
-    follow(before, _form, list, after) {
+    follow(before, list, after) {
       const { handle } = commitDatabase(core, before.layout, before.records)
       const [old, next] = [layoutHandle(core, before.layout), layoutHandle(core, after)]
       handle.applyList(list, next)

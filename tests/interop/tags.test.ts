@@ -3,7 +3,7 @@
 
 import { utf8ToBytes } from '@noble/hashes/utils.js'
 import { suiteOf } from '@pirouette/protocol'
-import { type ClientHandle, loadCore, type Proofs, type UpdateForm } from '@pirouette/wasm'
+import { type ClientHandle, loadCore, type Proofs } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
 import { commitDatabase, layoutHandle, memory, tagsOf } from '../support/wasm.js'
 import { stream } from './vectors.js'
@@ -72,11 +72,8 @@ test('a hint with tags is interrupted, reopened, follows an update while a batch
   )
   const after = database.handle.layout
   expect([after.records, after.partitions]).toEqual([15, 4])
-  const update = (form: UpdateForm) => client.update(epoch.list(form), after, NONE, new Uint8Array(32).fill(3))
-  expect(thrownBy(() => update('delta'))).toBe('update')
-  expect(epoch.list()).toEqual(epoch.list('delta'))
-  expect([epoch.list('delta').length, epoch.list('record').length]).toEqual([40 + 6 * 9, 40 + 6 * 13])
-  const entry = update('record')
+  expect(epoch.list().length).toBe(40 + 6 * 9)
+  const entry = client.update(epoch.list(), after, NONE, new Uint8Array(32).fill(3))
   elsewhere.replay(entry)
   expect(tagsOf(elsewhere).length).toBe(8 * 16)
 
@@ -104,9 +101,7 @@ test('a half-made hint with tags follows an update', () => {
   fold(0, partitions[0]!)
   const epoch = handle.applyKeyless(Uint8Array.of(2, 2), Uint32Array.of(1, 9), Uint8Array.of(1, 1, 1, 1, 2, 2, 2, 2))
   const hashes = Uint8Array.from([0, 1, 2].flatMap(q => [...handle.contentHash(q)]))
-  const update = (form: UpdateForm) => builder.update(epoch.list(form), before, handle.layout, NONE, hashes)
-  expect(thrownBy(() => update('delta'))).toBe('update')
-  update('record')
+  builder.update(epoch.list(), before, handle.layout, NONE, hashes)
   const now = (q: number) => memory(core, handle.recordsPointer() + 16 * q, 16).slice()
   for (const q of [1, 2]) fold(q, now(q))
   const client = builder.finish()
@@ -125,7 +120,7 @@ test('a forged record condemns, whichever it is', () => {
   }
 })
 
-test('a directory is brought on by either form of a list', () => {
+test('a directory is brought on by a list', () => {
   const prints = core.fingerprints(utf8ToBytes('abc'), Uint32Array.of(1, 2, 3))
   const directory = core.buildDirectory(prints, 3)
   const before = core.layout(3, 16, 1, 4)
@@ -136,9 +131,7 @@ test('a directory is brought on by either form of a list', () => {
   const changes = core.fingerprints(utf8ToBytes('bd'), Uint32Array.of(1, 2)) // b goes, d comes
   const epoch = database.applyKeyed(directory, Uint8Array.of(3, 1), changes, changes)
   const expected = epoch.takeDirectory()!.encode()
-  for (const form of ['delta', 'record'] as const) {
-    expect(directory.updated(epoch.list(form), before, database.layout).encode()).toEqual(expected)
-  }
+  expect(directory.updated(epoch.list(), before, database.layout).encode()).toEqual(expected)
 })
 
 test('what a database or a hint does not have, or has no name, is refused with a code', () => {
@@ -155,6 +148,4 @@ test('what a database or a hint does not have, or has no name, is refused with a
   expect(thrownBy(() => core.newHintBuilder(layout, commitments, contentHashes, entropy, unknown))).toBe('index')
   expect(thrownBy(() => core.newHintBuilder(layout, NONE, contentHashes, entropy))).toBe('length')
   expect(core.newHintBuilder(layout, commitments, contentHashes, entropy).proofs).toBe('merkle')
-  const epoch = handle.applyKeyless(Uint8Array.of(3), Uint32Array.of(0), new Uint8Array(4))
-  expect(thrownBy(() => epoch.list('both' as UpdateForm))).toBe('index')
 })

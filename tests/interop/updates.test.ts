@@ -1,5 +1,5 @@
 // Holds the WebAssembly core and the independent reference to vectors/updates.json, which the native core made: epochs made
-// of batches, update lists in both forms, and lists that are no lists.
+// of batches, update lists, and lists that are no lists.
 
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { updateEntries } from '@pirouette/protocol'
@@ -11,7 +11,6 @@ import { decodeList, type Operation } from './reference/update.js'
 import { type EpochVector, type LifeVector, readVectors, stream, type UpdateVectors } from './vectors.js'
 
 const vectors = readVectors<UpdateVectors>('updates')
-const FORMS = ['delta', 'record'] as const
 
 /** The database that a life begins with. */
 function firstOf(implementation: Implementation, { layout, valuesLabel, directory, name }: LifeVector): State {
@@ -50,15 +49,13 @@ describe.each([
     }
   })
 
-  test.each(vectors.lives)('comes to the same epochs of a $name database by its lists, in either form', life => {
+  test.each(vectors.lives)('comes to the same epochs of a $name database by its lists', life => {
     let state = firstOf(implementation, life)
     for (const vector of life.epochs) {
       const { records } = implementation.update(state, operationsOf(implementation, vector))
       const directory = hexToBytes(vector.directory)
-      for (const form of FORMS) {
-        const followed = implementation.follow(state, form, hexToBytes(vector[form]), vector.layout)
-        expect(followed).toEqual({ layout: vector.layout, records, directory })
-      }
+      const followed = implementation.follow(state, hexToBytes(vector.list), vector.layout)
+      expect(followed).toEqual({ layout: vector.layout, records, directory })
       state = { layout: vector.layout, records, directory }
     }
   })
@@ -84,40 +81,29 @@ describe.each([
   })
 
   const { before, after } = vectors.lists
-  const nothing = Uint8Array.of(8, 0, 8) // what the record form deletes stands third
-  const follow = (form: 'delta' | 'record', bytes: string) =>
+  const follow = (bytes: string) =>
     implementation.follow(
-      { layout: before, records: nothing, directory: new Uint8Array() },
-      form,
+      { layout: before, records: Uint8Array.of(8, 0, 8), directory: new Uint8Array() },
       hexToBytes(bytes),
       after,
     )
 
-  test.each(FORMS)('takes the list in %s form that the refused ones are one step from', form => {
-    expect(follow(form, vectors.lists[form]).layout).toEqual(after)
+  test('takes the list that the refused ones are one step from', () => {
+    expect(follow(vectors.lists.list).layout).toEqual(after)
   })
 
-  test.each(vectors.lists.refused)('refuses a list in $form form: $because', ({ form, bytes }) => {
-    expect(() => follow(form, bytes)).toThrow()
+  test.each(vectors.lists.refused)('refuses a list: $because', ({ bytes }) => {
+    expect(() => follow(bytes)).toThrow()
   })
 })
 
 test.each(vectors.lives)('packages/protocol reads the entries of a $name database that the reference reads', life => {
   let before = life.layout
   for (const { layout, ...vector } of life.epochs) {
-    for (const form of FORMS) {
-      const list = hexToBytes(vector[form])
-      const kinds = ['', 'add', 'edit', 'delete']
-      const expected = decodeList(form, list, before, layout).map(({ kind, ...entry }) => ({
-        ...entry,
-        kind: kinds[kind],
-      }))
-      const read = Array.from(updateEntries(list, layout.recordBytes), entry => ({
-        ...entry,
-        delta: entry.delta.slice(),
-      }))
-      expect(read).toEqual(expected)
-    }
+    const list = hexToBytes(vector.list)
+    const kinds = ['', 'add', 'edit', 'delete']
+    const expected = decodeList(list, before, layout).map(({ kind, ...entry }) => ({ ...entry, kind: kinds[kind] }))
+    expect([...updateEntries(list, layout.recordBytes)]).toEqual(expected)
     before = layout
   }
 })

@@ -63,7 +63,7 @@ export interface CoreVectors {
   readonly generations: readonly GenerationVector[]
   readonly lookups: readonly LookupVector[]
   /** the same lives in suite 2 */
-  readonly tagLookups: readonly (LookupVector & { readonly tagKey: string; readonly tagsHash: string })[]
+  readonly tagLookups: readonly (LookupVector & { readonly tagPoint: string; readonly tagsHash: string })[]
   readonly instant: readonly InstantVector[]
   /** of `keys` in the directory that `directories` has of so many keys and slots: their directory blocks are asked for */
   readonly instantDirectory: {
@@ -228,17 +228,12 @@ export interface UpdateVectors {
     readonly operations: readonly string[]
     readonly refusedAt: number | null
   }[]
-  /** two lists from one layout to another, and bytes that a reader has to refuse between the same two */
+  /** a list from one layout to another, and bytes that a reader has to refuse between the same two */
   readonly lists: {
     readonly before: Layout
     readonly after: Layout
-    readonly delta: string
-    readonly record: string
-    readonly refused: readonly {
-      readonly because: string
-      readonly form: 'delta' | 'record'
-      readonly bytes: string
-    }[]
+    readonly list: string
+    readonly refused: readonly { readonly because: string; readonly bytes: string }[]
   }
 }
 
@@ -260,9 +255,7 @@ export interface EpochVector {
     readonly value?: string
   }[]
   readonly layout: Layout
-  /** the update list in either form */
-  readonly delta: string
-  readonly record: string
+  readonly list: string
   readonly directory: string
   readonly commitments: string
   readonly contentHashes: string

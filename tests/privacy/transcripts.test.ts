@@ -19,9 +19,13 @@ import { type Data, distinctRecords } from '../support/servers.js'
 import { answers, claimIn, claims, fences, queryIn, shapeOf } from '../support/shapes.js'
 
 const values = distinctRecords(400, 8)
-const keylessData: Data = { format: 'bin', content: Buffer.concat(values), recordBytes: 8 }
+const keylessData: Data = { format: 'bin', content: Buffer.concat(values), recordBytes: 8, partitions: 8 }
 const names = Array.from({ length: 40 }, (_, i) => `name-${i}`)
-const keyedData: Data = { format: 'csv', content: `key,value\n${names.map(name => `${name},${name}!\n`).join('')}` }
+const keyedData: Data = {
+  format: 'csv',
+  content: `key,value\n${names.map(name => `${name},${name}!\n`).join('')}`,
+  partitions: 8,
+}
 
 let keyless: Rig
 let keyed: Rig
@@ -117,9 +121,9 @@ describe.each<[string, Roles & RigOptions]>([
   test('on one visit', async () => {
     const expected = await shapes(keyless, 'a', inTurn([0, 0, 0, 0]), roles)
     const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
-    expect(retrieve.length).toBe(1 + 8 + 4) // manifest, half of 16 partitions, lookups
+    expect(retrieve.length).toBe(1 + 4 + 4) // manifest, half of 8 partitions, lookups
     const strict = roles.rollback === 'strict'
-    expect(refresh.length).toBe(1 + 8 + 2 + 4 * (strict ? 2 : 1)) // a new hint is registered and confirmed
+    expect(refresh.length).toBe(1 + 4 + 2 + 4 * (strict ? 2 : 1)) // a new hint is registered and confirmed
     // Each query of the refresh server has a claim behind it, and each of its answers a verdict.
     const claimed = lookupsIn(refresh).map(each => each?.map((bytes, i) => bytes - [80, 8][i]!))
     expect(claimed).toEqual(lookupsIn(retrieve))
@@ -160,8 +164,8 @@ test('and so they do where there is no fence, which is found out once', async ()
   const fixed = await Rig.start(keylessData)
   try {
     const expected = await shapes(fixed, 'a', inTurn([0, 0, 0]))
-    expect(expected.a.length).toBe(1 + 8 + 3)
-    expect(expected.b.length).toBe(1 + 8 + 1 + 3)
+    expect(expected.a.length).toBe(1 + 4 + 3)
+    expect(expected.b.length).toBe(1 + 4 + 1 + 3)
     expect(expected.b.filter(({ request }) => request.path === '/v1/fence')).toMatchObject([{ reply: { status: 404 } }])
     expect(await shapes(fixed, 'b', inTurn([399, 17, 399]))).toEqual(expected)
   } finally {
@@ -302,8 +306,8 @@ test('every client, every lookup and every reset draw randomness of their own', 
       bodies[server].push(...answers(seen[server]).map(exchange => bytesToHex(queryIn(exchange))))
     }
   }
-  // 20 vectors of 25^16 possible ones each: two are equal by chance with a probability below 10⁻¹⁹. Across the servers
-  // they may be: what refreshed a column is what retrieves the same index next, but for one entry in 25.
+  // 20 vectors of 50^8 possible ones each: two are equal by chance with a probability below 10⁻¹⁰. Across the servers
+  // they may be: what refreshed a column is what retrieves the same index next, but for one entry in 50.
   for (const seen of bodies) {
     expect(seen.length).toBe(20)
     expect(new Set(seen).size).toBe(20)

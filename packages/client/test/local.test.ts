@@ -175,12 +175,8 @@ describe('a database that changes', () => {
     const old = living.newest
     const next = nextEpoch(core, old, [edit(3, 'three')])
     const other = nextEpoch(core, old, [edit(3, 'other')])
-    const { updateListHash, updateListBytes, updateRecordsHash } = other.manifest
-    const contradictory = nextEpoch(core, old, [edit(3, 'three')], {
-      updateListHash,
-      updateListBytes,
-      updateRecordsHash,
-    })
+    const { updateListHash, updateListBytes } = other.manifest
+    const contradictory = nextEpoch(core, old, [edit(3, 'three')], { updateListHash, updateListBytes })
     const blobsOfBoth = new Map([...next.blobs, ...other.blobs])
     for (const server of [A, B]) network.publish(server, { ...contradictory, blobs: blobsOfBoth })
     expect(await harness.failure(map.sync())).toMatchObject({ code: 'protocol' })

@@ -382,7 +382,7 @@ test.each(['auto', 'tags', 'merkle'] as const)(
     const { servers, held, lastLookup } = map.stats
     const down = servers.reduce((sum, { offline }) => sum + offline.bytesDown, 0)
     const { full, local } = told.modes
-    expect(told.directoryBytes + full!.prepareBytes).toBe(down - 2 * (256 + 64 * 5))
+    expect(told.directoryBytes + full!.prepareBytes).toBe(down - 2 * (224 + 64 * 5))
     expect(told).toMatchObject({ records: 20, epoch: 1, mode: 'local' })
     expect(full).toMatchObject({ held, maxBatch: 64 })
     expect(held['tags']).toBe(proofs === 'merkle' ? 0 : 20 * 8)

@@ -46,8 +46,15 @@ test('is what it was when it was asked for, however much it is changed while it 
   made.free()
 })
 
-test('is freed if something fails meanwhile', async () => {
+test('of a download that has yet to begin is small: it waits for that to be stored', async () => {
   const { builder: made } = builder()
+  expect(made.partial(BINDING).take().length).toBeLessThan(512)
+  made.free()
+})
+
+test('is freed if something fails meanwhile', async () => {
+  const { builder: made, fold } = builder()
+  fold(0)
   let freed = 0
   const pause = () => Promise.reject(new Error('the page has gone'))
   const write = () => {

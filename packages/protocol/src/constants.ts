@@ -34,7 +34,7 @@ export const DATABASE_ID_BYTES = 16
 export const HEADER_BYTES = 40
 
 /** The fixed part of a manifest; 64 bytes for each partition follow. */
-export const MANIFEST_HEADER_BYTES = 256
+export const MANIFEST_HEADER_BYTES = 224
 
 /** The head of an update list; its entries follow. */
 export const UPDATE_LIST_HEADER_BYTES = 40

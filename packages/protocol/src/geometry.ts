@@ -1,15 +1,7 @@
 // Sizes that follow from a manifest's layout (docs/protocol.md, Words). Nothing here is ever taken from a peer's
 // message: a reader knows how long a body must be before it reads it.
 
-import {
-  HASH_BYTES,
-  HEADER_BYTES,
-  OFFSET_BYTES,
-  SUITE_MERKLE_BLAKE3,
-  SUITE_TAGS,
-  UPDATE_ENTRY_HEADER_BYTES,
-  UPDATE_LIST_HEADER_BYTES,
-} from './constants.js'
+import { HASH_BYTES, HEADER_BYTES, OFFSET_BYTES, SUITE_MERKLE_BLAKE3, SUITE_TAGS } from './constants.js'
 
 /** The part of a manifest that decides sizes: ℓ, Q, M and g, and whether there are commitments. */
 export interface Geometry {
@@ -81,15 +73,4 @@ export function queryBytes(layout: Geometry, count: number): number {
 /** Bytes of a whole answer to `count` vectors. */
 export function answerBytes(layout: Geometry, count: number, proofs?: Proofs): number {
   return HEADER_BYTES + count * layout.partitions * entryBytes(layout, proofs)
-}
-
-/** Bytes of the update list in record form: it has as many entries as the list in delta form. 0: no list. */
-export function updateRecordsBytes(manifest: {
-  readonly recordBytes: number
-  readonly updateListBytes: number
-}): number {
-  const { recordBytes, updateListBytes } = manifest
-  if (updateListBytes === 0) return 0
-  const entries = (updateListBytes - UPDATE_LIST_HEADER_BYTES) / (UPDATE_ENTRY_HEADER_BYTES + recordBytes)
-  return UPDATE_LIST_HEADER_BYTES + entries * (UPDATE_ENTRY_HEADER_BYTES + 2 * recordBytes)
 }

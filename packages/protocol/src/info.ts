@@ -19,7 +19,8 @@ export interface Info {
   readonly epochs: readonly EpochInfo[]
   readonly offers: {
     readonly proofs: readonly string[]
-    readonly updates: readonly string[]
+    /** update lists, and so batches */
+    readonly updates: boolean
     readonly push: boolean
     /** a rollback fence; missing: false */
     readonly fence: boolean
@@ -100,7 +101,7 @@ export function parseInfo(json: unknown): Info {
     epochs: array('info epochs', info['epochs']).map(parseEpoch),
     offers: {
       proofs: array('info offers.proofs', offers['proofs']).map(value => string('info offers.proofs', value)),
-      updates: array('info offers.updates', offers['updates']).map(value => string('info offers.updates', value)),
+      updates: offers['updates'] === true,
       push: offers['push'] === true,
       fence: offers['fence'] === true,
       instant: offers['instant'] === true,

@@ -58,8 +58,6 @@ export interface Manifest {
   readonly updateListBytes: number
   readonly directoryHash: Uint8Array
   readonly updateListHash: Uint8Array
-  /** of the list in record form, whose length `updateRecordsBytes` tells */
-  readonly updateRecordsHash: Uint8Array
   /** zero in epoch 1 */
   readonly previousManifest: Uint8Array
   /** b: the directory has 2^b blocks, which are looked up one at a time by whoever has not got it whole */
@@ -101,12 +99,11 @@ const AT = {
   updateListBytes: 68,
   directoryHash: 72,
   updateListHash: 104,
-  updateRecordsHash: 136,
-  previousManifest: 168,
-  directoryBlockLog: 200,
-  directoryBlockBytes: 204,
-  directorySeed: 208,
-  directoryCommitment: 224,
+  previousManifest: 136,
+  directoryBlockLog: 168,
+  directoryBlockBytes: 172,
+  directorySeed: 176,
+  directoryCommitment: 192,
 } as const
 
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
@@ -134,7 +131,6 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   view.setUint32(AT.updateListBytes, manifest.updateListBytes, true)
   bytes.set(manifest.directoryHash, AT.directoryHash)
   bytes.set(manifest.updateListHash, AT.updateListHash)
-  bytes.set(manifest.updateRecordsHash, AT.updateRecordsHash)
   bytes.set(manifest.previousManifest, AT.previousManifest)
   view.setUint32(AT.directoryBlockLog, manifest.directoryBlockLog, true)
   view.setUint32(AT.directoryBlockBytes, manifest.directoryBlockBytes, true)
@@ -191,7 +187,6 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     updateListBytes: view.getUint32(AT.updateListBytes, true),
     directoryHash: copyOf(bytes, AT.directoryHash, AT.directoryHash + HASH_BYTES),
     updateListHash: copyOf(bytes, AT.updateListHash, AT.updateListHash + HASH_BYTES),
-    updateRecordsHash: copyOf(bytes, AT.updateRecordsHash, AT.updateRecordsHash + HASH_BYTES),
     previousManifest: copyOf(bytes, AT.previousManifest, AT.previousManifest + HASH_BYTES),
     directoryBlockLog: view.getUint32(AT.directoryBlockLog, true),
     directoryBlockBytes: view.getUint32(AT.directoryBlockBytes, true),
@@ -322,10 +317,8 @@ function checkBlocks(manifest: Manifest): void {
 
 /** What leads here from the epoch before: nothing in the first, a list within a generation, a hash always after that. */
 function checkSuccession(manifest: Manifest): void {
-  const { generation, epoch, recordBytes, updateListBytes, previousManifest } = manifest
-  const { updateListHash, updateRecordsHash } = manifest
+  const { generation, epoch, recordBytes, updateListBytes, updateListHash, previousManifest } = manifest
   checkLength('update list hash', updateListHash, HASH_BYTES)
-  checkLength('update records hash', updateRecordsHash, HASH_BYTES)
   checkLength('previous manifest', previousManifest, HASH_BYTES)
   if (updateListBytes !== 0 || (epoch > 1 && generation === 1)) {
     if (epoch === 1) malformed('update list length', 'zero in epoch 1', updateListBytes)
@@ -335,10 +328,8 @@ function checkSuccession(manifest: Manifest): void {
       malformed('update list length', 'that of whole entries', updateListBytes)
     }
     if (isZero(updateListHash)) malformed('update list hash', 'that of a list', 'zero')
-    if (isZero(updateRecordsHash)) malformed('update records hash', 'that of a list', 'zero')
-  } else {
-    if (!isZero(updateListHash)) malformed('update list hash', 'zero without an update list', 'others')
-    if (!isZero(updateRecordsHash)) malformed('update records hash', 'zero without an update list', 'others')
+  } else if (!isZero(updateListHash)) {
+    malformed('update list hash', 'zero without an update list', 'others')
   }
   if ((epoch === 1) !== isZero(previousManifest)) {
     malformed('previous manifest', epoch === 1 ? 'zero in epoch 1' : 'a hash', epoch === 1 ? 'others' : 'zero')

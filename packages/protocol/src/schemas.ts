@@ -38,7 +38,7 @@ export const InfoSchema = Type.Object({
   epochs: Type.Array(Type.Object({ generation: positiveU32(), epoch: positiveU32(), manifest: hashDigits() })),
   offers: Type.Object({
     proofs: Type.Array(Type.String()),
-    updates: Type.Array(Type.String()),
+    updates: Type.Boolean(),
     push: Type.Boolean(),
     fence: Type.Boolean(),
     instant: Type.Boolean(),

@@ -48,7 +48,6 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       updates: fc.constant(listed ? choice.updates : -1),
       directoryHash: choice.keyed ? markedBytes(32) : zero,
       updateListHash: listed ? markedBytes(32) : zero,
-      updateRecordsHash: listed ? markedBytes(32) : zero,
       previousManifest: choice.epoch > 1 ? markedBytes(32) : zero,
       directoryBlockLog: choice.keyed ? fc.integer({ min: 0, max: 16 }) : fc.constant(0),
       directoryBlockBytes: choice.keyed ? fc.integer({ min: 1, max: 2048 }).map(units => 32 * units) : fc.constant(0),

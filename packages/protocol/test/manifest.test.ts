@@ -7,7 +7,6 @@ import {
   encodeManifest,
   type Manifest,
   proofsOf,
-  updateRecordsBytes,
   WireError,
 } from '../src/index.js'
 import { expectExactOrRefused, holdToLaw, manifests } from './arbitraries.js'
@@ -31,7 +30,6 @@ const keyless: Manifest = {
   updateListBytes: 0,
   directoryHash: new Uint8Array(32),
   updateListHash: new Uint8Array(32),
-  updateRecordsHash: new Uint8Array(32),
   previousManifest: new Uint8Array(32),
   directoryBlockLog: 0,
   directoryBlockBytes: 0,
@@ -47,7 +45,6 @@ const later: Manifest = {
   epoch: 2,
   updateListBytes: 40,
   updateListHash: new Uint8Array(32).fill(3),
-  updateRecordsHash: new Uint8Array(32).fill(5),
   previousManifest: new Uint8Array(32).fill(4),
 }
 
@@ -73,16 +70,16 @@ describe('a manifest', () => {
   test('stands in its bytes where docs/protocol.md says', () => {
     const bytes = encodeManifest({ ...later, expires: 0x1_0000_0002, epoch: 3 })
     const view = new DataView(bytes.buffer)
-    expect(bytes.length).toBe(256 + 64 * 16)
+    expect(bytes.length).toBe(224 + 64 * 16)
     expect(new TextDecoder().decode(bytes.subarray(0, 4))).toBe('PIRM')
     expect([view.getUint16(4, true), view.getUint16(6, true)]).toEqual([1, 1])
     expect(bytes.subarray(8, 24)).toEqual(keyless.databaseId)
     expect([24, 28, 32, 36, 40, 44, 48].map(at => view.getUint32(at, true))).toEqual([1, 3, 1000, 32, 16, 63, 32])
     expect([56, 60].map(at => view.getUint32(at, true))).toEqual([2, 1])
-    expect(bytes.subarray(256, 320)).toEqual(Uint8Array.from({ length: 64 }, (_, i) => (i < 32 ? 1 : 2)))
+    expect(bytes.subarray(224, 288)).toEqual(Uint8Array.from({ length: 64 }, (_, i) => (i < 32 ? 1 : 2)))
     const blocks = encodeManifest({ ...keyed, directoryBlockLog: 9 })
-    expect([200, 204].map(at => new DataView(blocks.buffer).getUint32(at, true))).toEqual([9, 640])
-    expect([...blocks.subarray(208, 256)]).toEqual([...keyed.directorySeed, ...keyed.directoryCommitment])
+    expect([168, 172].map(at => new DataView(blocks.buffer).getUint32(at, true))).toEqual([9, 640])
+    expect([...blocks.subarray(176, 224)]).toEqual([...keyed.directorySeed, ...keyed.directoryCommitment])
   })
 
   test('bytes are refused, or are the canonical bytes of what they decode to', () => {
@@ -110,7 +107,7 @@ describe('a manifest', () => {
   test('decodes from a view into a larger buffer', () => {
     const larger = new Uint8Array(3000)
     larger.set(encodeManifest(keyless), 13)
-    expect(decodeManifest(larger.subarray(13, 13 + 256 + 1024))).toEqual(keyless)
+    expect(decodeManifest(larger.subarray(13, 13 + 224 + 1024))).toEqual(keyless)
   })
 
   test.each<[string, Partial<Manifest>, RegExp]>([
@@ -132,11 +129,6 @@ describe('a manifest', () => {
       /update list/,
     ],
     ['a list that ends within an entry', { ...later, updateListBytes: 40 + 36 }, /update list length: .*entries.*76/],
-    [
-      'a list without its hash in record form',
-      { ...later, updateRecordsHash: new Uint8Array(32) },
-      /update records hash/,
-    ],
     ['blocks without keys', { directoryBlockBytes: 32 }, /directory block length: .*0.*32/],
     ['more than one block without keys', { directoryBlockLog: 1 }, /directory block bits: .*0.*1/],
     ["a directory's seed without keys", { directorySeed: new Uint8Array(16).fill(1) }, /directory seed/],
@@ -159,7 +151,6 @@ describe('a manifest', () => {
       { ...later, previousManifest: new Uint8Array(32) },
       /previous manifest/,
     ],
-    ['update records without a list', { updateRecordsHash: new Uint8Array(32).fill(1) }, /update records hash/],
     ['more generations than epochs', { ...later, generation: 3 }, /generation: .*2.*3/],
     ['keys without a directory', { keyed: true, valueBytes: 16 }, /directory length/],
     ['too few commitments', { commitments: new Uint8Array(480) }, /commitments: .*512.*480/],
@@ -184,20 +175,6 @@ describe('a manifest', () => {
     expect(() => decodeManifest(bytes)).toThrow(/expiry/)
   })
 
-  test('tells how long the list in record form is', () => {
-    expect(updateRecordsBytes(keyless)).toBe(0)
-    expect(updateRecordsBytes(later)).toBe(40)
-    expect(updateRecordsBytes({ ...later, updateListBytes: 40 + 3 * 37 })).toBe(40 + 3 * 69)
-    fc.assert(
-      fc.property(manifests, manifest => {
-        const entries = (manifest.updateListBytes - 40) / (5 + manifest.recordBytes)
-        const expected = manifest.updateListBytes === 0 ? 0 : 40 + entries * (5 + 2 * manifest.recordBytes)
-        expect(updateRecordsBytes(manifest)).toBe(expected)
-        expect(Number.isSafeInteger(updateRecordsBytes(manifest))).toBe(true)
-      }),
-    )
-  })
-
   test('without commitments reads as it was written', () => {
     expect(decodeManifest(encodeManifest(bare))).toEqual(bare)
     expect(proofsOf(bare)).toEqual(['tags'])
@@ -216,7 +193,6 @@ describe('a chain of manifests', () => {
     ...later,
     ...{ generation: 2, epoch: 4, records: 10, partitionRecords: 10, updateListBytes: 0 },
     updateListHash: new Uint8Array(32),
-    updateRecordsHash: new Uint8Array(32),
   }
   const joined = (...chain: Manifest[]) => Uint8Array.from(chain.flatMap(manifest => [...encodeManifest(manifest)]))
 
@@ -273,8 +249,8 @@ describe('a chain of manifests', () => {
   })
 
   test('keeps the number of blocks, their length and their seed within a generation', () => {
-    const { epoch, updateListBytes, updateListHash, updateRecordsHash, previousManifest } = later
-    const before = { ...keyed, ...{ epoch, updateListBytes, updateListHash, updateRecordsHash, previousManifest } }
+    const { epoch, updateListBytes, updateListHash, previousManifest } = later
+    const before = { ...keyed, ...{ epoch, updateListBytes, updateListHash, previousManifest } }
     const next = { ...before, epoch: 3, directoryCommitment: new Uint8Array(32).fill(10) }
     expect(decodeManifests(joined(before, next))).toHaveLength(2)
     for (const [change, message] of [

@@ -38,12 +38,9 @@ export interface RefusedError extends CoreError {
 
 /**
  * What proves the entries of an answer. `merkle`: an opening proof beside each record, checked against the manifest's
- * commitments. `tags`: nothing; the client keeps a keyed tag of every record, 8 bytes each, and entries are records alone.
+ * commitments. `tags`: nothing; the client keeps a secret tag of every record, 8 bytes each, and entries are records alone.
  */
 export type Proofs = 'merkle' | 'tags'
-
-/** How an update list tells a change: old ⊕ new, or both records. Clients that keep tags need the latter. */
-export type UpdateForm = 'delta' | 'record'
 
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
 export type RoleNumber = 0 | 1
@@ -77,7 +74,7 @@ export interface DirectoryHandle {
   encode(): Uint8Array
   /** index of a fingerprint (16 bytes) in a database of `records`; absent keys get a deterministic one */
   index(fingerprint: Uint8Array, records: number): number
-  /** the directory of the next epoch, from the list in either form */
+  /** the directory of the next epoch, from the list */
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
   /** the directory after the next entry of a journal, made on a hint of layout `before`; undefined: the same */
   replayed(entry: Uint8Array, before: LayoutHandle): DirectoryHandle | undefined
@@ -96,7 +93,7 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
   readonly seed: Uint8Array
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
   replayed(entry: Uint8Array, before: LayoutHandle): ServerDirectoryHandle | undefined
-  /** the directory of the epoch before, from the list (in either form) that led to this one */
+  /** the directory of the epoch before, from the list that led to this one */
   undone(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
   /** its padded blocks as a database of one partition, committed to: what instant lookups of blocks are answered from */
   database(): DatabaseHandle
@@ -140,8 +137,8 @@ export interface Lanes {
 /** The offline phase: partitions in, hint out. Records are tagged as they are folded, if the hint keeps tags. */
 export interface HintBuilderHandle extends Lanes {
   /**
-   * Brings what is folded to the next epoch; gives up downloads under way of partitions that changed. With tags the list
-   * is in record form, and commitments are not looked at.
+   * Brings what is folded to the next epoch; gives up downloads under way of partitions that changed. With tags
+   * commitments are not looked at.
    */
   update(
     list: Uint8Array,
@@ -213,8 +210,6 @@ export interface AskedHandle {
 export interface ClientHandle extends AskedHandle {
   /** what proves the answers it takes, for life: says which answers to ask for */
   readonly proofs: Proofs
-  /** the form of update lists that it needs */
-  readonly form: UpdateForm
   /** count·Q offsets, u16 little-endian: the bytes after a request's header */
   retrieveVectors(): Uint8Array
   refreshVectors(): Uint8Array
@@ -225,7 +220,7 @@ export interface ClientHandle extends AskedHandle {
   verify(role: RoleNumber, entries: Uint8Array): boolean
   /**
    * Brings the hint and its pending batch to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy.
-   * Returns the journal entry that does the same elsewhere. With tags the list is in record form, and commitments are
+   * Returns the journal entry that does the same elsewhere. With tags commitments are
    * not looked at. `retrieveVectors` and `refreshVectors` have grown if
    * partitions have: store `pendingBytes` anew, together with the entry, before anything is sent.
    */
@@ -368,7 +363,7 @@ export interface SingleBuilderHandle extends Lanes {
   /** the id of the hint to be, 16 bytes */
   readonly hintId: Uint8Array
   step(): boolean
-  /** brings it to the next epoch, by a list in either form; throws `update` where the database outgrows its hints */
+  /** brings it to the next epoch; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
   partial(binding: Uint8Array): StoredFormHandle
@@ -386,7 +381,7 @@ export interface SingleHandle extends AskedHandle {
   verify(parities: Uint8Array): boolean
   /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
   readonly missed: number
-  /** by a list in either form; throws `update` where the database outgrows its hints */
+  /** by an update list; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, after: LayoutHandle): Uint8Array
   /** lookups that it was made for, and that it is good for still */
   readonly lookups: number
@@ -395,8 +390,8 @@ export interface SingleHandle extends AskedHandle {
 
 /** What a batch brought (Fig. 6, UpdateDB). */
 export interface EpochHandle {
-  /** the update list's canonical bytes, in delta form unless asked for the other */
-  list(form?: UpdateForm): Uint8Array
+  /** the update list's canonical bytes */
+  list(): Uint8Array
   /** records it changed */
   readonly changes: number
   /** their indices, ascending */
@@ -534,7 +529,7 @@ export interface Costs {
   readonly lookupBytesDown: number
   /** its transfer alone, in microseconds, without latency */
   readonly lookupMicros: number
-  /** hashes that check a lookup: BLAKE3 for proofs, SipHash for tags */
+  /** hashes that check a lookup: BLAKE3 for proofs, linear ones for tags */
   readonly lookupHashes: number
   /** the rollback fence's part in a lookup */
   readonly fenceBytesUp: number
@@ -626,7 +621,7 @@ export interface Plan {
   readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
-  /** tags, if the client has the memory and they do not move more bytes a day */
+  /** tags, if the client has the memory */
   readonly recommended: Proofs
   /** why, in a sentence */
   readonly reason: string
@@ -741,7 +736,7 @@ export interface Core extends SingleCore {
   /** of n fingerprints, 16 bytes each, for a database of so many slots, Q·M; throws `directory` */
   buildDirectory(fingerprints: Uint8Array, slots: number): ServerDirectoryHandle
   decodeDirectory(bytes: Uint8Array, records: number): ServerDirectoryHandle
-  /** reads an update list in either form; throws `update` */
+  /** reads an update list; throws `update` */
   decodeUpdateList(bytes: Uint8Array): UpdateListHandle
   /**
    * All zero; with `tags` it keeps no trees and answers without proofs alone. `maxBatch`: what its generation began with,

@@ -25,7 +25,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 const SERVERS: u64 = 2;
 const OFFSET_BYTES: u64 = 2;
 const MESSAGE_HEADER_BYTES: u64 = 40;
-const MANIFEST_HEADER_BYTES: u64 = 256;
+const MANIFEST_HEADER_BYTES: u64 = 224;
 const MANIFEST_PARTITION_BYTES: u64 = 64;
 const UPDATE_LIST_HEADER_BYTES: u64 = 40;
 const UPDATE_ENTRY_HEAD_BYTES: u64 = 5;
@@ -37,7 +37,6 @@ const FRAME_BYTES: u64 = 48;
 const LAYOUT_BYTES: u64 = 16;
 const BINDING_BYTES: u64 = 32;
 const COUNT_BYTES: u64 = 4;
-const TAG_KIND_BYTES: u64 = 4;
 
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
 const STATES_A_JOURNAL: u64 = 8;
@@ -188,13 +187,13 @@ pub struct Costs {
     pub lookup_bytes_down: u64,
     /// both, one after the other on the workload's connection, without latency
     pub lookup_micros: u64,
-    /// hashes by which a lookup is checked: BLAKE3 for proofs, SipHash for tags
+    /// hashes by which a lookup is checked: BLAKE3 for proofs, linear ones for tags
     pub lookup_hashes: u64,
     /// a lookup's request to the rollback fence
     pub fence_bytes_up: u64,
     /// its reply
     pub fence_bytes_down: u64,
-    /// the list of a day's changes: differences for proofs, old and new records for tags
+    /// the list of a day's changes
     pub update_list_bytes: u64,
     /// down for a day's changes: the list and both manifests
     pub update_bytes: u64,
@@ -233,22 +232,12 @@ impl Costs {
             [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
 
         let entries = SERVERS * partitions;
-        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes, change_bytes) = match proofs {
-            Proofs::Openings => (
-                0,
-                0,
-                partitions * auxiliary_bytes,
-                batch * entries * Merkle::hashes_of_entry(layout) as u64,
-                UPDATE_ENTRY_HEAD_BYTES + record_bytes,
-            ),
-            // The recovered block of each query is checked as well, and of a block each record has its hash.
-            Proofs::Tags => (
-                TAG_BYTES as u64 * slots,
-                TAG_KIND_BYTES + TAG_KEY_BYTES as u64,
-                0,
-                batch * (entries + 1) * layout.stored().block_records as u64,
-                UPDATE_ENTRY_HEAD_BYTES + 2 * record_bytes,
-            ),
+        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes) = match proofs {
+            Proofs::Openings => {
+                (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
+            }
+            // The recovered block of each query is checked as well.
+            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_KEY_BYTES as u64, 0, batch * (entries + 1)),
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;
@@ -259,8 +248,9 @@ impl Costs {
         let lookup_bytes_down = SERVERS * (MESSAGE_HEADER_BYTES + batch * partitions * entry_bytes);
         let changing = u64::from(changes > 0);
         let (fence_bytes_up, fence_bytes_down) = (changing * FENCE_REQUEST_BYTES, changing * FENCE_REPLY_BYTES);
-        let update_list_bytes =
-            changes.saturating_mul(change_bytes).saturating_add(changing * UPDATE_LIST_HEADER_BYTES);
+        let update_list_bytes = changes
+            .saturating_mul(UPDATE_ENTRY_HEAD_BYTES + record_bytes)
+            .saturating_add(changing * UPDATE_LIST_HEADER_BYTES);
         let update_bytes = update_list_bytes.saturating_add(changing * SERVERS * manifest_bytes);
 
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
@@ -336,7 +326,7 @@ pub struct Plan {
     pub tags: Costs,
     /// every way to look up, as [`modes`] has them
     pub modes: Vec<ModeCosts>,
-    /// tags, if the client has the memory and they do not move more bytes a day
+    /// tags, if the client has the memory
     pub recommended: Proofs,
     /// why, in a sentence
     pub reason: String,
@@ -388,8 +378,6 @@ fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64, fit: bool) -> (Pro
     } else if !fit {
         let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
         (Proofs::Openings, format!("{too_much} {without_tags}."))
-    } else if tags.day_bytes() > merkle.day_bytes() {
-        (Proofs::Openings, format!("{without_tags}, for which changes carry whole records."))
     } else {
         let fits = format!("With tags a client holds {}, within its {target}.", held[1]);
         (Proofs::Tags, format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0]))

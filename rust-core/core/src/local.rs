@@ -10,7 +10,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::bytes::zeroed;
+use crate::bytes::{xor_into, zeroed};
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::Lanes;
 use crate::database::list::UpdateList;
@@ -260,7 +260,7 @@ impl Local {
         for entry in list.entries() {
             let index = entry.index as usize;
             if self.held[index / partition_records] {
-                entry.change.apply(&mut self.records[index * record_bytes..][..record_bytes]);
+                xor_into(&mut self.records[index * record_bytes..][..record_bytes], entry.difference);
             }
         }
     }

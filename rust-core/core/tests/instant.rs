@@ -624,7 +624,7 @@ fn a_key_is_looked_up_in_some_kilobytes_whatever_the_size_of_the_database() {
         let blocks = Directory::build(&prints, layout.room()).unwrap().shape().layout().unwrap();
         let lookup: usize = [&blocks, &layout].map(|of| 2 * (80 + request_bytes(of) + answer_bytes(of))).iter().sum();
         assert_eq!(lookup, expected, "2^{log} keys");
-        let first = 2 * (256 + 64 * layout.partitions()) + lookup;
+        let first = 2 * (224 + 64 * layout.partitions()) + lookup;
         assert!(lookup <= 8000 && first <= 30_000);
     }
 }

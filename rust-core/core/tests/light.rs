@@ -79,7 +79,7 @@ fn refused(outcome: Outcome) -> Verdict {
 /// Permutations and parities, as they stand in a stored hint.
 fn substance(hint: &Hint) -> Vec<u8> {
     let stored = hint.encode(&[0; 32]).unwrap();
-    let tags = if hint.proofs() == Proofs::Tags { 4 + 16 + hint.tag_bytes() } else { 0 };
+    let tags = if hint.proofs() == Proofs::Tags { 16 + hint.tag_bytes() } else { 0 };
     let end = stored.len() - 16 - tags; // checksum
     stored[end - hint.permutation_bytes() - hint.parity_bytes()..end].to_vec()
 }

@@ -185,10 +185,10 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
                 loop {
                     let mut hint = hint_from(&mut database, proofs, &mut source);
                     if crosswise {
-                        let points = [[7, 0, 0, 0, 0, 0, 0, 1], [9; 8]];
-                        let [one, other] = points.map(|point| Point::new(u64::from_le_bytes(point)));
+                        let key: [u8; 16] = [7, 0, 0, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9];
+                        let [one, other] = [0, 1].map(|at| Point::new(u64::from_le_bytes(key.as_chunks().0[at])));
                         let tags = database.records_mut().iter().map(|byte| one.tag(&[*byte]) ^ other.tag(&[*byte]));
-                        hint = hint.hazmat_keep_tags(points, tags.collect());
+                        hint = hint.hazmat_keep_tags(key, tags.collect());
                     }
                     let mut pending = hazmat_query_from(&mut hint, &[index], &mut source).unwrap();
                     let vectors = pending.vectors(role);

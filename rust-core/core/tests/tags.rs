@@ -1,5 +1,6 @@
 //! Client-held tags against a server that lies (docs/threat-model.md, Tags): every entry of both answers is checked,
-//! and whether a lie is caught does not depend on what was asked. (tests/privacy.rs counts the latter exactly.)
+//! whether a lie is caught does not depend on what was asked (tests/privacy.rs counts that exactly), and how often one
+//! passes is what the page says.
 
 mod common;
 
@@ -14,6 +15,7 @@ use pirouette_core::tapir::hint::{Hint, HintBuilder};
 use pirouette_core::tapir::query::{Pending, Role, query};
 use pirouette_core::tapir::recon::{recon, verify};
 use pirouette_core::tapir::update::{HintUpdate, update_hint};
+use pirouette_kernels::linear::{Point, multiply};
 
 const ROLES: [Role; 2] = [Role::Retrieve, Role::Refresh];
 
@@ -164,8 +166,8 @@ fn a_record_of_the_epoch_before_is_caught() {
     for entropy in 0..20 {
         let mut world = World::new(Layout::new(10, 4, 3, 4).unwrap());
         let (mut hint, mut pending) = world.ask(&[6], entropy);
-        let records = apply(&mut world.database, None, &[Operation::EditIndex(2, &[1; 4])]).unwrap().records;
-        let update = HintUpdate::new(&hint, records, &[1; 32]);
+        let list = apply(&mut world.database, None, &[Operation::EditIndex(2, &[1; 4])]).unwrap().list;
+        let update = HintUpdate::new(&hint, list, &[1; 32]);
         update_hint(&mut hint, Some(&mut pending), &update).unwrap();
         for role in ROLES {
             let old = world.database.answer_previous(&pending.vectors(role), Proofs::Tags).unwrap();
@@ -185,8 +187,11 @@ fn every_hint_has_a_key_of_its_own() {
     let [one, again, other] = [1, 1, 2].map(|entropy| tags_of(&hint_of(&world.database, &world.records, entropy)));
     assert_eq!(one.len(), 16 + 8 * 12);
     assert_eq!(one, again);
-    let pairs = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
-    assert!(pairs.clone().count() == 14 && pairs.clone().all(|(one, other)| one != other));
+    // One point and no second, ten tags of records, and two of zeros.
+    let [one, other] = [&one, &other].map(|tags| tags.as_chunks::<8>().0);
+    let equal: Vec<usize> = (0..14).filter(|&at| one[at] == other[at]).collect();
+    assert_eq!(equal, [1, 12, 13]);
+    assert!([1, 12, 13].iter().all(|&at| one[at] == [0; 8]));
     let hint = hint_of(&world.database, &world.records, 1);
     assert_eq!((hint.proofs(), hint.tag_bytes()), (Proofs::Tags, 8 * 12));
 }
@@ -211,4 +216,137 @@ fn a_wrong_partition_leaves_no_tags() {
     let hint = builder.finish().map_err(|(error, _)| error).unwrap();
     assert!(hint.encode(&[0; 32]).unwrap() == world.checkpoint);
     assert!(HintBuilder::with_tags(layout, &hashes[1..], [1; 32]).is_err());
+}
+
+// ---- how often a lie passes ---------------------------------------------------------------------------------------
+
+/// The sixteen elements x of the field with x^16 = x: a field of its own, small enough that every point in it and every lie
+/// made of it can be tried on the real client.
+fn small_field() -> Vec<u64> {
+    let power = |base: u64, exponent: u64| {
+        let bits = (0..u64::BITS).rev().map(|bit| (exponent >> bit) & 1);
+        bits.fold(1, |product, bit| multiply(multiply(product, product), if bit == 1 { base } else { 1 }))
+    };
+    let generator =
+        (2..).map(|base| power(base, u64::MAX / 15)).find(|&g| power(g, 5) != 1 && power(g, 3) != 1).unwrap();
+    let elements: Vec<u64> = [0].into_iter().chain((0..15).map(|exponent| power(generator, exponent))).collect();
+    assert!(elements.iter().all(|&x| power(x, 16) == x) && elements.len() == 16);
+    elements
+}
+
+/// Every way to be wrong about one record of so many words of the small field.
+fn lies(field: &[u64], words: u32) -> Vec<Vec<u8>> {
+    let count = field.len().pow(words);
+    let word = |number: usize, at: u32| field[number / field.len().pow(at) % field.len()].to_le_bytes();
+    (1..count).map(|number| (0..words).flat_map(|at| word(number, at)).collect()).collect()
+}
+
+/// What a server's lies come to under a key: the real client's verdicts on one answer of two entries, each XORed with a lie.
+struct Trial {
+    database: Database<Merkle>,
+    records: Vec<u8>,
+}
+
+impl Trial {
+    fn new(words: usize) -> Self {
+        let layout = Layout::new(2, 8 * words as u64, 2, 1).unwrap();
+        let mut records = vec![0; layout.database_bytes()];
+        ChaCha::new(&[6; 32], 0).fill(&mut records);
+        Trial { database: database::<Merkle>(layout, &records), records }
+    }
+
+    /// Whether answers pass, under the sum of two points; zero is none.
+    fn passes(&self, points: [u64; 2], answers: &[Vec<u8>]) -> Vec<bool> {
+        let tables = points.map(Point::new);
+        let tags = self.records.chunks_exact(self.records.len() / 2);
+        let tags = tags.map(|record| tables.iter().fold(0, |tag, point| tag ^ point.tag(record))).collect();
+        let key = points.map(u64::to_le_bytes).as_flattened().try_into().unwrap();
+        let hint = hint_of(&self.database, &self.records, 1).hazmat_keep_tags(key, tags);
+        let checkpoint = hint.encode(&[0; 32]).unwrap();
+        let verdict = |lie: &Vec<u8>| {
+            let mut hint = Hint::decode(&checkpoint, *self.database.layout(), &[], &[0; 32]).unwrap();
+            let mut pending = query(&mut hint, &[0], &[1; 32]).unwrap();
+            let genuine = self.database.answer(&pending.vectors(Role::Refresh), Proofs::Tags).unwrap();
+            let answer: Vec<u8> = genuine.iter().zip(lie).map(|(byte, error)| byte ^ error).collect();
+            verify::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer).unwrap()
+        };
+        answers.iter().map(verdict).collect()
+    }
+}
+
+/// For each lie about one entry, the points under which it passes, as a set of bits; the truth passes under all.
+fn passing(field: &[u64], words: u32, other: u64) -> Vec<u16> {
+    let trial = Trial::new(words as usize);
+    let honest = vec![0; 16 * words as usize];
+    let answers: Vec<Vec<u8>> =
+        lies(field, words).into_iter().map(|lie| [lie.as_slice(), &honest[..8 * words as usize]].concat()).collect();
+    let mut under = vec![0; answers.len()];
+    for (number, &point) in field.iter().enumerate() {
+        assert_eq!(trial.passes([point, other], std::slice::from_ref(&honest)), [true]);
+        for (points, passes) in under.iter_mut().zip(trial.passes([point, other], &answers)) {
+            *points |= u16::from(passes) << number;
+        }
+    }
+    under
+}
+
+/// docs/threat-model.md, Tags: a lie passes under n of the field's points at most, n being the words of a record, and some
+/// lie does under exactly n.
+#[test]
+fn one_lie_passes_with_the_probability_that_is_claimed() {
+    let field = small_field();
+    for words in 1..=2 {
+        let under = passing(&field, words, 0);
+        assert_eq!(under.iter().map(|points| points.count_ones()).max(), Some(words));
+        // Every point but zero is as good as any other: the server knows nothing of it.
+        assert!(
+            (1..16).all(|point| under.iter().filter(|points| (*points >> point) & 1 == 1).count() == under.len() / 16)
+        );
+    }
+}
+
+/// A server that was refused, and may try once more under the same key, has excluded the points that would have let it
+/// pass: whatever it makes of that, both tries together pass under 2n points at most, and under 2n - 1 since both have the
+/// point zero. Under another key, as it is after a condemnation that was stored, it knows nothing.
+#[test]
+fn a_second_lie_gains_nothing_from_the_verdict_on_the_first() {
+    let field = small_field();
+    for words in 1..=2 {
+        let under = passing(&field, words, 0);
+        let mut distinct = under.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let pairs = distinct.iter().flat_map(|first| distinct.iter().map(move |second| first | second));
+        assert_eq!(pairs.map(u16::count_ones).max(), Some(2 * words - 1));
+        // A server that adapts: it picks its second lie knowing that the first was refused.
+        let best = distinct.iter().map(|first| {
+            let then = distinct.iter().map(|second| (second & !first).count_ones()).max().unwrap();
+            first.count_ones() + then
+        });
+        assert_eq!(best.max(), Some(2 * words - 1));
+    }
+}
+
+/// Lies about both entries of an answer pass only where each would.
+#[test]
+fn more_lies_in_one_answer_pass_less_often() {
+    let field = small_field();
+    let (trial, one) = (Trial::new(1), lies(&field, 1));
+    let pairs: Vec<Vec<u8>> =
+        one.iter().flat_map(|first| one.iter().map(move |second| [&first[..], second].concat())).collect();
+    for (number, &point) in field.iter().enumerate() {
+        assert!(trial.passes([point, 0], &pairs).iter().all(|&passes| passes == (number == 0)));
+    }
+}
+
+/// Of a light hint's two points a server knows one. Whichever that is, and however its lie was chosen by it, n of the
+/// other let it pass at most.
+#[test]
+fn knowing_one_of_two_points_does_not_help() {
+    let field = small_field();
+    for words in 1..=2 {
+        let most =
+            field.iter().map(|&known| passing(&field, words, known).into_iter().map(u16::count_ones).max().unwrap());
+        assert_eq!(most.max(), Some(words));
+    }
 }

@@ -377,7 +377,7 @@ fn generations() -> Value {
         .into()
 }
 
-/// A whole life: digests, a hint, three batches, their vectors, answers (hashed) and records; with tags, the tags' key
+/// A whole life: digests, a hint, three batches, their vectors, answers (hashed) and records; with tags, the tags' point
 /// and the tags as well (hashed).
 fn lookups(proofs: Proofs) -> Value {
     let single = [
@@ -447,7 +447,7 @@ fn lookups(proofs: Proofs) -> Value {
                 "batches": batches,
             });
             if let Some((key, tags)) = tags.split_first_chunk::<16>() {
-                life["tagKey"] = hex(key).into();
+                life["tagPoint"] = hex(&key[..8]).into();
                 life["tagsHash"] = hex(blake3::hash(tags).as_bytes()).into();
             }
             life
@@ -936,26 +936,22 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
                 .collect();
             let before = *newest.layout();
             let old = directory.take();
-            let mut followers = [newest.records_mut().to_vec(), newest.records_mut().to_vec()]
-                .map(|content| database::<Merkle>(before, &content));
+            let mut follower = database::<Merkle>(before, newest.records_mut());
             let epoch = apply(&mut newest, old.as_ref(), &operations).map_err(|refused| refused.reason).unwrap();
             directory = epoch.directory;
-            // Whoever follows either list comes to the same.
-            for (follower, list) in followers.iter_mut().zip([&epoch.list, &epoch.records]) {
-                let list = UpdateList::decode(list.bytes(), before, *newest.layout()).unwrap();
-                apply_list(follower, &list).unwrap();
-                assert_eq!(follower.records_mut(), newest.records_mut());
-                let followed = old.as_ref().map(|old| old.updated(&list).unwrap().encode());
-                assert_eq!(followed, directory.as_ref().map(Directory::encode));
-            }
+            // Whoever follows the list comes to the same.
+            let list = UpdateList::decode(epoch.list.bytes(), before, *newest.layout()).unwrap();
+            apply_list(&mut follower, &list).unwrap();
+            assert_eq!(follower.records_mut(), newest.records_mut());
+            let followed = old.as_ref().map(|old| old.updated(&list).unwrap().encode());
+            assert_eq!(followed, directory.as_ref().map(Directory::encode));
             let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {
                 (0..newest.layout().partitions()).flat_map(of).collect()
             };
             json!({
                 "operations": steps.iter().map(Step::json).collect::<Vec<_>>(),
                 "layout": layout_json(newest.layout()),
-                "delta": hex(epoch.list.bytes()),
-                "record": hex(epoch.records.bytes()),
+                "list": hex(epoch.list.bytes()),
                 "directory": hex(directory.as_ref().map(Directory::encode).unwrap_or_default()),
                 "commitments": hex(digests(&|q| newest.commitment(q).unwrap())),
                 "contentHashes": hex(digests(&|q| newest.content_hash(q).unwrap())),
@@ -1033,68 +1029,58 @@ fn overfull() -> Value {
 /// first is edited, the third deleted and the fourth added.
 fn refused_lists() -> Value {
     let [before, after] = [3, 4].map(|records| Layout::new(records, 1, 2, 2).unwrap());
-    let list = |form: u16, entries: &[u8]| -> Vec<u8> {
-        let mut bytes = [b"PIRU".as_slice(), &1u16.to_le_bytes(), &form.to_le_bytes()].concat();
-        let count = entries.len() as u32 / u32::from(5 + form);
+    let list = |entries: &[u8]| -> Vec<u8> {
+        let mut bytes = [b"PIRU".as_slice(), &1u16.to_le_bytes(), &[0; 2]].concat();
+        let count = entries.len() as u32 / 6;
         for number in [3, 2, 4, 2, 2, 1, count, 0u32] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         [bytes, entries.to_vec()].concat()
     };
     let delta = [0, 0, 0, 0, 2, 9, 2, 0, 0, 0, 3, 8, 3, 0, 0, 0, 1, 7];
-    let record = [0, 0, 0, 0, 2, 1, 9, 2, 0, 0, 0, 3, 8, 0, 3, 0, 0, 0, 1, 0, 7];
-    let with = |form: u16, at: usize, byte: u8| {
-        let mut bytes = list(form, if form == 1 { &delta } else { &record });
+    let with = |at: usize, byte: u8| {
+        let mut bytes = list(&delta);
         bytes[at] = byte;
         bytes
     };
-    let cases: Vec<(&str, &str, Vec<u8>)> = vec![
-        ("another magic", "delta", with(1, 0, b'Q')),
-        ("another format", "delta", with(1, 4, 2)),
-        ("no form", "delta", with(1, 6, 0)),
-        ("an unknown form", "delta", with(1, 6, 3)),
-        ("another N before", "delta", with(1, 8, 2)),
-        ("another Q before", "delta", with(1, 12, 1)),
-        ("another N after", "delta", with(1, 16, 3)),
-        ("another Q after", "delta", with(1, 20, 3)),
-        ("another M", "delta", with(1, 24, 3)),
-        ("another record length", "delta", with(1, 28, 2)),
-        ("another count", "delta", with(1, 32, 2)),
-        ("another g", "delta", with(1, 36, 1)),
-        ("more of g", "delta", with(1, 37, 1)),
-        ("no header", "delta", list(1, &[])[..39].to_vec()),
-        ("a broken entry", "delta", list(1, &delta)[..57].to_vec()),
-        ("a byte too many", "delta", [list(1, &delta), vec![0]].concat()),
-        ("kind 0", "delta", with(1, 44, 0)),
-        ("kind 4", "delta", with(1, 44, 4)),
-        ("an index twice", "delta", with(1, 46, 0)),
-        ("entries out of order", "delta", list(1, &[2, 0, 0, 0, 3, 8, 0, 0, 0, 0, 2, 9, 3, 0, 0, 0, 1, 7])),
-        ("an index beyond N", "delta", with(1, 52, 4)),
-        ("an edit beyond the old N", "delta", with(1, 56, 2)),
-        ("a delete beyond the old N", "delta", with(1, 56, 3)),
-        ("an entry that changes nothing", "delta", with(1, 45, 0)),
-        ("kind 0, with records", "record", with(2, 44, 0)),
-        ("entries out of order, with records", "record", with(2, 47, 0)),
-        ("an entry that changes nothing, with records", "record", with(2, 46, 1)),
-        ("an add to a record", "record", with(2, 59, 1)),
-        ("a delete that leaves a record", "record", with(2, 53, 1)),
-        ("a delta in place of records", "record", list(2, &delta)),
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("another magic", with(0, b'Q')),
+        ("another format", with(4, 2)),
+        ("a reserved byte", with(6, 1)),
+        ("the other reserved byte", with(7, 1)),
+        ("another N before", with(8, 2)),
+        ("another Q before", with(12, 1)),
+        ("another N after", with(16, 3)),
+        ("another Q after", with(20, 3)),
+        ("another M", with(24, 3)),
+        ("another record length", with(28, 2)),
+        ("another count", with(32, 2)),
+        ("another g", with(36, 1)),
+        ("more of g", with(37, 1)),
+        ("no header", list(&[])[..39].to_vec()),
+        ("a broken entry", list(&delta)[..57].to_vec()),
+        ("a byte too many", [list(&delta), vec![0]].concat()),
+        ("kind 0", with(44, 0)),
+        ("kind 4", with(44, 4)),
+        ("an index twice", with(46, 0)),
+        ("entries out of order", list(&[2, 0, 0, 0, 3, 8, 0, 0, 0, 0, 2, 9, 3, 0, 0, 0, 1, 7])),
+        ("an index beyond N", with(52, 4)),
+        ("an edit beyond the old N", with(56, 2)),
+        ("a delete beyond the old N", with(56, 3)),
+        ("an entry that changes nothing", with(45, 0)),
     ];
-    for (form, entries) in [(1, delta.as_slice()), (2, &record)] {
-        UpdateList::decode(&list(form, entries), before, after).unwrap();
-    }
+    UpdateList::decode(&list(&delta), before, after).unwrap();
     let refused: Vec<Value> = cases
         .iter()
-        .map(|(because, form, bytes)| {
+        .map(|(because, bytes)| {
             assert!(UpdateList::decode(bytes, before, after).is_err(), "{because}");
-            json!({ "because": because, "form": form, "bytes": hex(bytes) })
+            json!({ "because": because, "bytes": hex(bytes) })
         })
         .collect();
     json!({
         "before": layout_json(&before),
         "after": layout_json(&after),
-        "delta": hex(list(1, &delta)),
-        "record": hex(list(2, &record)),
+        "list": hex(list(&delta)),
         "refused": refused,
     })
 }

@@ -89,15 +89,12 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ];
     let batch = [Operation::Add(&[9; 4]), Operation::Add(&[8; 4]), Operation::EditIndex(3, &[7; 4])];
     let Ok(epoch) = apply(&mut World::new().database, None, &batch) else { panic!("a batch that can be") };
-    for list in [&epoch.list, &epoch.records] {
-        seeds.push(("update_list", list.bytes().to_vec()));
-    }
+    seeds.push(("update_list", epoch.list.bytes().to_vec()));
     for (kind, proofs) in KINDS.into_iter().enumerate() {
         let chosen = |bytes: &[u8]| [&[kind as u8], bytes].concat();
         let mut hint = world.hint(kind);
         seeds.push(("checkpoint", body(&world.checkpoints[kind])));
-        let list = if kind == 0 { &epoch.list } else { &epoch.records };
-        let list = UpdateList::decode(list.bytes(), world.layout, grown()).expect("a list");
+        let list = UpdateList::decode(epoch.list.bytes(), world.layout, grown()).expect("a list");
         let update = HintUpdate::new(&world.hint(kind), list, &[5; 32]).encode();
         seeds.push(("journal", chosen(&body(&update))));
         seeds.push(("partial", body(&world.builder(kind).encode(&BINDING))));

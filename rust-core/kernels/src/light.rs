@@ -184,8 +184,10 @@ impl Work<'_> {
                 challenges.fill(self.words.as_flattened_mut());
                 Buckets::new(record_bytes).add(partition, self.words, self.buckets);
             }
-            if let (Some(point), Some(of_partition)) = (&point, self.tags.get_mut(q * m * TAG_BYTES..)) {
-                point.tag_all(partition, record_bytes, of_partition.as_chunks_mut().0);
+            let room = self.tags.get_mut(q * m * TAG_BYTES..(q + 1) * m * TAG_BYTES);
+            if let (Some(point), Some(of_partition)) = (&point, room) {
+                let tags: &mut [[u8; TAG_BYTES]] = of_partition.as_chunks_mut().0;
+                point.tag_all(partition, record_bytes, |offset, tag| tags[offset] = tag.to_le_bytes());
             }
         }
     }

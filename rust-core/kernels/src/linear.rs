@@ -1,4 +1,4 @@
-//! Linear tags (docs/protocol.md, Light hints): a polynomial hash over GF(2^64), whose value at an XOR of records is the
+//! Linear tags (docs/protocol.md, Suite 2): a polynomial hash over GF(2^64), whose value at an XOR of records is the
 //! XOR of their values.
 //!
 //! The field is that of polynomials over GF(2) modulo x^64 + x^4 + x^3 + x + 1; a word is an element, bit i the
@@ -66,36 +66,47 @@ impl Point {
     #[inline(never)] // a client's module is to stay small
     #[must_use]
     pub fn tag(&self, record: &[u8]) -> u64 {
-        let (words, rest) = record.as_chunks::<TAG_BYTES>();
-        let sum = words.iter().fold(0, |sum, word| self.times(sum ^ u64::from_le_bytes(*word)));
-        if rest.is_empty() {
-            return sum;
-        }
-        let mut last = [0; TAG_BYTES];
-        last[..rest.len()].copy_from_slice(rest);
-        self.times(sum ^ u64::from_le_bytes(last))
+        words(record.len()).fold(0, |sum, at| self.times(sum ^ word(record, at)))
     }
 
-    /// The tags of records that lie one behind the other.
-    pub fn tag_all(&self, records: &[u8], record_bytes: usize, tags: &mut [[u8; TAG_BYTES]]) {
-        let whole_words = record_bytes.is_multiple_of(TAG_BYTES);
-        let lanes = if whole_words { tags.len().min(records.len() / record_bytes.max(1)) / LANES } else { 0 };
-        let (several, rest) = tags.split_at_mut(lanes * LANES);
-        let (together, alone) = records.split_at(lanes * LANES * record_bytes);
-        for (records, tags) in together.chunks_exact(LANES * record_bytes).zip(several.as_chunks_mut::<LANES>().0) {
+    /// The tags of records that lie one behind the other: `put` is told each one's number and tag.
+    pub fn tag_all(&self, records: &[u8], record_bytes: usize, mut put: impl FnMut(usize, u64)) {
+        let several = records.chunks_exact(LANES * record_bytes);
+        let alone = several.remainder().chunks_exact(record_bytes);
+        let mut number = 0;
+        for records in several {
             let mut sums = [0; LANES];
-            for at in (0..record_bytes).step_by(TAG_BYTES) {
-                for (lane, sum) in sums.iter_mut().enumerate() {
-                    let word = records[lane * record_bytes + at..].first_chunk().copied().unwrap_or_default();
-                    *sum = self.times(*sum ^ u64::from_le_bytes(word));
+            for at in words(record_bytes) {
+                for (record, sum) in records.chunks_exact(record_bytes).zip(&mut sums) {
+                    *sum = self.times(*sum ^ word(record, at));
                 }
             }
-            *tags = sums.map(u64::to_le_bytes);
+            for sum in sums {
+                put(number, sum);
+                number += 1;
+            }
         }
-        for (record, tag) in alone.chunks_exact(record_bytes).zip(rest) {
-            *tag = self.tag(record).to_le_bytes();
+        for record in alone {
+            put(number, self.tag(record));
+            number += 1;
         }
     }
+}
+
+/// Where the words of a record begin.
+fn words(record_bytes: usize) -> impl Iterator<Item = usize> {
+    (0..record_bytes).step_by(TAG_BYTES)
+}
+
+/// The word of a record that begins at a byte, padded with zeros.
+#[inline]
+fn word(record: &[u8], at: usize) -> u64 {
+    let rest = &record[at..];
+    u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_else(|| {
+        let mut last = [0; TAG_BYTES];
+        last[..rest.len()].copy_from_slice(rest);
+        last
+    }))
 }
 
 impl Drop for Point {
@@ -151,19 +162,20 @@ mod tests {
     fn many_are_tagged_as_one_is() {
         let point = Point::new(0x1234_5678_9abc_def1);
         let records: [u8; 264] = core::array::from_fn(|i| (i * i + 3) as u8);
-        for record_bytes in [1, 8, 12, 24, 33, 64] {
-            for (count, room) in [(0, 3), (3, 3), (4, 4), (5, 4), (11, 11), (7, 9)] {
-                let count = count.min(records.len() / record_bytes);
-                let mut tags = [[0xff; TAG_BYTES]; 11];
-                point.tag_all(&records[..count * record_bytes], record_bytes, &mut tags[..room]);
-                for (i, tag) in tags.iter().enumerate() {
-                    let expected = if i < count.min(room) {
-                        point.tag(&records[i * record_bytes..][..record_bytes]).to_le_bytes()
-                    } else {
-                        [0xff; TAG_BYTES]
-                    };
-                    assert_eq!(*tag, expected, "{i} of {count} of {record_bytes} bytes");
-                }
+        for record_bytes in [1, 7, 8, 12, 24, 33, 64] {
+            for count in [0, 1, 3, 4, 5, 8, 11] {
+                let bytes = &records[..records.len().min(count * record_bytes)];
+                let mut number = 0;
+                point.tag_all(bytes, record_bytes, |i, tag| {
+                    assert_eq!(i, number);
+                    assert_eq!(
+                        tag,
+                        point.tag(&records[i * record_bytes..][..record_bytes]),
+                        "{i} of {record_bytes} bytes"
+                    );
+                    number += 1;
+                });
+                assert_eq!(number, bytes.len() / record_bytes);
             }
         }
     }

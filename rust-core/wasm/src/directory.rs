@@ -26,7 +26,7 @@ impl DirectoryHandle {
         self.0.encode()
     }
 
-    /// The directory of the next epoch, from the list in either form.
+    /// The directory of the next epoch, from the list.
     ///
     /// # Errors
     /// `update`.

@@ -27,7 +27,7 @@ use std::alloc::System;
 
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::list::{Form, UpdateList};
+use pirouette_core::database::list::UpdateList;
 use pirouette_core::error::Error;
 use pirouette_core::key;
 use pirouette_core::layout::Layout;
@@ -282,7 +282,7 @@ impl HintBuilderHandle {
     }
 
     /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up. A hint that
-    /// keeps tags takes the list in record form and looks at no commitments.
+    /// keeps tags looks at no commitments.
     ///
     /// # Errors
     /// `update`, `state`, `layout`, `length`; nothing has changed then.
@@ -387,8 +387,7 @@ impl ClientHandle {
     }
 
     /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
-    /// entry that does the same elsewhere. A hint that keeps tags takes the list in record form and looks at no
-    /// commitments.
+    /// entry that does the same elsewhere. A hint that keeps tags looks at no commitments.
     ///
     /// # Errors
     /// `update`, `state`, `layout`, `length`, `condemned`; nothing has changed then.
@@ -431,15 +430,6 @@ impl ClientHandle {
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
     pub fn proofs(&self) -> String {
         name_of(self.0.state.proofs())
-    }
-
-    /// The form of update lists that it needs.
-    #[wasm_bindgen(getter, unchecked_return_type = "'delta' | 'record'")]
-    pub fn form(&self) -> String {
-        match self.0.state.form() {
-            Form::Delta => "delta".into(),
-            Form::Record => "record".into(),
-        }
     }
 
     /// Bytes of parities.

@@ -302,7 +302,7 @@ pub struct UpdateListHandle(UpdateList);
 
 #[wasm_bindgen]
 impl UpdateListHandle {
-    /// Reads a list in either form, with the layouts that its header names.
+    /// Reads a list, with the layouts that its header names.
     ///
     /// # Errors
     /// `update`.
@@ -358,17 +358,9 @@ impl EpochHandle {
 
 #[wasm_bindgen]
 impl EpochHandle {
-    /// The update list's bytes, in the form named: `delta` (if none is) or `record`.
-    ///
-    /// # Errors
-    /// `index` for a form there is not.
-    #[allow(clippy::needless_pass_by_value)] // as wasm-bindgen hands it over
-    pub fn list(&self, form: Option<String>) -> Outcome<Vec<u8>> {
-        match form.as_deref() {
-            None | Some("delta") => Ok(self.0.list.bytes().to_vec()),
-            Some("record") => Ok(self.0.records.bytes().to_vec()),
-            Some(_) => Err(thrown(Error::Index { what: "form of the update list", bound: 2 })),
-        }
+    /// The update list's bytes.
+    pub fn list(&self) -> Vec<u8> {
+        self.0.list.bytes().to_vec()
     }
 
     /// Records it changed.

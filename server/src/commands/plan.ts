@@ -89,7 +89,7 @@ function describePlan(plan: Plan): string {
     ['sent', costs => bytes(costs.lookupBytesUp)],
     ['received', costs => bytes(costs.lookupBytesDown)],
     ['transfer', costs => duration(costs.lookupMicros)],
-    ['hashes', (costs, kind) => `${costs.lookupHashes} ${kind === 'merkle' ? 'BLAKE3' : 'SipHash'}`],
+    ['hashes', (costs, kind) => `${costs.lookupHashes} ${kind === 'merkle' ? 'BLAKE3' : 'linear'}`],
     ...changing(['fence', costs => bytes(costs.fenceBytesUp + costs.fenceBytesDown)]),
     `Day of ${count(lookupsPerDay, 'lookup')}${changesPerDay > 0 ? ` and ${count(changesPerDay, 'change')}` : ''}`,
     ['sent', costs => bytes(costs.dayBytesUp)],

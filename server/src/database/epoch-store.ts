@@ -2,14 +2,12 @@
 // more than the epoch's update list.
 //
 // Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
-// what has changed in it. In delta form a list is old ⊕ new, so it leads a chunk forward and back alike; the record form
-// is there for clients alone.
+// what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 //
 // An epoch number in a key has eight hex digits, so that keys sort by it.
 
 import { crc32 } from 'node:zlib'
 import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
-import type { UpdateForm } from '@pirouette/wasm'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
@@ -21,13 +19,12 @@ export const CHUNKS_TOGETHER = 128
 /** A list lies in pieces of so many bytes, so that a part of one can be read: sixteen pages of an LMDB file. */
 const PIECE_BYTES = 16 * 4096 - 16
 
-const FORMAT = 3
+const FORMAT = 4
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
-const RECORD_LIST = 'record-list/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
@@ -92,8 +89,6 @@ export interface EpochChanges {
   readonly epoch: number
   readonly manifest: Uint8Array
   readonly list: Uint8Array
-  /** the same in record form */
-  readonly recordList: Uint8Array
   readonly batch: BatchRecord
   /** history before this epoch goes */
   readonly oldest: number
@@ -207,7 +202,6 @@ export class EpochStore {
       if (head?.epoch !== epoch - 1) return false
       transaction.put(MANIFEST + hex(epoch), changes.manifest)
       putList(transaction, LIST + hex(epoch), changes.list)
-      putList(transaction, RECORD_LIST + hex(epoch), changes.recordList)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
       putHead(transaction, { ...head, epoch })
       for (const key of forgotten) transaction.remove(key)
@@ -245,17 +239,17 @@ export class EpochStore {
   }
 
   /** The update list that leads to `epoch`. */
-  list(epoch: number, form: UpdateForm): Uint8Array | undefined {
-    const pieces = [...this.#storage.entries(`${listKey(epoch, form)}/`)].map(([, bytes]) => bytes)
+  list(epoch: number): Uint8Array | undefined {
+    const pieces = [...this.#storage.entries(`${LIST + hex(epoch)}/`)].map(([, bytes]) => bytes)
     return pieces.length === 0 ? undefined : Buffer.concat(pieces)
   }
 
   /** Bytes `first` to `last` of that list, both included. Throws if it has gone. */
-  listSlice(epoch: number, form: UpdateForm, first: number, last: number): Uint8Array {
+  listSlice(epoch: number, first: number, last: number): Uint8Array {
     const slice = Buffer.alloc(last - first + 1)
     for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
       const start = piece * PIECE_BYTES
-      const bytes = this.#storage.get(`${listKey(epoch, form)}/${hex(piece)}`)
+      const bytes = this.#storage.get(`${LIST + hex(epoch)}/${hex(piece)}`)
       if (bytes === undefined) throw new Error('the update list has gone')
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }
@@ -319,7 +313,7 @@ export class EpochStore {
   /** What is kept of epochs before `oldest`, but for deltas that chunks need, and of the old generation's last epoch. */
   #keysBefore(oldest: number, base: number, old: OldGeneration | undefined): string[] {
     const keys: string[] = []
-    for (const prefix of [MANIFEST, LIST, RECORD_LIST, BATCH, SIGNATURE]) {
+    for (const prefix of [MANIFEST, LIST, BATCH, SIGNATURE]) {
       const end = prefix + hex(prefix === LIST ? Math.min(oldest, base + 1) : oldest)
       for (const [key] of this.#storage.entries(prefix)) {
         if (key >= end) break
@@ -328,10 +322,6 @@ export class EpochStore {
     }
     return keys
   }
-}
-
-function listKey(epoch: number, form: UpdateForm): string {
-  return (form === 'delta' ? LIST : RECORD_LIST) + hex(epoch)
 }
 
 function putList(transaction: Transaction, key: string, list: Uint8Array): void {

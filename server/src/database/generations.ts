@@ -78,7 +78,7 @@ function describe(
     ...{ generation: before.generation + 1, epoch: batch.epoch, expires: batch.expires },
     ...{ records, partitions, partitionRecords, maxBatch: database.maxBatch },
     ...{ commitments: database.commitments(), contentHashes: database.contentHashes() },
-    ...{ updateListBytes: 0, updateListHash: none, updateRecordsHash: none },
+    ...{ updateListBytes: 0, updateListHash: none },
     previousManifest: core.blake3(manifestBytes),
   }
 }

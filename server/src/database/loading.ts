@@ -166,7 +166,7 @@ class Loader {
     const lists = new Map<number, Uint8Array>()
     const { base, epoch: last } = this.#head
     for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
-      lists.set(epoch, this.#store.list(epoch, 'delta') ?? this.#wrong(`the update list of epoch ${epoch} is missing`))
+      lists.set(epoch, this.#store.list(epoch) ?? this.#wrong(`the update list of epoch ${epoch} is missing`))
     }
     return lists
   }

@@ -21,7 +21,6 @@ import {
   type SignatureInfo,
   signedBytes,
   toHex,
-  updateRecordsBytes,
   WireError,
 } from '@pirouette/protocol'
 import {
@@ -32,7 +31,6 @@ import {
   loadCore,
   type RefusedError,
   type ServerDirectoryHandle,
-  type UpdateForm,
 } from '@pirouette/wasm'
 import { verifies } from '../base/ed25519.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
@@ -90,8 +88,6 @@ interface OldEpoch {
 interface Turn {
   readonly epoch: UpdatableEpoch
   readonly list: Uint8Array
-  /** the same in record form */
-  readonly recordList: Uint8Array
   /** indices of records that changed */
   readonly changed: Uint32Array
   /** empty: keyless */
@@ -121,8 +117,8 @@ export class UpdatableDatabase implements Epochs {
   #behind: WriteBehind
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
-  /** the update lists of the epochs in history, by their hash, each in both forms */
-  readonly #lists = new Map<string, { readonly epoch: number; readonly form: UpdateForm; readonly bytes: number }>()
+  /** the update lists of the epochs in history, by their hash */
+  readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -240,8 +236,8 @@ export class UpdatableDatabase implements Epochs {
     await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
     const known = this.#lists.get(hash)
     if (known !== undefined) {
-      const { epoch, form, bytes } = known
-      return slicedBlob(bytes, (first, last) => this.#store.listSlice(epoch, form, first, last))
+      const { epoch, bytes } = known
+      return slicedBlob(bytes, (first, last) => this.#store.listSlice(epoch, first, last))
     }
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
@@ -372,7 +368,6 @@ export class UpdatableDatabase implements Epochs {
         epoch,
         manifest: turn.epoch.manifestBytes,
         list: turn.list,
-        recordList: turn.recordList,
         batch: known,
         oldest: epoch - this.history,
       })
@@ -523,8 +518,7 @@ export class UpdatableDatabase implements Epochs {
     this.#previous = undefined
     this.#partitions = undefined
     const before = this.#newest.manifest
-    const list = change.list('delta')
-    const recordList = change.list('record')
+    const list = change.list()
     const changed = change.indices()
     const directory = change.takeDirectory()
     change.free()
@@ -542,11 +536,10 @@ export class UpdatableDatabase implements Epochs {
       ...directoryFields(this.#core, directory, directoryBytes, this.#blocks),
       updateListBytes: list.length,
       updateListHash: this.#core.blake3(list),
-      updateRecordsHash: this.#core.blake3(recordList),
       previousManifest: this.#core.blake3(this.#newest.manifestBytes),
     }
     const epoch = this.#epochOf({ manifest, bytes: encodeManifest(manifest) })
-    return { epoch, list, recordList, changed, directoryBytes }
+    return { epoch, list, changed, directoryBytes }
   }
 
   #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
@@ -579,10 +572,12 @@ export class UpdatableDatabase implements Epochs {
     this.#directoryBytes = turn.directoryBytes
     this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
     this.#behind.catchUp(work => this.#inTurn(work))
-    for (const { form, hash, bytes } of listsOf(manifest)) {
-      this.#lists.set(toHex(hash), { epoch: manifest.epoch, form, bytes })
-    }
+    this.#noteList(manifest)
     this.#forgetLists()
+  }
+
+  #noteList({ epoch, updateListHash, updateListBytes }: Manifest): void {
+    this.#lists.set(toHex(updateListHash), { epoch, bytes: updateListBytes })
   }
 
   #forgetLists(): void {
@@ -609,13 +604,11 @@ export class UpdatableDatabase implements Epochs {
         return decodeManifest(this.#store.manifest(epoch)!)
       })
       if (manifest.updateListBytes === 0) continue
-      for (const { form, hash, bytes } of listsOf(manifest)) {
-        const list = this.#store.list(epoch, form)
-        if (list === undefined || !equalBytes(this.#core.blake3(list), hash)) {
-          throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
-        }
-        this.#lists.set(toHex(hash), { epoch, form, bytes })
+      const list = this.#store.list(epoch)
+      if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
+        throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
       }
+      this.#noteList(manifest)
     }
   }
 
@@ -668,14 +661,6 @@ export class UpdatableDatabase implements Epochs {
 function freeBoth(database: DatabaseHandle, blocks: DatabaseHandle | undefined): void {
   database.free()
   blocks?.free()
-}
-
-/** The two forms of the list that leads to an epoch. */
-function listsOf(manifest: Manifest): { form: UpdateForm; hash: Uint8Array; bytes: number }[] {
-  return [
-    { form: 'delta', hash: manifest.updateListHash, bytes: manifest.updateListBytes },
-    { form: 'record', hash: manifest.updateRecordsHash, bytes: updateRecordsBytes(manifest) },
-  ]
 }
 
 /** A database's chunks by number, as they are in memory when they are asked for. */

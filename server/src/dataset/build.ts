@@ -306,7 +306,6 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     updateListBytes: 0,
     ...directoryFields,
     updateListHash: new Uint8Array(HASH_BYTES),
-    updateRecordsHash: new Uint8Array(HASH_BYTES),
     previousManifest: new Uint8Array(HASH_BYTES),
     commitments: database.commitments(),
     contentHashes: database.contentHashes(),

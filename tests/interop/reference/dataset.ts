@@ -68,7 +68,6 @@ function dataset(
     updateListBytes: 0,
     directoryHash: shape.keyed ? hash(directory) : zero,
     updateListHash: zero,
-    updateRecordsHash: zero,
     previousManifest: zero,
     directoryBlockLog: keys?.blockLog ?? 0,
     directoryBlockBytes: keys?.blockBytes ?? 0,

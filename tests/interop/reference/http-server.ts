@@ -22,7 +22,7 @@ export async function startReferenceServer(dataset: Dataset): Promise<{ url: str
         return manifestBytes
       case '/v1/info': {
         const epochs = [{ generation, epoch, manifest: bytesToHex(hash(manifestBytes)) }]
-        const offers = { proofs: ['merkle', 'tags'], updates: [], push: false }
+        const offers = { proofs: ['merkle', 'tags'], updates: false, push: false }
         return { format: 1, software: 'reference/0', epochs, offers, signatures: [] }
       }
       case '/v1/answer': {

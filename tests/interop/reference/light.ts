@@ -1,26 +1,12 @@
-// docs/protocol.md, Linear tags and Light hints: what both servers compute, and what a client checks.
+// docs/protocol.md, Light hints: what both servers compute, and what a client checks.
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import { Reader, Writer } from './bytes.js'
+import { Writer } from './bytes.js'
 import { type Layout, split } from './layout.js'
 import { permutations, Words } from './random.js'
+import { linearTag, multiply, wordOf, wordsOf } from './tags.js'
 
 const U64 = 2n ** 64n
-
-/** In GF(2^64). */
-function multiply(a: bigint, b: bigint): bigint {
-  let product = 0n
-  for (let i = 63n; i >= 0n; i--) {
-    product = (product << 1n) ^ (product >> 63n ? 0x1bn : 0n)
-    if ((b >> i) & 1n) product ^= a
-    product %= U64
-  }
-  return product
-}
-
-export function linearTag(point: bigint, record: Uint8Array): bigint {
-  return wordsOf(record).reduce((sum, word) => multiply(sum ^ word, point), 0n)
-}
 
 export interface Secrets {
   readonly hintId: Uint8Array
@@ -133,15 +119,6 @@ export function checks(
 function agrees(layout: Layout, { point, challenge }: Check, sum: Uint8Array, tags: readonly bigint[]): boolean {
   const words = challenges(layout, challenge)
   return linearTag(wordOf(point), sum) === tags.reduce((sum, tag, i) => sum ^ multiply(tag, words[i]!), 0n)
-}
-
-const wordOf = (bytes: Uint8Array) => new Reader(bytes).u64()
-
-/** The last one padded with zeros. */
-function wordsOf(record: Uint8Array): bigint[] {
-  const padded = new Uint8Array(Math.ceil(record.length / 8) * 8)
-  padded.set(record)
-  return split(padded, 8).map(wordOf)
 }
 
 function challenges({ partitions, partitionRecords }: Layout, challenge: Uint8Array): bigint[] {

@@ -1,4 +1,4 @@
-// docs/protocol.md, Manifest: its 256 bytes and the pairs of hashes after them.
+// docs/protocol.md, Manifest: its 224 bytes and the pairs of hashes after them.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
@@ -20,7 +20,6 @@ export interface Manifest extends Layout {
   readonly updateListBytes: number
   readonly directoryHash: Uint8Array
   readonly updateListHash: Uint8Array
-  readonly updateRecordsHash: Uint8Array
   readonly previousManifest: Uint8Array
   readonly directoryBlockLog: number
   readonly directoryBlockBytes: number
@@ -50,7 +49,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u64(manifest.expires)
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
-    .put(manifest.directoryHash, manifest.updateListHash, manifest.updateRecordsHash, manifest.previousManifest)
+    .put(manifest.directoryHash, manifest.updateListHash, manifest.previousManifest)
     .u32(manifest.directoryBlockLog)
     .u32(manifest.directoryBlockBytes)
     .put(manifest.directorySeed, manifest.directoryCommitment)
@@ -81,7 +80,6 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const updateListBytes = reader.u32()
   const directoryHash = reader.take(32)
   const updateListHash = reader.take(32)
-  const updateRecordsHash = reader.take(32)
   const previousManifest = reader.take(32)
   const [directoryBlockLog, directoryBlockBytes] = [reader.u32(), reader.u32()]
   const [directorySeed, directoryCommitment] = [reader.take(16), reader.take(32)]
@@ -106,14 +104,13 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
   if ((epoch === 1) !== isZero(previousManifest)) throw new Error('all but the first name the manifest before')
   if (updateListBytes === 0) {
-    if (!isZero(updateListHash) || !isZero(updateRecordsHash)) throw new Error('the hash of no update list')
+    if (!isZero(updateListHash)) throw new Error('the hash of no update list')
     if (generation === 1 && epoch > 1) throw new Error('nothing leads to this epoch')
   } else {
     if (epoch === 1) throw new Error('an update list in the first epoch')
     if (updateListBytes < 40 || isZero(updateListHash)) throw new Error('an update list that is none')
     if (updateListBytes > 40 + records * (5 + recordBytes)) throw new Error('an update list longer than any')
     if ((updateListBytes - 40) % (5 + recordBytes) !== 0) throw new Error('an update list of broken entries')
-    if (isZero(updateRecordsHash)) throw new Error('an update list in one form alone')
   }
   if (suite === 2 && !hashes.every(([commitment]) => isZero(commitment))) throw new Error('commitments in suite 2')
   return {
@@ -135,7 +132,6 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     updateListBytes,
     directoryHash,
     updateListHash,
-    updateRecordsHash,
     previousManifest,
     directoryBlockLog,
     directoryBlockBytes,
@@ -150,7 +146,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
 export function decodeChain(bytes: Uint8Array): Manifest[] {
   const chain: Manifest[] = []
   for (let at = 0; at < bytes.length; ) {
-    const end = at + 256 + 64 * new Reader(bytes.subarray(at + 40)).u32()
+    const end = at + 224 + 64 * new Reader(bytes.subarray(at + 40)).u32()
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)

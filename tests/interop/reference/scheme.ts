@@ -8,7 +8,7 @@ import { blocksOf, type Layout, placeOf, type Suite, split } from './layout.js'
 import { verify } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
 import { permutations, swap, Words } from './random.js'
-import { tag, tagKey } from './tags.js'
+import { linearTag, tagPoint } from './tags.js'
 
 /** One query of a batch: what it asks of each server, and what its effect will be. */
 export interface Query {
@@ -78,7 +78,7 @@ export class Hint {
   #version = 0
   readonly #layout: Layout
   readonly #suite: Suite
-  readonly #tagKey: Uint8Array
+  readonly #point: bigint
   /** by block; none in suite 1 */
   readonly tags: readonly bigint[]
   readonly #commitments: readonly Uint8Array[]
@@ -97,12 +97,12 @@ export class Hint {
     this.#layout = layout
     this.#suite = suite
     this.#identity = identityFrom(seed)
-    this.#tagKey = tagKey(seed)
+    this.#point = tagPoint(seed)
     this.#commitments = commitments
     const { partitionRecords: m, recordBytes: blockBytes } = blocksOf(layout)
     this.#permutations = permutations(layout.partitions, m, seed)
     const blocks = partitions.map(partition => split(partition, blockBytes))
-    this.tags = suite === 1 ? [] : blocks.flat().map((block, number) => this.#tag(number, block))
+    this.tags = suite === 1 ? [] : blocks.flat().map(block => linearTag(this.#point, block))
     this.#parities = Array.from({ length: m }, (_, j) => {
       const parity = new Uint8Array(blockBytes)
       this.#permutations.forEach((permutation, q) => void xorInto(parity, blocks[q]![permutation[j]!]!))
@@ -157,16 +157,7 @@ export class Hint {
   }
 
   #isTagged(number: number, block: Uint8Array): boolean {
-    return this.tags[number] === this.#tag(number, block)
-  }
-
-  /** Of a block: the XOR of its records' tags. */
-  #tag(number: number, block: Uint8Array): bigint {
-    const { recordBytes, blockRecords: g = 1 } = this.#layout
-    return split(block, recordBytes).reduce(
-      (sum, record, slot) => sum ^ tag(this.#tagKey, number * g + slot, record),
-      0n,
-    )
+    return this.tags[number] === linearTag(this.#point, block)
   }
 }
 

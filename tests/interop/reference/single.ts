@@ -4,8 +4,8 @@ import { chacha20orig } from '@noble/ciphers/chacha.js'
 import { Reader } from './bytes.js'
 import { queryEntropy } from './hash.js'
 import { blocksOf, type Layout, placeOf, split } from './layout.js'
-import { linearTag } from './light.js'
 import { Words } from './random.js'
+import { linearTag } from './tags.js'
 
 export interface Geometry {
   readonly stripes: number

@@ -1,4 +1,4 @@
-// docs/protocol.md, Updates: an epoch made of a batch, its list in both forms, and lists that are read and followed.
+// docs/protocol.md, Updates: an epoch made of a batch, its list, and lists that are read and followed.
 
 import { bytesToHex as hex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
@@ -11,8 +11,6 @@ export type Operation =
   | { readonly op: 'edit'; readonly place: Uint8Array | number; readonly record: Uint8Array }
   | { readonly op: 'delete'; readonly place: Uint8Array | number }
 
-export type Form = 'delta' | 'record'
-
 export interface Entry {
   readonly index: number
   readonly kind: number
@@ -20,14 +18,13 @@ export interface Entry {
   readonly new: Uint8Array
 }
 
-/** What is the same in both forms: old ⊕ new. */
+/** As a list has it: old ⊕ new. */
 export interface Change {
   readonly index: number
   readonly kind: number
   readonly delta: Uint8Array
 }
 
-const FORMS: readonly Form[] = ['delta', 'record']
 const [ADD, EDIT, DELETE] = [1, 2, 3]
 
 /** A batch that is refused, at the operation of this number, from 0. */
@@ -93,20 +90,17 @@ export function applyBatch(
   return { layout: { ...before, records: now.length, partitions }, records: content, entries }
 }
 
-export function encodeList(form: Form, before: Layout, after: Layout, entries: readonly Entry[]): Uint8Array {
-  const writer = header(form, before, after, entries.length)
+export function encodeList(before: Layout, after: Layout, entries: readonly Entry[]): Uint8Array {
+  const writer = header(before, after, entries.length)
   for (const { index, kind, old, new: record } of entries) {
     writer.u32(index).put(Uint8Array.of(kind))
-    writer.put(...(form === 'delta' ? [xor(old, record)] : [old, record]))
+    writer.put(xor(old, record))
   }
   return writer.bytes()
 }
 
-function header(form: Form, before: Layout, after: Layout, count: number): Writer {
-  const writer = new Writer()
-    .put('PIRU')
-    .u16(1)
-    .u16(1 + FORMS.indexOf(form))
+function header(before: Layout, after: Layout, count: number): Writer {
+  const writer = new Writer().put('PIRU').u16(1).u16(0)
   writer.u32(before.records).u32(before.partitions).u32(after.records).u32(after.partitions)
   return writer
     .u32(after.partitionRecords)
@@ -115,15 +109,14 @@ function header(form: Form, before: Layout, after: Layout, count: number): Write
     .u32(Math.log2(after.blockRecords ?? 1))
 }
 
-/** A list in the form asked for, from one layout to another. */
-export function decodeList(form: Form, bytes: Uint8Array, before: Layout, after: Layout): Change[] {
+/** A list from one layout to another. */
+export function decodeList(bytes: Uint8Array, before: Layout, after: Layout): Change[] {
   if (after.records < before.records || after.partitions < before.partitions) throw new Error('N or Q shrinks')
   const { recordBytes } = after
-  const each = 5 + (1 + FORMS.indexOf(form)) * recordBytes
-  const count = (bytes.length - 40) / each
+  const count = (bytes.length - 40) / (5 + recordBytes)
   if (!Number.isInteger(count) || count < 0) throw new Error('broken entries')
   const reader = new Reader(bytes)
-  reader.expect('header', header(form, before, after, count).bytes())
+  reader.expect('header', header(before, after, count).bytes())
   let next = 0
   return Array.from({ length: count }, () => {
     const index = reader.u32()
@@ -132,11 +125,8 @@ export function decodeList(form: Form, bytes: Uint8Array, before: Layout, after:
     next = index + 1
     if (kind !== ADD && kind !== EDIT && kind !== DELETE) throw new Error('an unknown kind')
     if (index >= before.records && kind !== ADD) throw new Error('what was not there is edited or deleted')
-    const first = reader.take(recordBytes)
-    const delta = form === 'delta' ? first : xor(first, reader.take(recordBytes))
+    const delta = reader.take(recordBytes)
     if (isZero(delta)) throw new Error('an entry that changes nothing')
-    if (form === 'record' && kind === ADD && !isZero(first)) throw new Error('an add to a record')
-    if (form === 'record' && kind === DELETE && !isZero(xor(first, delta))) throw new Error('a delete to a record')
     return { index, kind, delta }
   })
 }

@@ -1,7 +1,7 @@
 // A state that the core holds, and at most one batch pending on it: what all schemes that ask from one have in common.
 
 import type { Manifest } from '@pirouette/protocol'
-import type { AskedHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm/client'
+import type { AskedHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, readBack, release } from '../platform/core.js'
 import type { AskedState, Batch, Brought, SchemeContext, SchemeOptions, Sizes } from './scheme.js'
 import { storedForm } from './stored-form.js'
@@ -18,7 +18,6 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
     this.#handle = handle
   }
 
-  abstract readonly form: UpdateForm
   abstract readonly sizes: Sizes
   abstract suits(options: SchemeOptions): boolean
   abstract batch(manifest: Manifest): Batch

@@ -2,7 +2,7 @@
 // a hint have in common, however they make it.
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@pirouette/protocol'
-import type { ClientHandle, LayoutHandle, RoleNumber, UpdateForm } from '@pirouette/wasm/client'
+import type { ClientHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm/client'
 import { StorageError } from '../base/errors.js'
 import { inCore, readBack } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
@@ -20,10 +20,6 @@ export class HintState extends CoreState<ClientHandle> {
   constructor(context: SchemeContext, client: ClientHandle) {
     super(context, client)
     this.#proofs = inCore(context.core, () => client.proofs)
-  }
-
-  get form(): UpdateForm {
-    return this.inCore(client => client.form)
   }
 
   get sizes(): Sizes {

@@ -11,7 +11,7 @@
 // manifests that all servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
-import type { Core, LayoutHandle, ModeCosts, UpdateForm, Usage } from '@pirouette/wasm/client'
+import type { Core, LayoutHandle, ModeCosts, Usage } from '@pirouette/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
 
@@ -98,8 +98,6 @@ export interface StatefulScheme extends AnyScheme {
 export interface Preparation {
   /** 16 random bytes: the state's id, known to its fence alone. Of one that is not resumable, final once all is fetched. */
   readonly id: Uint8Array
-  /** the form of update lists that it, and its state, takes */
-  readonly form: UpdateForm
   /** whether it is what these options ask for */
   suits(options: SchemeOptions): boolean
   /** as of a state */
@@ -189,7 +187,6 @@ interface AnyState {
   readonly id: Uint8Array
   /** batches and updates applied */
   readonly version: number
-  readonly form: UpdateForm
   readonly sizes: Sizes
   /** lookups that it was made for, and that it is good for still; undefined: any number */
   readonly lookups?: number | undefined

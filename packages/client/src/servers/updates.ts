@@ -10,9 +10,8 @@ import {
   MAX_PARTITIONS,
   type Manifest,
   toHex,
-  updateRecordsBytes,
 } from '@pirouette/protocol'
-import type { Core, UpdateForm } from '@pirouette/wasm/client'
+import type { Core } from '@pirouette/wasm/client'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
@@ -24,13 +23,12 @@ import { getBounded, getWholeBlob, type Link, type Links } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
-  /** the update list's bytes in the form that the base takes, of the hash that the manifest holds */
+  /** the update list's bytes, of the hash that the manifest holds */
   readonly list: Uint8Array
 }
 
-/** The epoch something is at that follows, and which form of update lists it takes. */
+/** The epoch something is at that follows. */
 export interface Base extends Agreed {
-  readonly form: UpdateForm
   /** whether it can follow from one epoch to the next of its generation; if not said, it can */
   readonly follows?: (before: Manifest, next: Manifest) => boolean
 }
@@ -67,12 +65,17 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(base: Base, following: Following, signal: AbortSignal, attempt = 1): Promise<Step[]> {
+export async function stepsAfter(
+  base: Agreed,
+  following: Following,
+  signal: AbortSignal,
+  attempt = 1,
+): Promise<Step[]> {
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
   try {
     for (const next of wanted) {
-      steps.push({ ...next, list: await updateList(following, next.manifest, base.form, signal) })
+      steps.push({ ...next, list: await updateList(following, next.manifest, signal) })
     }
   } catch (error) {
     // What they told of a moment ago they may have forgotten by now: asked again, they say so.
@@ -84,11 +87,7 @@ export async function stepsAfter(base: Base, following: Following, signal: Abort
 }
 
 /** The same without their lists. */
-export async function epochsAfter(
-  base: Omit<Base, 'form'>,
-  following: Following,
-  signal: AbortSignal,
-): Promise<readonly Agreed[]> {
+export async function epochsAfter(base: Base, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
   const { links, publisher } = following
   const chains = await askAll(links, link => chainFrom(link, base, signal))
   const told = chains.filter(chain => chain !== 'forgotten')
@@ -159,7 +158,7 @@ function linkedTo(core: Core, base: Agreed, [first, ...rest]: readonly Agreed[])
 }
 
 /** Those that updates lead to. Throws OutdatedError if there are none, and yet something new. */
-function withinGeneration(base: Omit<Base, 'form'>, chain: readonly Agreed[]): readonly Agreed[] {
+function withinGeneration(base: Base, chain: readonly Agreed[]): readonly Agreed[] {
   const end = chain.findIndex(({ manifest }, i) => {
     const { manifest: before } = chain[i - 1] ?? base
     return manifest.generation !== before.generation || base.follows?.(before, manifest) === false
@@ -205,13 +204,9 @@ function continues(core: Core, base: Agreed, next: Agreed): boolean {
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
-  form: UpdateForm,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const [expected, length] =
-    form === 'record'
-      ? [manifest.updateRecordsHash, updateRecordsBytes(manifest)]
-      : [manifest.updateListHash, manifest.updateListBytes]
+  const { updateListHash: expected, updateListBytes: length } = manifest
   // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
   const order = manifest.epoch % 2 === 0 ? links : [...links].reverse()
   const failures: ServerError[] = []

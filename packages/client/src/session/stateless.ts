@@ -19,7 +19,7 @@ import { type Agreed, agree } from '../servers/manifests.js'
 import { askAll } from '../servers/retry.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
-import { type Base, epochsAfter, OutdatedError } from '../servers/updates.js'
+import { epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
@@ -84,8 +84,8 @@ export class StatelessSession implements Session {
     return this.#parts.stats.snapshot({ fenced: undefined, held: {}, lookupsLeft: undefined })
   }
 
-  get base(): Base | undefined {
-    return this.#at && { manifest: this.#at.manifest, bytes: this.#at.bytes, form: 'delta' }
+  get base(): Agreed | undefined {
+    return this.#at
   }
 
   /** What each server has said that it offers; none: nothing yet. */

@@ -81,8 +81,7 @@ export class Hint {
 
 /** Where something is that follows. */
 export function baseOf(followed: SchemeState | Preparation, at: Agreed): Base {
-  const { form } = followed
-  return { ...at, form, follows: (before, next) => followed.follows?.(before, next) ?? true }
+  return { ...at, follows: (before, next) => followed.follows?.(before, next) ?? true }
 }
 
 /** What every stored form of a hint is bound to: the hash of its manifest. */

@@ -108,7 +108,6 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     updateListBytes: 0,
     directoryHash: directoryBlob ? core.blake3(directoryBlob) : ZERO,
     updateListHash: ZERO,
-    updateRecordsHash: ZERO,
     previousManifest: ZERO,
     directoryBlockLog: directory?.blockLog ?? 0,
     directoryBlockBytes: directory?.blockBytes ?? 0,
@@ -159,6 +158,6 @@ export function instantAnswers(core: Core, handle: DatabaseHandle, queries: Uint
 export function later(epoch: number, generation = 1): Partial<Manifest> {
   const previousManifest = new Uint8Array(32).fill(1)
   const hash = new Uint8Array(32).fill(2)
-  const list = { updateListBytes: 40, updateListHash: hash, updateRecordsHash: hash }
+  const list = { updateListBytes: 40, updateListHash: hash }
   return { epoch, generation, previousManifest, ...(generation === 1 && list) }
 }

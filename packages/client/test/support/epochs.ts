@@ -29,12 +29,11 @@ export function nextEpoch(
   const directory = epoch.takeDirectory()
   const blocks = directory?.database()
   const list = epoch.list()
-  const both = epoch.list('record')
   epoch.free()
 
   const { records, partitions, partitionBytes } = handle.layout
   const flat = new Uint8Array(core.memory.buffer, handle.recordsPointer(), partitions * partitionBytes).slice()
-  const blobs = new Map([list, both].map(form => [hex(core.blake3(form)), form]))
+  const blobs = new Map([[hex(core.blake3(list)), list]])
   const perPartition = (digest: (q: number) => Uint8Array) =>
     Uint8Array.from(Array.from({ length: partitions }, (_, q) => [...digest(q)]).flat())
   for (let q = 0; q < partitions; q++) {
@@ -51,7 +50,6 @@ export function nextEpoch(
     directoryHash: directoryBytes ? core.blake3(directoryBytes) : old.directoryHash,
     updateListBytes: list.length,
     updateListHash: core.blake3(list),
-    updateRecordsHash: core.blake3(both),
     previousManifest: core.blake3(before.manifestBytes),
     directoryCommitment: blocks?.commitment(0) ?? old.directoryCommitment,
     commitments: perPartition(q => handle.commitment(q)),

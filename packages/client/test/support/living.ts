@@ -22,8 +22,7 @@ export class Living {
 
   publish(operations: readonly Operation[], servers: readonly string[] = [A, B]): Database {
     this.newest = nextEpoch(core, this.newest, operations)
-    const { updateListHash, updateRecordsHash } = this.newest.manifest
-    for (const hash of [updateListHash, updateRecordsHash]) this.lists.add(toHex(hash))
+    this.lists.add(toHex(this.newest.manifest.updateListHash))
     for (const server of servers) this.network.publish(server, this.newest)
     return this.newest
   }

@@ -222,7 +222,7 @@ export class Network {
     }))
     const offers = {
       proofs: ['merkle', 'tags'],
-      updates: ['delta', 'record'],
+      updates: true,
       push: false,
       fence: this.fence,
       instant: true,

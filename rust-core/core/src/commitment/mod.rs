@@ -190,7 +190,7 @@ impl Checks {
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => Ok(()),
-            Checks::Tags(tags) => tags.reserve(after),
+            Checks::Tags(tags) => tags.reserve(after.slots()),
         }
     }
 
@@ -198,7 +198,7 @@ impl Checks {
     pub(crate) fn leave_epoch(&mut self, after: &Layout) {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
-            Checks::Tags(tags) => tags.grow(after),
+            Checks::Tags(tags) => tags.grow(after.slots()),
         }
     }
 

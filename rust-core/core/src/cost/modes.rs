@@ -2,7 +2,8 @@
 
 use super::{
     BINDING_BYTES, COUNT_BYTES, Costs, DEFAULT_MEMORY_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES,
-    NAME_BYTES, SECRET_BYTES, SERVERS, TAG_BYTES, Workload, journal_limit, light_proofs, micros, tags_fit,
+    NAME_BYTES, SECRET_BYTES, SERVERS, TAG_BYTES, TAG_KEY_BYTES, Workload, journal_limit, light_proofs, micros,
+    tags_fit,
 };
 use crate::commitment::Proofs;
 use crate::directory;
@@ -277,17 +278,13 @@ fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -
     let crosswise = if proofs == Proofs::Tags { Speeds::parities(layout) / 2 + Speeds::tags(layout) } else { 0 };
     let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + requests as u64;
     let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + replies;
-    // Linear tags follow differences.
-    let list_bytes = Costs::new(layout, hint.directory_bytes, workload, Proofs::Openings).update_bytes;
-    let full = fully(layout, hint, proofs, workload);
     ModeCosts {
         mode: Mode::Light,
         prepare_bytes_up,
         prepare_bytes_down,
         first_bytes: SERVERS * hint.manifest_bytes + hint.directory_bytes + prepare_bytes_up + prepare_bytes_down,
-        day_bytes: full.day_bytes.saturating_sub(hint.update_bytes).saturating_add(list_bytes),
         server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + crosswise,
-        ..full
+        ..fully(layout, hint, proofs, workload)
     }
 }
 
@@ -318,7 +315,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
         + LAYOUT_BYTES
         + BINDING_BYTES
         + 2 * SECRET_BYTES as u64
-        + TAG_BYTES as u64
+        + TAG_KEY_BYTES as u64
         + 4 * COUNT_BYTES
         + cutoff_bytes
         + hints * 4

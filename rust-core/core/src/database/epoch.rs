@@ -1,7 +1,6 @@
 //! From a publisher's batch to the next epoch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`): an ordered list of add, edit and
 //! delete by key (keyed databases) or index (keyless ones), refused whole at its first operation that cannot be, and
-//! otherwise turned into one write and one update list, in both its forms. Deterministic: equal databases and batches
-//! give equal bytes.
+//! otherwise turned into one write and one update list. Deterministic: equal databases and batches give equal bytes.
 //!
 //! An added record goes into the lowest slot that was empty when the batch began, else behind the last. A slot that
 //! the batch empties stays empty until the next epoch: a client between the two must not find another key's record
@@ -9,10 +8,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::bytes::is_zero;
+use crate::bytes::{is_zero, xor_into};
 use crate::commitment::VectorCommitment;
 use crate::database::flat::Database;
-use crate::database::list::{Entry, Form, Kind, UpdateList};
+use crate::database::list::{Entry, Kind, UpdateList};
 use crate::directory::{Directory, Overfull};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
@@ -61,10 +60,8 @@ pub enum Reason {
 
 /// What an epoch brought.
 pub struct Epoch {
-    /// in delta form, for the manifest and for clients
+    /// what changed, for the manifest and for clients
     pub list: UpdateList,
-    /// the same in record form
-    pub records: UpdateList,
     /// keyed databases: the new directory
     pub directory: Option<Directory>,
 }
@@ -93,13 +90,11 @@ pub fn apply<C: VectorCommitment>(
     let zero = vec![0; before.stored().record_bytes];
     let old = |index: u32| database.record(index as usize).unwrap_or(&zero);
     let writes: Vec<_> = writes.into_iter().filter(|(index, record)| record != old(*index)).collect();
-    let [mut list, mut records_list] =
-        [Form::Delta, Form::Record].map(|form| UpdateList::new(form, before, after, writes.len()));
+    let mut list = UpdateList::new(before, after, writes.len());
     for (index, record) in &writes {
         let old = old(*index);
         let kind = kind(directory.is_some(), *index as usize >= before.records(), old, record);
         list.push(*index, kind, old, record);
-        records_list.push(*index, kind, old, record);
     }
     let directory = match directory {
         None => None,
@@ -109,10 +104,10 @@ pub fn apply<C: VectorCommitment>(
         Some(directory) => Some(directory.followed(&list).map_err(|full| crowded(directory, batch, full))?),
     };
     database.write(after, &writes).map_err(failed)?;
-    Ok(Epoch { list, records: records_list, directory })
+    Ok(Epoch { list, directory })
 }
 
-/// Applies the list of an epoch that was made before, in either form: the same database results, byte for byte.
+/// Applies the list of an epoch that was made before: the same database results, byte for byte.
 ///
 /// # Errors
 /// [`Error::Update`] if the list starts from another layout; [`Error::Layout`] if it leads beyond the generation; as [`Database::write`]. Nothing has changed then.
@@ -124,7 +119,7 @@ pub fn apply_list<C: VectorCommitment>(database: &mut Database<C>, list: &Update
     let zero = vec![0; database.layout().stored().record_bytes];
     let written = |entry: Entry<'_>| {
         let mut record = database.record(entry.index as usize).unwrap_or(&zero).to_vec();
-        entry.change.apply(&mut record);
+        xor_into(&mut record, entry.difference);
         (entry.index, record)
     };
     let writes: Vec<(u32, Vec<u8>)> = list.entries().map(written).collect();

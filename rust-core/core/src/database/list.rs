@@ -1,14 +1,13 @@
 //! Update lists: what changes from one epoch to the next (papers: TAPIR §5.2). A server makes them; servers that come
 //! back, directories and hints follow them.
 //!
-//! A list has its entries in ascending order of record index, and two forms. In the delta form each entry has old ⊕ new,
-//! which is all that parities need; in the record form it has both records, for hints that keep tags. Both servers'
-//! manifests hold the hashes of both, so a list is right before it is read; it is still checked whole before any of it is
-//! applied.
+//! A list has its entries in ascending order of record index, each with old ⊕ new, which is all that records, parities and
+//! tags need. Both servers' manifests hold its hash, so a list is right before it is read; it is still checked whole before
+//! any of it is applied.
 //!
 //! Partitions never go: Q grows or stays, M and ℓ are fixed within a generation.
 
-use crate::bytes::{is_zero, xor_into};
+use crate::bytes::is_zero;
 use crate::directory::{Directory, Overfull};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
@@ -17,15 +16,6 @@ use crate::layout::{Layout, Stored};
 const MAGIC: &[u8; 4] = b"PIRU";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 40;
-
-/// How a list tells a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// old ⊕ new, for hints whose answers carry proofs
-    Delta = 1,
-    /// old and new, for hints that keep tags; fit for any hint
-    Record = 2,
-}
 
 /// What happened to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,49 +35,13 @@ pub struct Entry<'a> {
     pub index: u32,
     /// what happened to it
     pub kind: Kind,
-    /// old and new contents
-    pub change: Change<'a>,
-}
-
-/// What was, and what is.
-#[derive(Debug, Clone, Copy)]
-pub enum Change<'a> {
     /// old ⊕ new, ℓ bytes
-    Delta(&'a [u8]),
-    /// ℓ bytes each
-    Record {
-        /// before
-        old: &'a [u8],
-        /// after
-        new: &'a [u8],
-    },
-}
-
-impl Change<'_> {
-    /// Byte `at` of old ⊕ new.
-    fn delta(&self, at: usize) -> u8 {
-        match self {
-            Change::Delta(delta) => delta[at],
-            Change::Record { old, new } => old[at] ^ new[at],
-        }
-    }
-
-    /// XORs old ⊕ new into a record or a parity.
-    pub(crate) fn apply(&self, into: &mut [u8]) {
-        match self {
-            Change::Delta(delta) => xor_into(into, delta),
-            Change::Record { old, new } => {
-                xor_into(into, old);
-                xor_into(into, new);
-            }
-        }
-    }
+    pub difference: &'a [u8],
 }
 
 /// All changes from one epoch to the next, in canonical bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateList {
-    form: Form,
     before: Layout,
     after: Layout,
     bytes: Vec<u8>,
@@ -95,11 +49,11 @@ pub struct UpdateList {
 
 impl UpdateList {
     /// Begins a list from `before` to `after`; entries follow with [`UpdateList::push`], ascending by index.
-    pub(crate) fn new(form: Form, before: Layout, after: Layout, count: usize) -> Self {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + count * entry_bytes(form, &after));
+    pub(crate) fn new(before: Layout, after: Layout, count: usize) -> Self {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + count * entry_bytes(&after));
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
-        bytes.extend_from_slice(&(form as u16).to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
         let Stored { record_bytes, partition_records, block_records } = *after.stored();
         for number in [
             before.records(),
@@ -113,22 +67,16 @@ impl UpdateList {
         ] {
             bytes.extend_from_slice(&(number as u32).to_le_bytes());
         }
-        UpdateList { form, before, after, bytes }
+        UpdateList { before, after, bytes }
     }
 
     pub(crate) fn push(&mut self, index: u32, kind: Kind, old: &[u8], new: &[u8]) {
         self.bytes.extend_from_slice(&index.to_le_bytes());
         self.bytes.push(kind as u8);
-        match self.form {
-            Form::Delta => self.bytes.extend(old.iter().zip(new).map(|(old, new)| old ^ new)),
-            Form::Record => {
-                self.bytes.extend_from_slice(old);
-                self.bytes.extend_from_slice(new);
-            }
-        }
+        self.bytes.extend(old.iter().zip(new).map(|(old, new)| old ^ new));
     }
 
-    /// Reads the list, in either form, that leads from a database of layout `before` to one of layout `after`.
+    /// Reads the list that leads from a database of layout `before` to one of layout `after`.
     ///
     /// # Errors
     /// [`Error::Update`] for any other bytes.
@@ -143,29 +91,23 @@ impl UpdateList {
         let Some((header, entries)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return refuse("the bytes end too early");
         };
-        let form = if header[6] == Form::Record as u8 { Form::Record } else { Form::Delta };
-        let each = entry_bytes(form, &after);
-        let expected = UpdateList::new(form, before, after, entries.len() / each).bytes;
+        let each = entry_bytes(&after);
+        let expected = UpdateList::new(before, after, entries.len() / each).bytes;
         if entries.len() % each != 0 || *header != *expected.as_slice() {
             return refuse("its header is not that of this update");
         }
-        let list = UpdateList { form, before, after, bytes: bytes.to_vec() };
+        let list = UpdateList { before, after, bytes: bytes.to_vec() };
         let mut previous = None;
         for entry in entries.chunks_exact(each) {
-            let entry = read_entry(form, entry).ok_or(Error::Update("an entry is neither add, edit nor delete"))?;
+            let entry = read_entry(entry).ok_or(Error::Update("an entry is neither add, edit nor delete"))?;
             if entry.index as usize >= after.records() || previous.is_some_and(|previous| previous >= entry.index) {
                 return refuse("its entries are not in ascending order within the database");
             }
             if entry.index as usize >= before.records() && entry.kind != Kind::Add {
                 return refuse("a record that did not exist is edited or deleted");
             }
-            if (0..after.stored().record_bytes).all(|at| entry.change.delta(at) == 0) {
+            if is_zero(entry.difference) {
                 return refuse("an entry changes nothing");
-            }
-            if let Change::Record { old, new } = entry.change
-                && (entry.kind == Kind::Add && !is_zero(old) || entry.kind == Kind::Delete && !is_zero(new))
-            {
-                return refuse("an add has a record before it, or a delete after it");
             }
             previous = Some(entry.index);
         }
@@ -192,7 +134,7 @@ impl UpdateList {
         let record_bytes = self.after.stored().record_bytes;
         let mut differences = Vec::with_capacity(self.entries().count() * record_bytes);
         for entry in self.entries() {
-            differences.extend((0..record_bytes).map(|at| entry.change.delta(at)));
+            differences.extend_from_slice(entry.difference);
         }
         differences
     }
@@ -201,12 +143,6 @@ impl UpdateList {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    /// Its form.
-    #[must_use]
-    pub fn form(&self) -> Form {
-        self.form
     }
 
     /// The layout it starts from.
@@ -223,8 +159,7 @@ impl UpdateList {
 
     /// Entries, ascending by index.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let entries = self.bytes[HEADER_BYTES..].chunks_exact(entry_bytes(self.form, &self.after));
-        entries.filter_map(|entry| read_entry(self.form, entry))
+        self.bytes[HEADER_BYTES..].chunks_exact(entry_bytes(&self.after)).filter_map(read_entry)
     }
 
     /// The entries of each partition that has any, as (q, entries).
@@ -241,27 +176,20 @@ impl UpdateList {
     }
 }
 
-fn entry_bytes(form: Form, layout: &Layout) -> usize {
-    5 + form as usize * layout.stored().record_bytes
+fn entry_bytes(layout: &Layout) -> usize {
+    5 + layout.stored().record_bytes
 }
 
-fn read_entry(form: Form, bytes: &[u8]) -> Option<Entry<'_>> {
+fn read_entry(bytes: &[u8]) -> Option<Entry<'_>> {
     let (index, rest) = bytes.split_first_chunk()?;
-    let (&kind, contents) = rest.split_first()?;
+    let (&kind, difference) = rest.split_first()?;
     let kind = match kind {
         1 => Kind::Add,
         2 => Kind::Edit,
         3 => Kind::Delete,
         _ => return None,
     };
-    let change = match form {
-        Form::Delta => Change::Delta(contents),
-        Form::Record => {
-            let (old, new) = contents.split_at(contents.len() / 2);
-            Change::Record { old, new }
-        }
-    };
-    Some(Entry { index: u32::from_le_bytes(*index), kind, change })
+    Some(Entry { index: u32::from_le_bytes(*index), kind, difference })
 }
 
 impl Directory {
@@ -282,7 +210,7 @@ impl Directory {
     /// # Errors
     /// As [`Directory::updated`].
     pub fn undone(&self, list: &UpdateList) -> Result<Self, Error> {
-        if list.after.record_bytes() < FINGERPRINT_BYTES {
+        if list.after.stored().record_bytes < FINGERPRINT_BYTES {
             return Err(Error::Update("a record has no room for a fingerprint"));
         }
         let changes = changes(list, [Kind::Add, Kind::Delete], Kind::Delete);
@@ -299,7 +227,7 @@ impl Directory {
 /// What entries of these kinds, in this order, say of fingerprints: where those of `placed` are, and that the others are
 /// nowhere. An added slot was empty and a deleted one is: old ⊕ new is the record, fingerprint first.
 fn changes(list: &UpdateList, kinds: [Kind; 2], placed: Kind) -> Vec<([u8; FINGERPRINT_BYTES], Option<u32>)> {
-    let print = |entry: &Entry<'_>| std::array::from_fn(|at| entry.change.delta(at));
+    let print = |entry: &Entry<'_>| std::array::from_fn(|at| entry.difference[at]);
     let of_kind = |wanted: Kind| {
         let entries = list.entries().filter(move |entry| entry.kind == wanted);
         entries.map(move |entry| (print(&entry), (wanted == placed).then_some(entry.index)))

@@ -2,11 +2,12 @@
 //! them is stored, registered or asked with. An attempt is made once: whatever fails, its root is never used again.
 
 use pirouette_kernels::light::sum_bytes;
-use pirouette_kernels::linear::{Point, TAG_BYTES, times_x};
+use pirouette_kernels::linear::{Point, times_x};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{parities_reply_bytes, parities_request_bytes, tags_reply_bytes, tags_request_bytes};
 use crate::bytes::zeroed;
+use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
@@ -223,8 +224,9 @@ impl Attempt {
                 for (tag, other) in replies.tags.iter_mut().zip(&other.tags) {
                     *tag ^= other;
                 }
-                let points = [self.check.point, check.point];
-                Checks::Tags(Tags::linear(&self.layout, points, std::mem::take(&mut replies.tags)))
+                let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
+                key.copy_from_slice([self.check.point, check.point].as_flattened());
+                Checks::Tags(Tags::of_both(*key, std::mem::take(&mut replies.tags)))
             }
             _ => Checks::commitments(&self.layout, &self.commitments)?,
         };

@@ -5,8 +5,8 @@ use zeroize::ZeroizeOnDrop;
 use super::drawing::Drawn;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
-use super::tags::Tags;
 use crate::bytes::{xor_into, zeroed};
+use crate::commitment::Tags;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
@@ -121,7 +121,7 @@ impl<F: Function> Hint<F> {
     /// Bytes of tags.
     #[must_use]
     pub fn tag_bytes(&self) -> usize {
-        size_of_val(self.tags.all())
+        self.tags.bytes()
     }
 
     /// Never to be used again.

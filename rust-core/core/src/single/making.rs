@@ -1,7 +1,6 @@
 //! The offline phase: partitions arrive, each is checked against the content hash that its manifest has, and is then folded
 //! into all hints. All work is cut into steps, so that a page stays alive; whoever takes no steps gets the same.
 
-use pirouette_kernels::linear::TAG_BYTES;
 use zeroize::Zeroizing;
 
 use super::drawing::{Drawing, Drawn};
@@ -9,9 +8,10 @@ use super::folding::{Rows, together};
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::streams::{Function, Keyed};
-use super::tags::Tags;
 use super::update::{Edits, followed};
 use crate::bytes::zeroed;
+use crate::commitment::Tags;
+use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
 use crate::database::list::UpdateList;
@@ -202,9 +202,9 @@ impl<F: Function> Builder<F> {
     pub(crate) fn begin_with(&mut self, drawn: Drawn) -> Result<(), Error> {
         if let Stage::Drawing(drawing) = std::mem::replace(&mut self.stage, Stage::Between) {
             let (_, function) = *drawing;
-            let mut key = Zeroizing::new([0; TAG_BYTES]);
-            ChaCha::new(&self.entropy, POINT_STREAM).fill(key.as_mut_slice());
-            let tags = Tags::new(*key, self.geometry.room());
+            let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
+            ChaCha::new(&self.entropy, POINT_STREAM).fill(&mut key[..TAG_BYTES]);
+            let tags = Tags::new(*key, self.geometry.room())?;
             let hint = Hint::new((self.layout, self.geometry), self.stamp, (self.secret(), function, tags), drawn)?;
             self.stage = Stage::Made(Box::new(hint));
         }

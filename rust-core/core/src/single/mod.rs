@@ -20,5 +20,4 @@ pub mod query;
 pub mod recon;
 pub mod state;
 pub mod streams;
-mod tags;
 pub mod update;

@@ -33,7 +33,7 @@ impl Edits {
                 edits.differences.resize(edits.slots.len() * layout.record_bytes(), 0);
             }
             let start = edits.differences.len() - layout.record_bytes();
-            entry.change.apply(&mut edits.differences[start..][layout.slot(entry.index)]);
+            xor_into(&mut edits.differences[start..][layout.slot(entry.index)], entry.difference);
         }
         edits
     }

@@ -5,7 +5,7 @@
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use crate::bytes::{xor_into, zeroed};
-use crate::commitment::tags::TAG_KEY_BYTES;
+use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
@@ -19,7 +19,7 @@ use crate::tapir::permutation::Permutations;
 pub const HINT_ID_BYTES: usize = 16;
 /// The ChaCha stream that a hint's id is drawn from; permutations use the streams 0 … Q − 1.
 pub(crate) const ID_STREAM: u64 = u64::MAX;
-/// The stream that the key of its tags is drawn from.
+/// The stream that the point of its tags is drawn from.
 const TAG_KEY_STREAM: u64 = u64::MAX - 1;
 
 /// The stream that its secret is drawn from.
@@ -93,11 +93,11 @@ impl Hint {
         if let Checks::Tags(tags) = &self.checks { Some(tags) } else { None }
     }
 
-    /// The same hint, but that it checks answers against linear tags of all blocks, of the sum of both points: for tests
+    /// The same hint, but that it checks answers against these tags of all blocks, under both points: for tests
     /// that enumerate hints. A light hint comes to them in another way.
     #[must_use]
-    pub fn hazmat_keep_tags(mut self, points: [[u8; 8]; 2], of_blocks: Vec<u64>) -> Self {
-        self.checks = Checks::Tags(Tags::linear(&self.layout, points, of_blocks));
+    pub fn hazmat_keep_tags(mut self, key: [u8; TAG_KEY_BYTES], of_blocks: Vec<u64>) -> Self {
+        self.checks = Checks::Tags(Tags::of_both(key, of_blocks));
         self
     }
 
@@ -149,8 +149,8 @@ impl HintBuilder {
     /// As [`HintBuilder::new`].
     pub fn with_tags(layout: Layout, content_hashes: &[u8], entropy: [u8; ENTROPY_BYTES]) -> Result<Self, Error> {
         let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
-        ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
-        Self::checked_by(Checks::Tags(Tags::new(&layout, *key)?), layout, content_hashes, entropy)
+        ChaCha::new(&entropy, TAG_KEY_STREAM).fill(&mut key[..TAG_BYTES]);
+        Self::checked_by(Checks::Tags(Tags::new(*key, layout.slots())?), layout, content_hashes, entropy)
     }
 
     fn checked_by(
@@ -247,7 +247,7 @@ impl HintBuilder {
             xor_into(parity, &bytes[usize::from(offset) * record_bytes..][..record_bytes]);
         }
         if let Checks::Tags(tags) = checks {
-            tags.tag_partition(layout, q, bytes);
+            tags.take(q * layout.partition_records(), bytes, record_bytes);
         }
         self.folded[q] = true;
         Ok(true)

@@ -3,38 +3,16 @@
 
 use zeroize::Zeroizing;
 
+use crate::bytes::xor_into;
 use crate::commitment::Checks;
 use crate::database::content::CONTENT_HASH_BYTES;
-use crate::database::list::{Change, Entry, Form, UpdateList};
+use crate::database::list::{Entry, UpdateList};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 use crate::tapir::hint::{Hint, HintBuilder, Stamp};
 use crate::tapir::permutation::Permutations;
 use crate::tapir::query::Pending;
-
-/// Whether a hint that keeps tags can follow a list. Unless they are linear, it must have whole records, and the old ones be
-/// those that were tagged, in the partitions that are `wanted`. Both servers vouch for the list, so any other are this
-/// hint's fault.
-fn check_replaced(checks: &Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Result<(), Error> {
-    let Checks::Tags(tags) = checks else { return Ok(()) };
-    if tags.is_linear() {
-        return Ok(());
-    }
-    let before = list.before();
-    let mut differences = 0;
-    for entry in list.entries() {
-        let Change::Record { old, .. } = entry.change else {
-            return Err(Error::Update("a hint that keeps tags takes it in record form"));
-        };
-        // One record of several cannot be compared with the tag of all.
-        let (q, m) = before.place(entry.index);
-        if before.stored().block_records == 1 && q < before.partitions() && wanted(q) {
-            differences |= tags.difference(q * before.partition_records() + m, old);
-        }
-    }
-    if differences == 0 { Ok(()) } else { Err(Error::State("an updated record is not the one tagged")) }
-}
 
 /// Applies the changes in the partitions that are `wanted` to the tags, which have grown already.
 fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) {
@@ -43,16 +21,10 @@ fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) 
     let mut difference = vec![0; layout.record_bytes()];
     for entry in list.entries() {
         let (q, m) = layout.place(entry.index);
-        if !wanted(q) {
-            continue;
-        }
-        match entry.change {
-            Change::Record { old, new } if !tags.is_linear() => tags.change(entry.index as usize, old, new),
-            change => {
-                difference.fill(0);
-                change.apply(&mut difference[layout.slot(entry.index)]);
-                tags.add(q * layout.partition_records() + m, &difference);
-            }
+        if wanted(q) {
+            difference.fill(0);
+            difference[layout.slot(entry.index)].copy_from_slice(entry.difference);
+            tags.change(q * layout.partition_records() + m, &difference);
         }
     }
 }
@@ -83,7 +55,7 @@ fn apply_to_parities(
         for entry in entries {
             let (_, offset) = layout.place(entry.index);
             let column = if invert { usize::from(inverse[offset]) } else { permutations.column(*q, offset) };
-            entry.change.apply(&mut parities[column * block_bytes..][layout.slot(entry.index)]);
+            xor_into(&mut parities[column * block_bytes..][layout.slot(entry.index)], entry.difference);
         }
     }
 }
@@ -115,9 +87,8 @@ impl HintUpdate {
 /// tags.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one, or an old record in it is
-/// not the one tagged; [`Error::Update`] if it starts from another layout or is not in the form the hint needs;
-/// [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one; [`Error::Update`] if it
+/// starts from another layout; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
 pub fn update_hint(hint: &mut Hint, pending: Option<&mut Pending>, update: &HintUpdate) -> Result<(), Error> {
     if update.stamp != hint.stamp {
         return Err(Error::State("an update of another hint, or out of order"));
@@ -145,7 +116,6 @@ pub fn hazmat_update_hint_from(
     if *list.before() != hint.layout {
         return Err(Error::Update("it starts from another layout"));
     }
-    check_replaced(&hint.checks, list, |_| true)?;
     hint.checks.reserve(list.after())?;
     hint.permutations.extend_with_identities(list.after())?;
     for q in list.before().partitions()..list.after().partitions() {
@@ -204,9 +174,8 @@ fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usi
 /// downloaded as they are now. Downloads under way of partitions that changed are given up.
 ///
 /// # Errors
-/// [`Error::Update`] if the list starts from another layout or is not in the form the hint needs; [`Error::State`] if an
-/// old record is not the one tagged; [`Error::Length`] if the digests are not Q; [`Error::Layout`] if memory does not
-/// suffice. Nothing has changed then.
+/// [`Error::Update`] if the list starts from another layout; [`Error::Length`] if the digests are not Q; [`Error::Layout`] if
+/// memory does not suffice. Nothing has changed then.
 pub fn update_builder(
     builder: &mut HintBuilder,
     list: &UpdateList,
@@ -219,7 +188,6 @@ pub fn update_builder(
     let after = *list.after();
     builder.hint.checks.check_commitments(&after, commitments)?;
     expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
-    check_replaced(&builder.hint.checks, list, |q| builder.folded[q])?;
     builder.hint.checks.reserve(&after)?;
     builder.hint.permutations.extend_with_identities(&after)?;
     builder.folded.resize(after.partitions(), false);
@@ -237,12 +205,6 @@ pub fn update_builder(
 }
 
 impl Hint {
-    /// The form of update lists that it needs: whole records where a tag does not follow a difference.
-    #[must_use]
-    pub fn form(&self) -> Form {
-        if self.tags().is_some_and(|tags| !tags.is_linear()) { Form::Record } else { Form::Delta }
-    }
-
     /// Takes the commitments of the epoch the hint was brought to. Hints that keep tags need none.
     ///
     /// # Errors

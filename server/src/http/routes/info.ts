@@ -20,7 +20,7 @@ export function infoRoute(
       epochs: epochs.list(),
       offers: {
         proofs: [...proofsOf(epochs.newest.manifest)],
-        updates: updatable === undefined ? [] : ['delta', 'record'],
+        updates: updatable !== undefined,
         push: updatable !== undefined,
         fence: updatable !== undefined,
         instant: computes.instant && hasInstant(epochs.newest.manifest),

@@ -36,7 +36,6 @@ export class LightPreparation implements Preparation {
   /** accepted */
   #client: ClientHandle | undefined
   #attempts = 0
-  readonly form = 'delta'
   readonly resumable = false
 
   constructor(context: SchemeContext, manifest: Manifest) {

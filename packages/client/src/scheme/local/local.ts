@@ -54,7 +54,6 @@ class LocalPreparation implements Preparation {
   readonly #context: SchemeContext
   readonly #handle: LocalHandle
   readonly id: Uint8Array
-  readonly form = 'delta'
   readonly resumable = true
   #manifest: Manifest
   #finished = false
@@ -102,7 +101,6 @@ class LocalPreparation implements Preparation {
 
 class LocalState implements HeldState {
   readonly kind = 'held'
-  readonly form = 'delta'
   readonly #context: SchemeContext
   readonly #handle: LocalHandle
 

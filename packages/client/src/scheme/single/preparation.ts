@@ -16,7 +16,6 @@ export class SinglePreparation implements Preparation {
   readonly #context: SchemeContext
   readonly #builder: SingleBuilderHandle
   readonly id: Uint8Array
-  readonly form = 'delta'
   readonly resumable = true
   #manifest: Manifest
   #finished = false

@@ -8,8 +8,6 @@ import type { Batch, Brought, Sizes, Verdict } from '../scheme.js'
 import { follows, sizesOf } from './core.js'
 
 export class SingleState extends CoreState<SingleHandle> {
-  readonly form = 'delta'
-
   get sizes(): Sizes {
     return this.inCore(({ hintBytes, tagBytes }) => ({ hints: hintBytes, tags: tagBytes }))
   }

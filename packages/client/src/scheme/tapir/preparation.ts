@@ -1,7 +1,7 @@
 // A hint in the making (Fig. 4): partitions stream in and are folded into the parities.
 
 import type { Manifest, Proofs } from '@pirouette/protocol'
-import type { HintBuilderHandle, LayoutHandle, UpdateForm } from '@pirouette/wasm/client'
+import type { HintBuilderHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
 import { HintState } from '../hint-state.js'
@@ -23,11 +23,6 @@ export class HintPreparation implements Preparation {
     this.#builder = builder
     this.#proofs = inCore(context.core, () => builder.proofs)
     this.id = inCore(context.core, () => builder.hintId)
-  }
-
-  /** Its tags need whole records; parities make do with what changed. */
-  get form(): UpdateForm {
-    return this.#proofs === 'tags' ? 'record' : 'delta'
   }
 
   suits({ proofs }: SchemeOptions): boolean {

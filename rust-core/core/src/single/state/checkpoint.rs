@@ -1,6 +1,6 @@
 //! The stored form of whole hints, bound to one manifest by its hash.
 //!
-//! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (8), pairs it began with and
+//! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (16), pairs it began with and
 //! pairs used (u32 each), groups of ids (u32); their cutoffs (i16 each); extras (H u32); slots that a backup is in (u32), then
 //! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), pairs left (2·ℓ′ bytes each), tags (u64 a slot of the
 //! database).
@@ -10,9 +10,8 @@ use super::super::geometry::Geometry;
 use super::super::hint::Hint;
 use super::super::making::MAX_LOOKUPS;
 use super::super::streams::{GROUP, Keyed};
-use super::super::tags::Tags;
-use pirouette_kernels::linear::TAG_BYTES;
-
+use crate::commitment::Tags;
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
@@ -97,7 +96,7 @@ impl Hint<Keyed> {
         let geometry = Geometry::of(&layout).map_err(|_| Error::State("of a layout that has no such hints"))?;
         let secret = Secret::new(*reader.array()?);
         let function = Keyed::from_bytes(reader.array()?);
-        let tags = Tags::new(*reader.array()?, geometry.room());
+        let tags = Tags::new(*reader.array()?, geometry.room())?;
         let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
         if next > pairs || pairs > MAX_LOOKUPS {
             return Err(Error::State("no number of backups"));

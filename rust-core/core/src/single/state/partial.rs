@@ -5,11 +5,10 @@
 //! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
 //! slot, in order). What else there is follows from the entropy.
 
-use pirouette_kernels::linear::TAG_BYTES;
-
 use super::super::making::Builder;
 use super::super::streams::Keyed;
 use super::checkpoint::{read_cutoffs, write_cutoffs};
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;

@@ -1,7 +1,7 @@
 //! The stored form of a whole hint, bound to one manifest by its hash.
 //!
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, 1 (u32) or 2 if they are linear, their key (16) and all tags (Q·M u64).
+//! tags, what they are made under (16) and all tags (Q·M u64).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Unsealed};
@@ -32,7 +32,7 @@ impl Hint {
         if self.condemned {
             return Err(Error::Condemned);
         }
-        let tag_bytes = 4 + TAG_KEY_BYTES + self.tag_bytes();
+        let tag_bytes = TAG_KEY_BYTES + self.tag_bytes();
         let body_bytes = BINDING_BYTES + SECRET_BYTES + self.permutation_bytes() + self.parity_bytes() + tag_bytes + 16;
         let mut out = Writer::new(KIND, self.stamp, body_bytes);
         out.layout(&self.layout);
@@ -41,9 +41,8 @@ impl Hint {
         out.u16s(self.permutations.entries());
         out.bytes(&self.parities);
         if let Some(tags) = self.tags() {
-            out.u32(if tags.is_linear() { 2 } else { 1 });
             out.bytes(tags.key());
-            out.u64s(tags.by_index());
+            out.u64s(tags.all());
         }
         Ok(out.written())
     }
@@ -71,12 +70,7 @@ impl Hint {
         let checks = if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {
-            let is_linear = match reader.u32()? {
-                1 => false,
-                2 => true,
-                _ => return Err(Error::State("tags of another kind")),
-            };
-            let mut tags = Tags::stored(&layout, is_linear, *reader.array()?)?;
+            let mut tags = Tags::new(*reader.array()?, layout.slots())?;
             tags.restore(0, reader.bytes(tags.bytes())?);
             Checks::Tags(tags)
         };
