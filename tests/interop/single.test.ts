@@ -94,7 +94,9 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
       expect(() => hints.replay(effect)).toThrow('out of order')
       hints = core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), BINDING)
     }
-    expect(() => core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), new Uint8Array(32))).toThrow()
+    expect(() =>
+      core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), new Uint8Array(32)),
+    ).toThrow()
   })
 
   test('and refuses a lie in either parity', () => {
