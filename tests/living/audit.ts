@@ -3,7 +3,8 @@
 //   (a) whatever is sent has been stored before as a pending batch, safely, and is for this server's role in it;
 //   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile (which
 //       a copy of the state that was put back draws anew, with permutations of its own);
-//   (c) two batches of one hint never show the same column: their vectors do not agree but by chance;
+//   (c) two batches of one hint never show the same column: their vectors do not agree but by chance; with one server,
+//       no two queries are of one of its hints;
 //   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it;
 //   (e) behind a query to the refresh server stands the claim of its batch, which is the same at every epoch; the
 //       retrieve server sees none.
@@ -14,8 +15,9 @@
 import { decodeFenceRequest, type FenceClaim } from '@pirouette/protocol'
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { encodeQuery } from '../interop/reference/message.js'
+import { type Geometry, geometryOf } from '../interop/reference/single.js'
 import { claimFor, nameOfClaim, splitClaim } from '../simulator/fence.js'
-import { decodePending } from '../simulator/forms.js'
+import { decodePending, decodeSinglePending } from '../simulator/forms.js'
 import { after, type Head, type Write } from '../simulator/ledger.js'
 import { SERVERS, type ServerName } from '../simulator/network.js'
 
@@ -43,7 +45,8 @@ interface Request {
 }
 
 interface Hint {
-  readonly retrieveServer: string
+  /** undefined: any server may be asked, and hears the claim */
+  readonly retrieveServer: string | undefined
   /** by the version they lead from */
   readonly batches: Map<number, Batch>
   /** every vector of every batch that a server has been sent, and whose it is */
@@ -89,8 +92,9 @@ export class Audit {
       return before
     }
     if (write.method === 'begin') {
-      const [retrieveServer] = write.parameters[0].parties
-      this.#hints.set(head!.hint, { retrieveServer: retrieveServer!, batches: new Map(), seen: new Map() })
+      const { scheme, parties } = write.parameters[0]
+      const retrieveServer = scheme === 'single' ? undefined : parties[0]
+      this.#hints.set(head!.hint, { retrieveServer, batches: new Map(), seen: new Map() })
     }
     if (write.method === 'putPending' && before?.pending === undefined) this.#intended(head!)
     if (write.method === 'advance' && before?.pending !== undefined) {
@@ -160,9 +164,11 @@ export class Audit {
       this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
     }
     const manifest = decodeManifest(Buffer.from(head.manifest, 'hex'))
-    const { name } = decodePending(head.pending!, manifest)
+    const single = this.#hints.get(head.hint)!.retrieveServer === undefined
+    const { name } = (single ? decodeSinglePending : decodePending)(head.pending!, manifest)
     const claim = claimFor(head.hint, head.version, manifest, name)
-    this.#pending(head, { partitions: manifest.partitions, claim, putBack: false, shown: new Map() })
+    const partitions = single ? Number.POSITIVE_INFINITY : manifest.partitions
+    this.#pending(head, { partitions, claim, putBack: false, shown: new Map() })
   }
 
   /** From now on this is what a batch may be sent as. */
@@ -170,17 +176,26 @@ export class Audit {
     const hint = this.#hints.get(id)!
     hint.batches.set(version, batch)
     const manifest = decodeManifest(Buffer.from(bytes, 'hex'))
+    const expect = (server: ServerName, query: string, vectors: Vectors) =>
+      this.#requests.set(`${server} ${query}`, { hint, batch, vectors, pending: hex(pending!) })
+    if (hint.retrieveServer === undefined) {
+      const { queries } = decodeSinglePending(pending!, manifest)
+      const head = encodeQuery(manifest, Array<[]>(queries.length).fill([]))
+      const vectors = queries.map(query => subsetsIn(query, geometryOf(manifest)))
+      for (const server of SERVERS) expect(server, nameOf(head) + queries.map(hex).join(''), vectors)
+      return
+    }
     const { retrieve, refresh } = decodePending(pending!, manifest)
     for (const server of SERVERS) {
       const vectors = server === hint.retrieveServer ? retrieve : refresh
-      const name = `${server} ${nameOf(encodeQuery(manifest, vectors))}`
-      this.#requests.set(name, { hint, batch, vectors, pending: hex(pending!) })
+      expect(server, nameOf(encodeQuery(manifest, vectors)), vectors)
     }
   }
 
   #assertNew(hint: Hint, batch: Batch, server: ServerName, vectors: Vectors): void {
     const seen = hint.seen.get(server) ?? []
     hint.seen.set(server, seen)
+    const alike = hint.retrieveServer === undefined ? ofOneHint : ofOneColumn
     for (const vector of vectors) {
       for (const other of seen) {
         if (other.batch === batch || this.#isForgotten(other.batch)) continue
@@ -225,8 +240,29 @@ function extend(earlier: Vectors, later: Vectors): boolean {
   )
 }
 
+/** What one server's query says of each stripe: its offset, and in the lowest bit which subset it is in. */
+function subsetsIn(query: Uint8Array, { stripes }: Geometry): number[] {
+  const offsets = new DataView(query.buffer, query.byteOffset + Math.ceil(stripes / 8))
+  return Array.from(
+    { length: stripes },
+    (_, k) => 2 * offsets.getUint16(2 * k, true) + ((query[k >> 3]! >> (k & 7)) & 1),
+  )
+}
+
+/**
+ * Stripes below which two queries may be alike by chance. Of 48 of one record, 2·(1 + 24²) of the C(48, 24) halves are near enough:
+ * one pair in 2·10^10, and a schedule has some ten thousand.
+ */
+const TELLING_STRIPES = 48
+
+/** Whether two queries to one server are of one hint: they agree but in the stripes asked for, whichever subset is which. */
+function ofOneHint(a: readonly number[], b: readonly number[]): boolean {
+  const differences = (flip: number) => a.filter((value, k) => value !== (b[k]! ^ flip)).length
+  return a.length >= TELLING_STRIPES && a.length === b.length && Math.min(differences(0), differences(1)) < 3
+}
+
 /** Whether two vectors agree everywhere, one partition excepted. */
-function alike(a: readonly number[], b: readonly number[]): boolean {
+function ofOneColumn(a: readonly number[], b: readonly number[]): boolean {
   const common = Math.min(a.length, b.length)
   let different = 0
   for (let q = 0; q < common && different < 2; q++) if (a[q] !== b[q]) different++

@@ -4,7 +4,7 @@
 //     `map.size`. A map's epoch never goes back, and is never one that not both servers have;
 //   - after sync(), and after open() if no server was away, the epoch is at least the newest that both servers had when
 //     the call began, and the newest there is if nothing was published meanwhile; but open() may end at the last epoch of
-//     an old generation, until the new one is fetched;
+//     an old generation, until the new one is fetched, and so before one that outgrows hints for one server;
 //   - a call fails only for a reason: it was called off, its map closed, its servers out of reach, its state put back;
 //   - state is discarded, or outdated, only if no update leads on from it; a hint is condemned only if it was put back.
 //
@@ -51,7 +51,11 @@ export class Checker {
       // Another tab has discarded it, which had a reason.
       missing: this.#discarded.size > 0,
       history: epoch !== undefined && publisher.newest.epoch - epoch > faults.history,
-      generation: publisher.versions.get(epoch ?? 0)?.shape.generation !== publisher.newest.shape.generation,
+      generation:
+        publisher.versions.get(epoch ?? 0)?.shape.generation !== publisher.newest.shape.generation ||
+        // Or it has outgrown its hints.
+        (faults.mode === 'single' && publisher.newest.size > (publisher.versions.get(epoch ?? 0)?.size ?? 0)),
+      spent: faults.mode === 'single',
     }
     return explanations[event.reason] === true ? undefined : `finds its state ${event.type}: ${event.reason}`
   }
@@ -77,6 +81,8 @@ export class Checker {
       return
     }
     if (what === 'open' && epoch === publisher.lastOf(version.shape.generation)) return
+    // As that, where the database has outgrown its hints since.
+    if (what === 'open' && this.#facts.faults.mode === 'single' && publisher.newest.size > size) return
     // A map that is stored opens while a server is away, as it was.
     if (what === 'open' && this.#facts.misfortunes > call.misfortunes) return
     const least = call.calm ? publisher.newest.epoch : call.agreed

@@ -3,7 +3,14 @@
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
 import { type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
-import { type ClientHandle, type HintBuilderHandle, loadCore, type ServerDirectoryHandle } from '@pirouette/wasm'
+import {
+  type AskedHandle,
+  type ClientHandle,
+  type HintBuilderHandle,
+  loadCore,
+  type ServerDirectoryHandle,
+  type SingleBuilderHandle,
+} from '@pirouette/wasm'
 import { Disk } from '../simulator/disk.js'
 import { Locks } from '../simulator/locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
@@ -137,6 +144,8 @@ export class Tab implements SimulatedTab {
       servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
       storage: faults.storage,
       mode: faults.mode,
+      // Few enough that they run out.
+      ...(faults.mode === 'single' && ({ collusion: 'tolerated', lookups: 48 } as const)),
       proofs: faults.proofs,
       rollback: faults.rollback,
       push: faults.push,
@@ -277,7 +286,28 @@ export class Tab implements SimulatedTab {
       },
       resumeHintBuilder: (...stored) => this.#watchedBuilder(core.resumeHintBuilder(...stored)),
       reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),
+      newSingleBuilder: (layout, contentHashes, entropy, lookups) => {
+        this.#use(entropy)
+        return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups))
+      },
+      resumeSingleBuilder: (...stored) => this.#watchedSingleBuilder(core.resumeSingleBuilder(...stored)),
+      reopenSingle: (...stored) => this.#watchedQueries(core.reopenSingle(...stored)),
     }
+  }
+
+  #watchedSingleBuilder(builder: SingleBuilderHandle): SingleBuilderHandle {
+    const finish = builder.finish.bind(builder)
+    return Object.assign(builder, { finish: (version: number) => this.#watchedQueries(finish(version)) })
+  }
+
+  #watchedQueries<H extends AskedHandle>(handle: H): H {
+    const query = handle.query.bind(handle)
+    return Object.assign(handle, {
+      query: (indices: Uint32Array, entropy: Uint8Array) => {
+        this.#use(entropy)
+        query(indices, entropy)
+      },
+    })
   }
 
   #watchedBuilder(builder: HintBuilderHandle): HintBuilderHandle {
@@ -286,12 +316,8 @@ export class Tab implements SimulatedTab {
   }
 
   #watchedClient(client: ClientHandle): ClientHandle {
-    const [query, update] = [client.query.bind(client), client.update.bind(client)]
-    return Object.assign(client, {
-      query: (indices: Uint32Array, entropy: Uint8Array) => {
-        this.#use(entropy)
-        query(indices, entropy)
-      },
+    const update = client.update.bind(client)
+    return Object.assign(this.#watchedQueries(client), {
       update: (...[list, after, commitments, entropy]: Parameters<ClientHandle['update']>) => {
         this.#use(entropy)
         return update(list, after, commitments, entropy)

@@ -51,7 +51,7 @@ export interface FaultProfile {
   readonly locks: boolean
   readonly storage: StoragePreference
   /** how lookups are answered */
-  readonly mode: 'full' | 'local'
+  readonly mode: 'full' | 'local' | 'single'
   readonly proofs: Proofs
   readonly rollback: 'confirm' | 'strict'
   /** tabs listen for epochs */

@@ -4,8 +4,10 @@
 import { decodeManifest } from '@pirouette/protocol'
 import { fingerprint, hash } from '../interop/reference/hash.js'
 import { encodeRecord } from '../interop/reference/record.js'
+import { answer } from '../interop/reference/single.js'
 import type { Disk } from '../simulator/disk.js'
 import { decodeCheckpoint } from '../simulator/forms.js'
+import type { Head } from '../simulator/ledger.js'
 import { layoutHandle } from '../support/wasm.js'
 import { core, type Tab } from './client.js'
 import { bytesOf } from './databases.js'
@@ -20,10 +22,9 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
   if (head.manifest !== hex(manifestBytes)) throw new Error(`the stored hint is of another epoch`)
   if (head.pending !== undefined) throw new Error('a batch is still pending')
   const manifest = decodeManifest(manifestBytes)
-  if ((await disk.store.read())!.record.scheme === 'local') {
-    await assertStoredWhole(disk, head.hint, version, manifestBytes)
-    return
-  }
+  const { scheme } = (await disk.store.read())!.record
+  if (scheme === 'local') return await assertStoredWhole(disk, head.hint, version, manifestBytes)
+  if (scheme === 'single') return await assertStoredSingle(disk, head, version, manifestBytes)
   const stored = await storedHint(disk, head.hint, manifestBytes)
   if (hex(stored.hintId) !== head.hint || stored.version !== head.version) throw new Error('another hint is stored')
   if (manifest.keyed && hex(hash(stored.directory)) !== hex(manifest.directoryHash)) {
@@ -66,13 +67,38 @@ async function assertStoredWhole({ store }: Disk, hint: string, version: Version
   }
 }
 
+/** Hints for one server are stored, of this epoch, and a server with these records answers them rightly. */
+async function assertStoredSingle({ store }: Disk, head: Head, version: Version, newest: Uint8Array): Promise<void> {
+  const { checkpoint, manifest: bytes, entries } = await store.readHint(Buffer.from(head.hint, 'hex'))
+  const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
+  const layout = layoutHandle(core, then)
+  const hints = core.reopenSingle(checkpoint, layout, core.blake3(bytes))
+  try {
+    for (const entry of entries) hints.replay(entry)
+    if (hex(hints.hintId) !== head.hint || hints.version !== head.version) throw new Error('other hints are stored')
+    const recordsOf = (q: number) =>
+      Array.from({ length: now.partitionRecords }, (_, m) => recordAt(version, q * now.partitionRecords + m, now))
+    const partitions = Array.from({ length: now.partitions }, (_, q) => Buffer.concat(recordsOf(q)))
+    for (const index of [0, now.records >> 1, now.records - 1].slice(0, hints.left)) {
+      hints.query(Uint32Array.of(index), new Uint8Array(32)) // of a copy, which is thrown away
+      if (!hints.verify(answer(now, partitions, hints.request()))) throw new Error('the stored tags are wrong')
+      if (hex(hints.recon()) !== hex(recordAt(version, index, now))) throw new Error('the stored parities are wrong')
+    }
+  } finally {
+    hints.free()
+    layout.free()
+  }
+}
+
 /**
  * The directory in a tab's memory is, byte for byte, what another tab has. (That of a hint it uses no more may still be
  * there, until its next call.)
  */
 export function assertDirectory(tab: Tab, fresh: Tab): void {
   const [own, other] = [tab, fresh].map(({ directories }) => [...directories].map(each => hex(each.encode())).at(-1))
-  if (tab.directories.size > 2) throw new Error(`${tab.name} keeps ${tab.directories.size} directories`)
+  // Hints that run out are made beside others.
+  if (tab.directories.size > (tab.map?.mode === 'single' ? 3 : 2))
+    throw new Error(`${tab.name} keeps ${tab.directories.size} directories`)
   if (own !== other) throw new Error(`${tab.name} and a new client have different directories`)
 }
 

@@ -13,6 +13,7 @@ import { report, simulate } from './simulate.js'
 const SEEDS = [3, 9, 10, 12, 36, 40]
 const MOST = 60
 const LOCAL_SEEDS = [3, 5, 10, 12]
+const SINGLE_SEEDS = [3, 5, 10, 12]
 
 /** What the schedules must have come across, lest they prove nothing. */
 const MET = [
@@ -67,6 +68,27 @@ test(`${LOCAL_SEEDS.length} schedules, mode local: nothing leaves for a lookup, 
   }
   expect(MET_LOCALLY.filter(what => !met.has(what))).toEqual([])
   expect([...met.keys()].filter(what => /queries|condemned/.test(what))).toEqual([])
+})
+
+/** What schedules of one server must have come across. */
+const MET_ALONE = [
+  ...['lookups: done', 'sync: done', 'reset: done', 'epochs', 'checks', 'new generation', 'restore a backup'],
+  ...['kill a tab', 'lose power', 'freeze a tab', 'publish under way', 'queries sent again'],
+  ...['queries sent again, at another epoch', 'pending batches extended', 'store: advance', 'store: putCheckpoint'],
+  ...['resumed', 'updated', 'outdated spent', 'outdated generation', 'condemned'].map(event => `event: ${event}`),
+]
+
+test(`${SINGLE_SEEDS.length} schedules, mode single: two servers that may be one party, and hints that run out`, {
+  timeout: 600_000,
+}, async () => {
+  const met = new Map<string, number>()
+  for (const seed of SINGLE_SEEDS) {
+    const faults = { ...anyFaults(new Chance(seed)), mode: 'single' } as const
+    const outcome = await simulate(seed, { foundations, folder: folder.path, faults })
+    if (outcome.violation !== undefined) expect.fail(report(outcome))
+    for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
+  }
+  expect(MET_ALONE.filter(what => !met.has(what))).toEqual([])
 })
 
 test(`${SEEDS.length} schedules`, { timeout: 300_000 }, async () => {

@@ -91,8 +91,11 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the client goes where only one of the servers is',
     seed: 1,
     file: 'packages/client/src/servers/updates.ts',
-    find: 'for (let i = 0; i < Math.min(a.length, b.length); i++) {',
-    replace: 'for (let i = 0; i < Math.max(a.length, b.length); i++) {\n    a[i] ??= b[i]!\n    b[i] ??= a[i]!',
+    find: 'const [first, ...others] = chains\n',
+    replace:
+      'const longest = Math.max(...chains.map(({ length }) => length))\n' +
+      '  chains = chains.map(() => chains.find(({ length }) => length === longest)!)\n' +
+      '  const [first, ...others] = chains\n',
     shows: /not both servers have|fails with/,
   },
   {

@@ -78,7 +78,11 @@ describe.each(packageNames)('@pirouette/%s', name => {
     expect(files).toContain(name === 'wasm' ? 'dist/client.js' : 'dist/index.js')
     if (name === 'wasm') {
       expect(files).toEqual(
-        expect.arrayContaining(['generated/core_bg.wasm', 'generated/client_bg.wasm', 'generated/inline.js']),
+        expect.arrayContaining([
+          ...['core_bg.wasm', 'client_bg.wasm', 'inline.js', 'single_bg.wasm', 'inline-single.js'].map(
+            name => `generated/${name}`,
+          ),
+        ]),
       )
     }
   })
@@ -89,8 +93,9 @@ describe.each(packageNames)('@pirouette/%s', name => {
   test.runIf(THOROUGH || name === 'client')('has types and entries for every way to import it', () =>
     tool(
       '@arethetypeswrong/cli/dist/index.js',
-      ...[tarballs[name], '--profile', 'esm-only', '--exclude-entrypoints', 'client_bg.wasm'],
-    ))
+      ...[tarballs[name], '--profile', 'esm-only', '--exclude-entrypoints', 'client_bg.wasm', 'single_bg.wasm'],
+    ),
+  )
 })
 
 test('in Node the packages build, serve and look up', async () => {

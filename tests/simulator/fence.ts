@@ -6,6 +6,7 @@ import {
   type FenceClaim,
   type FenceRequest,
   type FenceVerdict,
+  HEADER_BYTES,
 } from '@pirouette/protocol'
 import type { Epoch } from '../interop/reference/message.js'
 import { hexOf } from './hex.js'
@@ -28,9 +29,15 @@ export function claimFor(hint: string, version: number, epoch: Epoch, name: Uint
   return claimOf(hint, version + 2 ** 32 - epoch.epoch, hexOf(name))
 }
 
-/** A query without the claim behind it, and that claim. Throws WireError for what is no query. */
+/**
+ * A query without the claim behind it, and that claim. Throws WireError for what is no query. (How long one of suite 3 is follows
+ * from a layout that is not known here: a claim says that it is one.)
+ */
 export function splitClaim(body: Uint8Array): { query: Uint8Array; claim: FenceClaim | undefined } {
-  const { claim } = decodeClaimedQuery(body)
+  const end = Math.max(0, body.length - FENCE_REQUEST_BYTES)
+  const claimed = Buffer.from(body.subarray(end, end + 4)).toString() === 'PIRF'
+  const bytes = (claimed ? end : body.length) - HEADER_BYTES
+  const { claim } = decodeClaimedQuery(body, ({ count }) => bytes / count)
   return { query: claim === undefined ? body : body.subarray(0, -FENCE_REQUEST_BYTES), claim }
 }
 

@@ -4,6 +4,7 @@
 import { Reader } from '../interop/reference/bytes.js'
 import { blocksOf, type Layout, partitionBytes } from '../interop/reference/layout.js'
 import type { Vectors } from '../interop/reference/message.js'
+import { geometryOf, queryBytes } from '../interop/reference/single.js'
 
 const CHECKSUM_BYTES = 16
 
@@ -38,13 +39,34 @@ export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
   return form
 }
 
+/** A pending batch for one server. */
+export interface SinglePendingForm {
+  readonly hintId: Uint8Array
+  readonly version: number
+  readonly indices: readonly number[]
+  /** one a query, as it is sent */
+  readonly queries: readonly Uint8Array[]
+  readonly name: Uint8Array
+}
+
+export function decodeSinglePending(bytes: Uint8Array, layout: Layout): SinglePendingForm {
+  const { reader, hintId, version } = openFrame(bytes, 'PISp', layout)
+  const numbers = times(reader.u32(), () => times(3, reader.u32)) // index, slot, pair
+  reader.take(numbers.length) // sides
+  const each = queryBytes(geometryOf(layout))
+  const queries = numbers.map(() => reader.take(each))
+  const form = { hintId, version, indices: numbers.map(([index]) => index!), queries, name: reader.take(32) }
+  reader.end()
+  return form
+}
+
 /** `tags`: the hint keeps them; they are not looked at. */
 export function decodeCheckpoint(bytes: Uint8Array, layout: Layout, tags = false): CheckpointForm {
   const { reader, hintId, version } = openFrame(bytes, 'PIRc', layout)
   reader.take(64) // what it is bound to, and its secret
   const permutations = times(layout.partitions, () => times(blocksOf(layout).partitionRecords, reader.u16))
   const parities = reader.take(partitionBytes(layout))
-  if (tags) reader.take(4 + 16 + 8 * layout.partitions * blocksOf(layout).partitionRecords)
+  if (tags) reader.take(16 + 8 * layout.partitions * blocksOf(layout).partitionRecords)
   reader.end()
   return { hintId, version, permutations, parities }
 }

@@ -10,7 +10,7 @@ import type { Sightings } from './sightings.js'
 
 /** What came before the first answer, and the answer's own traffic. */
 interface Visit {
-  /** bodies, both ways, both servers */
+  /** bodies, both ways, of all servers that are asked */
   readonly bytes: number
   readonly ms: number
 }
@@ -79,6 +79,7 @@ export class FirstVisit {
   async #visit({ mode, moved, time, atHome }: Row, signal: AbortSignal): Promise<Visit | undefined> {
     signal.throwIfAborted()
     const { servers, publisherKey } = this.#config
+    const [a, b] = [`${servers.A}/${this.#database.name}`, `${servers.B}/${this.#database.name}`]
     const began = performance.now()
     const tick = () => {
       time.textContent = milliseconds(performance.now() - began)
@@ -86,7 +87,7 @@ export class FirstVisit {
     const ticking = setInterval(tick, TICK_MS)
     try {
       const map = await open({
-        servers: [`${servers.A}/${this.#database.name}`, `${servers.B}/${this.#database.name}`],
+        servers: mode.name === 'single' ? [a] : [a, b],
         ...{ mode: mode.name, storage: 'memory', push: false, signal },
         publisherKey: mode.name === 'light' ? undefined : publisherKey, // no signature covers what servers make
         onProgress: ({ loadedBytes, totalBytes }) => {

@@ -27,6 +27,12 @@ export const MODES: readonly Mode[] = [
     means: 'A hint, made of one full download, is kept here: for a lookup each server reads a few records.',
   },
   {
+    name: 'single',
+    title: 'One server',
+    means:
+      'Hints, made of one full download, are kept here, and lookups use them up: one server alone is asked, and learns nothing, whoever runs it.',
+  },
+  {
     name: 'local',
     title: 'Keep it all',
     means: 'Every record is kept here: a lookup asks nobody.',

@@ -508,6 +508,28 @@ describe('stored', () => {
     await world.auditor.assertSound()
   })
 
+  test('with keys, too: what lookups and updates have changed is replayed', async () => {
+    const { network, database } = keyed({ partitions: 6, partitionRecords: 4 })
+    const living = new Living(network, database)
+    const world = new World({ network, database })
+    for (let round = 0; round < 3; round++) {
+      const life = world.life()
+      const map = await life.open(options)
+      if (round > 0) expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
+      expect(await world.drive(map.getText(NAMES[3]!))).toBe(round === 0 ? 'vvv' : `round ${round - 1}`)
+      living.publish([
+        change(NAMES[3]!, `round ${round}`),
+        round === 1 ? remove(NAMES[4]!) : add(`new ${round}`, 'new'),
+      ])
+      await world.drive(map.sync())
+      expect(await world.drive(map.getText(NAMES[3]!))).toBe(`round ${round}`)
+      expect(await world.drive(map.has(NAMES[4]!))).toBe(round < 1)
+      expect(await world.drive(map.has('new 0'))).toBe(true)
+      await life.killAfter(200, world.drive(map.close()))
+    }
+    await world.auditor.assertSound()
+  })
+
   test('two tabs use it up together, and never show one hint twice', async () => {
     const { world, map } = await begun()
     const other = await world.life().open(options)

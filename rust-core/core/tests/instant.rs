@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::database;
+use common::{database, thorough};
 use pirouette_core::Error;
 use pirouette_core::commitment::Merkle;
 use pirouette_core::database::epoch::{Operation, apply};
@@ -555,14 +555,15 @@ fn directory_of(keys: u32) -> Directory {
 }
 
 #[test]
-fn every_changed_bit_of_either_answer_is_refused_for_every_block_of_a_directory() {
+fn changed_bits_of_either_answer_are_refused_for_every_block_of_a_directory() {
     let blocks = directory_of(40).database().unwrap();
     let (layout, commitment) = (blocks.layout(), commitments(&blocks));
+    let every = if thorough() { 1 } else { 5 }; // which is prime to a byte's bits
     for number in 0..layout.records() as u32 {
         let pending = query(layout, &[number], &entropy("block lies", number as usize)).unwrap();
         let mut answers = [0, 1].map(|server| answers(&blocks, layout, pending.request(server).unwrap(), At::Newest));
         for server in 0..2 {
-            for bit in 0..answers[server].len() * 8 {
+            for bit in (0..answers[server].len() * 8).step_by(every) {
                 answers[server][bit / 8] ^= 1 << (bit % 8);
                 let found = recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap();
                 assert!(found.is_none(), "block {number}, server {server}, bit {bit}");

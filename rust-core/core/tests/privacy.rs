@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Enumerate, builder_of, database, finish, hint_from, receive};
+use common::{Enumerate, builder_of, database, finish, hint_from, receive, thorough};
 use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
 use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::list::UpdateList;
@@ -111,7 +111,9 @@ fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
     let shapes: [(usize, &[&[usize]]); 3] =
         [(1, &[&[1]]), (2, &[&[1, 1], &[2]]), (3, &[&[1, 1, 1], &[3], &[1, 2], &[2, 1]])];
     for (queries, shapes) in shapes {
-        for sequence in sequences(4, queries) {
+        // Of three lookups every seventh sequence in `npm test`: ten of 64, equal and different ones.
+        let every = if queries < 3 || thorough() { 1 } else { 7 };
+        for sequence in sequences(4, queries).step_by(every) {
             for shape in shapes {
                 let uniform =
                     jointly_uniform(tiny(2, 2), queries, |source| real_client(tiny(2, 2), &sequence, shape, source));

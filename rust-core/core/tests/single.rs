@@ -14,6 +14,7 @@ use pirouette_core::scheme::{Asked, Verdict, answer, answer_bytes, answerers, su
 use pirouette_core::single::geometry::Geometry;
 use pirouette_core::single::hint::Hint;
 use pirouette_core::single::making::Builder;
+use pirouette_core::tapir::state::journal::update_in;
 
 const SUITE: u16 = 3;
 const BINDING: [u8; 32] = [7; 32];
@@ -141,6 +142,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             assert_eq!(client.recon().unwrap(), expected(&database, &batch), "round {round}");
             assert_eq!(client.missed(), 0);
             let effect = client.take_effect().unwrap();
+            assert!(update_in(&effect, &layout).unwrap().is_none(), "nothing for a directory to follow");
             assert!(behind.replay(&effect[..effect.len() - 1]).is_err());
             behind.replay(&effect).unwrap();
             assert!(matches!(behind.replay(&effect), Err(Error::State(_))), "once");

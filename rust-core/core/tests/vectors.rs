@@ -936,13 +936,13 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
                 .collect();
             let before = *newest.layout();
             let old = directory.take();
-            let mut follower = database::<Merkle>(before, newest.records_mut());
+            let mut elsewhere = database::<Merkle>(before, newest.records_mut());
             let epoch = apply(&mut newest, old.as_ref(), &operations).map_err(|refused| refused.reason).unwrap();
             directory = epoch.directory;
             // Whoever follows the list comes to the same.
             let list = UpdateList::decode(epoch.list.bytes(), before, *newest.layout()).unwrap();
-            apply_list(&mut follower, &list).unwrap();
-            assert_eq!(follower.records_mut(), newest.records_mut());
+            apply_list(&mut elsewhere, &list).unwrap();
+            assert_eq!(elsewhere.records_mut(), newest.records_mut());
             let followed = old.as_ref().map(|old| old.updated(&list).unwrap().encode());
             assert_eq!(followed, directory.as_ref().map(Directory::encode));
             let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {

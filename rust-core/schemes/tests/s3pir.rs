@@ -224,7 +224,7 @@ fn joint(states: &[Vec<(u8, u32)>], [first, second]: [usize; 2], deviation: Devi
             law_of_second.iter_mut().zip(law).for_each(|(sum, p)| *sum += *p / spares.len() as f64);
         }
         for (a, p) in law_of_first.iter().enumerate().filter(|(_, p)| **p > 0.0) {
-            for (b, q) in law_of_second.iter().enumerate() {
+            for (b, q) in law_of_second.iter().enumerate().filter(|(_, q)| **q > 0.0) {
                 joint[a << 8 | b] += p * q / states.len() as f64;
             }
         }

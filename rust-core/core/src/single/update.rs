@@ -11,6 +11,9 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::tapir::update::HintUpdate;
 
+/// So many edits of a stripe are looked for one by one.
+const FEW: usize = 4;
+
 /// Differences of blocks, ascending by slot.
 pub(crate) struct Edits {
     slots: Vec<u32>,
@@ -89,22 +92,28 @@ impl<F: Function> Hint<F> {
         let mut first = 0;
         for edits_of_stripe in edits.slots.chunk_by(|a, b| stripe_of(*a) == stripe_of(*b)) {
             let stripe = stripe_of(edits_of_stripe[0]);
-            let offset_of = |slot: u32| usize::from(geometry.place(slot as usize).1);
-            for (edit, &slot) in (first + 1..).zip(edits_of_stripe) {
-                by_offset[offset_of(slot)] = edit as u32;
+            let edited: Vec<u16> = edits_of_stripe.iter().map(|&slot| geometry.place(slot as usize).1).collect();
+            for (edit, &offset) in (first + 1..).zip(&edited) {
+                by_offset[usize::from(offset)] = edit as u32;
             }
             let mut offsets = [0; GROUP];
             for number in 0..self.cutoffs.len() / GROUP {
                 self.function.group(Kind::Offset, stripe, number, &mut offsets);
+                let offsets = offsets.map(|value| geometry.offset(value));
+                // Of few edits most groups have none, which is found out for many ids at once.
+                let equal = |wanted: &u16| offsets.iter().fold(0, |found, offset| found | u8::from(offset == wanted));
+                if edited.len() <= FEW && edited.iter().all(|wanted| equal(wanted) == 0) {
+                    continue;
+                }
                 for (c, offset) in offsets.iter().enumerate() {
-                    let edit = by_offset[usize::from(geometry.offset(*offset))];
+                    let edit = by_offset[usize::from(*offset)];
                     if edit != 0 {
                         hits.push(((number * GROUP + c) as u32, edit - 1));
                     }
                 }
             }
-            for &slot in edits_of_stripe {
-                by_offset[offset_of(slot)] = 0;
+            for &offset in &edited {
+                by_offset[usize::from(offset)] = 0;
             }
             first += edits_of_stripe.len();
             for (id, edit) in hits.drain(..) {

@@ -10,6 +10,11 @@ use pirouette_core::tapir::hint::{Hint, HintBuilder};
 use pirouette_core::tapir::query::{Pending, Role};
 use pirouette_core::tapir::recon::{recon, verify};
 
+/// `npm run soak -- tests` looks at all, `npm test` at a sample.
+pub fn thorough() -> bool {
+    std::env::var("PIROUETTE_THOROUGH").is_ok_and(|value| value == "1")
+}
+
 /// A committed database of `layout` whose records are `content` and then zeros.
 pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
     let mut database = Database::new(layout).unwrap();

@@ -6,6 +6,11 @@ use std::hash::Hash;
 
 use schemes::random::Uniform;
 
+/// `npm run soak -- tests` looks at all, `npm test` at a sample.
+pub fn thorough() -> bool {
+    std::env::var("PIROUETTE_THOROUGH").is_ok_and(|value| value == "1")
+}
+
 /// Walks through all sequences of draws, like an odometer. Sequences need not be equally long or equally likely.
 #[derive(Default)]
 pub struct Enumerate {

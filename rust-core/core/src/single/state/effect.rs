@@ -12,7 +12,7 @@ use crate::single::streams::Keyed;
 use crate::tapir::state::frame::{Reader, Writer};
 use crate::tapir::update::HintUpdate;
 
-const KIND: [u8; 4] = *b"PISe";
+pub(crate) const KIND: [u8; 4] = *b"PISe";
 
 impl Effect {
     /// Bytes for the journal. Secret: they tell what was asked.

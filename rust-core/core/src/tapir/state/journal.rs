@@ -4,6 +4,7 @@ use super::{effect, update};
 use crate::database::list::UpdateList;
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::single::state::effect as single;
 use crate::tapir::hint::Hint;
 use crate::tapir::recon::{self, Effect};
 use crate::tapir::update::{HintUpdate, update_hint};
@@ -20,14 +21,14 @@ pub fn replay(hint: &mut Hint, entry: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// The update list in an entry on a hint of layout `before`; none in an effect. For what follows updates besides the
+/// The update list in an entry on a hint of layout `before`, whichever server answers it; none in an effect. For what follows updates besides the
 /// hint.
 ///
 /// # Errors
 /// [`Error::State`] if the entry is neither an effect nor an update of such a hint; [`Error::Update`].
 pub fn update_in(entry: &[u8], before: &Layout) -> Result<Option<UpdateList>, Error> {
     match entry.first_chunk() {
-        Some(&effect::KIND) => Ok(None),
+        Some(&(effect::KIND | single::KIND)) => Ok(None),
         Some(&update::KIND) => Ok(Some(HintUpdate::decode(entry, before)?.list)),
         _ => Err(Error::State("foreign: neither an effect nor an update")),
     }
