@@ -60,7 +60,10 @@ function attempt(manifest: Manifest, proofs: Proofs = 'merkle') {
   const body = (part: LightPart) => Buffer.from(encodeLightRequest(part, manifest, secrets[part], proofs))
   const accepts = (replies: Record<LightPart, Uint8Array>) => {
     const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part], proofs))
-    const outcome = attempt.finish(hint!, tags!)
+    for (const [party, reply] of [tags!, hint!].entries()) {
+      new Uint8Array(core.memory.buffer, attempt.replyPointer(party), reply.length).set(reply)
+    }
+    const outcome = attempt.finish()
     const client = outcome.takeHint()
     client?.free()
     outcome.free()
