@@ -60,7 +60,10 @@ function attempt(manifest: Manifest, proofs: EntryProofs = 'merkle') {
   const body = (part: LightPart) => Buffer.from(encodeLightRequest(part, manifest, secrets[part], proofs))
   const accepts = (replies: Record<LightPart, Uint8Array>) => {
     const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part], proofs))
-    const outcome = attempt.finish(hint!, tags!)
+    for (const [party, reply] of [tags!, hint!].entries()) {
+      new Uint8Array(core.memory.buffer, attempt.replyPointer(party), reply.length).set(reply)
+    }
+    const outcome = attempt.finish()
     const client = outcome.takeHint()
     client?.free()
     outcome.free()
@@ -324,7 +327,7 @@ describe('the queue', () => {
       }
     }
     expect((await app.inject(answer(manifest))).statusCode).toBe(200)
-    const others = Array.from({ length: 3 }, (_, i) =>
+    const others = Array.from({ length: 2 }, (_, i) =>
       app.inject({
         ...{ method: 'POST', url: lightPath('tags'), payload: attempt(manifest).bodies.tags },
         remoteAddress: `10.${i}.0.1`,
@@ -334,8 +337,8 @@ describe('the queue', () => {
     expect(await inside[3]).toBe('light_full')
     expect(hints.waiting).toBe(8)
     await release()
-    expect(await Promise.all(inside)).toEqual([true, true, 'light_full', 'light_full'])
-    expect((await Promise.all(others)).map(({ statusCode }) => statusCode)).toEqual([200, 200, 200])
+    expect(await Promise.all(inside)).toEqual([true, true, true, 'light_full'])
+    expect((await Promise.all(others)).map(({ statusCode }) => statusCode)).toEqual([200, 200])
     expect(hints.waiting).toBe(0)
   })
 
@@ -421,7 +424,7 @@ describe('the queue', () => {
       await new Promise(resolve => socket.once('readable', resolve))
     }
     for (const socket of sockets) socket.resume()
-    await expect.poll(() => closed.length).toBeGreaterThanOrEqual(3)
+    await expect.poll(() => closed.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(3)
     expect(await made(app, manifest)).toBe(true)
   })
 })

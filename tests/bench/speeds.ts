@@ -5,7 +5,7 @@
 //   node tests/run.mjs speeds
 
 import { type Core, type DatabaseHandle, type EntryProofs, type LightReplyHandle, loadCore } from '@pirouette/wasm'
-import { memory } from '../support/wasm.js'
+import { finished, memory } from '../support/wasm.js'
 import { pseudorandomBytes } from './stage.js'
 
 const RUNS = 5
@@ -82,7 +82,7 @@ function lightHint(core: Core, database: DatabaseHandle, proofs: EntryProofs): [
   const tagged = () => whole(core.newLightTags(database, tags, false))
   const replies = [hint(), tagged()] as const
   const check = () => {
-    const outcome = begin().finish(...replies)
+    const outcome = finished(core, begin(), ...replies)
     outcome.takeHint()!.free()
     outcome.free()
   }

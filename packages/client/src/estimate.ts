@@ -61,7 +61,7 @@ export async function estimate(
     const core = await startCore(environment, buildFor(apart))
     const { proofs = 'auto', allowDevelopmentCeremony, lookupsPerDay, changesPerDay } = options
     const schemeOptions = { proofs, allowDevelopmentCeremony, usage: { lookupsPerDay, changesPerDay } }
-    const { name: mode } = chooseScheme(core, manifest, apart)
+    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false, apart })
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
         try {

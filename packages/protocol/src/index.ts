@@ -66,6 +66,7 @@ export {
   MAX_INSTANT_BYTES,
 } from './instant.js'
 export {
+  checkLightReply,
   decodeLightReply,
   decodeLightRequest,
   encodeLightReply,

@@ -93,9 +93,19 @@ export function decodeLightReply(
   bytes: Uint8Array,
   proofs: EntryProofs = 'merkle',
 ): Uint8Array {
-  checkAnswered(manifest, 0, lightHeader('reply', PARTS[part].reply, bytes, [suiteOf(proofs)]))
+  checkLightReply(part, manifest, bytes, proofs)
   checkLength('reply length', bytes, lightReplyBytes(part, manifest, proofs))
   return bytes.subarray(HEADER_BYTES)
+}
+
+/** The same of a reply's header, for whoever has its body elsewhere and has seen to its length. */
+export function checkLightReply(
+  part: LightPart,
+  manifest: Manifest,
+  header: Uint8Array,
+  proofs: EntryProofs = 'merkle',
+): void {
+  checkAnswered(manifest, 0, lightHeader('reply', PARTS[part].reply, header, [suiteOf(proofs)]))
 }
 
 function lightHeader(what: string, magic: string, bytes: Uint8Array, suites: readonly number[]): MessageHeader {

@@ -159,7 +159,7 @@ export interface HintBuilderHandle extends Lanes {
   readonly proofs: Proofs
   readonly folded: number
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
-  partial(binding: Uint8Array): Uint8Array
+  partial(binding: Uint8Array): StoredFormHandle
   /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
   finish(version?: number): ClientHandle
   free(): void
@@ -195,7 +195,7 @@ export interface AskedHandle {
   /** applies the next entry of a journal, an effect or an update */
   replay(entry: Uint8Array): void
   /** stored form of the whole state, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
-  checkpoint(binding: Uint8Array): Uint8Array
+  checkpoint(binding: Uint8Array): StoredFormHandle
   /** of the epoch it is at */
   readonly layout: LayoutHandle
   /** its random id, 16 bytes */
@@ -281,8 +281,10 @@ export interface LightAttemptHandle {
   paritiesRequest(): Uint8Array
   /** the key of its tags, and for tags a seed: for the retrieve server alone, for with it parities can be forged */
   tagsRequest(): Uint8Array
-  /** checks both whole replies, without early exit; once. Throws `length`, and the attempt is over then, too. */
-  finish(parities: Uint8Array, tags: Uint8Array): LightOutcomeHandle
+  /** address in WASM memory of where the body of a party's reply is to be written whole: 0 retrieve server's, 1 refresh server's */
+  replyPointer(party: number): number
+  /** checks both replies, without early exit; once */
+  finish(): LightOutcomeHandle
   /** overwrites secrets, then frees */
   free(): void
 }
@@ -331,6 +333,16 @@ export interface WorkerStackHandle {
   free(): void
 }
 
+/** A stored form, written but for its checksum, which may be made in slices; what it was made of may change meanwhile. Secret. */
+export interface StoredFormHandle {
+  /** hashes at most so many bytes more; whether there are more */
+  hash(most: number): boolean
+  /** the stored form, once; what has not been hashed yet is */
+  take(): Uint8Array
+  /** overwrites it, then frees */
+  free(): void
+}
+
 /** All records of a database, or those of some of its partitions: kept, checked, brought forward, read. Not secret. */
 export interface LocalHandle extends Lanes {
   /** 16 bytes */
@@ -353,7 +365,7 @@ export interface LocalHandle extends Lanes {
   /** checks all of it against the manifest it has come to; throws `state` */
   arrive(contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
-  encode(binding: Uint8Array): Uint8Array
+  encode(binding: Uint8Array): StoredFormHandle
   free(): void
 }
 
@@ -365,7 +377,7 @@ export interface SingleBuilderHandle extends Lanes {
   /** brings it to the next epoch; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
-  partial(binding: Uint8Array): Uint8Array
+  partial(binding: Uint8Array): StoredFormHandle
   /** the client's state; `phase` if partitions are missing, and the handle is gone */
   finish(version: number): SingleHandle
   /** overwrites secrets, then frees */

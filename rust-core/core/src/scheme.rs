@@ -13,7 +13,7 @@ use crate::random::ENTROPY_BYTES;
 use crate::single::answer::PARITIES;
 use crate::tapir::answer::{BARE, PROVED, PROVED_TOGETHER};
 use crate::tapir::query::NAME_BYTES;
-use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 /// How a server answers one suite: without state, one call a request. All lengths follow from the layout and the number of
 /// queries.
@@ -221,7 +221,7 @@ pub trait State<C>: Sized {
     ///
     /// # Errors
     /// [`Error::Condemned`].
-    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error>;
+    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
 }
 
 /// A state and at most one batch pending on it: the order in which every scheme's calls come.
@@ -390,9 +390,17 @@ impl<C, S: State<C>> Asked<C, S> {
     /// Its stored form.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending; as [`State::encode`].
+    /// [`Error::Phase`] while a batch is pending; as [`State::written`].
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Asked::encode`].
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         self.none_pending()?;
-        self.state.encode(binding)
+        self.state.written(binding)
     }
 }

@@ -14,6 +14,7 @@ use pirouette_core::layout::Layout;
 use pirouette_core::random::{ChaCha, Uniform};
 use pirouette_core::scheme::{Answerer, Asked, Recovered, State, Verdict, answer, answer_bytes, answerers, suites};
 use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::state::Unsealed;
 use zeroize::Zeroizing;
 
 /// Whole partitions, and one hash over all that are asked for in a query: three numbers (u16) a query.
@@ -235,11 +236,11 @@ impl State<Merkle> for Known {
         Ok(digests.to_vec())
     }
 
-    fn encode(&self, binding: &[u8; 32]) -> Result<Vec<u8>, Error> {
+    fn written(&self, binding: &[u8; 32]) -> Result<Unsealed, Error> {
         if self.condemned {
             Err(Error::Condemned)
         } else {
-            Ok([&binding[..], &self.hashes.concat(), &[self.left as u8]].concat())
+            Ok(Unsealed::new([&binding[..], &self.hashes.concat(), &[self.left as u8]].concat()))
         }
     }
 }

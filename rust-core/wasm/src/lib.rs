@@ -35,6 +35,7 @@ use pirouette_core::scheme::{Asked, Verdict};
 use pirouette_core::tapir::hint::{Hint, HintBuilder};
 use pirouette_core::tapir::query::role_of;
 use pirouette_core::tapir::recon::judged;
+use pirouette_core::tapir::state::Unsealed;
 use pirouette_core::tapir::update::update_builder;
 use wasm_bindgen::handler::schedule_reinit;
 use wasm_bindgen::prelude::*;
@@ -59,6 +60,40 @@ impl Drop for WipesStack {
         #[allow(clippy::large_stack_arrays)] // of a stack of 1 MiB
         let mut frames = [0u8; FRAMES_BYTES];
         frames.zeroize();
+    }
+}
+
+/// A stored form, written but for its checksum.
+#[wasm_bindgen]
+pub struct StoredFormHandle(Option<Unsealed>, WipesStack);
+
+impl StoredFormHandle {
+    fn new(form: Unsealed) -> Self {
+        StoredFormHandle(Some(form), WipesStack)
+    }
+
+    fn form(&mut self) -> Outcome<&mut Unsealed> {
+        self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the stored form was taken")))
+    }
+}
+
+#[wasm_bindgen]
+impl StoredFormHandle {
+    /// Hashes at most so many bytes more; whether there are more.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn hash(&mut self, most: usize) -> Outcome<bool> {
+        self.form().map(|form| form.hash(most))
+    }
+
+    /// The stored form, once; what has not been hashed yet is.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn take(&mut self) -> Outcome<Vec<u8>> {
+        self.form()?;
+        Ok(self.0.take().map(Unsealed::seal).unwrap_or_default())
     }
 }
 
@@ -294,9 +329,8 @@ impl HintBuilderHandle {
     ///
     /// # Errors
     /// `length`.
-    pub fn partial(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        let binding = exactly("binding", binding).map_err(thrown)?;
-        Ok(self.0.encode(&binding))
+    pub fn partial(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+        exactly("binding", binding).map(|binding| StoredFormHandle::new(self.0.written(&binding))).map_err(thrown)
     }
 
     /// Takes up a half-made hint again under the manifest it was begun under.

@@ -114,8 +114,8 @@ export interface Preparation {
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void
   /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
   readonly resumable: boolean
-  /** What is to be stored of one that is resumable, bound to its manifest's hash. */
-  partial(binding: Uint8Array): Uint8Array
+  /** What is to be stored of one that is resumable, as it is now, bound to its manifest's hash. */
+  partial(binding: Uint8Array): Promise<Uint8Array>
   /** The state, all being there, `version` updates after it was first stored. Consumes this, even when it throws. */
   finish(version: number): SchemeState
   /** Overwrites and frees what `finish` has not taken. */
@@ -206,8 +206,8 @@ interface AnyState {
   replay(entry: Uint8Array): void
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
   arrive(manifest: Manifest): void
-  /** Its stored form, bound to its manifest's hash. */
-  checkpoint(binding: Uint8Array): Uint8Array
+  /** Its stored form, as it is now, bound to its manifest's hash. */
+  checkpoint(binding: Uint8Array): Promise<Uint8Array>
   /** Overwrites and frees it. */
   free(): void
 }

@@ -13,6 +13,8 @@ export interface Agreed {
   readonly manifest: Manifest
   /** its canonical bytes */
   readonly bytes: Uint8Array
+  /** the publisher's over them, which holds, where it is asked for; 64 bytes */
+  readonly signature?: Uint8Array | undefined
 }
 
 /** Fetches the manifest from all servers and compares. Throws ServersDisagreeError; nothing else is sent then. */

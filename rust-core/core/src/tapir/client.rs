@@ -11,8 +11,8 @@ use crate::scheme::{Recovered, State, Verdict};
 use crate::tapir::hint::Hint;
 use crate::tapir::query::{NAME_BYTES, Pending, query, role_of};
 use crate::tapir::recon::{recon, verify};
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::journal::replay;
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::{HintUpdate, update_hint};
 
 /// `C` proves answers to hints that keep no tags.
@@ -85,7 +85,7 @@ impl<C: VectorCommitment> State<C> for Hint {
         Ok(update.encode())
     }
 
-    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
-        self.encode(binding)
+    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+        self.written(binding)
     }
 }

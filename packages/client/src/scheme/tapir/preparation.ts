@@ -6,6 +6,7 @@ import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
 import { HintState, suitsHint } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+import { storedForm } from '../stored-form.js'
 import { Verifier, verifierBytes } from '../verifier.js'
 
 export class HintPreparation implements Preparation {
@@ -46,8 +47,8 @@ export class HintPreparation implements Preparation {
     this.#dropVerifier()
   }
 
-  partial(binding: Uint8Array): Uint8Array {
-    return inCore(this.#context.core, () => this.#builder.partial(binding))
+  partial(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#builder.partial(binding))
   }
 
   finish(version: number): SchemeState {

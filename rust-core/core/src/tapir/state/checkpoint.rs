@@ -3,8 +3,8 @@
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
 //! tags, what they are made under (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
 
-use super::BINDING_BYTES;
 use super::frame::{Reader, Writer};
+use super::{BINDING_BYTES, Unsealed};
 use crate::commitment::tags::TAG_KEY_BYTES;
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
@@ -23,6 +23,14 @@ impl Hint {
     /// # Errors
     /// [`Error::Condemned`]: a condemned hint is not kept.
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Hint::encode`].
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         if self.condemned {
             return Err(Error::Condemned);
         }
@@ -42,7 +50,7 @@ impl Hint {
             }
             Checks::Elsewhere => out.u32(ELSEWHERE as usize),
         }
-        Ok(out.seal())
+        Ok(out.written())
     }
 
     /// Brings a hint back under the manifest it was made under: its layout, commitments (a hint that keeps tags looks at
