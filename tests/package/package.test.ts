@@ -371,8 +371,8 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
     const script = join(app, name, 'browser.js')
     const files = await readdir(join(app, name))
     const others = files.filter(file => file !== 'browser.js')
-    // A bundler that splits what is imported lazily makes files of Ed25519, of the WebAssembly modules and of one's glue.
-    const lazy = ['ed25519', 'inline', 'inline-single', 'single']
+    // A bundler that splits what is imported lazily makes files of Ed25519, of the WebAssembly modules and of two's glue.
+    const lazy = ['ed25519', 'inline', 'inline-single', 'pointproofs', 'pointproofs-inline', 'single']
     const named = others.map(file => file.replace(/-.{8}\.js$/, ''))
     expect(named.sort()).toEqual(name === 'vite' ? lazy : [])
     for (const file of files) {

@@ -1,8 +1,6 @@
 // Pointproofs as JavaScript sees them: what `rust-core/pointproofs-wasm` exports to who verifies and who takes part in a ceremony
 // (docs/protocol.md, Pointproofs).
 
-import type * as pointproofsGlue from '../generated/pointproofs.js'
-
 /** A database as far as its proofs depend on it: Q partitions of M records of ℓ bytes, as blocks where it has such. */
 export interface Shape {
   readonly partitions: number
@@ -56,28 +54,4 @@ export interface Pointproofs {
   beginCeremony(development: boolean): Uint8Array
   /** Reads a transcript and verifies it, with 32 bytes of fresh entropy. */
   ceremony(transcript: Uint8Array, entropy: Uint8Array): Ceremony
-}
-
-/** What builds for verifying and for proving have in common. */
-export type SharedGlue = Pick<typeof pointproofsGlue, 'VerifierHandle' | 'CeremonyHandle' | 'beginCeremony'>
-
-export function pointproofs(glue: SharedGlue): Pointproofs {
-  return {
-    verifier: (key, keyHash, allowDevelopment, { partitions, partitionRecords, recordBytes }, rowLists) =>
-      new glue.VerifierHandle(key, keyHash, allowDevelopment, partitions, partitionRecords, recordBytes, rowLists),
-    beginCeremony: glue.beginCeremony,
-    ceremony: (transcript, entropy) => new glue.CeremonyHandle(transcript, entropy),
-  }
-}
-
-/** A loader that starts one instance, and after a failure another time the next one. */
-export function once<T>(load: () => Promise<T>): () => Promise<T> {
-  let loading: Promise<T> | undefined
-  return () => {
-    loading ??= load().catch(error => {
-      loading = undefined
-      throw error
-    })
-    return loading
-  }
 }

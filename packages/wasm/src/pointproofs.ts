@@ -1,8 +1,9 @@
 // The loader for clients, in browsers and Node: a WebAssembly module of its own, as JavaScript, which nobody loads who does
 // not ask for it.
 
-import * as glue from '../generated/pointproofs.js'
-import { once, type Pointproofs, pointproofs } from './pointproofs-api.js'
+import { beginCeremony, CeremonyHandle, initSync, VerifierHandle } from '../generated/pointproofs.js'
+import type { Pointproofs } from './pointproofs-api.js'
+import { once, pointproofs } from './pointproofs-glue.js'
 
 export type { Ceremony, Pointproofs, PointproofsVerifier, Shape } from './pointproofs-api.js'
 
@@ -11,6 +12,6 @@ export const loadPointproofs: () => Promise<Pointproofs> = once(async () => {
   const { WASM_HEX } = await import('../generated/pointproofs-inline.js')
   const bytes = new Uint8Array(WASM_HEX.length / 2)
   for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(WASM_HEX.slice(2 * i, 2 * i + 2), 16)
-  glue.initSync({ module: await WebAssembly.compile(bytes) })
-  return pointproofs(glue)
+  initSync({ module: await WebAssembly.compile(bytes) })
+  return pointproofs({ VerifierHandle, CeremonyHandle, beginCeremony })
 })

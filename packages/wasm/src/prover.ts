@@ -2,7 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import * as glue from '../generated/prover.js'
-import { type Ceremony, once, type Pointproofs, pointproofs, type Shape, type SharedGlue } from './pointproofs-api.js'
+import type { Ceremony, Pointproofs, Shape } from './pointproofs-api.js'
+import { once, pointproofs, type SharedGlue } from './pointproofs-glue.js'
 
 /** Bytes of one opening, as a server keeps it. */
 export const OPENING_BYTES = 96

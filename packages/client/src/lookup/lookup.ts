@@ -91,8 +91,11 @@ export class Lookup<T> {
         }
         const { lookupsLeft } = hint.state
         if (lookupsLeft !== undefined && lookupsLeft < indices.length) throw new OutdatedError('spent')
-        await equip(machine, hint, signal)
-        signal.throwIfAborted()
+        const equipped = equip(machine, hint, signal)
+        if (equipped !== undefined) {
+          await equipped
+          signal.throwIfAborted()
+        }
         return await this.#ask(hint, indices)
       } catch (error) {
         // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.

@@ -48,7 +48,8 @@ export async function finishPending(
   const { announce } = machine.parts
   const lists: Uint8Array[] = []
   for (;;) {
-    await equip(machine, hint, new AbortController().signal) // never called off, either
+    const equipped = equip(machine, hint, new AbortController().signal) // never called off, either
+    if (equipped !== undefined) await equipped
     try {
       return { ...(await attempt(machine, admission, hint, own && lists.length === 0)), lists }
     } catch (error) {
@@ -67,18 +68,17 @@ export async function finishPending(
 }
 
 /**
- * Fetches what judging answers takes and is not at hand, before anything of a batch leaves. Throws OutdatedError where it
- * cannot be had any more because the database was replaced.
+ * Fetches what judging answers takes and is not at hand, before anything of a batch leaves; undefined: it is. Throws
+ * OutdatedError where it cannot be had any more because the database was replaced.
  */
-export async function equip(machine: Machine, hint: Hint, signal: AbortSignal): Promise<void> {
+export function equip(machine: Machine, hint: Hint, signal: AbortSignal): Promise<void> | undefined {
   const { downloads: servers, parts } = machine
   const failures = new FailedServers(servers, parts.stats)
-  try {
-    await askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
-  } catch (error) {
+  const equipped = askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
+  return equipped?.catch(async error => {
     if (error instanceof ServerError && error.refusal === 'not_found') await stepsAfter(machine, hint.base, signal)
     throw error
-  }
+  })
 }
 
 async function attempt(

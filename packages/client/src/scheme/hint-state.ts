@@ -47,15 +47,16 @@ export class HintState extends CoreState<ClientHandle> {
     return batchLimit(this.context.core, manifest, this.#proofs)
   }
 
-  async equip(
+  equip(
     manifest: Manifest,
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
-  ): Promise<void> {
-    if (this.#proofs !== 'pointproofs' || this.#verifier?.isFor(this.context.core, manifest)) return
-    const verifier = await Verifier.fetch(this.context, manifest, sources, signal)
-    this.#verifier?.free()
-    this.#verifier = verifier
+  ): Promise<void> | undefined {
+    if (this.#proofs !== 'pointproofs' || this.#verifier?.isFor(this.context.core, manifest)) return undefined
+    return Verifier.fetch(this.context, manifest, sources, signal).then(verifier => {
+      this.#verifier?.free()
+      this.#verifier = verifier
+    })
   }
 
   batch(manifest: Manifest): Batch {

@@ -226,13 +226,13 @@ export interface AskedState extends AnyState {
   readonly pending: number
   /**
    * Fetches what judging replies at this manifest takes, where that is more than the state has: public blobs, checked, and the
-   * same whatever is asked. Awaited before anything of a batch is stored or leaves; missing: nothing is.
+   * same whatever is asked. Awaited before anything of a batch is stored or leaves; undefined, or missing: nothing is.
    */
   equip?(
     manifest: Manifest,
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
-  ): Promise<void>
+  ): Promise<void> | undefined
   /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array
