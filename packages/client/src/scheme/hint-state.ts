@@ -30,6 +30,10 @@ export class HintState extends CoreState<ClientHandle> {
     }))
   }
 
+  get recognises(): boolean {
+    return this.#proofs === 'tags'
+  }
+
   suits({ proofs }: SchemeOptions): boolean {
     return proofs === 'auto' || proofs === this.#proofs
   }

@@ -222,6 +222,8 @@ export interface AskedState extends AnyState {
   readonly kind: 'asked'
   /** queries of the pending batch; 0: none */
   readonly pending: number
+  /** Whether `finish` compares records with what the database had: one that makes no sense then makes none there. */
+  readonly recognises: boolean
   /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array

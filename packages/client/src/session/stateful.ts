@@ -128,7 +128,10 @@ export class StatefulSession implements Session {
       } catch (error) {
         // The servers no longer answer this hint, or it has no lookups left, whatever is asked: its successor is asked, made of
         // fresh randomness.
-        if (!(error instanceof OutdatedError)) throw error
+        if (!(error instanceof OutdatedError)) {
+          if (lookup.begun) this.#renew() // what was found does not matter to when that is
+          throw error
+        }
         await this.#rebuilding.install(this.#rebuild(error.reason))
       }
     }
