@@ -13,7 +13,7 @@ const plantedIn = () =>
   keyless(15, {
     variable: true,
     // A value longer than any.
-    planted: records => void (records[PLANTED * RECORD_BYTES] = 200),
+    planted: records => records.fill(200, PLANTED * RECORD_BYTES, PLANTED * RECORD_BYTES + 1),
   })
 
 const one = { servers: [A], integrity: 'server', mode: 'single' } as const

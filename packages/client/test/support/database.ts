@@ -26,7 +26,7 @@ export interface Contents {
   /** fields of the manifest that are to be other than usual */
   readonly manifest?: Partial<Manifest>
   /** what its maker does to the records, before anything is made of them */
-  readonly planted?: (records: Uint8Array) => void
+  readonly planted?: (records: Uint8Array) => unknown
 }
 
 export interface Database {
