@@ -1,13 +1,14 @@
 // Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, three times: `core`, the whole of it, for
 // servers and Node; and for browsers, without the server half, `client`, and `single`, which can do lookups with one server as
 // well. And `worker`, for a server's worker threads. Beside
-// them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm).
+// them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm);
+// and `prover`, the same with what servers prove with.
 //
 //   1. wasm-pack     core.js, core.d.ts, core_bg.wasm, each through cargo, wasm-bindgen and wasm-opt (their options are in
 //                    the crate's Cargo.toml); it installs nothing: all three have to be there
 //   2. share         core_bg.wasm and core.js for a memory that worker threads can read
 //   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
-//   4. inline        client_bg.wasm and single_bg.wasm as strings, for apps that ship JavaScript only
+//   4. inline        client_bg.wasm, single_bg.wasm and pointproofs_bg.wasm as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage } from './steps.mjs'
@@ -18,6 +19,7 @@ export const wasmOutputs = [
   ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
   ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
   ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm'],
+  ...['pointproofs-inline.js', 'pointproofs-inline.d.ts', 'prover.js', 'prover.d.ts', 'prover_bg.wasm'],
 ].map(name => `${generated}/${name}`)
 
 const target = 'wasm32-unknown-unknown'
@@ -35,6 +37,7 @@ export async function buildWasm(bin) {
   await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features'])
   await buildOne(bin, fresh, 'wasm', 'single', ['--no-default-features', '--features', 'single'])
   await buildOne(bin, fresh, 'pointproofs-wasm', 'pointproofs', [])
+  await buildOne(bin, fresh, 'pointproofs-wasm', 'prover', ['--features', 'prover'])
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
 
@@ -43,6 +46,7 @@ export async function buildWasm(bin) {
   for (const [file, name] of [
     ['client_bg.wasm', 'inline'],
     ['single_bg.wasm', 'inline-single'],
+    ['pointproofs_bg.wasm', 'pointproofs-inline'],
   ]) {
     const digits = readFileSync(join(fresh, file), 'hex')
     writeFileSync(join(fresh, `${name}.js`), `// ${file}\nexport const WASM_HEX = '${digits}'\n`)

@@ -32,8 +32,13 @@ const buildOptions = () => [
   ),
   new Option(
     '--proofs <kind>',
-    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing',
-  ).choices(['merkle', 'tags']),
+    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing; pointproofs: as merkle, and one short proof an answer (about four milliseconds a record and core), for a database that does not change',
+  ).choices(['merkle', 'tags', 'pointproofs']),
+  new Option('--ceremony <transcript>', 'pointproofs: the ceremony that the key comes from'),
+  new Option(
+    '--receipt <file>',
+    'pointproofs: the receipt of your contribution (default: the transcript and .receipt)',
+  ),
   new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
     wholeNumber,
   ),

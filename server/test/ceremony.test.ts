@@ -1,6 +1,6 @@
 // `pirouette ceremony` as operators run it. What makes a transcript hold is tested in rust-core/pointproofs.
 
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { pirouette } from './command.js'
@@ -45,4 +45,25 @@ test('begun, contributed to, verified with the receipt; nothing is overwritten, 
     'does not hold',
   )
   await expect(readFile(join(folder, 'never'))).rejects.toThrow()
+
+  // Interrupted after its receipt was written: the same command again ends it, and the receipt stays what it was.
+  const contributing = ['contribute', begun, '--name', 'Ada’s servers', '--out', mine]
+  const [transcript, part] = [await readFile(mine), `${mine}.part`]
+  expect(await refusal(...contributing)).toContain('it exists already')
+  await rename(mine, part)
+  const ended = await ceremony(...contributing)
+  expect(ended).toMatchObject({ code: 0, stderr: '' })
+  expect(ended.stdout).toContain('an earlier run was interrupted')
+  expect([await readFile(mine), await readFile(`${mine}.receipt`, 'utf8')]).toEqual([transcript, receipt])
+  // Before it: then nothing is there that anybody could keep, and another is made.
+  await rename(mine, part)
+  await rm(`${mine}.receipt`)
+  expect(await ceremony(...contributing)).toMatchObject({ code: 0, stderr: '' })
+  expect(await readFile(`${mine}.receipt`, 'utf8')).not.toBe(receipt)
+  expect(await ceremony('verify', mine, '--receipt', `${mine}.receipt`)).toMatchObject({ code: 0 })
+  // A receipt alone is of a transcript that has gone elsewhere: it is not written over. Nor is what does not go with it.
+  await rm(mine)
+  expect(await refusal(...contributing)).toContain('nothing is overwritten')
+  await writeFile(part, transcript)
+  expect(await refusal(...contributing)).toMatch(/is not what .* is for; remove both/)
 }, 600_000)

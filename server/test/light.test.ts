@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import {
   decodeInstantAnswer,
   decodeLightReply,
+  type EntryProofs,
   encodeInstantQuery,
   encodeLightRequest,
   HEADER_BYTES,
@@ -15,7 +16,6 @@ import {
   lightReplyBytes,
   lightRequestBytes,
   type Manifest,
-  type Proofs,
   parseErrorReply,
   parseInfo,
 } from '@pirouette/protocol'
@@ -52,7 +52,7 @@ function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRec
 }
 
 /** Both requests of a hint, and whether the replies make one. */
-function attempt(manifest: Manifest, proofs: Proofs = 'merkle') {
+function attempt(manifest: Manifest, proofs: EntryProofs = 'merkle') {
   const layout = layoutOf(manifest)
   const attempt = core.newLightAttempt(layout, manifest.commitments, entropy(), proofs)
   layout.free()
@@ -60,7 +60,10 @@ function attempt(manifest: Manifest, proofs: Proofs = 'merkle') {
   const body = (part: LightPart) => Buffer.from(encodeLightRequest(part, manifest, secrets[part], proofs))
   const accepts = (replies: Record<LightPart, Uint8Array>) => {
     const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part], proofs))
-    const outcome = attempt.finish(hint!, tags!)
+    for (const [party, reply] of [tags!, hint!].entries()) {
+      new Uint8Array(core.memory.buffer, attempt.replyPointer(party), reply.length).set(reply)
+    }
+    const outcome = attempt.finish()
     const client = outcome.takeHint()
     client?.free()
     outcome.free()
@@ -74,7 +77,7 @@ const post = (app: FastifyInstance, part: LightPart, payload: Buffer, prefix = '
   app.inject({ method: 'POST', url: prefix + lightPath(part), payload })
 
 /** Whether a hint comes of it, or the code that one of the replies had. */
-async function made(app: FastifyInstance, manifest: Manifest, proofs?: Proofs): Promise<boolean | string> {
+async function made(app: FastifyInstance, manifest: Manifest, proofs?: EntryProofs): Promise<boolean | string> {
   const { bodies, accepts } = attempt(manifest, proofs)
   const [hint, tags] = await Promise.all(PARTS.map(part => post(app, part, bodies[part])))
   const refused = [hint!, tags!].find(({ statusCode }) => statusCode !== 200)
@@ -324,7 +327,7 @@ describe('the queue', () => {
       }
     }
     expect((await app.inject(answer(manifest))).statusCode).toBe(200)
-    const others = Array.from({ length: 3 }, (_, i) =>
+    const others = Array.from({ length: 2 }, (_, i) =>
       app.inject({
         ...{ method: 'POST', url: lightPath('tags'), payload: attempt(manifest).bodies.tags },
         remoteAddress: `10.${i}.0.1`,
@@ -334,8 +337,8 @@ describe('the queue', () => {
     expect(await inside[3]).toBe('light_full')
     expect(hints.waiting).toBe(8)
     await release()
-    expect(await Promise.all(inside)).toEqual([true, true, 'light_full', 'light_full'])
-    expect((await Promise.all(others)).map(({ statusCode }) => statusCode)).toEqual([200, 200, 200])
+    expect(await Promise.all(inside)).toEqual([true, true, true, 'light_full'])
+    expect((await Promise.all(others)).map(({ statusCode }) => statusCode)).toEqual([200, 200])
     expect(hints.waiting).toBe(0)
   })
 
@@ -421,7 +424,7 @@ describe('the queue', () => {
       await new Promise(resolve => socket.once('readable', resolve))
     }
     for (const socket of sockets) socket.resume()
-    await expect.poll(() => closed.length).toBeGreaterThanOrEqual(3)
+    await expect.poll(() => closed.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(3)
     expect(await made(app, manifest)).toBe(true)
   })
 })

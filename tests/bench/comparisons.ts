@@ -1,6 +1,6 @@
 // The papers' tables, ours beside theirs: from what the sweep measured to rows of tables and plots.
 
-import type { Proofs } from '@pirouette/protocol'
+import type { EntryProofs } from '@pirouette/protocol'
 import { CHANGES, PROOFS } from './compute.js'
 import { aligned, type Comparison } from './document.js'
 import { FIG_9, type Figure, published, TABLE_2 } from './papers.js'
@@ -133,7 +133,7 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
       CHANGES.flatMap(change =>
         sizes.flatMap(({ records, layouts }) => row(change, records, read(layouts[layout].updates[change]))),
       )
-    const perProofs = (read: (figures: UpdateFigures, proofs: Proofs) => readonly number[]) =>
+    const perProofs = (read: (figures: UpdateFigures, proofs: EntryProofs) => readonly number[]) =>
       PROOFS.flatMap(proofs =>
         changes(figures => read(figures, proofs)).map(row => ({ ...row, series: `${row.series}, ${proofs}` })),
       )

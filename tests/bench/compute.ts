@@ -2,13 +2,13 @@
 // store. Times are this process's processor time, so that a busy machine lengthens them little.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { answerBytes, type Proofs, queryBytes, suiteOf } from '@pirouette/protocol'
+import { answerBytes, type EntryProofs, queryBytes, suiteOf } from '@pirouette/protocol'
 import type { ClientHandle, Core, DatabaseHandle, LayoutHandle } from '@pirouette/wasm'
 import { memory } from '../support/wasm.js'
 
 const WARM_UP_LOOKUPS = 50
 
-export const PROOFS: readonly Proofs[] = ['merkle', 'tags']
+export const PROOFS: readonly EntryProofs[] = ['merkle', 'tags']
 
 export const CHANGES = ['edit', 'add', 'both'] as const
 export type Change = (typeof CHANGES)[number]
@@ -31,7 +31,7 @@ export interface LookupCosts {
 export interface UpdateCosts {
   /** of one server: changes, digests and the list, milliseconds */
   readonly serverMs: readonly number[]
-  readonly client: Record<Proofs, { readonly ms: readonly number[] }>
+  readonly client: Record<EntryProofs, { readonly ms: readonly number[] }>
   readonly listBytes: readonly number[]
 }
 
@@ -41,7 +41,7 @@ export class ComputeBench {
   readonly #data: Buffer
   readonly #recordBytes: number
   readonly #handle: DatabaseHandle
-  readonly #hints: Partial<Record<Proofs, ClientHandle>> = {}
+  readonly #hints: Partial<Record<EntryProofs, ClientHandle>> = {}
   /** records that are no longer as in `data` */
   readonly #changed = new Map<number, Buffer>()
 
@@ -65,7 +65,7 @@ export class ComputeBench {
   }
 
   /** The offline phase, milliseconds: hashing, folding, perhaps tagging. Copying records in is not counted. */
-  offline(proofs: Proofs): number {
+  offline(proofs: EntryProofs): number {
     const core = this.#core
     const { partitions, partitionBytes } = this.layout
     const contentHashes = this.#digests(q => this.#handle.contentHash(q))
@@ -95,13 +95,13 @@ export class ComputeBench {
   }
 
   /** What a client holds, bytes: parities, permutations, tags. */
-  stateBytes(proofs: Proofs): number {
+  stateBytes(proofs: EntryProofs): number {
     const { hintBytes, permutationBytes, tagBytes } = this.#hint(proofs)
     return hintBytes + permutationBytes + tagBytes
   }
 
   /** Lookups of random records, each checked against the data. */
-  lookups(proofs: Proofs, count: number): LookupCosts {
+  lookups(proofs: EntryProofs, count: number): LookupCosts {
     const { layout } = this
     const [query, answer, recon, client, all]: number[][] = [[], [], [], [], []]
     for (let i = 0; i < Math.min(WARM_UP_LOOKUPS, count) + count; i++) {
@@ -123,7 +123,7 @@ export class ComputeBench {
    */
   updates(change: Change, size: number, batches: number): UpdateCosts {
     const serverMs: number[] = []
-    const client: Record<Proofs, { ms: number[] }> = { merkle: { ms: [] }, tags: { ms: [] } }
+    const client: Record<EntryProofs, { ms: number[] }> = { merkle: { ms: [] }, tags: { ms: [] } }
     const listBytes: number[] = []
     for (let batch = 0; batch < batches; batch++) {
       const indices = this.#change(change, size, { serverMs, client, listBytes })
@@ -144,7 +144,7 @@ export class ComputeBench {
     size: number,
     into: {
       readonly serverMs: number[]
-      readonly client: Record<Proofs, { ms: number[] }>
+      readonly client: Record<EntryProofs, { ms: number[] }>
       readonly listBytes: number[]
     },
   ): number[] {
@@ -178,7 +178,7 @@ export class ComputeBench {
     return indices
   }
 
-  #lookup(proofs: Proofs, index: number): { query: number; answers: number; recon: number } {
+  #lookup(proofs: EntryProofs, index: number): { query: number; answers: number; recon: number } {
     const client = this.#hint(proofs)
     let vectors: readonly Uint8Array[] = []
     const query = milliseconds(() => {
@@ -206,13 +206,13 @@ export class ComputeBench {
     return this.#changed.get(index) ?? this.#data.subarray(at, at + this.#recordBytes)
   }
 
-  #hint(proofs: Proofs): ClientHandle {
+  #hint(proofs: EntryProofs): ClientHandle {
     const hint = this.#hints[proofs]
     if (hint === undefined) throw new Error(`there is no hint with ${proofs}; call offline() first`)
     return hint
   }
 
-  #kinds(): Proofs[] {
+  #kinds(): EntryProofs[] {
     return PROOFS.filter(proofs => this.#hints[proofs] !== undefined)
   }
 

@@ -1,11 +1,12 @@
 // What Pointproofs cost in WebAssembly, in processor time: `node tests/run.mjs pointproofs`, after `npm run build`. The same
-// natively, and what servers do: rust-core/pointproofs/examples/figures.rs.
+// natively: rust-core/pointproofs/examples/figures.rs.
 
 import { readFileSync } from 'node:fs'
 import { brotliCompressSync } from 'node:zlib'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes } from '@noble/hashes/utils.js'
 import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
 import { Ceremony, prove, rowLists } from '../interop/reference/pointproofs.js'
 import { stream } from '../interop/vectors.js'
 
@@ -49,5 +50,23 @@ export async function pointproofs(): Promise<number> {
   const verify = () => verifier.verify(answer.manifest, answer.header, Uint16Array.from(offsets), answer.records, proof)
   if (!verify()) throw new Error('an honest proof does not hold')
   measure('client: verify both answers of a lookup, Q = 16', 10, () => [verify(), verify()])
+
+  const proving = await loadProving()
+  const held = proving.ceremony(transcript, entropy)
+  const prover = proving.prover(held, shape)
+  const partition = records.slice(0, 512 * 32)
+  measure('server: commit to and open 512 records', 3, () => prover.prove(0, partition))
+  const rowList = prover.prove(0, partition).slice(0, 32 + 2 * 48)
+  measure('server: hold a row list to 512 records', 10, () => prover.commits(0, partition, rowList, entropy))
+  const openings = new Uint8Array(16 * OPENING_BYTES)
+  for (let q = 0; q < 16; q++) {
+    const proved = prover.prove(q, records.slice(q * 512 * 32, (q + 1) * 512 * 32))
+    const at = rowList.length + (offsets[q] as number) * OPENING_BYTES
+    openings.set(proved.subarray(at, at + OPENING_BYTES), q * OPENING_BYTES)
+  }
+  const { manifest, header } = answer
+  measure('server: one proof of 16 entries', 20, () =>
+    proving.proveTogether(shape, manifest, header, Uint16Array.from(offsets), answer.records, openings),
+  )
   return 0
 }

@@ -4,8 +4,8 @@
 //
 //   node tests/run.mjs speeds
 
-import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore, type Proofs } from '@pirouette/wasm'
-import { memory } from '../support/wasm.js'
+import { type Core, type DatabaseHandle, type EntryProofs, type LightReplyHandle, loadCore } from '@pirouette/wasm'
+import { finished, memory } from '../support/wasm.js'
 import { pseudorandomBytes } from './stage.js'
 
 const RUNS = 5
@@ -34,7 +34,7 @@ export async function speeds(): Promise<number> {
     const database = core.newDatabase(layout)
     memory(core, database.recordsPointer(), records * recordBytes).set(pseudorandomBytes(records * recordBytes))
     for (let q = 0; q < layout.partitions; q++) database.commit(q)
-    const rows = core.modeCosts(layout, { directoryBytes: 0 }, true, {})
+    const rows = core.modeCosts(layout, { directoryBytes: 0 }, ['merkle', 'tags'], {})
     const instant = rows.find(({ mode }) => mode === 'instant')!
     const cells = [`${instantLookup(core, database).toFixed(1)} (${(instant.serverLookupMicros / 2000).toFixed(1)})`]
     for (const proofs of ['merkle', 'tags'] as const) {
@@ -65,7 +65,7 @@ function instantLookup(core: Core, database: DatabaseHandle): number {
 }
 
 /** The refresh server's reply, the retrieve server's, and the client's checks. */
-function lightHint(core: Core, database: DatabaseHandle, proofs: Proofs): [number, number, number] {
+function lightHint(core: Core, database: DatabaseHandle, proofs: EntryProofs): [number, number, number] {
   const { layout } = database
   const commitments = database.commitments()
   const begin = () => core.newLightAttempt(layout, commitments, ENTROPY, proofs)
@@ -82,7 +82,7 @@ function lightHint(core: Core, database: DatabaseHandle, proofs: Proofs): [numbe
   const tagged = () => whole(core.newLightTags(database, tags, false))
   const replies = [hint(), tagged()] as const
   const check = () => {
-    const outcome = begin().finish(...replies)
+    const outcome = finished(core, begin(), ...replies)
     outcome.takeHint()!.free()
     outcome.free()
   }

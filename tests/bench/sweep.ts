@@ -2,7 +2,7 @@
 // N = 3 000 000, records of 32 bytes, batches of 500; at the planned Q and at the papers' Q = √N, with both kinds of proof;
 // computing alone in WebAssembly, and whole, on two server processes, from Node and from Chromium.
 
-import type { Proofs } from '@pirouette/protocol'
+import type { EntryProofs } from '@pirouette/protocol'
 import { discardCore, loadCore } from '@pirouette/wasm'
 import { CHANGES, type Change, ComputeBench, PROOFS } from './compute.js'
 import type { Options } from './options.js'
@@ -54,14 +54,14 @@ export interface LayoutFigures {
   readonly digests: readonly number[]
   /** bytes, of one server process that offers both kinds */
   readonly serverMemory: readonly number[]
-  readonly proofs: Record<Proofs, Record<Quantity, readonly number[]>>
+  readonly proofs: Record<EntryProofs, Record<Quantity, readonly number[]>>
   readonly updates: Record<Change, UpdateFigures>
 }
 
 /** A batch of 500, for each of them: seconds, bytes. */
 export interface UpdateFigures {
   readonly server: readonly number[]
-  readonly client: Record<Proofs, readonly number[]>
+  readonly client: Record<EntryProofs, readonly number[]>
   /** the list from one server, the manifests of both */
   readonly bytes: readonly number[]
 }
@@ -123,7 +123,7 @@ async function compute(data: Buffer, wanted: number | undefined) {
   const times = <T>(work: () => T) => Array.from({ length: REPEATS }, work)
   const { partitions } = bench.layout
   const digests = times(() => bench.digest() / 1000)
-  const proofs = {} as Record<Proofs, Record<Computed, readonly number[]>>
+  const proofs = {} as Record<EntryProofs, Record<Computed, readonly number[]>>
   for (const each of PROOFS) {
     const offline = times(() => bench.offline(each) / 1000)
     const { all, client } = bench.lookups(each, LOOKUPS)
@@ -158,7 +158,10 @@ async function measureWhole(data: Buffer, records: number, partitions: number | 
     const urls = under(servers)
     const plainServer = withPlain ? await stage.servePlain(data, RECORD_BYTES) : undefined
     const page = () => stage.page([...servers, ...(plainServer === undefined ? [] : [plainServer])])
-    const results = {} as Record<Proofs, { chromium: Measured[]; node: Measured[]; tabs: number[]; nodes: number[] }>
+    const results = {} as Record<
+      EntryProofs,
+      { chromium: Measured[]; node: Measured[]; tabs: number[]; nodes: number[] }
+    >
     for (const proofs of PROOFS) {
       const found = { chromium: [] as Measured[], node: [] as Measured[], tabs: [] as number[], nodes: [] as number[] }
       for (let run = 0; run < REPEATS; run++) {
@@ -209,7 +212,7 @@ async function measureWhole(data: Buffer, records: number, partitions: number | 
         }
         return [each, figures]
       }),
-    ) as Record<Proofs, Record<Exclude<Quantity, Computed>, readonly number[]>>
+    ) as Record<EntryProofs, Record<Exclude<Quantity, Computed>, readonly number[]>>
     return { proofs, plain, serverMemory: serverMemory.filter(bytes => bytes !== undefined) }
   })
 }

@@ -18,7 +18,7 @@ import {
   type Manifest,
   vectorBytes,
 } from '@pirouette/protocol'
-import { type Costs, loadCore, type Proofs, type Workload } from '@pirouette/wasm'
+import { type Costs, type EntryProofs, loadCore, type Workload } from '@pirouette/wasm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
@@ -124,7 +124,7 @@ interface Passed {
 }
 
 /** A client with a durable store, whose traffic goes through recorders, on two real servers. */
-async function openMeasured(data: Data, proofs: Proofs, kind: { living?: boolean } = {}): Promise<Client> {
+async function openMeasured(data: Data, proofs: EntryProofs, kind: { living?: boolean } = {}): Promise<Client> {
   const servers = await startPair(data, kind)
   closers.push(servers.close)
   const proxies = [await LyingProxy.start(servers.urls[0]), await LyingProxy.start(servers.urls[1])] as const
@@ -185,7 +185,7 @@ const since = (before: Traffic, now: Traffic) => ({
 })
 
 const core = await loadCore()
-const kinds: readonly Proofs[] = ['merkle', 'tags']
+const kinds: readonly EntryProofs[] = ['merkle', 'tags']
 
 describe.each(kinds)('%s', kind => {
   const costsOf = (workload: Workload): Costs => core.plan(workload)[kind]

@@ -1,7 +1,7 @@
 // Memory as planned and as WebAssembly's grows: of a server that commits to a database, and of a client that downloads
 // it. Each in a fresh instance: memory that was freed before would hide what is taken.
 
-import { discardCore, loadCore, type Proofs } from '@pirouette/wasm'
+import { discardCore, type EntryProofs, loadCore } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
 import { distinctRecords } from '../support/servers.js'
 import { commitDatabase, makeHint } from '../support/wasm.js'
@@ -12,7 +12,7 @@ function expectAsPlanned(bytes: number, planned: number): void {
   expect(bytes).toBeLessThan(planned * 1.005 + 4 * 65_536)
 }
 
-test.each<Proofs>(['merkle', 'tags'])('of a server and of a client, with %s', async proofs => {
+test.each<EntryProofs>(['merkle', 'tags'])('of a server and of a client, with %s', async proofs => {
   const core = await loadCore()
   /** What memory grows by, for good: it never shrinks. */
   const growth = <T>(work: () => T): { bytes: number; value: T } => {

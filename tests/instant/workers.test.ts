@@ -7,6 +7,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore } from '@pirouette/wasm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { finished } from '../support/wasm.js'
 
 const stream = (label: string, bytes: number) => blake3(utf8ToBytes(label), { dkLen: bytes })
 const WORKERS = 4
@@ -178,7 +179,7 @@ describe('passes in four worker threads', () => {
     expect(digests(newest)).toEqual(digests(begin(false).map(reply => makeHere(database, reply))))
     expect(digests(newest)[1]).not.toEqual(digests(again)[1])
 
-    const outcome = old.finish(parities!, tags!)
+    const outcome = finished(core, old, parities!, tags!)
     outcome.takeHint()!.free()
   })
 })

@@ -39,6 +39,15 @@ export interface ManifestFields {
   readonly directoryCommitment: string
   readonly commitments: readonly string[]
   readonly contentHashes: readonly string[]
+  /** in suite 6 */
+  readonly pointproofs?: PointproofsFields
+}
+
+export interface PointproofsFields {
+  readonly rowsHash: string
+  readonly keyHash: string
+  readonly transcriptHash: string
+  readonly development: boolean
 }
 
 /** Both of length 0 for an empty slot. */
@@ -117,13 +126,27 @@ export interface Codecs {
 
 const EMPTY_SLOT: RecordFields = { fingerprint: '', value: '' }
 
+const readPointproofs = ({ rowsHash, keyHash, transcriptHash, development }: protocol.PointproofsFields) => ({
+  pointproofs: { rowsHash: hex(rowsHash), keyHash: hex(keyHash), transcriptHash: hex(transcriptHash), development },
+})
+
+const writePointproofs = ({ rowsHash, keyHash, transcriptHash, development }: PointproofsFields) => ({
+  pointproofs: {
+    rowsHash: unhex(rowsHash),
+    keyHash: unhex(keyHash),
+    transcriptHash: unhex(transcriptHash),
+    development,
+  },
+})
+
 const readReference = (manifest: string) => manifests.decodeManifest(unhex(manifest))
 
 export const reference: Codecs = {
   encodeManifest(fields) {
     return hex(
       manifests.encodeManifest({
-        ...fields,
+        ...(fields as Omit<ManifestFields, 'pointproofs'>),
+        ...(fields.pointproofs && writePointproofs(fields.pointproofs)),
         expires: BigInt(fields.expires),
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
@@ -137,9 +160,10 @@ export const reference: Codecs = {
     )
   },
   decodeManifest(bytes) {
-    const manifest = readReference(bytes)
+    const { pointproofs, ...manifest } = readReference(bytes)
     return {
       ...manifest,
+      ...(pointproofs && readPointproofs(pointproofs)),
       expires: Number(manifest.expires),
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
@@ -238,7 +262,11 @@ function fieldsOf({ kind, databaseId, hintId, version, name }: fence.FenceReques
   return { kind, databaseId: hex(databaseId), hintId: hex(hintId), version: Number(version), name: hex(name) }
 }
 
-const proofsOf = (suite: Suite): protocol.Proofs => (suite === 1 ? 'merkle' : 'tags')
+const PROOFS = { 1: 'merkle', 2: 'tags', 6: 'pointproofs' } as const satisfies Record<Suite, protocol.Proofs>
+const proofsOf = (suite: Suite): protocol.Proofs => PROOFS[suite]
+
+/** Of light hints. */
+const entryProofsOf = (suite: Suite): protocol.EntryProofs => (suite === 2 ? 'tags' : 'merkle')
 
 const readShipped = (manifest: string) => protocol.decodeManifest(unhex(manifest))
 
@@ -255,7 +283,8 @@ export const shipped: Codecs = {
   encodeManifest(fields) {
     return hex(
       protocol.encodeManifest({
-        ...fields,
+        ...(fields as Omit<ManifestFields, 'pointproofs'>),
+        ...(fields.pointproofs && writePointproofs(fields.pointproofs)),
         databaseId: unhex(fields.databaseId),
         directoryHash: unhex(fields.directoryHash),
         updateListHash: unhex(fields.updateListHash),
@@ -268,9 +297,10 @@ export const shipped: Codecs = {
     )
   },
   decodeManifest(bytes) {
-    const manifest = readShipped(bytes)
+    const { pointproofs, ...manifest } = readShipped(bytes)
     return {
       ...manifest,
+      ...(pointproofs && readPointproofs(pointproofs)),
       suite: manifest.suite as Suite,
       databaseId: hex(manifest.databaseId),
       directoryHash: hex(manifest.directoryHash),
@@ -297,8 +327,10 @@ export const shipped: Codecs = {
     hex(protocol.encodeAnswer(readShipped(manifest), count, concatBytes(...entries.map(unhex)), proofsOf(suite))),
   decodeAnswer(manifest, count, bytes, suite) {
     const [expected, proofs] = [readShipped(manifest), proofsOf(suite)]
-    const entries = protocol.decodeAnswer(expected, count, unhex(bytes), proofs)
-    return split(entries, protocol.entryBytes(expected, proofs)).map(hex)
+    const body = protocol.decodeAnswer(expected, count, unhex(bytes), proofs)
+    const each = protocol.entryBytes(expected, proofs)
+    const end = count * expected.partitions * each
+    return [...split(body.subarray(0, end), each), ...(suite === 6 ? [body.subarray(end)] : [])].map(hex)
   },
   encodeRecord(manifest, { fingerprint, value }) {
     const shape = readShipped(manifest)
@@ -388,16 +420,16 @@ export const shipped: Codecs = {
     return split(protocol.decodeInstantAnswer(expected, asked, count, each, unhex(bytes)), each).map(hex)
   },
   encodeLightRequest: (manifest, part, suite, secrets) =>
-    hex(protocol.encodeLightRequest(part, readShipped(manifest), unhex(secrets), proofsOf(suite))),
+    hex(protocol.encodeLightRequest(part, readShipped(manifest), unhex(secrets), entryProofsOf(suite))),
   decodeLightRequest: (_manifest, part, suite, bytes) => {
     const request = protocol.decodeLightRequest(part, unhex(bytes))
     if (request.suite !== suite) throw new Error('another suite')
     return hex(request.secrets)
   },
   encodeLightReply: (manifest, part, suite, body) =>
-    hex(protocol.encodeLightReply(part, readShipped(manifest), unhex(body), proofsOf(suite))),
+    hex(protocol.encodeLightReply(part, readShipped(manifest), unhex(body), entryProofsOf(suite))),
   decodeLightReply: (manifest, part, suite, bytes) =>
-    hex(protocol.decodeLightReply(part, readShipped(manifest), unhex(bytes), proofsOf(suite))),
+    hex(protocol.decodeLightReply(part, readShipped(manifest), unhex(bytes), entryProofsOf(suite))),
 }
 
 function claimOf({ databaseId, hintId, version, name }: FenceFields): protocol.FenceClaim {

@@ -55,7 +55,7 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
       expect(builder.fold(q % 2)).toBe(true)
       expect(builder.isFolded(q)).toBe(true)
       if (q === 0) {
-        const stored = builder.partial(BINDING)
+        const stored = builder.partial(BINDING).take()
         builder.free()
         builder = core.resumeSingleBuilder(stored, handle, contentHashes, BINDING)
       }
@@ -92,9 +92,11 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
       expect(hints.left).toBe(left)
       const effect = hints.takeEffect()
       expect(() => hints.replay(effect)).toThrow('out of order')
-      hints = core.reopenSingle(hints.checkpoint(BINDING), layoutHandle(core, layout), BINDING)
+      hints = core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), BINDING)
     }
-    expect(() => core.reopenSingle(hints.checkpoint(BINDING), layoutHandle(core, layout), new Uint8Array(32))).toThrow()
+    expect(() =>
+      core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), new Uint8Array(32)),
+    ).toThrow()
   })
 
   test('and refuses a lie in either parity', () => {

@@ -26,13 +26,13 @@ function hintOf({ contentHashes, partitions }: Bare, entropy: Uint8Array): Clien
     memory(core, builder.lanePointer(1), partition.length).set(partition)
     builder.absorb(1, partition.length)
     expect(builder.fold(1)).toBe(true)
-    const partial = builder.partial(BINDING)
+    const partial = builder.partial(BINDING).take()
     builder.free()
     builder = core.resumeHintBuilder(partial, layout, NONE, contentHashes, BINDING)
     expect([builder.proofs, builder.folded]).toEqual(['tags', q + 1])
   }
   const made = builder.finish()
-  const client = core.reopenClient(made.checkpoint(BINDING), layout, NONE, BINDING)
+  const client = core.reopenClient(made.checkpoint(BINDING).take(), layout, NONE, BINDING)
   expect([client.proofs, client.tagBytes, made.proofs, made.tagBytes]).toEqual(['tags', 8 * 12, 'tags', 8 * 12])
   expect(tagsOf(client)).toEqual(tagsOf(made))
   made.free()
@@ -83,7 +83,7 @@ test('a hint with tags is interrupted, reopened, follows an update while a batch
   }
   expect(client.recon()).toEqual(changed)
   elsewhere.replay(client.takeEffect())
-  expect(elsewhere.checkpoint(BINDING)).toEqual(client.checkpoint(BINDING))
+  expect(elsewhere.checkpoint(BINDING).take()).toEqual(client.checkpoint(BINDING).take())
   expect(lookUp(elsewhere, database, [14, 3, 0])).toEqual(Uint8Array.of(9, 9, 9, 9, ...changed, ...RECORDS.slice(0, 4)))
 })
 

@@ -356,6 +356,8 @@ function makeVectors(): WireVectors & { readonly comment: string } {
         ['keyed', 2, [1, 3, 2, 2, 4, 0]],
         ['without commitments', 2, [[2, 1]]],
         ['largest partitions', 1, [[65_535, 256]]],
+        ['with Pointproofs', 6, [[0, 2]]],
+        ['with Pointproofs', 1, [[2, 2]]],
       ] as [string, Suite, (number | number[])[]][]
     ).map(([manifest, suite, offsets]) => {
       const vectors = typeof offsets[0] === 'number' ? pairs(offsets as number[]) : (offsets as number[][])
@@ -367,9 +369,11 @@ function makeVectors(): WireVectors & { readonly comment: string } {
         { manifest: 'keyed', suite: 1, count: 2, entries: 4, entryBytes: 24 + 3 * 32 },
         { manifest: 'keyed', suite: 2, count: 2, entries: 4, entryBytes: 24 },
         { manifest: 'without commitments', suite: 2, count: 1, entries: 2, entryBytes: 8 },
+        { manifest: 'with Pointproofs', suite: 6, count: 2, entries: 4, entryBytes: 8 },
       ] as const
     ).map(({ manifest, suite, count, entries: howMany, entryBytes }) => {
       const entries = Array.from({ length: howMany }, (_, i) => bytes(`entry ${i}`, entryBytes))
+      if (suite === 6) entries.push(bytes('proof', 48))
       return {
         manifest,
         suite,
@@ -697,6 +701,10 @@ function makeManifests(): Manifest[] {
     updateListHash: bytes('update list', 32),
     previousManifest: bytes('previous manifest', 32),
   }
+  const pointproofs = {
+    ...{ rowsHash: bytes('rows', 32), keyHash: bytes('key', 32), transcriptHash: bytes('transcript', 32) },
+    development: false,
+  }
   const sized = (records: number, valueBytes: number, partitions: number, partitionRecords: number) => ({
     ...{ records, valueBytes, partitions, partitionRecords, blockRecords: 1 },
     commitments: Array.from({ length: partitions }, (_, q) => bytes(`commitment ${q}`, 32)),
@@ -728,6 +736,12 @@ function makeManifests(): Manifest[] {
     'without commitments': {
       ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
       commitments: [zero, zero],
+    },
+    'with Pointproofs': { ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs },
+    'with Pointproofs for development': {
+      ...{ ...keyed, suite: 6, ...sized(9, 8, 2, 8), recordBytes: 24, blockRecords: 4 },
+      ...{ generation: 2, epoch: 2, previousManifest: changed.previousManifest },
+      pointproofs: { ...pointproofs, development: true },
     },
     'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxBatch: 2 },
     'largest partitions': {
@@ -816,6 +830,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
   const keyless = bytesOf('smallest')
   const keyed = bytesOf('keyed')
   const changed = bytesOf('variable')
+  const proved = bytesOf('with Pointproofs')
   const badManifests = {
     'no bytes': '',
     'a byte too few': keyed.slice(0, -2),
@@ -868,6 +883,20 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     "a directory's seed without keys": overwritten(keyless, 176, '01'),
     'a commitment to blocks without keys': overwritten(keyless, 192, '01'),
     'a commitment to blocks in suite 2': overwritten(bytesOf('keyed without commitments'), 192, '01'),
+    'suite 6 without what it verifies with': overwritten(keyed, 6, '06'),
+    'what suite 6 verifies with, in suite 1': overwritten(proved, 6, '01'),
+    'what suite 6 verifies with, a byte too few': proved.slice(0, -2),
+    'row lists of no hash': overwritten(proved, 352, '00'.repeat(32)),
+    'a key of no hash': overwritten(proved, 384, '00'.repeat(32)),
+    'a transcript of no hash': overwritten(proved, 416, '00'.repeat(32)),
+    'rows of 255 records': overwritten(proved, 448, 'ff00'),
+    'a flag there is not': overwritten(proved, 450, '02'),
+    'a reserved byte behind it': overwritten(proved, 455, '01'),
+    'an update list in suite 6': overwritten(
+      overwritten(bytesOf('with Pointproofs for development'), 68, u32(40)),
+      104,
+      '01'.repeat(32),
+    ),
   }
   const query = reference.encodeQuery(keyed, [[0, 4]], 1)
   const badQueries = {

@@ -1,17 +1,24 @@
 // Schedules until one shows something wrong. Loaded anew for every mutant (mutants.ts).
 
 import { join } from 'node:path'
+import { Chance } from '../simulator/chance.js'
 import { temporaryFolder } from '../support/servers.js'
 import { layFoundations } from './databases.js'
+import { anyFaults, type FaultProfile } from './faults.js'
 import { simulate } from './simulate.js'
 
 /** The first seed that shows it, and what it shows. */
-export async function hunt(seeds: readonly number[]): Promise<{ seed: number; violation: string } | undefined> {
+export async function hunt(
+  seeds: readonly number[],
+  mode?: FaultProfile['mode'],
+): Promise<{ seed: number; violation: string } | undefined> {
   const folder = await temporaryFolder()
   const foundations = await layFoundations(folder.path)
   try {
     for (const [i, seed] of seeds.entries()) {
-      const { violation } = await simulate(seed, { foundations, folder: join(folder.path, `${i}`) })
+      const faults = mode && { ...anyFaults(new Chance(seed)), mode }
+      const setting = { foundations, folder: join(folder.path, `${i}`), ...(faults && { faults }) }
+      const { violation } = await simulate(seed, setting)
       if (violation !== undefined) return { seed, violation }
     }
     return undefined

@@ -119,7 +119,7 @@ async function storedHint({ store }: Disk, hint: string, newest: Uint8Array) {
       known = next
     }
     client.rebind(now.commitments)
-    const form = decodeCheckpoint(client.checkpoint(core.blake3(newest)), now, client.proofs === 'tags')
+    const form = decodeCheckpoint(client.checkpoint(core.blake3(newest)).take(), now, client.proofs === 'tags')
     return { ...form, directory: known?.encode() ?? new Uint8Array() }
   } finally {
     known?.free()

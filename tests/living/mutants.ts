@@ -9,6 +9,8 @@ export interface Mutant {
   readonly name: string
   /** a schedule that finds it */
   readonly seed: number
+  /** of its schedules, where it is not `full` */
+  readonly mode?: 'single'
   /** from the root of the repository */
   readonly file: string
   /** what stands there, once */
@@ -30,6 +32,19 @@ export const MUTANTS: readonly Mutant[] = [
         this.#builder.update(list, before, after, commitments, contentHashes)
     })`,
     shows: /should be|StorageError|parities are wrong|condemned/,
+  },
+  {
+    name: 'a pending batch for one server is made anew by the next tab, for the same record',
+    seed: 3,
+    mode: 'single',
+    file: 'packages/client/src/scheme/core-state.ts',
+    find: 'this.readBack(handle => handle.resume(pending))',
+    replace: `this.readBack(handle => handle.resume(pending))
+    const view = new DataView(pending.buffer, pending.byteOffset)
+    const indices = Uint32Array.from({ length: this.pending }, (_, i) => view.getUint32(52 + 12 * i, true))
+    this.withdraw()
+    this.query(indices)`,
+    shows: /is sent what was not stored|refuses every change/,
   },
   {
     name: 'the directory stays as it was',
@@ -181,7 +196,7 @@ export class Compiler {
     const runner = createServerModuleRunner(this.vite.environments.ssr, { hmr: false })
     try {
       const module = await runner.import<{ hunt: typeof hunt }>('/tests/living/hunt.ts')
-      return await module.hunt([mutant.seed, ...Array.from({ length: schedules }, (_, i) => i + 1)])
+      return await module.hunt([mutant.seed, ...Array.from({ length: schedules }, (_, i) => i + 1)], mutant.mode)
     } finally {
       await runner.close()
       this.chosen.mutant = undefined

@@ -55,14 +55,20 @@ test('what every app loads stays within 150 kB of brotli; the check of signature
   expect(curves).toHaveLength(1)
   expect(curves[0]!.entryPoint).toContain('ed25519')
   // What lookups with one server need is another module, with glue of its own.
-  const alone = ['dist/single-instance.js', 'generated/inline-single.js'].map(partOf)
+  const alone = ['generated/single.js', 'generated/inline-single.js'].map(partOf)
   console.log(
     `maps of one server load: ${alone.map(([name]) => compressed(contentsOf(name))).join(' and ')} bytes instead of the latter`,
   )
   const once = entry.flatMap(name => inputsOf(metafile.outputs[name]!))
   expect([...once, ...inputsOf(module)].filter(input => /generated\/(single|inline-single)/.test(input))).toEqual([])
-  // Pointproofs are nobody's who does not ask for them.
-  expect(outputs.flatMap(inputsOf).filter(input => input.includes('pointproofs'))).toEqual([])
+  // Pointproofs are nobody's who does not ask for them: there is no way to their module but an import().
+  const isProving = (input: string) => input.includes('generated/pointproofs')
+  const provers = Object.entries(metafile.outputs).filter(([, output]) => inputsOf(output).some(isProving))
+  expect(provers).toHaveLength(2) // glue and module
+  for (const [name] of provers) {
+    const kinds = outputs.flatMap(({ imports }) => imports.filter(({ path }) => path === name).map(({ kind }) => kind))
+    expect(new Set(kinds)).toEqual(new Set(['dynamic-import']))
+  }
   // From the entry there is no way to it but an import().
   const [name] = Object.entries(metafile.outputs).find(([, output]) => output === curves[0])!
   const kinds = outputs.flatMap(({ imports }) => imports.filter(({ path }) => path === name).map(({ kind }) => kind))

@@ -1,7 +1,14 @@
 // Both halves of the WebAssembly core over records in memory: what the SDK and a server do, without a network.
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import type { ClientHandle, Core, DatabaseHandle, Proofs } from '@pirouette/wasm'
+import type {
+  ClientHandle,
+  Core,
+  DatabaseHandle,
+  LightAttemptHandle,
+  LightOutcomeHandle,
+  Proofs,
+} from '@pirouette/wasm'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
 export interface CommittedDatabase {
@@ -51,9 +58,22 @@ export function makeHint(
   return builder.finish()
 }
 
+/** What comes of a light hint's attempt whose servers have replied this. */
+export function finished(
+  core: Core,
+  attempt: LightAttemptHandle,
+  parities: Uint8Array,
+  tags: Uint8Array,
+): LightOutcomeHandle {
+  for (const [party, reply] of [tags, parities].entries()) {
+    memory(core, attempt.replyPointer(party), reply.length).set(reply)
+  }
+  return attempt.finish()
+}
+
 /** The tags of a hint, u64 each, as they end its stored form. */
 export function tagsOf(client: ClientHandle): Uint8Array {
-  const stored = client.checkpoint(new Uint8Array(32))
+  const stored = client.checkpoint(new Uint8Array(32)).take()
   const end = stored.length - 16 // checksum
   return stored.slice(end - client.tagBytes, end)
 }

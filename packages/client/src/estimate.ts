@@ -34,6 +34,8 @@ export async function estimate(
   options: {
     readonly fetch?: Fetch | undefined
     readonly proofs?: ProofsPreference | undefined
+    /** as for `open()` */
+    readonly allowDevelopmentCeremony?: boolean | undefined
     /** as in `open()` */
     readonly collusion?: 'tolerated' | undefined
     /** for the bytes of a day: 20 unless said otherwise */
@@ -57,12 +59,13 @@ export async function estimate(
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
     const core = await startCore(environment, buildFor(apart))
-    const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
-    const { name: mode } = chooseScheme(core, manifest, apart)
+    const { proofs = 'auto', allowDevelopmentCeremony, lookupsPerDay, changesPerDay } = options
+    const schemeOptions = { proofs, allowDevelopmentCeremony, usage: { lookupsPerDay, changesPerDay } }
+    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false, apart })
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
         try {
-          return [[name, scheme.costs(core, manifest, { proofs, usage: { lookupsPerDay, changesPerDay } })]]
+          return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {
           // A mode that this database does not have is none of its costs.
           const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined || scheme.parties.length === 1

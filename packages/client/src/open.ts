@@ -11,7 +11,7 @@ import type { Normalize } from './lookup/keys.js'
 import { PirouetteMap } from './map.js'
 import { type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
 import type { ProofsPreference, Scheme } from './scheme/scheme.js'
-import { type Pays, paysAfter, SCHEMES, schemesFor } from './scheme/table.js'
+import { type Choice, type Choose, chooseScheme, type Pays, paysAfter, SCHEMES, schemesFor } from './scheme/table.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Allowances, type Apart, assertParties, identityOf, parseServers, type Servers } from './servers/pair.js'
 import { Publisher, parsePublisherKey } from './servers/signatures.js'
@@ -83,17 +83,32 @@ export interface OpenWithOptions extends Allowances {
    * learns nothing of it. With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
    * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
    * prepared for databases of at most 16 MiB, `full` for larger ones once so many lookups were made that it would have been
-   * cheaper from the beginning; then `map.mode` changes, with an event. `light` has to be asked for. With one server: `local`
+   * cheaper from the beginning; then `map.mode` changes, with an event. `light` only with `allowLight`. With one server: `local`
    * for databases of at most 16 MiB, else `single`.
    */
   readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | 'single' | undefined
   /**
+   * Lets mode `auto` make a light hint where both servers offer it and it is the cheapest: a small part of the download, after
+   * far fewer lookups. It assumes more than `instant` and `full` do: what one server was shown when the hint was made,
+   * 32 bytes, opens all of its lookups to whoever also has the queries that the other server gets, whenever these two meet
+   * (docs/threat-model.md, Light hints). Not with `publisherKey`.
+   */
+  readonly allowLight?: boolean | undefined
+  /**
    * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
-   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `auto`, if not given:
+   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, in mode
+   * `full`, where servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
+   * verifying takes about a tenth of a second. `auto`, if not given:
    * tags, unless the map would then take more than 64 MB of memory, or the making of a light hint, in which both servers tag
-   * every record, more than 16 MiB of replies. The servers see which; see docs/threat-model.md.
+   * every record, more than 16 MiB of replies; else `pointproofs`, where that can be, else `merkle`. The servers see which;
+   * see docs/threat-model.md.
    */
   readonly proofs?: ProofsPreference | undefined
+  /**
+   * Takes `pointproofs` under the key of a ceremony for development, which says nothing of who might forge. For trying
+   * things out.
+   */
+  readonly allowDevelopmentCeremony?: boolean | undefined
   /**
    * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
    * given, it does in browsers; elsewhere a stream would keep the process from ending.
@@ -135,12 +150,13 @@ export async function open(options: OpenOptions): Promise<PirouetteMap> {
   return await openWith(platformEnvironment(fetch, store), others)
 }
 
-/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and a rule of their own. For tests. */
+/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and rules of their own. For tests. */
 export async function openWith(
   environment: Environment,
   options: Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined },
   schemes: ReadonlyMap<string, Scheme> = SCHEMES,
   pays: Pays = paysAfter,
+  choose: Choose = chooseScheme,
 ): Promise<PirouetteMap> {
   checkOptions('open', options, ['onProgress', 'onEvent', 'normalize'])
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
@@ -151,7 +167,8 @@ export async function openWith(
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   checkIntegrity(servers, publisherKey, options)
   const { rollback = 'confirm', push = typeof addEventListener === 'function' } = options
-  const { proofs = 'auto', mode = 'auto' } = options
+  const { proofs = 'auto', mode = 'auto', allowDevelopmentCeremony = false } = options
+  const allowLight = options.allowLight === true
   const usable = schemesFor(schemes, apart)
   if (mode !== 'auto' && !usable.has(mode)) {
     const modes = ['auto', ...usable.keys()].map(name => `'${name}'`).join(', ')
@@ -172,12 +189,17 @@ export async function openWith(
       `mode: '${mode}' cannot go with publisherKey, whose signature covers nothing of what servers make`,
     )
   }
-  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags' or 'merkle'")
+  if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
+  if (publisherKey !== undefined && allowLight) {
+    throw new UsageError('allowLight: cannot go with publisherKey, whose signature covers nothing of what servers make')
+  }
+  if (!PROOFS.has(proofs)) throw new UsageError("proofs: expected 'auto', 'tags', 'merkle' or 'pointproofs'")
   if (!ROLLBACK.has(rollback)) throw new UsageError("rollback: expected 'confirm' or 'strict'")
   signal?.throwIfAborted()
 
-  const wishes = { storage, publisherKey, rollback, proofs, lookups, mode, push, apart }
-  const shared = join(environment, servers, { schemes: usable, pays }, wishes)
+  const answers = { mode, allowLight, proofs, allowDevelopmentCeremony, lookups }
+  const wishes = { storage, publisherKey, rollback, ...answers, push, apart }
+  const shared = join(environment, servers, { schemes: usable, choice: { pays, choose } }, wishes)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -267,7 +289,7 @@ function checkIntegrity(
 }
 
 const PREFERENCES = new Set<unknown>(['required', 'preferred', 'memory'])
-const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle'])
+const PROOFS = new Set<unknown>(['auto', 'tags', 'merkle', 'pointproofs'])
 const ROLLBACK = new Set<unknown>(['confirm', 'strict'])
 
 /** What maps must have in common to share a session. */
@@ -276,8 +298,10 @@ interface Wishes {
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
+  readonly allowDevelopmentCeremony: boolean
   readonly lookups: number | undefined
   readonly mode: string
+  readonly allowLight: boolean
   readonly push: boolean
   readonly apart: Apart
 }
@@ -302,7 +326,7 @@ const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 function join(
   environment: Environment,
   servers: Servers,
-  known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly pays: Pays },
+  known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly choice: Choice },
   wishes: Wishes,
 ): Shared {
   const others = everyShared.get(environment.clock) ?? new Set()
@@ -328,7 +352,7 @@ function join(
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, lookups, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
   const parts = {
     ...known,
@@ -337,7 +361,7 @@ function join(
     preference,
     publisher,
     announce,
-    options: { proofs, lookups },
+    options: { proofs, allowDevelopmentCeremony, lookups },
     ...rest,
   }
   const opening = openSession(parts, tellAll, controller.signal)
@@ -378,11 +402,13 @@ function isOfSame(a: Servers, b: Servers): boolean {
 }
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
-  const wishes = ['storage', 'publisherKey', 'rollback', 'proofs', 'lookups', 'mode', 'push', 'apart'] as const
+  const common = ['storage', 'publisherKey', 'rollback', 'lookups', 'mode', 'push', 'apart'] as const
+  const wishes = [...common, 'allowLight', 'proofs', 'allowDevelopmentCeremony'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const parts = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'loadCore', 'pause'] as const
+  const outside = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'pause'] as const
+  const parts = [...outside, 'loadCore', 'loadPointproofs'] as const
   return parts.every(part => a[part] === b[part])
 }

@@ -4,7 +4,9 @@
 
 import { describe, expect, test } from 'vitest'
 import { InternalError, PirouetteError, type PirouetteMap } from '../src/index.js'
-import { SCHEMES } from '../src/scheme/table.js'
+import { light } from '../src/scheme/light/light.js'
+import { type Choose, chooseScheme, SCHEMES } from '../src/scheme/table.js'
+import { tapir } from '../src/scheme/tapir/tapir.js'
 import { openWith } from '../src/testing.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
@@ -72,7 +74,10 @@ function drawing(seed: number): (below: number) => number {
 }
 
 /** Everything both servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
-async function seenIn(mode: string, seed: number, keyOf: (i: number) => string): Promise<string[]> {
+async function seenIn(which: string, seed: number, keyOf: (i: number) => string): Promise<string[]> {
+  const [mode, hint] = which.split(' ') as [string, string?]
+  const choose: Choose = hint === undefined ? chooseScheme : (_core, _manifest, basis) => (basis.light ? light : tapir)
+
   const network = sameOnBoth(epochs[0]!)
   const w = new World({ network, database: epochs[0]!, seed })
   const draw = drawing(seed)
@@ -146,11 +151,11 @@ async function seenIn(mode: string, seed: number, keyOf: (i: number) => string):
     }
   }
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 4
-  const options = { servers: [A, B], mode, push: false } as never
+  const options = { servers: [A, B], mode, allowLight: hint === 'light', push: false } as never
   let map: PirouetteMap | undefined
   const found: [string, Uint8Array | undefined][] = []
   for (let i = 0; i < 16; i++) {
-    map ??= await attempt(() => openWith(life.environment, options, SCHEMES, pays))
+    map ??= await attempt(() => openWith(life.environment, options, SCHEMES, pays, choose))
     seen.push(`call ${i}`)
     if (map === undefined) continue
     const open = map
@@ -187,7 +192,7 @@ async function seenIn(mode: string, seed: number, keyOf: (i: number) => string):
   return seen
 }
 
-describe.each(['instant', 'light', 'auto'])('mode %s', mode => {
+describe.each(['instant', 'light', 'auto', 'auto full', 'auto light'])('mode %s', mode => {
   for (let seed = 1; seed <= RUNS; seed++) {
     test(`what a deviating server makes both see does not depend on the keys (seed ${seed})`, async () => {
       const all = []

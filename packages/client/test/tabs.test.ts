@@ -284,5 +284,5 @@ async function replayed(world: World, { checkpoint, entries }: StoredHint): Prom
   const binding = core.blake3(world.database.manifestBytes)
   const client = core.reopenClient(checkpoint, layout, commitments, binding)
   for (const entry of entries) client.replay(entry)
-  return client.checkpoint(binding)
+  return client.checkpoint(binding).take()
 }

@@ -66,13 +66,10 @@ test('auto: tags while all that is held fits 64 MB, whatever the device; proofs 
     partitions: Math.max(16, records / 65_536),
     partitionRecords: Math.min(65_536, records / 16),
   })
-  expect([2 ** 16, 2 ** 20, 2 ** 22, 2 ** 24].map(records => chooseProofs(core, of(records), 'auto'))).toEqual([
-    'tags',
-    'tags',
-    'tags',
-    'merkle',
-  ])
+  expect(
+    [2 ** 16, 2 ** 20, 2 ** 22, 2 ** 24].map(records => chooseProofs(core, of(records), { proofs: 'auto' })),
+  ).toEqual(['tags', 'tags', 'tags', 'merkle'])
   const without = { ...of(2 ** 20), suite: 2 }
-  expect(chooseProofs(core, without, 'auto')).toBe('tags')
-  expect(() => chooseProofs(core, without, 'merkle')).toThrow(/offered/)
+  expect(chooseProofs(core, without, { proofs: 'auto' })).toBe('tags')
+  expect(() => chooseProofs(core, without, { proofs: 'merkle' })).toThrow(/offered/)
 })

@@ -18,6 +18,18 @@ export const SUITE_INSTANT = 4
 /** Suite 5: the same over the blocks of the key directory. */
 export const SUITE_INSTANT_DIRECTORY = 5
 
+/** Suite 6: commitments as in suite 1, and one proof of 48 bytes for all entries of an answer. */
+export const SUITE_POINTPROOFS = 6
+
+/** That proof. */
+export const POINTPROOF_BYTES = 48
+
+/** What such proofs are verified with, beside row lists. */
+export const POINTPROOFS_KEY_BYTES = 49_292
+
+/** Records that one row commitment is to. */
+export const POINTPROOFS_ROW_RECORDS = 256
+
 /** Longest key, in bytes of its UTF-8. */
 export const MAX_KEY_BYTES = 4096
 
@@ -35,6 +47,9 @@ export const HEADER_BYTES = 40
 
 /** The fixed part of a manifest; 64 bytes for each partition follow. */
 export const MANIFEST_HEADER_BYTES = 224
+
+/** What follows those in suite 6. */
+export const MANIFEST_POINTPROOFS_BYTES = 104
 
 /** The head of an update list; its entries follow. */
 export const UPDATE_LIST_HEADER_BYTES = 40
@@ -56,3 +71,7 @@ export const MAX_ENTRIES_BYTES = 2 ** 24
 export const MAX_PARTITIONS = 65_536
 export const MAX_PARTITION_RECORDS = 65_536
 export const MAX_RECORD_BYTES = 65_536
+
+/** No manifest is longer. */
+export const LONGEST_MANIFEST_BYTES =
+  MANIFEST_HEADER_BYTES + 2 * HASH_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES

@@ -66,6 +66,7 @@ export {
   MAX_INSTANT_BYTES,
 } from './instant.js'
 export {
+  checkLightReply,
   decodeLightReply,
   decodeLightRequest,
   encodeLightReply,
@@ -84,6 +85,7 @@ export {
   decodeManifests,
   encodeManifest,
   type Manifest,
+  type PointproofsFields,
 } from './manifest.js'
 export {
   decodeAnswer,

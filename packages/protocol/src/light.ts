@@ -6,7 +6,7 @@
 import { checkLength } from './bytes.js'
 import { HEADER_BYTES, SUITE_MERKLE_BLAKE3, SUITE_TAGS } from './constants.js'
 import { malformed } from './errors.js'
-import { blockBytes, type Geometry, type Proofs, partitionBlocks, partitionBytes, suiteOf } from './geometry.js'
+import { blockBytes, type EntryProofs, type Geometry, partitionBlocks, partitionBytes, suiteOf } from './geometry.js'
 import type { Manifest } from './manifest.js'
 import { checkAnswered, decodeHeader, encodeMessage, type MessageHeader } from './message.js'
 
@@ -23,7 +23,7 @@ const LINEAR_TAG_BYTES = 8
 /** A request as it arrives at a server, which has yet to find the manifest it speaks of. */
 export interface LightRequest extends MessageHeader {
   /** what will prove the answers to this hint */
-  readonly proofs: Proofs
+  readonly proofs: EntryProofs
   /** what this server alone is shown, as a view into the request */
   readonly secrets: Uint8Array
 }
@@ -39,7 +39,7 @@ export function lightPath(part: LightPart): string {
 }
 
 /** Bytes of a whole request. */
-export function lightRequestBytes(part: LightPart, proofs: Proofs = 'merkle'): number {
+export function lightRequestBytes(part: LightPart, proofs: EntryProofs = 'merkle'): number {
   return HEADER_BYTES + PARTS[part].secretBytes[proofs]
 }
 
@@ -47,7 +47,7 @@ export function lightRequestBytes(part: LightPart, proofs: Proofs = 'merkle'): n
  * Bytes of a whole reply: M′ parities and a challenge sum, or a tag for each of the Q·M′ blocks. For a hint that is to keep
  * tags, with the parities the tags of all partitions but the last, and with the tags a challenge sum.
  */
-export function lightReplyBytes(part: LightPart, layout: Geometry, proofs: Proofs = 'merkle'): number {
+export function lightReplyBytes(part: LightPart, layout: Geometry, proofs: EntryProofs = 'merkle'): number {
   const crosswise = proofs === 'tags'
   const sum = LINEAR_TAG_BYTES * Math.ceil(blockBytes(layout) / LINEAR_TAG_BYTES)
   const tags = (partitions: number) => LINEAR_TAG_BYTES * partitions * partitionBlocks(layout)
@@ -60,7 +60,7 @@ export function encodeLightRequest(
   part: LightPart,
   manifest: Manifest,
   secrets: Uint8Array,
-  proofs: Proofs = 'merkle',
+  proofs: EntryProofs = 'merkle',
 ): Uint8Array<ArrayBuffer> {
   checkLength('secrets', secrets, PARTS[part].secretBytes[proofs])
   return encodeMessage(PARTS[part].request, manifest, suiteOf(proofs), 0, secrets)
@@ -78,7 +78,7 @@ export function encodeLightReply(
   part: LightPart,
   manifest: Manifest,
   body: Uint8Array,
-  proofs: Proofs = 'merkle',
+  proofs: EntryProofs = 'merkle',
 ): Uint8Array<ArrayBuffer> {
   return encodeMessage(PARTS[part].reply, manifest, suiteOf(proofs), 0, body)
 }
@@ -91,11 +91,21 @@ export function decodeLightReply(
   part: LightPart,
   manifest: Manifest,
   bytes: Uint8Array,
-  proofs: Proofs = 'merkle',
+  proofs: EntryProofs = 'merkle',
 ): Uint8Array {
-  checkAnswered(manifest, 0, lightHeader('reply', PARTS[part].reply, bytes, [suiteOf(proofs)]))
+  checkLightReply(part, manifest, bytes, proofs)
   checkLength('reply length', bytes, lightReplyBytes(part, manifest, proofs))
   return bytes.subarray(HEADER_BYTES)
+}
+
+/** The same of a reply's header, for whoever has its body elsewhere and has seen to its length. */
+export function checkLightReply(
+  part: LightPart,
+  manifest: Manifest,
+  header: Uint8Array,
+  proofs: EntryProofs = 'merkle',
+): void {
+  checkAnswered(manifest, 0, lightHeader('reply', PARTS[part].reply, header, [suiteOf(proofs)]))
 }
 
 function lightHeader(what: string, magic: string, bytes: Uint8Array, suites: readonly number[]): MessageHeader {

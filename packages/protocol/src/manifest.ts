@@ -8,12 +8,15 @@ import {
   FORMAT,
   HASH_BYTES,
   MANIFEST_HEADER_BYTES,
+  MANIFEST_POINTPROOFS_BYTES,
   MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITION_RECORDS,
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
+  POINTPROOFS_ROW_RECORDS,
   SUITE_MERKLE_BLAKE3,
+  SUITE_POINTPROOFS,
   SUITE_TAGS,
   UPDATE_ENTRY_HEADER_BYTES,
   UPDATE_LIST_HEADER_BYTES,
@@ -24,7 +27,7 @@ import { longestUpdateList } from './update-list.js'
 
 /** What a manifest says. Hashes are 32 bytes; the two per-partition lists are 32·Q bytes, partition 0 first. */
 export interface Manifest {
-  /** 1: answers come with or without opening proofs; 2: without, and all commitments are zero */
+  /** 1: answers come with or without opening proofs; 2: without, and all commitments are zero; 6: as 1, and with Pointproofs */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array
@@ -70,6 +73,20 @@ export interface Manifest {
   readonly directoryCommitment: Uint8Array
   readonly commitments: Uint8Array
   readonly contentHashes: Uint8Array
+  /** in suite 6, and in no other */
+  readonly pointproofs?: PointproofsFields | undefined
+}
+
+/** What answers of suite 6 are verified with. */
+export interface PointproofsFields {
+  /** BLAKE3 of the row lists of all partitions, one behind the other */
+  readonly rowsHash: Uint8Array
+  /** BLAKE3 of the verifier's key */
+  readonly keyHash: Uint8Array
+  /** BLAKE3 of the transcript that the key was made of */
+  readonly transcriptHash: Uint8Array
+  /** of a ceremony for development: whoever runs the servers may know how to forge */
+  readonly development: boolean
 }
 
 const MAGIC = 'PIRM'
@@ -106,10 +123,26 @@ const AT = {
   directoryCommitment: 192,
 } as const
 
+/** Where they stand behind the partitions' hashes. */
+const POINTPROOFS_AT = {
+  rowsHash: 0,
+  keyHash: 32,
+  transcriptHash: 64,
+  rowRecords: 96,
+  flags: 98,
+  reserved: 100,
+} as const
+
+/** Bytes of a manifest. */
+function manifestBytes({ suite, partitions }: Pick<Manifest, 'suite' | 'partitions'>): number {
+  const more = suite === SUITE_POINTPROOFS ? MANIFEST_POINTPROOFS_BYTES : 0
+  return MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions + more
+}
+
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   checkManifest(manifest)
-  const bytes = new Uint8Array(MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * manifest.partitions)
+  const bytes = new Uint8Array(manifestBytes(manifest))
   const view = viewOf(bytes)
   writeMagic(bytes, MAGIC)
   view.setUint16(AT.format, FORMAT, true)
@@ -141,7 +174,32 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     bytes.set(hashAt(manifest.commitments, q), at)
     bytes.set(contentHash(manifest, q), at + HASH_BYTES)
   }
+  if (manifest.pointproofs !== undefined) writePointproofs(manifest.pointproofs, bytes)
   return bytes
+}
+
+function writePointproofs({ rowsHash, keyHash, transcriptHash, development }: PointproofsFields, bytes: Uint8Array) {
+  const last = bytes.subarray(bytes.length - MANIFEST_POINTPROOFS_BYTES)
+  last.set(rowsHash, POINTPROOFS_AT.rowsHash)
+  last.set(keyHash, POINTPROOFS_AT.keyHash)
+  last.set(transcriptHash, POINTPROOFS_AT.transcriptHash)
+  const view = viewOf(last)
+  view.setUint16(POINTPROOFS_AT.rowRecords, POINTPROOFS_ROW_RECORDS, true)
+  view.setUint16(POINTPROOFS_AT.flags, development ? 1 : 0, true)
+}
+
+function readPointproofs(bytes: Uint8Array): PointproofsFields {
+  const last = bytes.subarray(bytes.length - MANIFEST_POINTPROOFS_BYTES)
+  const view = viewOf(last)
+  checkInteger('records a row', view.getUint16(POINTPROOFS_AT.rowRecords, true), ...exactly(POINTPROOFS_ROW_RECORDS))
+  const hash = (at: number) => copyOf(last, at, at + HASH_BYTES)
+  if (!isZero(last, POINTPROOFS_AT.reserved)) malformed('reserved bytes', 'zero', 'others')
+  return {
+    rowsHash: hash(POINTPROOFS_AT.rowsHash),
+    keyHash: hash(POINTPROOFS_AT.keyHash),
+    transcriptHash: hash(POINTPROOFS_AT.transcriptHash),
+    development: flag('for development', view.getUint16(POINTPROOFS_AT.flags, true)),
+  }
 }
 
 /**
@@ -154,10 +212,11 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   }
   checkMagic(bytes, MAGIC)
   const view = viewOf(bytes)
-  checkVersion('manifest', view.getUint16(AT.format, true), view.getUint16(AT.suite, true))
+  const suite = view.getUint16(AT.suite, true)
+  checkVersion('manifest', view.getUint16(AT.format, true), suite)
   const partitions = view.getUint32(AT.partitions, true)
   checkInteger('partitions', partitions, 1, MAX_PARTITIONS)
-  checkLength('manifest length', bytes, MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions)
+  checkLength('manifest length', bytes, manifestBytes({ suite, partitions }))
   const expires = view.getBigUint64(AT.expires, true)
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) malformed('expiry', 'at most 2^53 - 1 seconds', `${expires}`)
 
@@ -169,7 +228,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     contentHashes.set(bytes.subarray(at + HASH_BYTES, at + PER_PARTITION_BYTES), HASH_BYTES * q)
   }
   const manifest: Manifest = {
-    suite: view.getUint16(AT.suite, true),
+    suite,
     databaseId: copyOf(bytes, AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
     generation: view.getUint32(AT.generation, true),
     epoch: view.getUint32(AT.epoch, true),
@@ -194,6 +253,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     directoryCommitment: copyOf(bytes, AT.directoryCommitment, AT.directoryCommitment + HASH_BYTES),
     commitments,
     contentHashes,
+    ...(suite === SUITE_POINTPROOFS ? { pointproofs: readPointproofs(bytes) } : {}),
   }
   checkManifest(manifest)
   return manifest
@@ -208,8 +268,9 @@ export function decodeManifests(bytes: Uint8Array): { readonly manifest: Manifes
   const chain: { readonly manifest: Manifest; readonly bytes: Uint8Array }[] = []
   for (let at = 0; at < bytes.length; ) {
     if (bytes.length - at < MANIFEST_HEADER_BYTES) malformed('chain of manifests', 'whole manifests', bytes.length)
-    const partitions = viewOf(bytes).getUint32(at + AT.partitions, true)
-    const end = at + MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions
+    const view = viewOf(bytes)
+    const suite = view.getUint16(at + AT.suite, true)
+    const end = at + manifestBytes({ suite, partitions: view.getUint32(at + AT.partitions, true) })
     const manifest = decodeManifest(bytes.subarray(at, end))
     const previous = chain.at(-1)
     if (previous !== undefined) checkFollows(previous.manifest, manifest)
@@ -252,7 +313,7 @@ export function checkVersion(
   what: string,
   format: number,
   suite: number,
-  known: readonly number[] = [SUITE_MERKLE_BLAKE3, SUITE_TAGS],
+  known: readonly number[] = [SUITE_MERKLE_BLAKE3, SUITE_TAGS, SUITE_POINTPROOFS],
 ): void {
   if (format !== FORMAT) throw new WireError('version', `${what} format: expected ${FORMAT}, got ${format}`)
   if (!known.includes(suite)) {
@@ -297,6 +358,20 @@ function checkManifest(manifest: Manifest): void {
   if (manifest.suite === SUITE_TAGS && !isZero(manifest.commitments))
     malformed('commitments', 'zero in suite 2', 'others')
   checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
+  checkPointproofs(manifest)
+}
+
+/** What answers of suite 6 are verified with, for a database that does not change within a generation. */
+function checkPointproofs({ suite, pointproofs, updateListBytes }: Manifest): void {
+  if ((suite === SUITE_POINTPROOFS) !== (pointproofs !== undefined)) {
+    malformed('pointproofs', 'those of suite 6, and of no other', pointproofs === undefined ? 'none' : `suite ${suite}`)
+  }
+  if (pointproofs === undefined) return
+  for (const field of ['rowsHash', 'keyHash', 'transcriptHash'] as const) {
+    checkLength(field, pointproofs[field], HASH_BYTES)
+    if (isZero(pointproofs[field])) malformed(field, 'a hash', 'zero')
+  }
+  checkInteger('update list length in suite 6', updateListBytes, ...exactly(0))
 }
 
 /** The directory's blocks. */

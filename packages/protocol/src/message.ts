@@ -21,6 +21,7 @@ import {
   OFFSET_BYTES,
   SUITE_MERKLE_BLAKE3,
   SUITE_PARITIES,
+  SUITE_POINTPROOFS,
   SUITE_TAGS,
 } from './constants.js'
 import { malformed } from './errors.js'
@@ -39,7 +40,10 @@ import { checkVersion, type Manifest } from './manifest.js'
 
 /** What a query or an answer says before its body. */
 export interface MessageHeader {
-  /** 1: entries with opening proofs; 2: records alone; 3: two parities a query; 4: an instant lookup; 5: one of a block of the directory */
+  /**
+   * 1: entries with opening proofs; 2: records alone; 3: two parities a query; 4: an instant lookup; 5: one of a block of the
+   * directory; 6: records, and one proof behind them
+   */
   readonly suite: number
   /** 16 bytes */
   readonly databaseId: Uint8Array
@@ -53,7 +57,7 @@ export interface MessageHeader {
 
 /** A query as it arrives at a server, which has yet to find the manifest it speaks of. */
 export interface Query extends MessageHeader {
-  /** the queries' bytes behind the header, in suites 1 and 2 count·Q offsets, u16 little-endian; a view. Not checked. */
+  /** the queries' bytes behind the header, in suites 1, 2 and 6 count·Q offsets, u16 little-endian; a view. Not checked. */
   readonly vectors: Uint8Array
 }
 
@@ -115,7 +119,7 @@ export function withClaim(query: Uint8Array, claim: FenceClaim): Uint8Array<Arra
 }
 
 /** Suites of queries that a claim may stand behind. */
-const ANSWERED = [SUITE_MERKLE_BLAKE3, SUITE_TAGS, SUITE_PARITIES]
+const ANSWERED = [SUITE_MERKLE_BLAKE3, SUITE_TAGS, SUITE_PARITIES, SUITE_POINTPROOFS]
 
 /**
  * A request's query as in `decodeQuery`, and the claim behind it, if there is one. How long one query of suite 3 is follows
@@ -183,7 +187,7 @@ export function encodeAnswerTo(
 }
 
 /**
- * The count·Q entries of an answer, as a view into `bytes`. Throws WireError, naming the field, unless the answer is
+ * The count·Q entries of an answer, and behind them what proves them together, as a view into `bytes`. Throws WireError, naming the field, unless the answer is
  * for exactly this manifest's database, generation and epoch, for `count` queries and of this kind. The entries are not
  * verified.
  */

@@ -9,6 +9,13 @@ export const bytesOf = (length: number) => fc.uint8Array({ minLength: length, ma
 /** Bytes of this length that are not all zero. */
 export const markedBytes = (length: number) => bytesOf(length).filter(bytes => bytes.some(byte => byte !== 0))
 
+const pointproofs = fc.record({
+  rowsHash: markedBytes(32),
+  keyHash: markedBytes(32),
+  transcriptHash: markedBytes(32),
+  development: fc.boolean(),
+})
+
 /** Manifests of up to 5 partitions; sizes are drawn at and around their bounds. */
 export const manifests: fc.Arbitrary<Manifest> = fc
   .record({
@@ -17,7 +24,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     partitions: fc.integer({ min: 1, max: 5 }),
     partitionRecords: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(255, 256, 257, 65_535, 65_536)),
     packing: fc.constantFrom(0, 0, 1, 3),
-    suite: fc.constantFrom(1, 2),
+    suite: fc.constantFrom(1, 2, 6),
     updates: fc.constantFrom(0, 1, Number.POSITIVE_INFINITY),
     epoch: fc.constantFrom(1, 2, 0xffff_ffff),
     laterGeneration: fc.boolean(),
@@ -25,8 +32,8 @@ export const manifests: fc.Arbitrary<Manifest> = fc
   .chain(choice => {
     const overhead = (choice.keyed ? 16 : 0) + (choice.variable ? 2 : 0)
     const zero = fc.constant(new Uint8Array(32))
-    const generation = choice.epoch > 1 && choice.laterGeneration ? 2 : 1
-    const listed = choice.epoch > 1 && (generation === 1 || choice.partitions % 2 === 0)
+    const generation = choice.epoch > 1 && (choice.laterGeneration || choice.suite === 6) ? 2 : 1
+    const listed = choice.suite !== 6 && choice.epoch > 1 && (generation === 1 || choice.partitions % 2 === 0)
     return fc.record({
       suite: fc.constant(choice.suite),
       databaseId: bytesOf(16),
@@ -52,10 +59,11 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       directoryBlockLog: choice.keyed ? fc.integer({ min: 0, max: 16 }) : fc.constant(0),
       directoryBlockBytes: choice.keyed ? fc.integer({ min: 1, max: 2048 }).map(units => 32 * units) : fc.constant(0),
       directorySeed: choice.keyed ? bytesOf(16) : fc.constant(new Uint8Array(16)),
-      directoryCommitment: choice.keyed && choice.suite === 1 ? bytesOf(32) : zero,
+      directoryCommitment: choice.keyed && choice.suite !== 2 ? bytesOf(32) : zero,
       commitments:
-        choice.suite === 1 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
+        choice.suite !== 2 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
       contentHashes: bytesOf(32 * choice.partitions),
+      pointproofs: choice.suite !== 6 ? fc.constant(undefined) : pointproofs,
     })
   })
   .map(({ updates, ...fields }) => {

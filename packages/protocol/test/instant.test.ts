@@ -126,5 +126,5 @@ describe('an instant lookup', () => {
 
 function encodedEntries({ blockRecords = 1, ...manifest }: Parameters<typeof encodeAnswer>[0]): number {
   const depth = 32 - Math.clz32(manifest.partitionRecords / blockRecords - 1)
-  return manifest.partitions * (manifest.recordBytes * blockRecords + (manifest.suite === 1 ? 32 * depth : 0))
+  return manifest.partitions * (manifest.recordBytes * blockRecords + (manifest.suite === 2 ? 0 : 32 * depth))
 }

@@ -50,8 +50,8 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
     chooseMode: (layout, directory, { instant, light }, lookups) =>
       glue.chooseMode(own(layout), ...sizeOf(directory), instant, light, lookups) as Mode,
-    modeCosts: (layout, directory, ...rest) =>
-      glue.modeCosts(own(layout), ...sizeOf(directory), ...rest) as ModeCosts[],
+    modeCosts: (layout, directory, proofs, usage) =>
+      glue.modeCosts(own(layout), ...sizeOf(directory), [...proofs], usage) as ModeCosts[],
     newLocal: (layout, ...rest) => new glue.LocalHandle(own(layout), ...rest) as LocalHandle,
     resumeLocal: (stored, layout, ...rest) => glue.LocalHandle.resume(stored, own(layout), ...rest) as LocalHandle,
     reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),

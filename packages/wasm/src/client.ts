@@ -2,9 +2,11 @@
 // it is needed, so that no bundler, dev server or path has to know about it. Compressed, it costs about as much as a
 // separate file. An app that has the file elsewhere hands it in before (`useModule`), and then nothing is loaded here.
 
+import { clientCore } from './client-core.js'
 import { instance } from './client-instance.js'
 import type { ClientCore, SingleCore, WasmModule } from './core.js'
-import { discardInstance } from './instance.js'
+import { discardInstance, Instance } from './instance.js'
+import { singleHalf } from './single-core.js'
 
 export type * from './core.js'
 /** what there is here */
@@ -24,6 +26,9 @@ export function useModule(source: ModuleSource | (() => ModuleSource), build: Bu
   given[build] = async () => compiled(await (typeof source === 'function' ? source() : source))
 }
 
+/** The running core of the build for one server, once there is one. */
+let single: Instance<SingleCore> | undefined
+
 /** Instantiates the core, or returns the running one. */
 export function loadCore(): Promise<ClientCore> {
   return instance.load(given.client ?? (async () => inlined(await import('../generated/inline.js'))))
@@ -31,8 +36,11 @@ export function loadCore(): Promise<ClientCore> {
 
 /** The same with what lookups with one server need. */
 export async function loadSingleCore(): Promise<SingleCore> {
-  const { instance } = await import('./single-instance.js')
-  return await instance.load(given.single ?? (async () => inlined(await import('../generated/inline-single.js'))))
+  const glue = await import('../generated/single.js')
+  // The builds' classes are alike; only their private parts tell them apart.
+  const own = glue as unknown as Parameters<typeof clientCore>[0]
+  single ??= new Instance(glue, memory => ({ ...clientCore(own, memory), ...singleHalf(glue) }))
+  return await single.load(given.single ?? (async () => inlined(await import('../generated/inline-single.js'))))
 }
 
 /** After a trap: abandons `core`'s instance and starts another for the next that is loaded. */

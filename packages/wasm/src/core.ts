@@ -39,8 +39,12 @@ export interface RefusedError extends CoreError {
 /**
  * What proves the entries of an answer. `merkle`: an opening proof beside each record, checked against the manifest's
  * commitments. `tags`: nothing; the client keeps a secret tag of every record, 8 bytes each, and entries are records alone.
+ * `pointproofs`: one proof of 48 bytes behind all records, which the module of pointproofs.ts verifies.
  */
-export type Proofs = 'merkle' | 'tags'
+export type Proofs = EntryProofs | 'pointproofs'
+
+/** What proves entries one by one, and answers to light hints. */
+export type EntryProofs = 'merkle' | 'tags'
 
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
 export type RoleNumber = 0 | 1
@@ -57,6 +61,8 @@ export interface LayoutHandle {
   readonly partitionBytes: number
   /** one entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of opening proof */
   entryBytes(proofs?: Proofs): number
+  /** most queries a request may carry with proofs of this kind (`merkle`), of a generation's limit */
+  batchLimit(limit: number, proofs?: Proofs): number
   /** most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
   maxBatch(proofs?: Proofs): number
   /** one instant query, to either server */
@@ -153,7 +159,7 @@ export interface HintBuilderHandle extends Lanes {
   readonly proofs: Proofs
   readonly folded: number
   /** stored form of what is folded so far, bound to its manifest's hash (32 bytes) */
-  partial(binding: Uint8Array): Uint8Array
+  partial(binding: Uint8Array): StoredFormHandle
   /** all partitions folded: the client state. Consumes this handle, even when it throws `phase`. */
   finish(version?: number): ClientHandle
   free(): void
@@ -189,7 +195,7 @@ export interface AskedHandle {
   /** applies the next entry of a journal, an effect or an update */
   replay(entry: Uint8Array): void
   /** stored form of the whole state, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
-  checkpoint(binding: Uint8Array): Uint8Array
+  checkpoint(binding: Uint8Array): StoredFormHandle
   /** of the epoch it is at */
   readonly layout: LayoutHandle
   /** its random id, 16 bytes */
@@ -218,6 +224,11 @@ export interface ClientHandle extends AskedHandle {
    * early exit, and keeps them for `recon`. false: at least one entry is forged; the handle is condemned.
    */
   verify(role: RoleNumber, entries: Uint8Array): boolean
+  /**
+   * With `pointproofs`, in place of `verify`: takes an answer (records and proof) that was verified elsewhere, and the
+   * verdict, which it returns. false: the handle is condemned. Throws `phase` with other proofs.
+   */
+  judged(role: RoleNumber, answer: Uint8Array, genuine: boolean): boolean
   /**
    * Brings the hint and its pending batch to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy.
    * Returns the journal entry that does the same elsewhere. With tags commitments are
@@ -270,8 +281,10 @@ export interface LightAttemptHandle {
   paritiesRequest(): Uint8Array
   /** the key of its tags, and for tags a seed: for the retrieve server alone, for with it parities can be forged */
   tagsRequest(): Uint8Array
-  /** checks both whole replies, without early exit; once. Throws `length`, and the attempt is over then, too. */
-  finish(parities: Uint8Array, tags: Uint8Array): LightOutcomeHandle
+  /** address in WASM memory of where the body of a party's reply is to be written whole: 0 retrieve server's, 1 refresh server's */
+  replyPointer(party: number): number
+  /** checks both replies, without early exit; once */
+  finish(): LightOutcomeHandle
   /** overwrites secrets, then frees */
   free(): void
 }
@@ -320,6 +333,16 @@ export interface WorkerStackHandle {
   free(): void
 }
 
+/** A stored form, written but for its checksum, which may be made in slices; what it was made of may change meanwhile. Secret. */
+export interface StoredFormHandle {
+  /** hashes at most so many bytes more; whether there are more */
+  hash(most: number): boolean
+  /** the stored form, once; what has not been hashed yet is */
+  take(): Uint8Array
+  /** overwrites it, then frees */
+  free(): void
+}
+
 /** All records of a database, or those of some of its partitions: kept, checked, brought forward, read. Not secret. */
 export interface LocalHandle extends Lanes {
   /** 16 bytes */
@@ -342,7 +365,7 @@ export interface LocalHandle extends Lanes {
   /** checks all of it against the manifest it has come to; throws `state` */
   arrive(contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
-  encode(binding: Uint8Array): Uint8Array
+  encode(binding: Uint8Array): StoredFormHandle
   free(): void
 }
 
@@ -354,7 +377,7 @@ export interface SingleBuilderHandle extends Lanes {
   /** brings it to the next epoch; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
-  partial(binding: Uint8Array): Uint8Array
+  partial(binding: Uint8Array): StoredFormHandle
   /** the client's state; `phase` if partitions are missing, and the handle is gone */
   finish(version: number): SingleHandle
   /** overwrites secrets, then frees */
@@ -570,7 +593,9 @@ export interface ModeCosts {
   /** both ways: lookups, their fence, changes */
   readonly dayBytes: number
   /** between lookups, by what they are, without the directory */
-  readonly held: Readonly<Partial<Record<'records' | 'parities' | 'permutations' | 'hints' | 'tags', number>>>
+  readonly held: Readonly<
+    Partial<Record<'records' | 'parities' | 'permutations' | 'hints' | 'tags' | 'verifier', number>>
+  >
   /** all that is held, with the directory */
   readonly memoryBytes: number
   /** at most: state, manifest, directory, what is pending, journal */
@@ -610,7 +635,7 @@ export interface Plan {
   readonly merkle: Costs
   readonly tags: Costs
   /** tags, if the client has the memory */
-  readonly recommended: Proofs
+  readonly recommended: EntryProofs
   /** why, in a sentence */
   readonly reason: string
 }
@@ -625,7 +650,7 @@ export interface ClientCore {
   /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
   /** the same for a light hint: tags, if both replies have at most 16 MiB with them */
-  lightProofs(layout: LayoutHandle): Proofs
+  lightProofs(layout: LayoutHandle): EntryProofs
   /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
   planBlockRecords(records: number, recordBytes: number, partitions?: number): number
   /** `blockRecords`: g; 1 */
@@ -649,7 +674,12 @@ export interface ClientCore {
   /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
   /** begins a light hint under 32 bytes of fresh OS entropy; `proofs` (default `merkle`) is for its life. Throws `length` */
-  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array, proofs?: Proofs): LightAttemptHandle
+  newLightAttempt(
+    layout: LayoutHandle,
+    commitments: Uint8Array,
+    root: Uint8Array,
+    proofs?: EntryProofs,
+  ): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
@@ -676,8 +706,8 @@ export interface ClientCore {
     offers: { readonly instant: boolean; readonly light: boolean },
     lookups: number,
   ): Mode
-  /** what each way of looking up costs under a manifest; `commitments`: it has them */
-  modeCosts(layout: LayoutHandle, directory: DirectorySize, commitments: boolean, usage: Usage): ModeCosts[]
+  /** what each way of looking up costs under a manifest of a database with these kinds of proof */
+  modeCosts(layout: LayoutHandle, directory: DirectorySize, proofs: readonly Proofs[], usage: Usage): ModeCosts[]
   /** begins a copy of the database; `id`: 16 random bytes */
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
@@ -727,7 +757,8 @@ export interface Core extends SingleCore {
   /** reads an update list; throws `update` */
   decodeUpdateList(bytes: Uint8Array): UpdateListHandle
   /**
-   * All zero; with `tags` it keeps no trees and answers without proofs alone. `maxBatch`: what its generation began with,
+   * All zero; with `tags` it keeps no trees and answers without proofs alone; with `pointproofs` it keeps trees, and answers
+   * suite 6 too, with 48 zero bytes where the caller puts the proof. `maxBatch`: what its generation began with,
    * if this layout is not its first; refused if no generation with that limit has this layout.
    */
   newDatabase(layout: LayoutHandle, proofs?: Proofs, maxBatch?: number): DatabaseHandle

@@ -2,10 +2,10 @@
 
 import { readFile } from 'node:fs/promises'
 import * as glue from '../generated/core.js'
-import { own } from './client-core.js'
+import { clientCore, own } from './client-core.js'
 import type { ClientCore, Core, LayoutHandle } from './core.js'
 import { discardInstance, Instance } from './instance.js'
-import { singleCore } from './single-core.js'
+import { singleHalf } from './single-core.js'
 
 export type * from './core.js'
 
@@ -22,7 +22,8 @@ function ours(layout: LayoutHandle): glue.LayoutHandle {
 
 const instance = new Instance<Core>(glue, memory => ({
   // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
-  ...singleCore(glue as unknown as Parameters<typeof singleCore>[0], memory),
+  ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
+  ...singleHalf(glue as unknown as Parameters<typeof singleHalf>[0]),
   fingerprints: glue.fingerprints,
   databaseId: glue.databaseId,
   buildDirectory: glue.DirectoryHandle.build,

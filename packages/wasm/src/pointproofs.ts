@@ -1,75 +1,16 @@
-// Pointproofs, for Node: a WebAssembly module of its own, which nobody loads who does not ask for it
-// (rust-core/pointproofs, docs/protocol.md, Pointproofs).
+// The loader for clients, in browsers and Node: a WebAssembly module of its own, as JavaScript, which nobody loads who does
+// not ask for it.
 
-import { readFile } from 'node:fs/promises'
 import * as glue from '../generated/pointproofs.js'
+import { once, type Pointproofs, pointproofs } from './pointproofs-api.js'
 
-/** A verifier's key and the rows of one epoch. `free()` gives their memory back. */
-export interface PointproofsVerifier {
-  /**
-   * Whether an answer's 48-byte proof holds for its records (count·Q·ℓ bytes), its header (40 bytes), the hash of its manifest
-   * and the offsets that were asked for. Throws with code `length`, `index` or `rows`.
-   */
-  verify(
-    manifestHash: Uint8Array,
-    header: Uint8Array,
-    offsets: Uint16Array,
-    records: Uint8Array,
-    proof: Uint8Array,
-  ): boolean
-  free(): void
-}
-
-/** A transcript all of which has been verified. `free()` gives its memory back. */
-export interface Ceremony {
-  /** who contributed, in order */
-  readonly names: string[]
-  readonly development: boolean
-  /** BLAKE3 of the transcript */
-  readonly hash: Uint8Array
-  /** Whether the contribution that this receipt (32 bytes) was given for is in it. */
-  has(receipt: Uint8Array): boolean
-  /** The verifier's key. Throws with code `transcript` before anybody has contributed. */
-  key(): Uint8Array
-  /** The transcript with one contribution more, made with 32 bytes of fresh entropy, and behind it the receipt, 32 bytes. */
-  contribute(name: string, entropy: Uint8Array): Uint8Array
-  free(): void
-}
-
-/** The module's functions. Their errors have a `code`: `length`, `index`, `point`, `key`, `rows`, `transcript`, `name`. */
-export interface Pointproofs {
-  /** Reads a key, whose BLAKE3 has to be `keyHash`, and the Q row lists one behind the other. */
-  verifier(
-    key: Uint8Array,
-    keyHash: Uint8Array,
-    allowDevelopment: boolean,
-    shape: { readonly partitions: number; readonly partitionRecords: number; readonly recordBytes: number },
-    rowLists: Uint8Array,
-  ): PointproofsVerifier
-  /** A transcript nobody has contributed to. */
-  beginCeremony(development: boolean): Uint8Array
-  /** Reads a transcript and verifies it, with 32 bytes of fresh entropy. */
-  ceremony(transcript: Uint8Array, entropy: Uint8Array): Ceremony
-}
-
-let loading: Promise<Pointproofs> | undefined
+export type { Ceremony, Pointproofs, PointproofsVerifier, Shape } from './pointproofs-api.js'
 
 /** Instantiates the module, or returns the running one. */
-export function loadPointproofs(): Promise<Pointproofs> {
-  loading ??= load().catch(error => {
-    loading = undefined
-    throw error
-  })
-  return loading
-}
-
-async function load(): Promise<Pointproofs> {
-  const bytes = await readFile(new URL('../generated/pointproofs_bg.wasm', import.meta.url))
+export const loadPointproofs: () => Promise<Pointproofs> = once(async () => {
+  const { WASM_HEX } = await import('../generated/pointproofs-inline.js')
+  const bytes = new Uint8Array(WASM_HEX.length / 2)
+  for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(WASM_HEX.slice(2 * i, 2 * i + 2), 16)
   glue.initSync({ module: await WebAssembly.compile(bytes) })
-  return {
-    verifier: (key, keyHash, allowDevelopment, { partitions, partitionRecords, recordBytes }, rowLists) =>
-      new glue.VerifierHandle(key, keyHash, allowDevelopment, partitions, partitionRecords, recordBytes, rowLists),
-    beginCeremony: glue.beginCeremony,
-    ceremony: (transcript, entropy) => new glue.CeremonyHandle(transcript, entropy),
-  }
-}
+  return pointproofs(glue)
+})

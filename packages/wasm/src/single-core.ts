@@ -1,10 +1,9 @@
 // What lookups with one server need of the core, over the glue of either build that has it.
 
 import type * as singleGlue from '../generated/single.js'
-import { clientCore } from './client-core.js'
-import type { LayoutHandle, SingleCore } from './core.js'
+import type { ClientCore, LayoutHandle, SingleCore } from './core.js'
 
-/** The classes and functions that both builds export, but for those of every client. */
+/** The classes and functions that both builds export. */
 type SingleGlue = Pick<typeof singleGlue, 'SingleBuilderHandle' | 'SingleHandle' | 'singleBytes' | 'singleFollows'>
 
 /** The glue declares its parameters as its own classes; our interface declares what those classes have in public. */
@@ -12,10 +11,9 @@ function own(layout: LayoutHandle): singleGlue.LayoutHandle {
   return layout as singleGlue.LayoutHandle
 }
 
-export function singleCore(glue: SingleGlue, memory: WebAssembly.Memory): SingleCore & { memory: WebAssembly.Memory } {
+/** What a core for one server has beside a client's. */
+export function singleHalf(glue: SingleGlue): Omit<SingleCore, keyof ClientCore> {
   return {
-    // The builds' classes are alike; only their private parts tell them apart.
-    ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
     singleBytes: layout => glue.singleBytes(own(layout)),
     singleFollows: (before, after) => glue.singleFollows(own(before), own(after)),
     newSingleBuilder: (layout, ...rest) => new glue.SingleBuilderHandle(own(layout), ...rest),

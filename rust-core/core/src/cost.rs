@@ -7,7 +7,7 @@
 mod modes;
 
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
-use crate::commitment::{Commit, Merkle, Proofs};
+use crate::commitment::{Commit, Merkle, POINTPROOF_BYTES, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::database::lanes::LANES;
 use crate::error::Error;
@@ -27,6 +27,11 @@ const OFFSET_BYTES: u64 = 2;
 const MESSAGE_HEADER_BYTES: u64 = 40;
 const MANIFEST_HEADER_BYTES: u64 = 224;
 const MANIFEST_PARTITION_BYTES: u64 = 64;
+const MANIFEST_POINTPROOFS_BYTES: u64 = 104;
+const POINTPROOFS_KEY_BYTES: u64 = 49_292;
+const POINTPROOFS_ROW_RECORDS: usize = 256;
+const POINTPROOFS_ROW_LIST_HEADER_BYTES: u64 = 32;
+const POINTPROOFS_OPENING_BYTES: u64 = 96;
 const UPDATE_LIST_HEADER_BYTES: u64 = 40;
 const UPDATE_ENTRY_HEAD_BYTES: u64 = 5;
 const FENCE_REQUEST_BYTES: u64 = 80;
@@ -37,6 +42,7 @@ const FRAME_BYTES: u64 = 48;
 const LAYOUT_BYTES: u64 = 16;
 const BINDING_BYTES: u64 = 32;
 const COUNT_BYTES: u64 = 4;
+const KIND_BYTES: u64 = 4;
 
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
 const STATES_A_JOURNAL: u64 = 8;
@@ -167,6 +173,8 @@ pub struct Costs {
     pub permutation_bytes: u64,
     /// 8·Q·M′, or none
     pub tag_bytes: u64,
+    /// of Pointproofs, what answers are verified with: key and row lists; or none
+    pub verifier_bytes: u64,
     /// the key directory: expected, because it depends on the keys; none if keyless
     pub directory_bytes: u64,
     /// all of the above: what a client holds between lookups
@@ -177,7 +185,7 @@ pub struct Costs {
     pub manifest_bytes: u64,
     /// Q·M·ℓ
     pub database_bytes: u64,
-    /// down, once: both manifests, the directory, the database
+    /// down, once: both manifests, the directory, the database, and what answers are verified with
     pub offline_bytes: u64,
     /// the offline phase on the workload's downlink, without the server's and the client's own time
     pub offline_micros: u64,
@@ -187,7 +195,8 @@ pub struct Costs {
     pub lookup_bytes_down: u64,
     /// both, one after the other on the workload's connection, without latency
     pub lookup_micros: u64,
-    /// hashes by which a lookup is checked: BLAKE3 for proofs, linear ones for tags
+    /// hashes by which a lookup is checked: BLAKE3 for proofs, linear ones for tags; of Pointproofs, the records that are hashed
+    /// to scalars
     pub lookup_hashes: u64,
     /// a lookup's request to the rollback fence
     pub fence_bytes_up: u64,
@@ -238,14 +247,27 @@ impl Costs {
             }
             // The recovered block of each query is checked as well.
             Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_KEY_BYTES as u64, 0, batch * (entries + 1)),
+            Proofs::Pointproofs => {
+                (0, KIND_BYTES, partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots, batch * entries)
+            }
+        };
+        let rows = layout.partition_records().div_ceil(POINTPROOFS_ROW_RECORDS) as u64;
+        let (verifier_bytes, manifest_more) = match proofs {
+            Proofs::Openings | Proofs::Tags => (0, 0),
+            Proofs::Pointproofs => (
+                POINTPROOFS_KEY_BYTES
+                    + partitions * (POINTPROOFS_ROW_LIST_HEADER_BYTES + rows * POINTPROOF_BYTES as u64),
+                MANIFEST_POINTPROOFS_BYTES,
+            ),
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;
-        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions;
-        let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes;
+        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + manifest_more;
+        let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes + verifier_bytes;
 
         let lookup_bytes_up = SERVERS * (MESSAGE_HEADER_BYTES + OFFSET_BYTES * partitions * batch);
-        let lookup_bytes_down = SERVERS * (MESSAGE_HEADER_BYTES + batch * partitions * entry_bytes);
+        let answer_bytes = proofs.answer_bytes::<Merkle>(layout, 0) as u64 + batch * partitions * entry_bytes;
+        let lookup_bytes_down = SERVERS * (MESSAGE_HEADER_BYTES + answer_bytes);
         let changing = u64::from(changes > 0);
         let (fence_bytes_up, fence_bytes_down) = (changing * FENCE_REQUEST_BYTES, changing * FENCE_REPLY_BYTES);
         let update_list_bytes = changes
@@ -266,8 +288,9 @@ impl Costs {
             hint_bytes: partition_bytes,
             permutation_bytes,
             tag_bytes,
+            verifier_bytes,
             directory_bytes,
-            memory_bytes: partition_bytes + permutation_bytes + tag_bytes + directory_bytes,
+            memory_bytes: partition_bytes + permutation_bytes + tag_bytes + verifier_bytes + directory_bytes,
             download_memory_bytes: LANES as u64 * partition_bytes,
             manifest_bytes,
             database_bytes,
@@ -358,7 +381,7 @@ impl Plan {
         let directory = if workload.keyed { DirectorySize::expected(&layout) } else { DirectorySize::default() };
         let [merkle, tags] =
             [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, directory.bytes, workload, proofs));
-        let modes = modes(&layout, &directory, true, workload);
+        let modes = modes(&layout, &directory, &[Proofs::Openings, Proofs::Tags], workload);
         let (recommended, reason) = {
             let fit = tags_fit(&layout, tags.directory_bytes, workload.memory_bytes);
             recommend(&merkle, &tags, workload.memory_bytes, fit)

@@ -19,8 +19,8 @@ use crate::key::content_hash;
 use crate::layout::{Layout, Stored};
 use crate::random::ENTROPY_BYTES;
 use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::HintUpdate;
 
 const PARTIAL: [u8; 4] = *b"PIRl";
@@ -268,6 +268,12 @@ impl Local {
     /// Bytes that bring this back under the manifest of its epoch, whose hash is `binding`.
     #[must_use]
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
+        self.written(binding).seal()
+    }
+
+    /// The same, to be sealed in slices.
+    #[must_use]
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Unsealed {
         let bytes = self.layout.partition_bytes();
         let there = self.held.iter().filter(|&&held| held).count();
         let kind = if self.is_whole() { WHOLE } else { PARTIAL };
@@ -280,7 +286,7 @@ impl Local {
         for (partition, _) in self.records.chunks_exact(bytes).zip(&self.held).filter(|(_, held)| **held) {
             out.bytes(partition);
         }
-        out.seal()
+        out.written()
     }
 
     /// Brings it back, whole or in part.

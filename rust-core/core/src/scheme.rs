@@ -11,9 +11,9 @@ use crate::error::{Error, expect_below};
 use crate::layout::{Layout, MAX_BATCH};
 use crate::random::ENTROPY_BYTES;
 use crate::single::answer::PARITIES;
-use crate::tapir::answer::{BARE, PROVED};
+use crate::tapir::answer::{BARE, PROVED, PROVED_TOGETHER};
 use crate::tapir::query::NAME_BYTES;
-use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 /// How a server answers one suite: without state, one call a request. All lengths follow from the layout and the number of
 /// queries.
@@ -45,8 +45,8 @@ pub trait Answerer<C> {
 
 /// All suites there are.
 #[must_use]
-pub fn answerers<C: VectorCommitment>() -> [&'static dyn Answerer<C>; 3] {
-    [&PROVED, &BARE, &PARITIES]
+pub fn answerers<C: VectorCommitment>() -> [&'static dyn Answerer<C>; 4] {
+    [&PROVED, &BARE, &PARITIES, &PROVED_TOGETHER]
 }
 
 /// The suites that a database can be asked for.
@@ -221,7 +221,7 @@ pub trait State<C>: Sized {
     ///
     /// # Errors
     /// [`Error::Condemned`].
-    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error>;
+    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
 }
 
 /// A state and at most one batch pending on it: the order in which every scheme's calls come.
@@ -314,13 +314,23 @@ impl<C, S: State<C>> Asked<C, S> {
         self.some_pending().map(S::batch_name)
     }
 
+    /// The state and what is pending, for a call that only its own scheme has.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if nothing is pending; as the call.
+    pub fn with_pending<T>(
+        &mut self,
+        call: impl FnOnce(&mut S, &mut S::Pending) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        call(&mut self.state, self.pending.as_mut().ok_or(NONE_PENDING)?)
+    }
+
     /// Judges a party's reply.
     ///
     /// # Errors
     /// [`Error::Phase`] if nothing is pending; as [`State::verify`].
     pub fn verify(&mut self, party: usize, reply: &[u8]) -> Result<Verdict, Error> {
-        let pending = self.pending.as_mut().ok_or(NONE_PENDING)?;
-        self.state.verify(pending, party, reply)
+        self.with_pending(|state, pending| state.verify(pending, party, reply))
     }
 
     /// Recovers the records and applies the batch. What that changed is to be taken.
@@ -380,9 +390,17 @@ impl<C, S: State<C>> Asked<C, S> {
     /// Its stored form.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending; as [`State::encode`].
+    /// [`Error::Phase`] while a batch is pending; as [`State::written`].
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Asked::encode`].
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         self.none_pending()?;
-        self.state.encode(binding)
+        self.state.written(binding)
     }
 }

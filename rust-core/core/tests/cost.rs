@@ -30,6 +30,7 @@ fn costs(plan: &Plan, proofs: Proofs) -> &Costs {
     match proofs {
         Proofs::Openings => &plan.merkle,
         Proofs::Tags => &plan.tags,
+        Proofs::Pointproofs => unreachable!("plans have none"),
     }
 }
 
@@ -304,7 +305,7 @@ fn light_hints_keep_tags_where_these_do_not_make_them_long() {
 #[test]
 fn a_database_without_commitments_is_kept_or_asked_with_tags() {
     let layout = Layout::plan(1 << 20, 32, None).unwrap();
-    let rows = modes(&layout, &DirectorySize::default(), false, &Workload::new(0, 0));
+    let rows = modes(&layout, &DirectorySize::default(), &[Proofs::Tags], &Workload::new(0, 0));
     let kinds: Vec<_> = rows.iter().map(|row| (row.mode, row.proofs)).collect();
     assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags)), (Mode::Single, None)]);
 }

@@ -14,6 +14,7 @@ use pirouette_core::layout::Layout;
 use pirouette_core::random::{ChaCha, Uniform};
 use pirouette_core::scheme::{Answerer, Asked, Recovered, State, Verdict, answer, answer_bytes, answerers, suites};
 use pirouette_core::tapir::hint::Hint;
+use pirouette_core::tapir::state::Unsealed;
 use zeroize::Zeroizing;
 
 /// Whole partitions, and one hash over all that are asked for in a query: three numbers (u16) a query.
@@ -67,7 +68,7 @@ fn a_scheme_of_its_own_is_one_more_line_in_the_table() {
     let layout = Layout::new(12, 4, 3, 4).unwrap();
     let content: Vec<u8> = (0..48).collect();
     let mut database = database::<Merkle>(layout, &content);
-    let [proved, bare, parities] = answerers();
+    let [proved, bare, parities, _] = answerers();
     let table: [&dyn Answerer<Merkle>; 4] = [proved, bare, parities, &Partitions];
     let ask = |database: &Database<Merkle>, suite, queries: &[u8], at| answer(&table, suite, database, queries, at);
 
@@ -235,11 +236,11 @@ impl State<Merkle> for Known {
         Ok(digests.to_vec())
     }
 
-    fn encode(&self, binding: &[u8; 32]) -> Result<Vec<u8>, Error> {
+    fn written(&self, binding: &[u8; 32]) -> Result<Unsealed, Error> {
         if self.condemned {
             Err(Error::Condemned)
         } else {
-            Ok([&binding[..], &self.hashes.concat(), &[self.left as u8]].concat())
+            Ok(Unsealed::new([&binding[..], &self.hashes.concat(), &[self.left as u8]].concat()))
         }
     }
 }
@@ -295,7 +296,7 @@ fn a_state_of_its_own_is_looked_up_as_a_hint_is() {
     let layout = Layout::new(12, 4, 3, 4).unwrap();
     let mut content: Vec<u8> = (0..48).collect();
     let mut database = database::<Merkle>(layout, &content);
-    let [proved, bare, parities] = answerers();
+    let [proved, bare, parities, _] = answerers();
     let table: [&dyn Answerer<Merkle>; 4] = [proved, bare, parities, &Partitions];
     let (mut own, mut behind) = (hashes_of(&database, 5), hashes_of(&database, 5));
     let mut hint: Asked<Merkle, Hint> =

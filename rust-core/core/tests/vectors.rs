@@ -409,6 +409,7 @@ fn lookups(proofs: Proofs) -> Value {
             let mut builder = match proofs {
                 Proofs::Openings => HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap(),
                 Proofs::Tags => HintBuilder::with_tags(layout, &hashes, entropy).unwrap(),
+                Proofs::Pointproofs => HintBuilder::judged_elsewhere(layout, &hashes, entropy).unwrap(),
             };
             for (q, partition) in content.chunks_exact(layout.partition_bytes()).enumerate() {
                 builder.begin(0, q).unwrap();

@@ -179,6 +179,7 @@ impl World {
         let mut builder = match KINDS[kind] {
             Proofs::Openings => HintBuilder::new(self.layout, &self.commitments, &self.content_hashes, [2; 32]),
             Proofs::Tags => HintBuilder::with_tags(self.layout, &self.content_hashes, [2; 32]),
+            Proofs::Pointproofs => HintBuilder::judged_elsewhere(self.layout, &self.content_hashes, [2; 32]),
         }
         .expect("a builder");
         for q in 0..self.layout.partitions() {

@@ -6,6 +6,9 @@
 
 use std::alloc::System;
 
+#[cfg(feature = "prover")]
+mod prover;
+
 use js_sys::{Error as JsError, Reflect};
 use pirouette_pointproofs::transcript::{Transcript, Verified};
 use pirouette_pointproofs::{Error, Key, Rows, Shape, Statement, verify};
@@ -39,6 +42,12 @@ fn exactly<const COUNT: usize>(what: &'static str, bytes: &[u8]) -> Outcome<[u8;
     bytes.try_into().map_err(|_| thrown(length()))
 }
 
+/// Q, M and ℓ of a database.
+fn shape_of(numbers: [f64; 3]) -> Outcome<Shape> {
+    let [partitions, partition_records, record_bytes] = numbers.map(whole);
+    Shape::new(partitions, partition_records, record_bytes).map_err(thrown)
+}
+
 /// A number from JavaScript as a count. What is no whole number in u32's range becomes 0, which every bound refuses.
 #[allow(clippy::cast_sign_loss)]
 fn whole(number: f64) -> usize {
@@ -70,8 +79,7 @@ impl VerifierHandle {
         record_bytes: f64,
         row_lists: &[u8],
     ) -> Outcome<VerifierHandle> {
-        let numbers = [partitions, partition_records, record_bytes].map(whole);
-        let shape = Shape::new(numbers[0], numbers[1], numbers[2]).map_err(thrown)?;
+        let shape = shape_of([partitions, partition_records, record_bytes])?;
         let key = Key::decode(key, &exactly("hash of the key", key_hash)?, allow_development).map_err(thrown)?;
         let rows = Rows::decode(shape, &key, row_lists).map_err(thrown)?;
         Ok(VerifierHandle { key, rows, shape })
@@ -104,7 +112,7 @@ pub fn begin_ceremony(development: bool) -> Vec<u8> {
 
 /// A transcript that holds.
 #[wasm_bindgen]
-pub struct CeremonyHandle(Verified);
+pub struct CeremonyHandle(pub(crate) Verified);
 
 #[wasm_bindgen]
 impl CeremonyHandle {

@@ -403,3 +403,49 @@ fn a_receipt_is_for_one_machine_one_manifest_and_these_openings() {
     }
     assert!(!receipt::holds(&key, &openings, &manifest, &given));
 }
+
+#[test]
+fn row_lists_are_held_to_their_records_without_proving_anew() {
+    let world = &*WORLD;
+    let bytes = |q: usize| &world.records[q * 300 * 8..][..300 * 8];
+    let commits = |q: usize, partition: &[u8], list: &[u8]| {
+        (0..3u8).map(|n| PROVER.commits(&world.shape, q, partition, list, &[n; 32]).unwrap()).collect::<Vec<_>>()
+    };
+    for q in 0..3 {
+        assert_eq!(commits(q, bytes(q), &world.proved[q].row_list), [true; 3]);
+    }
+    let list = &world.proved[0].row_list;
+    let none = [false; 3];
+    assert_eq!(commits(1, bytes(1), list), none, "another partition's");
+    assert_eq!(commits(1, bytes(0), list), none, "the same records at other indices");
+    for at in [0, 255 * 8, 256 * 8, 299 * 8] {
+        let mut changed = bytes(0).to_vec();
+        changed[at] ^= 1;
+        assert_eq!(commits(0, &changed, list), none, "a record changed");
+    }
+    let mut other = list.clone();
+    other[32..].rotate_left(48);
+    assert_eq!(commits(0, bytes(0), &other), none, "rows in another order");
+    other = list.clone();
+    other[0] ^= 1;
+    assert_eq!(commits(0, bytes(0), &other), none, "another key's");
+    other = list.clone();
+    other[40] ^= 1;
+    assert_eq!(commits(0, bytes(0), &other), none, "a byte changed");
+    // In the sum of all rows two changes could cancel; under weights they do not.
+    other = list.clone();
+    let (first, second) = other[32..].split_at_mut(48);
+    let negated = |row: &mut [u8]| row[0] ^= 0x20;
+    negated(first);
+    negated(second);
+    assert_eq!(commits(0, bytes(0), &other), none, "both rows negated");
+    // A point of the curve that is not in the subgroup: x = 4 is on it.
+    other = list.clone();
+    other[32..80].fill(0);
+    other[32] = 0x80;
+    other[79] = 4;
+    assert_eq!(commits(0, bytes(0), &other), none, "outside the subgroup");
+    let short = PROVER.commits(&world.shape, 0, bytes(0), &list[1..], &[0; 32]);
+    assert!(matches!(short, Err(Error::Length { what: "row list", .. })));
+    assert!(matches!(PROVER.commits(&world.shape, 3, bytes(0), list, &[0; 32]), Err(Error::Index { .. })));
+}

@@ -80,8 +80,9 @@ macro_rules! asks {
             ///
             /// # Errors
             /// `phase` while a batch is pending; `condemned`; `length`.
-            pub fn checkpoint(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
-                exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
+            pub fn checkpoint(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+                let form = exactly("binding", binding).and_then(|binding| self.0.written(&binding));
+                form.map(StoredFormHandle::new).map_err(thrown)
             }
 
             /// (N, ℓ, Q, M) of the epoch it is at.

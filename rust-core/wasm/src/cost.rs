@@ -7,7 +7,7 @@ use pirouette_core::error::Error;
 use pirouette_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
-use crate::{LayoutHandle, Outcome, name_of, thrown, whole};
+use crate::{LayoutHandle, Outcome, name_of, proofs_named, thrown, whole};
 
 /// Plans a database for a workload.
 ///
@@ -59,19 +59,20 @@ pub fn light_proofs(layout: &LayoutHandle) -> String {
 /// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
 ///
 /// # Errors
-/// `layout`, for a property that is no whole number.
+/// `layout`, for a property that is no whole number; `index` for a kind of proof there is not.
 #[wasm_bindgen(js_name = modeCosts)]
 pub fn mode_costs(
     layout: &LayoutHandle,
     directory_bytes: u32,
     block_log: u32,
     block_bytes: u32,
-    commitments: bool,
+    proofs: Vec<String>,
     workload: &JsValue,
 ) -> Outcome<Array> {
     let workload = read(workload).map_err(thrown)?;
     let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
-    Ok(modes_array(&cost::modes(&layout.0, &directory, commitments, &workload)))
+    let proofs = proofs.into_iter().map(|name| proofs_named(Some(name))).collect::<Result<Vec<_>, _>>();
+    Ok(modes_array(&cost::modes(&layout.0, &directory, &proofs.map_err(thrown)?, &workload)))
 }
 
 /// What a manifest says of the directory; where it says nothing of blocks yet, what is expected.
@@ -133,15 +134,17 @@ fn mode_object(costs: &ModeCosts) -> Object {
         set(&out, "proofs", name_of(proofs));
     }
     let held = &costs.held;
-    let parts: &[_] = match costs.mode {
-        Mode::Local => &[("records", held.records)],
-        Mode::Instant => &[],
-        Mode::Single => &[("hints", held.hints), ("tags", held.tags)],
-        Mode::Light | Mode::Full => {
-            &[("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)]
+    let hint = [("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)];
+    let parts = match costs.mode {
+        Mode::Local => vec![("records", held.records)],
+        Mode::Instant => vec![],
+        Mode::Single => vec![("hints", held.hints), ("tags", held.tags)],
+        Mode::Light | Mode::Full if costs.proofs == Some(Proofs::Pointproofs) => {
+            [&hint[..], &[("verifier", held.verifier)]].concat()
         }
+        Mode::Light | Mode::Full => hint.to_vec(),
     };
-    set(&out, "held", object(parts.iter().copied()));
+    set(&out, "held", object(parts));
     out
 }
 

@@ -33,6 +33,9 @@ use pirouette_core::key;
 use pirouette_core::layout::Layout;
 use pirouette_core::scheme::{Asked, Verdict};
 use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::role_of;
+use pirouette_core::tapir::recon::judged;
+use pirouette_core::tapir::state::Unsealed;
 use pirouette_core::tapir::update::update_builder;
 use wasm_bindgen::handler::schedule_reinit;
 use wasm_bindgen::prelude::*;
@@ -60,6 +63,40 @@ impl Drop for WipesStack {
     }
 }
 
+/// A stored form, written but for its checksum.
+#[wasm_bindgen]
+pub struct StoredFormHandle(Option<Unsealed>, WipesStack);
+
+impl StoredFormHandle {
+    fn new(form: Unsealed) -> Self {
+        StoredFormHandle(Some(form), WipesStack)
+    }
+
+    fn form(&mut self) -> Outcome<&mut Unsealed> {
+        self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the stored form was taken")))
+    }
+}
+
+#[wasm_bindgen]
+impl StoredFormHandle {
+    /// Hashes at most so many bytes more; whether there are more.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn hash(&mut self, most: usize) -> Outcome<bool> {
+        self.form().map(|form| form.hash(most))
+    }
+
+    /// The stored form, once; what has not been hashed yet is.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn take(&mut self) -> Outcome<Vec<u8>> {
+        self.form()?;
+        Ok(self.0.take().map(Unsealed::seal).unwrap_or_default())
+    }
+}
+
 #[allow(clippy::needless_pass_by_value)] // as map_err wants it
 fn thrown(error: Error) -> JsValue {
     let thrown = JsError::new(&error.to_string());
@@ -83,7 +120,8 @@ fn proofs_named(name: Option<String>) -> Result<Proofs, Error> {
     match name.as_deref() {
         None | Some("merkle") => Ok(Proofs::Openings),
         Some("tags") => Ok(Proofs::Tags),
-        Some(_) => Err(Error::Index { what: "kind of proof", bound: 2 }),
+        Some("pointproofs") => Ok(Proofs::Pointproofs),
+        Some(_) => Err(Error::Index { what: "kind of proof", bound: 3 }),
     }
 }
 
@@ -92,6 +130,7 @@ fn name_of(proofs: Proofs) -> String {
     match proofs {
         Proofs::Openings => "merkle".into(),
         Proofs::Tags => "tags".into(),
+        Proofs::Pointproofs => "pointproofs".into(),
     }
 }
 
@@ -199,6 +238,15 @@ impl LayoutHandle {
         proofs_named(proofs).map(|proofs| proofs.entry_bytes::<Merkle>(&self.0)).map_err(thrown)
     }
 
+    /// Most queries of a request with proofs of this kind, of a generation's limit.
+    ///
+    /// # Errors
+    /// As `entryBytes`.
+    #[wasm_bindgen(js_name = batchLimit)]
+    pub fn batch_limit(&self, limit: u32, proofs: Option<String>) -> Outcome<usize> {
+        proofs_named(proofs).map(|proofs| proofs.max_batch(&self.0, limit as usize)).map_err(thrown)
+    }
+
     /// The batch limit of a generation that begins with this layout.
     ///
     /// # Errors
@@ -218,7 +266,7 @@ receives_partitions!(HintBuilderHandle, fold, is_folded);
 
 #[wasm_bindgen]
 impl HintBuilderHandle {
-    /// Begins a hint under 32 bytes of fresh entropy. One that keeps tags looks at no commitments.
+    /// Begins a hint under 32 bytes of fresh entropy. Only one with Merkle proofs looks at commitments.
     ///
     /// # Errors
     /// `length`, `layout`, `index` for a kind of proof there is not.
@@ -235,13 +283,14 @@ impl HintBuilderHandle {
             .and_then(|entropy| match proofs {
                 Proofs::Openings => HintBuilder::new(layout.0, commitments, content_hashes, entropy),
                 Proofs::Tags => HintBuilder::with_tags(layout.0, content_hashes, entropy),
+                Proofs::Pointproofs => HintBuilder::judged_elsewhere(layout.0, content_hashes, entropy),
             })
             .map(|builder| HintBuilderHandle(builder, WipesStack))
             .map_err(thrown)
     }
 
     /// What will prove the answers that the hint takes.
-    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
+    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
     pub fn proofs(&self) -> String {
         name_of(self.0.proofs())
     }
@@ -280,9 +329,8 @@ impl HintBuilderHandle {
     ///
     /// # Errors
     /// `length`.
-    pub fn partial(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        let binding = exactly("binding", binding).map_err(thrown)?;
-        Ok(self.0.encode(&binding))
+    pub fn partial(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+        exactly("binding", binding).map(|binding| StoredFormHandle::new(self.0.written(&binding))).map_err(thrown)
     }
 
     /// Takes up a half-made hint again under the manifest it was begun under.
@@ -352,6 +400,16 @@ impl ClientHandle {
         self.0.verify(role as usize, entries).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
     }
 
+    /// Takes an answer that somebody else has verified, with their verdict: `false` condemns.
+    ///
+    /// # Errors
+    /// `phase`, also for a hint that verifies by itself; `length`, `condemned`, `index` as `verify`.
+    pub fn judged(&mut self, role: u32, answer: &[u8], genuine: bool) -> Outcome<bool> {
+        self.0
+            .with_pending(|hint, pending| judged::<Merkle>(hint, pending, role_of(role as usize)?, answer, genuine))
+            .map_err(thrown)
+    }
+
     /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
     /// entry that does the same elsewhere. A hint that keeps tags looks at no commitments.
     ///
@@ -393,7 +451,7 @@ impl ClientHandle {
     }
 
     /// What proves the answers it takes.
-    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags'")]
+    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
     pub fn proofs(&self) -> String {
         name_of(self.0.state.proofs())
     }

@@ -8,14 +8,19 @@ use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, proofs_nam
 
 /// A light hint in the making.
 #[wasm_bindgen]
-pub struct LightAttemptHandle(Option<Attempt>, WipesStack);
+pub struct LightAttemptHandle {
+    attempt: Option<Attempt>,
+    /// bodies, by the numbers of the parties
+    replies: [Vec<u8>; 2],
+    _wipes: WipesStack,
+}
 
 #[wasm_bindgen]
 impl LightAttemptHandle {
     /// Under 32 bytes of fresh entropy, of a hint whose answers this kind of proof proves; Merkle if none is named.
     ///
     /// # Errors
-    /// `length`; `index` for a kind there is not.
+    /// `length`; `index` for a kind there is not; `layout` where there is no memory for the replies.
     #[wasm_bindgen(constructor)]
     pub fn new(
         layout: &LayoutHandle,
@@ -23,14 +28,16 @@ impl LightAttemptHandle {
         root: &[u8],
         proofs: Option<String>,
     ) -> Outcome<LightAttemptHandle> {
-        exactly("root", root)
-            .and_then(|root| Attempt::new(layout.0, proofs_named(proofs)?, commitments, &root))
-            .map(|attempt| LightAttemptHandle(Some(attempt), WipesStack))
-            .map_err(thrown)
+        let made = exactly("root", root).and_then(|root| {
+            let attempt = Attempt::new(layout.0, proofs_named(proofs)?, commitments, &root)?;
+            let replies = attempt.room()?;
+            Ok(LightAttemptHandle { attempt: Some(attempt), replies, _wipes: WipesStack })
+        });
+        made.map_err(thrown)
     }
 
     fn attempt(&self) -> Result<&Attempt, Error> {
-        self.0.as_ref().ok_or(Error::Phase("the attempt is over"))
+        self.attempt.as_ref().ok_or(Error::Phase("the attempt is over"))
     }
 
     /// For the refresh server alone.
@@ -51,13 +58,25 @@ impl LightAttemptHandle {
         self.attempt().map(|attempt| attempt.tags_request().to_vec()).map_err(thrown)
     }
 
+    /// Address of where the body of a party's reply is to be written, all of it.
+    ///
+    /// # Errors
+    /// `phase`; `index` if there is no such party.
+    #[wasm_bindgen(js_name = replyPointer)]
+    pub fn reply_pointer(&mut self, party: usize) -> Outcome<usize> {
+        self.attempt().map_err(thrown)?;
+        let reply = self.replies.get_mut(party).ok_or_else(|| thrown(Error::Index { what: "party", bound: 2 }))?;
+        Ok(reply.as_mut_ptr() as usize)
+    }
+
     /// Checks both replies; once.
     ///
     /// # Errors
-    /// `length`, `layout`, `phase`. The attempt is over then, too.
-    pub fn finish(&mut self, parities: &[u8], tags: &[u8]) -> Outcome<LightOutcomeHandle> {
-        let attempt = self.0.take().ok_or_else(|| thrown(Error::Phase("the attempt is over")))?;
-        attempt.finish(parities, tags).map(|made| LightOutcomeHandle(Some(made), WipesStack)).map_err(thrown)
+    /// `phase`.
+    pub fn finish(&mut self) -> Outcome<LightOutcomeHandle> {
+        let attempt = self.attempt.take().ok_or_else(|| thrown(Error::Phase("the attempt is over")))?;
+        let [tags, parities] = std::mem::take(&mut self.replies);
+        attempt.finish(&parities, &tags).map(|made| LightOutcomeHandle(Some(made), WipesStack)).map_err(thrown)
     }
 }
 

@@ -4,7 +4,7 @@ use pirouette_core::database::list::UpdateList;
 use pirouette_core::local::Local;
 use wasm_bindgen::prelude::*;
 
-use crate::{LayoutHandle, Outcome, exactly, thrown};
+use crate::{LayoutHandle, Outcome, StoredFormHandle, exactly, thrown};
 
 /// The records of a database, some or all of its partitions.
 #[wasm_bindgen]
@@ -101,7 +101,7 @@ impl LocalHandle {
     ///
     /// # Errors
     /// `length`.
-    pub fn encode(&self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        exactly("binding", binding).map(|binding| self.0.encode(&binding)).map_err(thrown)
+    pub fn encode(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+        exactly("binding", binding).map(|binding| StoredFormHandle::new(self.0.written(&binding))).map_err(thrown)
     }
 }

@@ -103,7 +103,8 @@ pub struct DatabaseHandle(pub(crate) Database<Merkle>);
 
 #[wasm_bindgen]
 impl DatabaseHandle {
-    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero. `max_batch`: the batch limit
+    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero; with Pointproofs it also answers
+    /// with room for a proof, which is the caller's to make. `max_batch`: the batch limit
     /// its generation began with, if this layout is not its first.
     ///
     /// # Errors
@@ -114,6 +115,7 @@ impl DatabaseHandle {
             .and_then(|proofs| match proofs {
                 Proofs::Openings => Database::new(layout.0),
                 Proofs::Tags => Database::without_openings(layout.0),
+                Proofs::Pointproofs => Database::new(layout.0).map(Database::proved_elsewhere),
             })
             .and_then(|database| match max_batch {
                 Some(limit) => database.with_max_batch(limit as usize),

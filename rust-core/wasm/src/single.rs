@@ -9,7 +9,7 @@ use pirouette_core::single::making::{Builder, lookups};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
+use crate::{LayoutHandle, Outcome, StoredFormHandle, WipesStack, exactly, thrown, whole};
 
 /// Bytes of one query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless
 /// it is said.
@@ -109,8 +109,9 @@ impl SingleBuilderHandle {
     ///
     /// # Errors
     /// `length`, `layout`.
-    pub fn partial(&mut self, binding: &[u8]) -> Outcome<Vec<u8>> {
-        exactly("binding", binding).and_then(|binding| self.0.encode(&binding)).map_err(thrown)
+    pub fn partial(&mut self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+        let form = exactly("binding", binding).and_then(|binding| self.0.written(&binding));
+        form.map(StoredFormHandle::new).map_err(thrown)
     }
 
     /// The client's state, `version` updates after it was first stored.

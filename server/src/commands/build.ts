@@ -1,7 +1,7 @@
 // `pirouette build`: the summary on stdout is what two operators compare.
 
 import { constants } from 'node:os'
-import { entryBytes, proofsOf } from '@pirouette/protocol'
+import { answerBytes, HEADER_BYTES, proofsOf, toHex } from '@pirouette/protocol'
 import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { withProgress } from './progress.js'
@@ -32,6 +32,10 @@ export async function build(options: BuildArguments): Promise<void> {
 function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): string {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
   const { valueBytes, keyed, variable, directoryBytes } = manifest
+  const { pointproofs } = manifest
+  const ceremony = pointproofs && {
+    ceremony: `${toHex(pointproofs.transcriptHash)}${pointproofs.development ? ', for development' : ''}`,
+  }
   const lines = {
     records: `${records} ${keyed ? 'keyed' : 'keyless'}`,
     values: `${variable ? 'up to ' : ''}${valueBytes} bytes`,
@@ -40,8 +44,9 @@ function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): 
     'directory bytes': directoryBytes,
     proofs: proofsOf(manifest).join(', '),
     'answer bytes': proofsOf(manifest)
-      .map(proofs => partitions * entryBytes(manifest, proofs))
+      .map(proofs => answerBytes(manifest, 1, proofs) - HEADER_BYTES)
       .join(', '),
+    ...ceremony,
     'database id': databaseId,
     'manifest hash': manifestHash,
   }

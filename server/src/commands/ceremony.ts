@@ -2,46 +2,80 @@
 // docs/protocol.md, Ceremony).
 
 import { randomBytes } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
-import { fromHex, toHex } from '@pirouette/protocol'
-import { type Ceremony, loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { access, rename, writeFile } from 'node:fs/promises'
+import { toHex } from '@pirouette/protocol'
+import type { Ceremony } from '@pirouette/wasm/pointproofs'
+import { loadProving } from '@pirouette/wasm/prover'
 import { CeremonyError } from '../ceremony/errors.js'
+import { readCeremony, readReceipt, refusedBy, verifiedCeremony } from '../ceremony/transcript.js'
 
 const ENTROPY_BYTES = 32
 const RECEIPT_BYTES = 32
 
 export async function init({ out, development }: { out: string; development?: true }): Promise<void> {
-  const { beginCeremony } = await loadPointproofs()
+  const { beginCeremony } = await loadProving()
   await create(out, beginCeremony(development ?? false))
   process.stdout.write(`${out}: nobody has contributed yet\n`)
 }
 
+/**
+ * Writes the transcript under another name, then the receipt, then gives the transcript its name: whatever is interrupted, no
+ * transcript gets away without its receipt, and the same command again goes on from what there is.
+ */
 export async function contribute(file: string, options: { name: string; out: string }): Promise<void> {
-  const receiptFile = `${options.out}.receipt`
-  const before = await read(file)
+  const { out } = options
+  const [partFile, receiptFile] = [`${out}.part`, `${out}.receipt`]
+  if (await exists(out)) throw new CeremonyError(`${out}: it exists already, and nothing is overwritten`)
+  if (await exists(receiptFile)) return await finish(out, partFile, receiptFile)
+  const before = await readCeremony(file)
   const entropy = randomBytes(ENTROPY_BYTES)
   let contributed: Uint8Array
   try {
     contributed = before.contribute(options.name, entropy)
   } catch (error) {
-    throw refused(file, error)
+    throw refusedBy(file, error)
   } finally {
     entropy.fill(0)
     before.free()
   }
   const transcript = contributed.slice(0, -RECEIPT_BYTES)
   const receipt = contributed.slice(-RECEIPT_BYTES)
-  const after = await verified(options.out, transcript) // what goes out is looked at as others will look at it
-  if (!after.has(receipt)) throw new CeremonyError(`${options.out}: the contribution is not in it; nothing was written`)
-  // The receipt first: a transcript that got away without one could not be told from another's.
+  const after = await verifiedCeremony(out, transcript) // what goes out is looked at as others will look at it
+  if (!after.has(receipt)) throw new CeremonyError(`${out}: the contribution is not in it; nothing was written`)
+  await writeFile(partFile, transcript, { flush: true }) // over one that was interrupted before it had a receipt: of no use
   await create(receiptFile, `${toHex(receipt)}\n`)
-  await create(options.out, transcript)
-  describe(after, { receipt: `${receiptFile}: keep it; by it you find your contribution again` })
+  await rename(partFile, out)
+  describe(after, keeping(receiptFile))
+}
+
+/** A contribution that was interrupted after its receipt was written. */
+async function finish(out: string, partFile: string, receiptFile: string): Promise<void> {
+  if (!(await exists(partFile))) {
+    throw new CeremonyError(`${receiptFile}: it exists already, and nothing is overwritten`)
+  }
+  const after = await readCeremony(partFile)
+  if (!after.has(await readReceipt(receiptFile))) {
+    after.free()
+    throw new CeremonyError(`${partFile}: it is not what ${receiptFile} is for; remove both, and contribute again`)
+  }
+  await rename(partFile, out)
+  describe(after, { ...keeping(receiptFile), note: 'an earlier run was interrupted; this is its contribution' })
+}
+
+function keeping(receiptFile: string): Record<string, string> {
+  return { receipt: `${receiptFile}: keep it; by it you find your contribution again` }
+}
+
+async function exists(file: string): Promise<boolean> {
+  return await access(file).then(
+    () => true,
+    () => false,
+  )
 }
 
 export async function verify(file: string, options: { receipt?: string[] }): Promise<void> {
   const receipts = await Promise.all((options.receipt ?? []).map(readReceipt))
-  const ceremony = await read(file)
+  const ceremony = await readCeremony(file)
   for (const [at, receipt] of receipts.entries()) {
     if (!ceremony.has(receipt)) {
       throw new CeremonyError(`${file}: the contribution of ${options.receipt?.[at]} is not in it; do not use it`)
@@ -52,33 +86,8 @@ export async function verify(file: string, options: { receipt?: string[] }): Pro
   })
 }
 
-/** A transcript that holds. */
-async function read(file: string): Promise<Ceremony> {
-  return verified(file, await readFile(file))
-}
-
-async function verified(file: string, transcript: Uint8Array): Promise<Ceremony> {
-  const { ceremony } = await loadPointproofs()
-  try {
-    return ceremony(transcript, randomBytes(ENTROPY_BYTES))
-  } catch (error) {
-    throw refused(file, error)
-  }
-}
-
-/** What the module refuses is the file's fault, or the name's; a trap is not. */
-function refused(file: string, error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? new CeremonyError(`${file}: ${error.message}`) : error
-}
-
-async function readReceipt(file: string): Promise<Uint8Array> {
-  const [, digits] = /^([0-9a-f]{64})\s*$/.exec(await readFile(file, 'utf8')) ?? []
-  if (digits === undefined) throw new CeremonyError(`${file}: expected a receipt, 64 hex digits`)
-  return fromHex(digits)
-}
-
 async function create(file: string, content: Uint8Array | string): Promise<void> {
-  await writeFile(file, content, { flag: 'wx' }).catch(error => {
+  await writeFile(file, content, { flag: 'wx', flush: true }).catch(error => {
     throw (error as NodeJS.ErrnoException).code === 'EEXIST'
       ? new CeremonyError(`${file}: it exists already, and nothing is overwritten`)
       : error

@@ -161,7 +161,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
   const { data, format, recordBytes, valueEncoding, partitions, pack, maxValueBytes, headroom, proofs } = options
-  const { expires, succeeds, name } = options
+  const { expires, succeeds, name, ceremony, receipt } = options
   const out = join(parent, 'dataset')
   const choices = {
     data,
@@ -176,6 +176,8 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
     expires,
     succeeds,
     name,
+    ceremony,
+    receipt,
     out,
   }
   await withProgress(onProgress => buildDataset({ ...choices, onProgress }))

@@ -3,7 +3,14 @@
 // changes.
 
 import { Readable } from 'node:stream'
-import type { EpochInfo, Manifest } from '@pirouette/protocol'
+import {
+  type EpochInfo,
+  encodeAnswerTo,
+  HEADER_BYTES,
+  type Manifest,
+  SUITE_POINTPROOFS,
+  vectorBytes,
+} from '@pirouette/protocol'
 import type { Core, DatabaseHandle } from '@pirouette/wasm'
 import type { Dataset } from '../dataset/load.js'
 import { Readers } from './readers.js'
@@ -67,7 +74,7 @@ export class FixedEpochs implements Epochs {
   readonly #blobs: ReadonlyMap<string, Blob>
 
   constructor(dataset: Dataset) {
-    const { manifest, manifestBytes, manifestHash, database, blocks, core } = dataset
+    const { manifest, manifestBytes, manifestHash, database, blocks, openings, core } = dataset
     const shared = { core, handle: database, readers: new Readers(), previous: false }
     const sharedBlocks = blocks && { ...shared, handle: blocks }
     this.newest = {
@@ -77,7 +84,14 @@ export class FixedEpochs implements Epochs {
       suites: database.suites,
       queryLimits: askedOnce(suite => database.queryLimits(suite, false)),
       answerBytes: (...query) => database.answerBytes(...query, false),
-      answer: (...query) => database.answer(...query),
+      answer: (queries, suite) => {
+        const body = database.answer(queries, suite)
+        if (suite !== SUITE_POINTPROOFS || openings === undefined) return body
+        const count = queries.length / vectorBytes(manifest, 1)
+        const answer = encodeAnswerTo({ suite, count }, manifest, body)
+        openings.prove(answer, queries)
+        return answer.subarray(HEADER_BYTES)
+      },
       shared: () => shared,
       blocks: () => sharedBlocks,
     }

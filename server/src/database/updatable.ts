@@ -158,6 +158,10 @@ export class UpdatableDatabase implements Epochs {
   /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
     const { core, database, manifest, manifestBytes, directory } = dataset
+    if (manifest.pointproofs !== undefined) {
+      const instead = 'serve it with --dataset and without --store, or build it with other proofs'
+      throw new DatasetError(storage.location, `a database with Pointproofs does not change; ${instead}`)
+    }
     const chunk = chunksOf(core, database, manifest)
     await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk)
   }

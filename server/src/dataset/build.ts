@@ -29,6 +29,8 @@ import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/ind
 import type { KeyedRecords } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
 import { readRecords, recordBytesView } from './memory.js'
+import { writeProofs } from './proofs.js'
+import { type ProvedDatabase, proveDatabase, readSetup, shapeOf } from './proving.js'
 
 /** More records than this no layout has. */
 const MAX_HEADROOM = 2 ** 32 - 1
@@ -50,8 +52,15 @@ export interface BuildOptions {
   readonly maxValueBytes?: number | undefined
   /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
   readonly headroom?: number | undefined
-  /** `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must */
+  /**
+   * `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must; `pointproofs`: as
+   * `merkle`, and all answers can also be proved as a whole. Such a database does not change.
+   */
   readonly proofs?: Proofs | undefined
+  /** `pointproofs` only, and required there: the transcript of the ceremony that made the key */
+  readonly ceremony?: string | undefined
+  /** `pointproofs` only: the receipt of this operator's contribution; default: the transcript's name and `.receipt` */
+  readonly receipt?: string | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
   /** file with the manifest this begins a new generation after: the same database, the next epoch */
@@ -63,7 +72,7 @@ export interface BuildOptions {
 
 /** How far a build or a load is. `done` and `total` are bytes or partitions. */
 export interface Progress {
-  readonly stage: 'reading' | 'placing' | 'hashing' | 'writing'
+  readonly stage: 'reading' | 'placing' | 'hashing' | 'proving' | 'writing'
   readonly done: number
   readonly total: number
 }
@@ -99,9 +108,11 @@ export async function buildDataset(
   const core = await loadCore()
   const filled = await fill(core, options)
   try {
-    const manifest = await describe(core, filled, options)
+    await commit(filled, options)
+    const proved = await prove(core, filled, options)
+    const manifest = await describe(core, filled, options, proved)
     const bytes = encodeManifest(manifest)
-    await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
+    await writeDataset(options.out, bytes, options.force ?? false, async (writeBlob, writeProof) => {
       const { layout, database } = filled
       for (let q = 0; q < layout.partitions; q++) {
         writeBlob(
@@ -112,12 +123,32 @@ export async function buildDataset(
         await nextTurn()
       }
       if (filled.directory.length > 0) writeBlob(manifest.directoryHash, filled.directory)
+      if (proved !== undefined) await writeProofs(core, proved, layout.partitions, writeBlob, writeProof)
     })
+    await proved?.forget()
     return { manifest, manifestHash: toHex(core.blake3(bytes)), databaseId: toHex(manifest.databaseId) }
   } finally {
     filled.database.free()
     filled.layout.free()
   }
+}
+
+/** Of a database with Pointproofs, what proves its answers. */
+async function prove(
+  core: Core,
+  { layout, database }: Filled,
+  options: BuildOptions & { readonly out: string },
+): Promise<ProvedDatabase | undefined> {
+  const { ceremony, receipt, onProgress } = options
+  if (options.proofs !== 'pointproofs' || ceremony === undefined) return undefined
+  const { partitions: total, partitionBytes } = layout
+  const from = {
+    contentHash: (q: number) => database.contentHash(q),
+    partition: (q: number) => recordBytesView(core, database, q * partitionBytes, partitionBytes).slice(),
+  }
+  const setup = await readSetup(core, { ceremony, receipt })
+  const progress = (done: number) => onProgress?.({ stage: 'proving', done, total })
+  return await proveDatabase(core, setup, shapeOf(layout), from, options.out, progress)
 }
 
 async function fill(core: Core, options: BuildOptions): Promise<Filled> {
@@ -136,6 +167,12 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 /** Options that would be without effect are refused: whoever gave them expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
   if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
+  if ((options.proofs === 'pointproofs') !== (options.ceremony !== undefined)) {
+    throw new BuildError('--proofs pointproofs and --ceremony go together: the key comes from a ceremony')
+  }
+  if (options.receipt !== undefined && options.ceremony === undefined) {
+    throw new BuildError('--receipt means nothing without --ceremony')
+  }
   if (options.pack === 'auto' && options.proofs === 'tags') {
     throw new BuildError('--pack auto and --proofs tags contradict each other: light hints need commitments')
   }
@@ -213,7 +250,7 @@ async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat,
     },
   )
   options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
-  const shape = shapeOf(table, options)
+  const shape = recordShapeOf(table, options)
   const { layout, database } = allocate(core, options, table.records, shape.recordBytes)
   const directory = core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)
   const indices = directory.indices(table.fingerprints, table.records)
@@ -232,7 +269,7 @@ async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat,
 }
 
 /** Fixed if all values are equally long and no room for longer ones was asked for, else variable. */
-function shapeOf(table: KeyedRecords, options: BuildOptions): RecordShape {
+function recordShapeOf(table: KeyedRecords, options: BuildOptions): RecordShape {
   let longest = 0
   let longestAt = 0
   let equal = true
@@ -282,15 +319,25 @@ function allocate(
   }
 }
 
-/** Hashes every partition and writes the manifest of a first epoch. */
-async function describe(core: Core, filled: Filled, options: BuildOptions): Promise<Manifest> {
-  const { shape, records, layout, database, directoryFields } = filled
-  const partitions = layout.partitions
+/** Hashes every partition. */
+async function commit({ layout, database }: Filled, { onProgress }: BuildOptions): Promise<void> {
+  const { partitions } = layout
   for (let q = 0; q < partitions; q++) {
     database.commit(q)
-    options.onProgress?.({ stage: 'hashing', done: q + 1, total: partitions })
+    onProgress?.({ stage: 'hashing', done: q + 1, total: partitions })
     await nextTurn()
   }
+}
+
+/** The manifest of a first epoch, of a database that has been hashed. */
+async function describe(
+  core: Core,
+  filled: Filled,
+  options: BuildOptions,
+  proved: ProvedDatabase | undefined,
+): Promise<Manifest> {
+  const { shape, records, layout, database, directoryFields } = filled
+  const partitions = layout.partitions
   const unnamed: Manifest = {
     suite: suiteOf(options.proofs ?? 'merkle'),
     databaseId: new Uint8Array(DATABASE_ID_BYTES),
@@ -309,6 +356,7 @@ async function describe(core: Core, filled: Filled, options: BuildOptions): Prom
     previousManifest: new Uint8Array(HASH_BYTES),
     commitments: database.commitments(),
     contentHashes: database.contentHashes(),
+    pointproofs: proved && { ...proved.setup.fields, rowsHash: core.blake3(proved.rowLists) },
   }
   if (options.succeeds !== undefined) {
     const bytes = await readFile(options.succeeds)

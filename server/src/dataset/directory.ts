@@ -1,7 +1,8 @@
 // A dataset as it lies on disk: `manifest.bin`, and in `blobs/` every partition and the key directory, each named by
-// its BLAKE3 in hex. Both are what clients fetch, byte for byte.
+// its BLAKE3 in hex. Both are what clients fetch, byte for byte. In `proofs/`, of a database with Pointproofs, what a server
+// proves with.
 
-import { rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { toHex } from '@pirouette/protocol'
@@ -9,6 +10,8 @@ import { BuildError } from './errors.js'
 
 const MANIFEST = 'manifest.bin'
 const BLOBS = 'blobs'
+const PROOFS = 'proofs'
+const PARTS = new Set([MANIFEST, BLOBS, PROOFS])
 const FLUSHED_TOGETHER = 64
 
 export function manifestPath(dir: string): string {
@@ -17,6 +20,11 @@ export function manifestPath(dir: string): string {
 
 export function blobPath(dir: string, hash: Uint8Array): string {
   return join(dir, BLOBS, toHex(hash))
+}
+
+/** The transcript of the ceremony, or the openings of a partition. */
+export function proofPath(dir: string, what: 'transcript' | number): string {
+  return join(dir, PROOFS, typeof what === 'number' ? `openings-${what}` : what)
 }
 
 /**
@@ -28,7 +36,10 @@ export async function writeDataset(
   out: string,
   manifest: Uint8Array,
   force: boolean,
-  fill: (writeBlob: (hash: Uint8Array, bytes: Uint8Array) => void) => Promise<void>,
+  fill: (
+    writeBlob: (hash: Uint8Array, bytes: Uint8Array) => void,
+    writeProof: (what: Parameters<typeof proofPath>[1], bytes: Uint8Array) => void,
+  ) => Promise<void>,
 ): Promise<void> {
   const target = resolve(out)
   await checkReplaceable(target, out, manifest, force)
@@ -42,10 +53,18 @@ export async function writeDataset(
       if (!files.has(path)) writeFileSync(path, bytes)
       files.add(path)
     }
-    await fill((hash, bytes) => writeOnce(blobPath(scratch, hash), bytes))
+    const proofs = join(scratch, PROOFS)
+    await fill(
+      (hash, bytes) => writeOnce(blobPath(scratch, hash), bytes),
+      (what, bytes) => {
+        mkdirSync(proofs, { recursive: true })
+        writeOnce(proofPath(scratch, what), bytes)
+      },
+    )
     writeOnce(manifestPath(scratch), manifest)
     await flushFiles([...files])
     await flushDirectory(join(scratch, BLOBS))
+    if (existsSync(proofs)) await flushDirectory(proofs)
     await flushDirectory(scratch)
     await moveInto(scratch, target)
     await flushDirectory(dirname(target))
@@ -63,7 +82,7 @@ async function checkReplaceable(target: string, out: string, manifest: Uint8Arra
   })
   if (entries.length === 0) return
   // Not even --force removes anything but a dataset.
-  if (!entries.includes(MANIFEST) || entries.some(entry => entry !== MANIFEST && entry !== BLOBS)) {
+  if (!entries.includes(MANIFEST) || entries.some(entry => !PARTS.has(entry))) {
     throw new BuildError('the directory holds something that is not a dataset; choose another', out)
   }
   if (force) return

@@ -5,6 +5,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
+  builtFor,
   contentHash,
   decodeManifest,
   decodeRecord,
@@ -12,8 +13,9 @@ import {
   FINGERPRINT_BYTES,
   HASH_BYTES,
   type Manifest,
+  POINTPROOFS_KEY_BYTES,
   partitionBytes,
-  proofsOf,
+  rowListsBytes,
   toHex,
   WireError,
 } from '@pirouette/protocol'
@@ -23,6 +25,7 @@ import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
 import { DatasetError } from './errors.js'
 import { readRecords, recordBytesView } from './memory.js'
+import { type Openings, ProofsLoader } from './proofs.js'
 
 /** A file that clients may fetch under its hash. */
 export interface BlobFile {
@@ -44,6 +47,8 @@ export interface Dataset {
   readonly database: DatabaseHandle
   /** the padded blocks of the directory; undefined if nobody can ask for one */
   readonly blocks: DatabaseHandle | undefined
+  /** what proves answers as a whole; undefined without Pointproofs */
+  readonly openings: Openings | undefined
   /** gives the memory back; the dataset cannot be used afterwards */
   close(): void
 }
@@ -55,10 +60,15 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   const manifest = parseManifest(dir, manifestBytes)
   const database = allocate(core, dir, manifest)
   let keyBlocks: DatabaseHandle | undefined
+  let proofs: ProofsLoader | undefined
   try {
+    const { pointproofs } = manifest
+    if (pointproofs !== undefined) proofs = await ProofsLoader.begin(core, dir, manifest, pointproofs)
     const blobs = new Map<string, BlobFile>()
     for (let q = 0; q < manifest.partitions; q++) {
       loadPartition(core, database, dir, manifest, q)
+      const length = partitionBytes(manifest)
+      await proofs?.check(q, recordBytesView(core, database, q * length, length))
       blobs.set(toHex(contentHash(manifest, q)), {
         path: blobPath(dir, contentHash(manifest, q)),
         bytes: partitionBytes(manifest),
@@ -76,6 +86,11 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
     }
     checkRecords(core, database, dir, manifest)
     checkPadding(core, database, dir, manifest)
+    if (pointproofs !== undefined) {
+      const { rowsHash, keyHash } = pointproofs
+      blobs.set(toHex(rowsHash), { path: blobPath(dir, rowsHash), bytes: rowListsBytes(manifest) })
+      blobs.set(toHex(keyHash), { path: blobPath(dir, keyHash), bytes: POINTPROOFS_KEY_BYTES })
+    }
     return {
       manifest,
       manifestBytes,
@@ -85,6 +100,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       core,
       database,
       blocks: keyBlocks,
+      openings: proofs?.finish(core.blake3(manifestBytes)),
       close() {
         database.free()
         keyBlocks?.free()
@@ -93,6 +109,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   } catch (error) {
     database.free()
     keyBlocks?.free()
+    proofs?.free()
     throw error
   }
 }
@@ -121,7 +138,7 @@ function allocate(core: Core, dir: string, manifest: Manifest): DatabaseHandle {
   try {
     const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
     const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-    const database = core.newDatabase(layout, proofsOf(manifest)[0], manifest.maxBatch)
+    const database = core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
     layout.free()
     return database
   } catch (error) {

@@ -65,8 +65,8 @@ export function checkLayout({ records, recordBytes, partitions, partitionRecords
   if (!possible) throw new Error(`impossible layout (${records}, ${recordBytes}, ${partitions}, ${partitionRecords})`)
 }
 
-/** 1: entries carry opening proofs. 2: clients keep tags, and entries are records. */
-export type Suite = 1 | 2
+/** 1: entries carry opening proofs. 2: clients keep tags, and entries are records. 6: entries are records, and one proof follows. */
+export type Suite = 1 | 2 | 6
 
 /** d */
 export const depth = (layout: Layout) => Math.ceil(Math.log2(blocksOf(layout).partitionRecords))

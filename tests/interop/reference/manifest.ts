@@ -1,4 +1,4 @@
-// docs/protocol.md, Manifest: its 224 bytes and the pairs of hashes after them.
+// docs/protocol.md, Manifest: its 224 bytes, the pairs of hashes after them, and what suite 6 adds.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
@@ -28,6 +28,15 @@ export interface Manifest extends Layout {
   /** one a partition */
   readonly commitments: readonly Uint8Array[]
   readonly contentHashes: readonly Uint8Array[]
+  /** in suite 6 */
+  readonly pointproofs?: Pointproofs
+}
+
+export interface Pointproofs {
+  readonly rowsHash: Uint8Array
+  readonly keyHash: Uint8Array
+  readonly transcriptHash: Uint8Array
+  readonly development: boolean
 }
 
 export function encodeManifest(manifest: Manifest): Uint8Array {
@@ -54,6 +63,10 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u32(manifest.directoryBlockBytes)
     .put(manifest.directorySeed, manifest.directoryCommitment)
   manifest.commitments.forEach((commitment, q) => void writer.put(commitment, manifest.contentHashes[q]!))
+  if (manifest.pointproofs !== undefined) {
+    const { rowsHash, keyHash, transcriptHash, development } = manifest.pointproofs
+    writer.put(rowsHash, keyHash, transcriptHash).u16(256).u16(Number(development)).u32(0)
+  }
   return writer.bytes()
 }
 
@@ -62,7 +75,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   reader.expect('magic', 'PIRM')
   if (reader.u16() !== 1) throw new Error('unknown format')
   const suite = reader.u16()
-  if (suite !== 1 && suite !== 2) throw new Error('unknown suite')
+  if (suite !== 1 && suite !== 2 && suite !== 6) throw new Error('unknown suite')
   const databaseId = reader.take(16)
   const generation = reader.u32()
   const epoch = reader.u32()
@@ -87,6 +100,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const layout = { records, recordBytes, partitions, partitionRecords, blockRecords }
   checkLayout(layout)
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
+  const pointproofs = suite === 6 ? readPointproofs(reader) : undefined
   reader.end()
 
   if (generation < 1 || epoch < generation) throw new Error('epochs count from 1 and on through generations')
@@ -98,7 +112,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   else if (!ofBlocks) throw new Error('blocks without keys')
   if ((!keyed || suite === 2) && !isZero(directoryCommitment)) throw new Error('a commitment to no blocks')
   if (maxBatch < 1 || maxBatch > 64) throw new Error('no batch limit')
-  if (maxBatch > 1 && maxBatch * partitions * entryBytes(layout, suite) > 2 ** 24) {
+  if (maxBatch > 1 && maxBatch * partitions * entryBytes(layout, suite === 2 ? 2 : 1) > 2 ** 24) {
     throw new Error('answers that are too long')
   }
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
@@ -112,6 +126,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     if (updateListBytes > 40 + records * (5 + recordBytes)) throw new Error('an update list longer than any')
     if ((updateListBytes - 40) % (5 + recordBytes) !== 0) throw new Error('an update list of broken entries')
   }
+  if (suite === 6 && updateListBytes > 0) throw new Error('an update list in suite 6')
   if (suite === 2 && !hashes.every(([commitment]) => isZero(commitment))) throw new Error('commitments in suite 2')
   return {
     suite,
@@ -139,14 +154,25 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     directoryCommitment,
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
+    ...(pointproofs && { pointproofs }),
   }
+}
+
+function readPointproofs(reader: Reader): Pointproofs {
+  const [rowsHash, keyHash, transcriptHash] = [reader.take(32), reader.take(32), reader.take(32)]
+  if (reader.u16() !== 256) throw new Error('rows of another length')
+  const flags = reader.u16()
+  if (flags > 1 || reader.u32() !== 0) throw new Error('flags or reserved bytes')
+  if ([rowsHash, keyHash, transcriptHash].some(hash => isZero(hash))) throw new Error('a hash of nothing')
+  return { rowsHash, keyHash, transcriptHash, development: flags === 1 }
 }
 
 /** Manifests as `/v1/manifests` gives them, each of which has to be one that comes after the one before (Epochs). */
 export function decodeChain(bytes: Uint8Array): Manifest[] {
   const chain: Manifest[] = []
   for (let at = 0; at < bytes.length; ) {
-    const end = at + 224 + 64 * new Reader(bytes.subarray(at + 40)).u32()
+    const more = new Reader(bytes.subarray(at + 6)).u16() === 6 ? 104 : 0
+    const end = at + 224 + 64 * new Reader(bytes.subarray(at + 40)).u32() + more
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)

@@ -18,7 +18,7 @@ export interface Epoch extends Layout {
 /** One vector a query, of one offset a partition. */
 export type Vectors = readonly (readonly number[])[]
 
-/** One entry an offset, in the same order. */
+/** One entry an offset, in the same order; in suite 6 the proof behind them. */
 export type Entries = readonly Uint8Array[]
 
 export function encodeQuery(epoch: Epoch, vectors: Vectors, suite: Suite = 1): Uint8Array {
@@ -37,7 +37,8 @@ export function suiteIn(query: Uint8Array): number {
 export function decodeQuery(epoch: Epoch, bytes: Uint8Array, suite: Suite = 1): Vectors {
   const reader = new Reader(bytes)
   const count = readHeader('PIRQ', epoch, reader, suite)
-  if (count < 1 || count > epoch.maxBatch) throw new Error(`a batch of ${count}`)
+  const most = suite === 6 ? Math.min(epoch.maxBatch, Math.max(1, Math.floor(256 / epoch.partitions))) : epoch.maxBatch
+  if (count < 1 || count > most) throw new Error(`a batch of ${count}`)
   const vectors = Array.from({ length: count }, () => Array.from({ length: epoch.partitions }, () => reader.u16()))
   reader.end()
   if (vectors.flat().some(offset => offset >= blocksOf(epoch).partitionRecords))
@@ -55,8 +56,9 @@ export function decodeAnswer(epoch: Epoch, count: number, bytes: Uint8Array, sui
   const reader = new Reader(bytes)
   if (readHeader('PIRA', epoch, reader, suite) !== count) throw new Error(`expected answers to ${count} queries`)
   const entries = reader.take(count * epoch.partitions * entryBytes(epoch, suite))
+  const together = suite === 6 ? [reader.take(48)] : []
   reader.end()
-  return split(entries, entryBytes(epoch, suite))
+  return [...split(entries, entryBytes(epoch, suite)), ...together]
 }
 
 /** What an instant lookup asks for. */

@@ -19,7 +19,7 @@ export async function storedHint(
   const client = core.reopenClient(checkpoint, layout, manifest.commitments, binding)
   try {
     for (const entry of entries) client.replay(entry)
-    return decodeCheckpoint(client.checkpoint(binding), manifest)
+    return decodeCheckpoint(client.checkpoint(binding).take(), manifest)
   } finally {
     client.free()
     layout.free()

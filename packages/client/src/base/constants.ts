@@ -22,6 +22,12 @@ export function deadlineMs(bytes: number): number {
 export const WORK_BYTES = 256 * 1024
 
 /**
+ * Lookups in a row that servers have refused or been silent to, each begun after the one before had failed, before a map that
+ * keeps nothing prepares a state, which does without what they do not give. Any one may be a tunnel that a train goes through.
+ */
+export const FAILED_LOOKUPS = 3
+
+/**
  * How long a half-made hint is not stored after it was stored last. Nobody minds to wait for so much of a download once
  * more; a fast one is over by then.
  */

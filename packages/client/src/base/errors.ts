@@ -153,7 +153,7 @@ export class StorageError extends PirouetteError {
  * security policy forbids it; `module`: the file with the module could not be loaded; `crashed`: the module has, most
  * likely for want of memory; `memory`: the database is too large for the device; `platform`: something else that browsers
  * and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
- * database, do not have what was asked for.
+ * database, do not have what was asked for; `ceremony`: they prove with the key of a ceremony for development.
  */
 export type UnsupportedReason =
   | 'webassembly'
@@ -164,6 +164,7 @@ export type UnsupportedReason =
   | 'platform'
   | 'fence'
   | 'offer'
+  | 'ceremony'
 
 /** This platform, or these servers, cannot do what was asked for; `reason` says which. */
 export class UnsupportedError extends PirouetteError {

@@ -16,7 +16,7 @@ import { stepsAfter } from '../state/newest.js'
 import { current } from '../state/restoring.js'
 import { isMoved } from '../store/storage.js'
 import type { Admission } from './admission.js'
-import { askedOf, finishPending } from './pending.js'
+import { askedOf, equip, finishPending } from './pending.js'
 import { openRecords, type Question } from './question.js'
 
 /**
@@ -29,7 +29,9 @@ export function answerHeld<T>(machine: Machine, question: Question<T>): { readon
   if (hint?.state.kind !== 'held') return undefined
   // Taken to the next epoch just now, which is not stored yet: in its turn.
   if (hint.manifest !== machine.manifest) return undefined
-  if (publisher !== undefined && (!machine.isShown(hint.base) || publisher.hasExpired(hint.manifest))) return undefined
+  if (publisher !== undefined && (!machine.isVouchedFor(hint.base) || publisher.hasExpired(hint.manifest))) {
+    return undefined
+  }
   assertAlive(core)
   const start = environment.clock.now()
   const before = stats.onlineTotal()
@@ -89,6 +91,8 @@ export class Lookup<T> {
         }
         const { lookupsLeft } = hint.state
         if (lookupsLeft !== undefined && lookupsLeft < indices.length) throw new OutdatedError('spent')
+        await equip(machine, hint, signal)
+        signal.throwIfAborted()
         return await this.#ask(hint, indices)
       } catch (error) {
         // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.
@@ -132,7 +136,8 @@ export class Lookup<T> {
 
 /**
  * Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one; or if there is
- * none, because another tab that does not ask for it has taken the state there. Asks the servers where a lookup would, too.
+ * none, because another tab that does not ask for it has taken the state there. Asks the servers where a lookup would, too;
+ * where none would, what was stored with the state has to do.
  */
 async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promise<void> {
   const { publisher } = machine.parts
@@ -141,8 +146,9 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
   if (hint.state.kind === 'held') {
     // Its lookups show nothing, not even that there are any: whoever asks the servers says so, and calls sync().
     publisher.checkExpiry(hint.manifest)
-    const since = 'since it was opened, this map has not seen a signature over the database it keeps'
-    throw new SignatureError(`${since}; call sync() when the servers can be reached`)
+    if (await machine.hasVouchedFor(hint.base)) return
+    const unseen = 'this map has not seen a signature over the database it keeps'
+    throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
   await apply(machine, await stepsAfter(machine, hint.base, watch.signal), watch)
   if (machine.manifest !== undefined) publisher.checkExpiry(machine.manifest)

@@ -11,6 +11,7 @@
 
 import type { Manifest } from '@pirouette/protocol'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
+import { FailedServers } from '../scheme/download.js'
 import type { AskedState } from '../scheme/scheme.js'
 import { worstOf } from '../servers/retry.js'
 import type { Links } from '../servers/transport.js'
@@ -47,6 +48,7 @@ export async function finishPending(
   const { announce } = machine.parts
   const lists: Uint8Array[] = []
   for (;;) {
+    await equip(machine, hint, new AbortController().signal) // never called off, either
     try {
       return { ...(await attempt(machine, admission, hint, own && lists.length === 0)), lists }
     } catch (error) {
@@ -61,6 +63,21 @@ export async function finishPending(
         lists.push(step.list)
       }
     }
+  }
+}
+
+/**
+ * Fetches what judging answers takes and is not at hand, before anything of a batch leaves. Throws OutdatedError where it
+ * cannot be had any more because the database was replaced.
+ */
+export async function equip(machine: Machine, hint: Hint, signal: AbortSignal): Promise<void> {
+  const { downloads: servers, parts } = machine
+  const failures = new FailedServers(servers, parts.stats)
+  try {
+    await askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
+  } catch (error) {
+    if (error instanceof ServerError && error.refusal === 'not_found') await stepsAfter(machine, hint.base, signal)
+    throw error
   }
 }
 

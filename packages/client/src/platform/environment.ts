@@ -2,6 +2,7 @@
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
 import { type Build, type Core, loadCore, loadSingleCore } from '@pirouette/wasm/client'
+import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError } from '../base/errors.js'
 import { openIndexedDbStore } from '../store/indexeddb.js'
 import { MemoryStore } from '../store/memory.js'
@@ -34,6 +35,8 @@ export interface Environment {
   readonly tabs: Tabs
   /** `single`: with what lookups with one server need */
   readonly loadCore: (build: Build) => Promise<Core>
+  /** what verifies Pointproofs: a module of its own, for maps that need it */
+  readonly loadPointproofs: () => Promise<Pointproofs>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
   readonly pause: () => Promise<void>
 }
@@ -49,12 +52,17 @@ export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDu
     locks: platformLocks,
     tabs: platformTabs(),
     loadCore: loadBuild,
+    loadPointproofs,
     pause,
   }
 }
 
 function loadBuild(build: Build): Promise<Core> {
   return build === 'single' ? loadSingleCore() : loadCore()
+}
+
+async function loadPointproofs(): Promise<Pointproofs> {
+  return await (await import('@pirouette/wasm/pointproofs')).loadPointproofs()
 }
 
 const platformClock: Clock = {

@@ -1,13 +1,23 @@
-// Starting the WebAssembly core, and, where that fails, finding out what is to be done about it.
+// Starting the WebAssembly modules, and, where that fails, finding out what is to be done about it.
 
 import type { Build, Core } from '@pirouette/wasm/client'
+import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 
 /** The running core. Throws UnsupportedError. */
-export async function startCore({ loadCore }: Pick<Environment, 'loadCore'>, build: Build): Promise<Core> {
+export function startCore({ loadCore }: Pick<Environment, 'loadCore'>, build: Build): Promise<Core> {
+  return started(() => loadCore(build))
+}
+
+/** The running module that verifies Pointproofs. Throws UnsupportedError. */
+export function startPointproofs({ loadPointproofs }: Pick<Environment, 'loadPointproofs'>): Promise<Pointproofs> {
+  return started(loadPointproofs)
+}
+
+async function started<T>(load: () => Promise<T>): Promise<T> {
   try {
-    return await loadCore(build)
+    return await load()
   } catch (cause) {
     const reason = reasonOf(cause)
     throw new UnsupportedError(reason, MESSAGES[reason], { cause })

@@ -4,6 +4,7 @@ import type { Manifest } from '@pirouette/protocol'
 import type { AskedHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, readBack, release } from '../platform/core.js'
 import type { AskedState, Batch, Brought, SchemeContext, SchemeOptions, Sizes } from './scheme.js'
+import { storedForm } from './stored-form.js'
 
 const NOTHING_PENDING = new Uint8Array(32)
 
@@ -74,8 +75,8 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
     this.readBack(handle => handle.replay(entry))
   }
 
-  checkpoint(binding: Uint8Array): Uint8Array {
-    return this.inCore(handle => handle.checkpoint(binding))
+  checkpoint(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.context, () => this.#handle.checkpoint(binding))
   }
 
   free(): void {

@@ -7,7 +7,9 @@ import { StorageError } from '../base/errors.js'
 import { inCore, readBack } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
-import type { Batch, SchemeContext, SchemeOptions, Sizes, Verdict } from './scheme.js'
+import { batchLimit } from './costs.js'
+import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Verdict } from './scheme.js'
+import { Verifier, verifierBytes } from './verifier.js'
 
 /** Who is asked through a hint; the refresh server keeps its fence. */
 export const HINT_PARTIES = ['retrieve', 'refresh'] as const
@@ -16,26 +18,48 @@ export const REFRESH = 1
 export class HintState extends CoreState<ClientHandle> {
   /** what proves the answers it takes, for life */
   readonly #proofs: Proofs
+  /** it was made, or taken up, at */
+  readonly #manifest: Manifest
+  /** with Pointproofs, once it was needed */
+  #verifier: Verifier | undefined
 
-  constructor(context: SchemeContext, client: ClientHandle) {
+  constructor(context: SchemeContext, client: ClientHandle, manifest: Manifest, verifier?: Verifier) {
     super(context, client)
     this.#proofs = inCore(context.core, () => client.proofs)
+    this.#manifest = manifest
+    this.#verifier = verifier
   }
 
   get sizes(): Sizes {
-    return this.inCore(({ hintBytes, permutationBytes, tagBytes }) => ({
+    const sizes = this.inCore(({ hintBytes, permutationBytes, tagBytes }) => ({
       parities: hintBytes,
       permutations: permutationBytes,
       tags: tagBytes,
     }))
+    return this.#proofs === 'pointproofs' ? { ...sizes, verifier: verifierBytes(this.#manifest) } : sizes
   }
 
   get recognises(): boolean {
     return this.#proofs === 'tags'
   }
 
-  suits({ proofs }: SchemeOptions): boolean {
-    return proofs === 'auto' || proofs === this.#proofs
+  suits(options: SchemeOptions): boolean {
+    return suitsHint(this.#proofs, this.#manifest, options)
+  }
+
+  maxBatch(manifest: Manifest): number {
+    return batchLimit(this.context.core, manifest, this.#proofs)
+  }
+
+  async equip(
+    manifest: Manifest,
+    sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (this.#proofs !== 'pointproofs' || this.#verifier?.isFor(this.context.core, manifest)) return
+    const verifier = await Verifier.fetch(this.context, manifest, sources, signal)
+    this.#verifier?.free()
+    this.#verifier = verifier
   }
 
   batch(manifest: Manifest): Batch {
@@ -50,9 +74,18 @@ export class HintState extends CoreState<ClientHandle> {
       })),
       accept: (party, reply): Verdict => {
         const entries = decodeAnswer(manifest, count, reply, proofs)
-        return this.inCore(client => client.verify(party as RoleNumber, entries)) ? 'genuine' : 'forged'
+        const role = party as RoleNumber
+        if (proofs !== 'pointproofs') return this.inCore(client => client.verify(role, entries)) ? 'genuine' : 'forged'
+        const genuine = this.#verifierOf(manifest).verify(reply, vectors[role]!)
+        return this.inCore(client => client.judged(role, entries, genuine)) ? 'genuine' : 'forged'
       },
     }
+  }
+
+  #verifierOf(manifest: Manifest): Verifier {
+    const verifier = this.#verifier
+    if (verifier?.isFor(this.context.core, manifest)) return verifier
+    throw new StorageError('what verifies answers is not at hand; call reset()')
   }
 
   update(list: Uint8Array, after: LayoutHandle, { commitments }: Manifest): Uint8Array {
@@ -63,6 +96,18 @@ export class HintState extends CoreState<ClientHandle> {
   arrive({ commitments }: Manifest): void {
     this.readBack(client => client.rebind(commitments))
   }
+
+  override free(): void {
+    this.#verifier?.free()
+    this.#verifier = undefined
+    super.free()
+  }
+}
+
+/** Whether a hint with these proofs, of this manifest's database, is what an app asks for. */
+export function suitsHint(proofs: Proofs, { pointproofs }: Manifest, wish: SchemeOptions): boolean {
+  const isTrusted = proofs !== 'pointproofs' || !pointproofs?.development || wish.allowDevelopmentCeremony === true
+  return isTrusted && (wish.proofs === 'auto' || wish.proofs === proofs)
 }
 
 /** Takes up a stored hint. Throws StateUnreadableError. */
@@ -76,7 +121,7 @@ export function reopenHint(
   const client = withLayout(core, manifest, layout =>
     readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, binding)),
   )
-  return new HintState(context, client)
+  return new HintState(context, client, manifest)
 }
 
 function encoded(...query: Parameters<typeof encodeQuery>): Uint8Array {

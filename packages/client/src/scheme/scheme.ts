@@ -20,13 +20,15 @@ export type Scheme = StatelessScheme | StatefulScheme
 /** What every scheme is made with. */
 export interface SchemeContext {
   readonly core: Core
-  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random'>
+  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random' | 'loadPointproofs'>
   readonly options: SchemeOptions
 }
 
 /** What an app may choose. A scheme looks at what is its own. */
 export interface SchemeOptions {
   readonly proofs: ProofsPreference
+  /** keys of ceremonies for development are taken */
+  readonly allowDevelopmentCeremony?: boolean | undefined
   /** how many lookups a state is to be good for, where it runs out; undefined: the scheme's own number */
   readonly lookups?: number | undefined
   /** what costs are told for */
@@ -112,8 +114,8 @@ export interface Preparation {
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void
   /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
   readonly resumable: boolean
-  /** What is to be stored of one that is resumable, bound to its manifest's hash. */
-  partial(binding: Uint8Array): Uint8Array
+  /** What is to be stored of one that is resumable, as it is now, bound to its manifest's hash. */
+  partial(binding: Uint8Array): Promise<Uint8Array>
   /** The state, all being there, `version` updates after it was first stored. Consumes this, even when it throws. */
   finish(version: number): SchemeState
   /** Overwrites and frees what `finish` has not taken. */
@@ -204,8 +206,8 @@ interface AnyState {
   replay(entry: Uint8Array): void
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
   arrive(manifest: Manifest): void
-  /** Its stored form, bound to its manifest's hash. */
-  checkpoint(binding: Uint8Array): Uint8Array
+  /** Its stored form, as it is now, bound to its manifest's hash. */
+  checkpoint(binding: Uint8Array): Promise<Uint8Array>
   /** Overwrites and frees it. */
   free(): void
 }
@@ -224,6 +226,15 @@ export interface AskedState extends AnyState {
   readonly pending: number
   /** Whether `finish` compares records with what the database had: one that makes no sense then makes none there. */
   readonly recognises: boolean
+  /**
+   * Fetches what judging replies at this manifest takes, where that is more than the state has: public blobs, checked, and the
+   * same whatever is asked. Awaited before anything of a batch is stored or leaves; missing: nothing is.
+   */
+  equip?(
+    manifest: Manifest,
+    sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
+    signal: AbortSignal,
+  ): Promise<void>
   /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array

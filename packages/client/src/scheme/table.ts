@@ -1,6 +1,6 @@
 // All schemes there are. A further one is a folder beside this file, and a line here.
 
-import type { Manifest } from '@pirouette/protocol'
+import { hasLight, type Manifest } from '@pirouette/protocol'
 import type { Core, Mode } from '@pirouette/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
@@ -30,23 +30,40 @@ export function firstScheme(schemes: ReadonlyMap<string, Scheme>): StatelessSche
   return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
 }
 
-/** Whether a state is worth being made after so many lookups without one: the planner's rule. */
-export type Pays = (core: Core, manifest: Manifest, lookups: number) => boolean
-
-export const paysAfter: Pays = (core, manifest, lookups) => choose(core, manifest, true, lookups) !== 'instant'
-
-/** The scheme that a new map is made for where the app leaves it open: the planner's rule, from the manifest alone. */
-export function chooseScheme(core: Core, manifest: Manifest, apart: Apart): StatefulScheme {
-  if (choose(core, manifest, false, 0) === 'local') return local
-  return apart === 1 ? single : tapir
+/** What the choice follows from beside the manifest. */
+export interface Basis {
+  /** how many were made */
+  readonly lookups: number
+  /** whether the app allows a light hint, which assumes more (docs/threat-model.md), and both servers offer it */
+  readonly light: boolean
+  readonly apart: Apart
 }
 
-/**
- * Never a light hint: two servers that pool what they know could then work out every lookup, and whether they may is the
- * app's to say.
- */
-function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
-  return withLayout(core, manifest, layout =>
-    inCore(core, () => core.chooseMode(layout, manifest, { instant, light: false }, lookups)),
-  )
+/** Whether a state is worth being made after so many lookups without one. */
+export type Pays = (core: Core, manifest: Manifest, lookups: number, light: boolean) => boolean
+
+/** The scheme that a new map is made for where the app leaves it open. */
+export type Choose = (core: Core, manifest: Manifest, basis: Basis) => StatefulScheme
+
+/** What a map in mode `auto` goes by. */
+export interface Choice {
+  readonly pays: Pays
+  readonly choose: Choose
+}
+
+/** The planner's rule. */
+export const paysAfter: Pays = (core, manifest, lookups, light) =>
+  choose(core, manifest, { instant: true, light }, lookups) !== 'instant'
+
+/** The planner's rule. */
+export const chooseScheme: Choose = (core, manifest, { lookups, apart, ...basis }) => {
+  const mode = choose(core, manifest, { instant: false, light: apart === 2 && basis.light }, lookups)
+  return [local, light].find(({ name }) => name === mode) ?? (apart === 1 ? single : tapir)
+}
+
+type Offers = Parameters<Core['chooseMode']>[2]
+
+function choose(core: Core, manifest: Manifest, allowed: Offers, lookups: number): Mode {
+  const offers = { ...allowed, light: allowed.light && hasLight(manifest) }
+  return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout, manifest, offers, lookups)))
 }

@@ -2,26 +2,19 @@
 // honest, so equal means right; everything downloaded later is checked against it. Of one server it is what it shows, and
 // a publisher's signature says whether it is right.
 
-import {
-  decodeManifest,
-  equalBytes,
-  MANIFEST_HEADER_BYTES,
-  MAX_PARTITIONS,
-  type Manifest,
-  WireError,
-} from '@pirouette/protocol'
+import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, WireError } from '@pirouette/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import { namesOf } from './pair.js'
 import { askAll, withRetry } from './retry.js'
 import { getBounded, type Link, type Links } from './transport.js'
 
-const LONGEST = MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS
-
 export interface Agreed {
   readonly manifest: Manifest
   /** its canonical bytes */
   readonly bytes: Uint8Array
+  /** the publisher's over them, which holds, where it is asked for; 64 bytes */
+  readonly signature?: Uint8Array | undefined
 }
 
 /** Fetches the manifest from all servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
@@ -62,7 +55,10 @@ export function disagree(links: Links, reason: string): ServersDisagreeError {
 }
 
 async function newest(link: Link, signal: AbortSignal): Promise<Agreed> {
-  return decode(link, await withRetry(link, signal, () => getBounded(link, '/v1/manifest', LONGEST, signal)))
+  return decode(
+    link,
+    await withRetry(link, signal, () => getBounded(link, '/v1/manifest', LONGEST_MANIFEST_BYTES, signal)),
+  )
 }
 
 /** The manifest of one epoch; undefined if the server does not have it. */
@@ -72,10 +68,12 @@ async function manifestOf(
   signal: AbortSignal,
 ): Promise<Agreed | undefined> {
   const path = `/v1/manifest?generation=${generation}&epoch=${epoch}`
-  const bytes = await withRetry(link, signal, () => getBounded(link, path, LONGEST, signal)).catch(error => {
-    if (error instanceof VersionError) return undefined // epoch_unknown
-    throw error
-  })
+  const bytes = await withRetry(link, signal, () => getBounded(link, path, LONGEST_MANIFEST_BYTES, signal)).catch(
+    error => {
+      if (error instanceof VersionError) return undefined // epoch_unknown
+      throw error
+    },
+  )
   return bytes && decode(link, bytes)
 }
 

@@ -24,25 +24,32 @@ export class Publisher {
     this.#clock = clock
   }
 
-  /** How many of `chain`, from its beginning, end in a manifest that is signed: each covers those before it. */
-  async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<number> {
-    if (chain.length === 0) return 0
+  /** `chain` from its beginning up to the last manifest that is signed: each covers those before it. */
+  async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<readonly Agreed[]> {
+    if (chain.length === 0) return []
     const signatures = await this.#signatures(links, signal)
-    for (let count = chain.length; count > 0; count--) {
-      if (await this.#isSigned(chain[count - 1]!, signatures)) return count
+    for (let last = chain.length - 1; last >= 0; last--) {
+      const signature = await this.#signatureOf(chain[last]!, signatures)
+      if (signature !== undefined) return [...chain.slice(0, last), { ...chain[last]!, signature }]
     }
-    return 0
+    return []
   }
 
-  /** Throws SignatureError unless what both servers agreed on is signed and has not expired. */
-  async check(agreed: Agreed, links: Links, signal: AbortSignal): Promise<void> {
+  /** With its signature. Throws SignatureError unless what both servers agreed on is signed and has not expired. */
+  async check(agreed: Agreed, links: Links, signal: AbortSignal): Promise<Agreed> {
     this.checkExpiry(agreed.manifest)
     const { generation, epoch } = agreed.manifest
-    if (await this.#isSigned(agreed, await this.#signatures(links, signal))) return
+    const signature = await this.#signatureOf(agreed, await this.#signatures(links, signal))
+    if (signature !== undefined) return { ...agreed, signature }
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(
       `expected ${wanted}; there is none that holds. Unless its publisher has yet to sign it, do not use this database`,
     )
+  }
+
+  /** Whether the signature that an epoch comes with holds: it may have been stored, by whomever. */
+  async hasSigned({ bytes, signature }: Agreed): Promise<boolean> {
+    return signature !== undefined && (await this.#holds(bytes, signature))
   }
 
   hasExpired({ expires }: Manifest): boolean {
@@ -66,15 +73,23 @@ export class Publisher {
     throw new SignatureError(`the servers show epoch ${agreed.epoch}, and this map has been at epoch ${seen.epoch}`)
   }
 
-  async #isSigned({ manifest, bytes }: Agreed, signatures: readonly SignatureInfo[]): Promise<boolean> {
+  /** One of those that holds for this. */
+  async #signatureOf(
+    { manifest, bytes }: Agreed,
+    signatures: readonly SignatureInfo[],
+  ): Promise<Uint8Array | undefined> {
     const { generation, epoch } = manifest
-    const candidates = signatures.filter(
-      signature => signature.publicKey === this.key && signature.generation === generation && signature.epoch === epoch,
-    )
-    if (candidates.length === 0) return false
+    for (const { publicKey, signature, ...of } of signatures) {
+      if (publicKey !== this.key || of.generation !== generation || of.epoch !== epoch) continue
+      const candidate = fromHex(signature)
+      if (await this.#holds(bytes, candidate)) return candidate
+    }
+    return undefined
+  }
+
+  async #holds(manifest: Uint8Array, signature: Uint8Array): Promise<boolean> {
     const { verifies } = await import('./ed25519.js') // only whoever checks signatures loads it
-    const message = signedBytes(bytes)
-    return candidates.some(({ signature }) => verifies(fromHex(signature), message, fromHex(this.key)))
+    return verifies(signature, signedBytes(manifest), fromHex(this.key))
   }
 
   /** What either server hands on. It is worth what it verifies to, so one that is silent is passed over. */

@@ -68,16 +68,16 @@ export async function postQuery(link: Link, path: string, query: Uint8Array, byt
   return await post(link, path, query, bytes)
 }
 
-/** Sends what this server alone may see, ahead of any lookup; the reply has exactly `bytes` bytes. */
+/** Sends what this server alone may see, ahead of any lookup; the reply has exactly `bytes` bytes, which go into `sink`. */
 export async function postSecret(
   link: Link,
   path: string,
   body: Uint8Array,
   bytes: number,
+  sink: Sink,
   signal: AbortSignal,
-  told: (bytes: number) => void,
-): Promise<Uint8Array> {
-  return await inOnePiece(link, { path, body, atMost: bytes, exactly: true }, signal, told)
+): Promise<void> {
+  await exchange(link, { path, body, atMost: bytes, exactly: true }, sink, signal)
 }
 
 /** Asks the rollback fence; its reply has exactly `bytes` bytes. */

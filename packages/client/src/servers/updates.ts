@@ -6,8 +6,7 @@ import {
   checkFollows,
   decodeManifests,
   equalBytes,
-  MANIFEST_HEADER_BYTES,
-  MAX_PARTITIONS,
+  LONGEST_MANIFEST_BYTES,
   type Manifest,
   toHex,
 } from '@pirouette/protocol'
@@ -58,7 +57,7 @@ export class OutdatedError extends Error {
 }
 
 /** `/v1/manifests` gives as many at most, in as many bytes unless a single one is longer. */
-const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, MANIFEST_HEADER_BYTES + 64 * MAX_PARTITIONS)
+const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, LONGEST_MANIFEST_BYTES)
 
 /**
  * The epochs after `base` that both servers have, in order; none if there are none, or none that is signed. They may be
@@ -74,8 +73,8 @@ export async function stepsAfter(
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
   try {
-    for (const { manifest, bytes } of wanted) {
-      steps.push({ manifest, bytes, list: await updateList(following, manifest, signal) })
+    for (const next of wanted) {
+      steps.push({ ...next, list: await updateList(following, next.manifest, signal) })
     }
   } catch (error) {
     // What they told of a moment ago they may have forgotten by now: asked again, they say so.
@@ -94,7 +93,7 @@ export async function epochsAfter(base: Base, following: Following, signal: Abor
   const agreed =
     told.length < chains.length ? await upToAgreed(following, base, chains, signal) : commonOf(following, base, told)
   const common = withinGeneration(base, agreed)
-  return publisher === undefined ? common : common.slice(0, await publisher.signedOf(common, links, signal))
+  return publisher === undefined ? common : await publisher.signedOf(common, links, signal)
 }
 
 /** The epochs after `base` that all servers have told of. */

@@ -5,17 +5,18 @@
 //   begin ─► nothing stored: stateless answers ─► due ─► preparing behind ─► whole: stateful answers
 //        └─► a whole or condemned state ──────────────────────────────────►        "
 //
-// When it is due depends on the manifest, on how many lookups have ended, and on whether servers failed: never on what was
-// asked, nor on what an app has given up (P5).
+// When it is due, and what is made, depends on the manifest, on how many lookups have ended, on what servers offer and on
+// whether they have failed: never on what was asked, nor on what an app has given up (P5, I3).
 
 import type { Manifest } from '@pirouette/protocol'
 import { scoped } from '../base/abort.js'
-import { ClosedError, ServerError, UnsupportedError } from '../base/errors.js'
+import { FAILED_LOOKUPS } from '../base/constants.js'
+import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
-import type { Pays } from '../scheme/table.js'
+import type { Basis, Choice } from '../scheme/table.js'
 import { compareEpochs } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
@@ -26,7 +27,9 @@ import { StatelessSession } from './stateless.js'
 export class ChoosingSession implements Session {
   readonly #parts: Parts
   readonly #scheme: StatelessScheme
-  readonly #pays: Pays
+  readonly #choice: Choice
+  /** what the state to be made is chosen by; of when its preparation began */
+  readonly #basis: { -readonly [K in keyof Basis]: Basis[K] }
   readonly #closing = new AbortController()
   /** what answers */
   #now: StatelessSession | StatefulSession
@@ -41,21 +44,31 @@ export class ChoosingSession implements Session {
   #ended = 0
   /** how many there have to be before the next attempt */
   #notBefore = 0
-  /** a lookup has failed for its servers: whatever else answers is better */
+  /** something other than this has to answer */
   #failed = false
+  /** lookups in a row that failed for their servers, each begun after the one before had */
+  #failures = 0
   #listens = false
   #closed: Promise<void> | undefined
 
-  private constructor(parts: Parts, scheme: StatelessScheme, pays: Pays, next: StatefulSession) {
+  private constructor(parts: Parts, scheme: StatelessScheme, choice: Choice, basis: Basis, next: StatefulSession) {
     this.#parts = parts
     this.#scheme = scheme
-    this.#pays = pays
+    this.#choice = choice
+    this.#basis = basis
     this.#now = next
   }
 
-  /** `scheme` answers until a state does, which is made once it `pays`. */
-  static async withStore(parts: Parts, scheme: StatelessScheme, pays: Pays): Promise<ChoosingSession> {
-    return new ChoosingSession(parts, scheme, pays, await StatefulSession.withStore(parts))
+  /** `scheme` answers until a state does, which is made once it pays; a light hint only if that is allowed. */
+  static async withStore(
+    given: Omit<Parts, 'choose'>,
+    scheme: StatelessScheme,
+    choice: Choice,
+    allowLight: boolean,
+  ): Promise<ChoosingSession> {
+    const basis: Basis = { lookups: 0, light: allowLight, apart: given.apart }
+    const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
+    return new ChoosingSession(parts, scheme, choice, basis, await StatefulSession.withStore(parts))
   }
 
   get dead(): boolean {
@@ -105,7 +118,8 @@ export class ChoosingSession implements Session {
   async #beginAnew(onProgress: OnProgress, signal: AbortSignal): Promise<void> {
     await this.#now.reset(onProgress, signal)
     const next = this.#next // perhaps it was whole already, and has begun anew just now
-    if (next === undefined || next.storage === 'memory' || (await next.stored()) === undefined) return
+    if (next === undefined) return
+    if (next.storage === 'memory' || (await next.stored()) === undefined) return next.beginAgain()
     await next.reset(onProgress, signal)
     if (!this.#isBehind(next)) this.#takeOver(next)
   }
@@ -125,14 +139,16 @@ export class ChoosingSession implements Session {
     const stateful = this.#now as StatefulSession
     const stored = await stateful.stored()
     if (stored?.stage === 'whole') return await stateful.begin(progress, signal)
-    const stateless = new StatelessSession(this.#parts, this.#scheme, error => this.#over(error), stored?.manifest)
+    const stateless = new StatelessSession(this.#parts, this.#scheme, () => this.#begun(), stored?.manifest)
     try {
       await stateless.begin(progress, signal)
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error
+      this.#note(stateless)
       return await stateful.begin(progress, signal)
     }
+    this.#note(stateless)
     this.#now = stateless
     this.#next = stateful
     this.#failed = stored !== undefined // somebody has found before that it pays
@@ -144,11 +160,20 @@ export class ChoosingSession implements Session {
     this.#now.listen()
   }
 
-  /** A lookup has ended, whoever still waits for it. */
-  #over(error: unknown): void {
-    this.#ended++
-    this.#failed ||= error instanceof ServerError
-    this.#consider()
+  /** What servers offer when a map is opened counts until it is closed. */
+  #note({ offers }: StatelessSession): void {
+    this.#basis.light &&= offers.every(({ light }) => light)
+  }
+
+  #begun(): (error: unknown) => void {
+    const failures = this.#failures // of those that had failed before
+    return error => {
+      this.#ended++
+      if (!(error instanceof ServerError)) this.#failures = 0
+      else if (isFinal(error)) this.#failed = true
+      else if (failures === this.#failures) this.#failed ||= ++this.#failures >= FAILED_LOOKUPS
+      this.#consider()
+    }
   }
 
   #consider(): void {
@@ -156,8 +181,10 @@ export class ChoosingSession implements Session {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
-    if (!this.#failed && !this.#pays(core, manifest, this.#ended)) return
+    if (!this.#failed && !this.#choice.pays(core, manifest, this.#ended, this.#basis.light)) return
     this.#failed = false
+    this.#failures = 0
+    this.#basis.lookups = this.#ended
     this.#notBefore = 2 * this.#ended + 1 // if it fails
     this.#prepareBy(this.#prepare(this.#next))
   }
@@ -206,4 +233,9 @@ export class ChoosingSession implements Session {
     const shown = this.#now.manifest
     return manifest !== undefined && shown !== undefined && compareEpochs(manifest, shown) < 0
   }
+}
+
+/** A lie, or what a server that understands the question refuses for good: asking again is of no use. */
+function isFinal(error: ServerError): boolean {
+  return error instanceof TamperedError || error instanceof ProtocolError
 }

@@ -2,7 +2,7 @@
 // fence: lookups are independent of one another, and one that fails may be made again, out of fresh randomness. A key is
 // found in two steps, a block of the directory and then the record, both asked for privately, at one epoch, every time.
 
-import type { InstantOf, Manifest } from '@pirouette/protocol'
+import type { Info, InstantOf, Manifest } from '@pirouette/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
 import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
@@ -24,10 +24,15 @@ import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
 
+type Offers = Info['offers']
+
+/** A lookup has begun. What is given is called when it has ended, whoever still waits for it, with the error it has ended with. */
+export type OnBegun = () => (error: unknown) => void
+
 export class StatelessSession implements Session {
   readonly #parts: Parts
   readonly #scheme: StatelessScheme
-  readonly #over: (error: unknown) => void
+  readonly #begun: OnBegun
   /** what an earlier life has seen, which a publisher's word does not go back from */
   readonly #remembered: Manifest | undefined
   readonly #downloads: Links
@@ -35,23 +40,21 @@ export class StatelessSession implements Session {
   readonly #closing = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
+  #offers: readonly Offers[] = []
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
 
-  /**
-   * `over`: told of each lookup that has ended, whoever still waits for it, and of the error it has ended with.
-   * `remembered`: what an earlier life has seen.
-   */
+  /** `begun`: told of each lookup. `remembered`: what an earlier life has seen. */
   constructor(
     parts: Parts,
     scheme: StatelessScheme,
-    over: (error: unknown) => void = () => {},
+    begun: OnBegun = () => () => {},
     remembered?: Manifest | undefined,
   ) {
     this.#parts = parts
     this.#scheme = scheme
-    this.#over = over
+    this.#begun = begun
     this.#remembered = remembered
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
@@ -85,6 +88,11 @@ export class StatelessSession implements Session {
     return this.#at
   }
 
+  /** What each server has said that it offers; none: nothing yet. */
+  get offers(): readonly Offers[] {
+    return this.#offers
+  }
+
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     await Promise.all([this.#moveToNewest(signal), this.#assertOffered(signal)])
   }
@@ -92,7 +100,8 @@ export class StatelessSession implements Session {
   /** Said before anything is asked, and whatever it would be. */
   async #assertOffered(signal: AbortSignal): Promise<void> {
     const infos = await askAll(this.#downloads, link => infoOf(link, signal))
-    infos.forEach(({ offers }, i) => {
+    this.#offers = infos.map(({ offers }) => offers)
+    this.#offers.forEach((offers, i) => {
       if (this.#scheme.isOffered(offers)) return
       const { name } = this.#downloads[i]!.server
       throw new UnsupportedError(
@@ -109,18 +118,16 @@ export class StatelessSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    let begun = false
+    let over: ReturnType<OnBegun> | undefined
     const answer = this.#lookUp(question, signal, () => {
-      begun = true
+      over ??= this.#begun()
     })
     const settled = answer
       .then(
         () => undefined,
         error => error,
       )
-      .then(error => {
-        if (begun) this.#over(error)
-      })
+      .then(error => over?.(error))
     this.#underWay.add(settled)
     settled
       .then(() => {
@@ -244,8 +251,7 @@ export class StatelessSession implements Session {
 
   async #agreed(signal: AbortSignal): Promise<Agreed> {
     const agreed = await agree(this.#downloads, signal)
-    await this.#parts.publisher?.check(agreed, this.#downloads, signal)
-    return agreed
+    return (await this.#parts.publisher?.check(agreed, this.#downloads, signal)) ?? agreed
   }
 
   /** undefined: it is not asked for, or no chain leads there. */

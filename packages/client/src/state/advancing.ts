@@ -33,12 +33,12 @@ export async function advance(machine: Machine, hint: Hint, step: Step): Promise
   await machine.settling
   try {
     const { core, record, state, version } = hint
-    const { manifest, bytes, list } = step
+    const { manifest, bytes, signature, list } = step
     const [entry, directory] = applied(core, hint, step, after => state.update(list, after, manifest))
     hint.moveTo(step, directory)
     const pending = state.kind === 'asked' && state.pending > 0 ? state.pendingBytes() : undefined
     const kept = machine.durable ? entry : new Uint8Array()
-    const update = { entry: kept, manifest: bytes, pending }
+    const update = { entry: kept, manifest: bytes, signature, pending }
     const { journalBytes } = await machine.store.advance(record.hintId, version, update)
     machine.checkpoints.note(journalBytes)
   } catch (error) {

@@ -19,7 +19,7 @@ export class RolledBackError extends Error {
  */
 export async function catchUp(store: StateStore, hint: Hint, head: StateHead): Promise<boolean> {
   const { state, version } = hint
-  const { hintId, manifest: bytes } = head.record
+  const { hintId, manifest: bytes, signature } = head.record
   if (!equalBytes(hintId, hint.record.hintId) || head.stage !== 'whole') return false
   // Its batch may be finished by now, or not: the store knows, and this tab's memory does not.
   if (hint.isPending) return false
@@ -33,7 +33,7 @@ export async function catchUp(store: StateStore, hint: Hint, head: StateHead): P
     if (version + entries.length > head.version) throw new StateMovedError('the journal is newer than its head')
     const manifest = readManifest(bytes)
     if (manifest === undefined || version + entries.length < head.version) return false
-    replay(hint, entries, { manifest, bytes })
+    replay(hint, entries, { manifest, bytes, signature })
   }
   if (hint.version !== head.version || !equalBytes(hint.record.manifest, bytes)) return false
   if (head.pending === undefined) return true

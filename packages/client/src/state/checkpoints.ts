@@ -27,12 +27,12 @@ export class Checkpoints {
    * state on meanwhile is found out by the next intent.
    */
   async write(store: StateStore, hint: Hint): Promise<void> {
-    const { core, record, state } = hint
+    const { core, record, state, version } = hint
     const { manifest } = record
-    const checkpoint = state.checkpoint(bindingOf(core, manifest))
+    const checkpoint = await state.checkpoint(bindingOf(core, manifest))
     const directory = inCore(core, () => hint.directory?.encode() ?? new Uint8Array())
     try {
-      await store.putCheckpoint(record.hintId, hint.version, { checkpoint, manifest, directory })
+      await store.putCheckpoint(record.hintId, version, { checkpoint, manifest, directory })
       this.#journalBytes = 0
       this.#failedAt = 0
     } catch {

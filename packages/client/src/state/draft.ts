@@ -81,8 +81,9 @@ export class Draft {
   async begin(replaces: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
     await this.#register(signal)
     const directory = this.#store.durable ? this.#directory.bytes : NOTHING
-    const record = { ...this.#record, manifest: this.#agreed.bytes }
-    await this.#store.begin(record, this.#partial(), directory, replaces)
+    const { bytes: manifest, signature } = this.#agreed
+    const record = { ...this.#record, manifest, ...(signature && { signature }) }
+    await this.#store.begin(record, await this.#partial(), directory, replaces)
     this.#record = record
     this.#version = 0
     await this.#confirm()
@@ -206,9 +207,10 @@ export class Draft {
       }
       if (this.#version === undefined) continue
       const directory = this.#store.durable ? this.#directory.bytes : NOTHING
-      const next = { manifest: step.bytes, partial: this.#partial(), directory }
+      const epoch = { manifest: step.bytes, signature: step.signature }
+      const next = { ...epoch, partial: await this.#partial(), directory }
       await this.#store.updatePartial(this.#record.hintId, this.#version, next)
-      this.#record = { ...this.#record, manifest: step.bytes }
+      this.#record = { ...this.#record, ...epoch }
       this.#version++
     }
     return steps.length > 0
@@ -220,7 +222,7 @@ export class Draft {
     if (!this.#store.durable || !this.resumable || version === undefined) return async () => {}
     const bytes = partitionBytes(this.#agreed.manifest)
     const saving = new Saving(this.#machine.parts.environment.clock, async () => {
-      const partial = this.#partial()
+      const partial = await this.#partial()
       await this.#store.putPartial(this.#record.hintId, version, partial)
       return partial.length
     })
@@ -236,7 +238,7 @@ export class Draft {
     try {
       const { manifest, bytes } = this.#agreed
       const record = this.#record
-      const checkpoint = this.#store.durable ? state.checkpoint(bindingOf(core, bytes)) : NOTHING
+      const checkpoint = this.#store.durable ? await state.checkpoint(bindingOf(core, bytes)) : NOTHING
       await this.#store.complete(record.hintId, version, checkpoint)
       const { handle: directory } = this.#directory
       const hint = new Hint({ core, scheme: this.#scheme, state, record, manifest, directory })
@@ -257,10 +259,10 @@ export class Draft {
     this.#handedOver = true
   }
 
-  #partial(): Uint8Array {
+  async #partial(): Promise<Uint8Array> {
     const { core } = this.#machine.parts
     if (!this.#store.durable || !this.resumable) return NOTHING
-    return this.#preparation.partial(bindingOf(core, this.#agreed.bytes))
+    return await this.#preparation.partial(bindingOf(core, this.#agreed.bytes))
   }
 }
 

@@ -39,7 +39,8 @@ export class Hint {
 
   /** Where it is, to find out what comes after that. */
   get base(): Base {
-    return baseOf(this.state, { manifest: this.#manifest, bytes: this.#record.manifest })
+    const { manifest: bytes, signature } = this.#record
+    return baseOf(this.state, { manifest: this.#manifest, bytes, signature })
   }
 
   /** Most queries of a batch. */
@@ -63,8 +64,8 @@ export class Hint {
   }
 
   /** The epoch it has been brought to. The directory becomes this hint's to free; undefined: it has not changed. */
-  moveTo({ manifest, bytes }: Agreed, directory: DirectoryHandle | undefined): void {
-    this.#record = { ...this.#record, manifest: bytes }
+  moveTo({ manifest, bytes, signature }: Agreed, directory: DirectoryHandle | undefined): void {
+    this.#record = { ...this.#record, manifest: bytes, signature }
     this.#manifest = manifest
     if (directory === undefined) return
     release(this.core, this.#directory)

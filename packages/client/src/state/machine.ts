@@ -22,7 +22,6 @@ import type { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import type { GivenUpError, Inquiry } from '../scheme/giving-up.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
-import { chooseScheme } from '../scheme/table.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, type Servers } from '../servers/pair.js'
@@ -47,8 +46,10 @@ export interface Parts {
   readonly rollback: RollbackPreference
   /** all there are, by name */
   readonly schemes: ReadonlyMap<string, Scheme>
-  /** a scheme's name; `auto`: what the manifest suggests, or what is stored */
+  /** a scheme's name; `auto`: what is stored, or else is chosen */
   readonly mode: string
+  /** what a new state is made for in mode `auto` */
+  readonly choose: (manifest: Manifest) => StatefulScheme
   readonly options: SchemeOptions
   readonly stats: StatsKeeper
   readonly announce: OnEvent
@@ -96,6 +97,8 @@ export class Machine {
   #manifest: Manifest | undefined
   /** canonical bytes of the manifest both servers have shown last, signed if that is asked */
   #shown: Uint8Array | undefined
+  /** canonical bytes of the stored manifest whose signature was seen to hold last */
+  #vouchedFor: Uint8Array | undefined
   /** what is stored may be this, which no update leads on from */
   outdated: { readonly record: HintRecord; readonly reason: OutdatedError['reason'] } | undefined
   /** what is left to be found out of a preparation that was given up */
@@ -218,6 +221,19 @@ export class Machine {
     return this.#shown !== undefined && equalBytes(this.#shown, bytes)
   }
 
+  /** Whether its publisher's word for this has been seen, from the servers or stored. */
+  isVouchedFor(base: Agreed): boolean {
+    return this.isShown(base) || (this.#vouchedFor !== undefined && equalBytes(this.#vouchedFor, base.bytes))
+  }
+
+  /** The same, and if it has not been seen yet, what is stored is looked at. */
+  async hasVouchedFor(base: Agreed): Promise<boolean> {
+    if (this.isVouchedFor(base)) return true
+    const holds = (await this.parts.publisher?.hasSigned(base)) === true
+    if (holds) this.#vouchedFor = base.bytes
+    return holds
+  }
+
   // ---- schemes ---------------------------------------------------------------------------------------
 
   get context(): SchemeContext {
@@ -227,7 +243,7 @@ export class Machine {
 
   /** What a new hint is made for. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    const scheme = this.#wanted ?? chooseScheme(this.parts.core, manifest, this.parts.apart)
+    const scheme = this.#wanted ?? this.parts.choose(manifest)
     return (this.#fallenBack ? this.#fallbackOf(scheme) : undefined) ?? scheme
   }
 
@@ -243,10 +259,12 @@ export class Machine {
     this.#fallenBack = false
   }
 
-  /** What is stored is of this scheme. Where that is the fallback, it stays so. */
-  found(scheme: StatefulScheme): void {
-    const wanted = this.#wanted
-    this.#fallenBack ||= wanted !== undefined && wanted !== scheme && this.#fallbackOf(wanted) === scheme
+  /** What is stored is of this scheme. Where that is, or may be, the fallback, it stays so. */
+  found({ name }: StatefulScheme): void {
+    const { mode, schemes } = this.parts
+    const wanted = [...schemes.values()].filter(scheme => scheme.kind === 'stateful')
+    this.#fallenBack ||=
+      mode !== name && wanted.some(scheme => (mode === 'auto' || mode === scheme.name) && scheme.fallback === name)
   }
 
   /** Of the mode, if it names one. */

@@ -7,8 +7,8 @@ import type { Machine, Watch } from './machine.js'
 /** What both servers agree on, now, and the publisher vouches for, if that is asked. */
 export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
   const { publisher } = machine.parts
-  const agreed = await agree(machine.downloads, signal)
-  await publisher?.check(agreed, machine.downloads, signal)
+  const shown = await agree(machine.downloads, signal)
+  const agreed = (await publisher?.check(shown, machine.downloads, signal)) ?? shown
   if (machine.manifest !== undefined) publisher?.checkSuccession(machine.manifest, agreed.manifest)
   machine.show(agreed)
   return agreed

@@ -8,10 +8,10 @@ import { CondemnedError } from '../base/errors.js'
 import { readBack, release } from '../platform/core.js'
 import { isDirectoryOf } from '../scheme/download.js'
 import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
-import { readManifest } from '../servers/manifests.js'
+import { type Agreed, readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
 import { isMoved } from '../store/storage.js'
-import { type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
+import { type HintRecord, type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
 import { replay } from './applying.js'
 import { catchUp, RolledBackError } from './catch-up.js'
 import { assertNotCondemned, condemnForItself } from './condemnation.js'
@@ -140,7 +140,7 @@ async function resume(
   readable: () => void,
 ): Promise<Hint> {
   const { core } = machine.parts
-  const agreed = { manifest: storedManifest(record.manifest), bytes: record.manifest }
+  const agreed = agreedOn(record)
   const { partial, directory, version: read } = await machine.store.readPartial(record.hintId)
   if (read !== version) throw new StateMovedError('the half-made hint is not the one of its head')
   const handle = readDirectory(core, agreed.manifest, directory)
@@ -179,7 +179,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     const then = { ...record, manifest: stored.manifest }
     hint = new Hint({ core, scheme, state, record: then, manifest, directory })
     if (!equalBytes(state.id, record.hintId)) throw unreadable('the stored hint is not the one on record')
-    replay(hint, stored.entries, { manifest: storedManifest(record.manifest), bytes: record.manifest })
+    replay(hint, stored.entries, agreedOn(record))
     if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
     if (pending !== undefined) {
       if (state.kind !== 'asked') throw unreadable('a batch is pending where none can be')
@@ -202,6 +202,11 @@ function readDirectory(core: Core, manifest: Manifest, bytes: Uint8Array): Direc
   if (!manifest.keyed) return undefined
   if (!isDirectoryOf(core, manifest, bytes)) throw unreadable('the stored directory is not the one of its manifest')
   return readBack(core, () => core.decodeDirectory(bytes, manifest.records))
+}
+
+/** What a stored state was brought to. */
+function agreedOn({ manifest: bytes, signature }: HintRecord): Agreed {
+  return { manifest: storedManifest(bytes), bytes, signature }
 }
 
 function storedManifest(bytes: Uint8Array): Manifest {

@@ -152,7 +152,7 @@ export class FileStore implements StateStore {
 
   updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
     return this.#turn(async () => {
-      const head = rules.updated(this.#readable()?.head, hintId, version, update.manifest.slice())
+      const head = rules.updated(this.#readable()?.head, hintId, version, update)
       await this.#putValue(hintId, 'directory', head.version, update.directory)
       await this.#putValue(hintId, 'partial', head.version, update.partial)
       await this.#replace({ head, entries: [] })
@@ -190,8 +190,8 @@ export class FileStore implements StateStore {
   advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
     return this.#turn(async () => {
       const state = this.#readable()
-      const [entry, manifest, pending] = [update.entry.slice(), update.manifest.slice(), update.pending?.slice()]
-      const head = rules.advanced(state?.head, hintId, version, { entry, manifest, pending })
+      const [entry, pending] = [update.entry.slice(), update.pending?.slice()]
+      const head = rules.advanced(state?.head, hintId, version, { ...update, entry, pending })
       await this.#replace({ head, entries: [...state!.entries, entry] })
       return { journalBytes: head.journalBytes }
     })

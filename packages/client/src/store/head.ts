@@ -32,6 +32,7 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
     record.parties.every(isText) &&
     typeof record.fenced === 'boolean' &&
     isBytes(record.manifest) &&
+    (record.signature === undefined || isBytes(record.signature)) &&
     isStage(stage) &&
     isCount(version) &&
     isCount(checkpointVersion) &&

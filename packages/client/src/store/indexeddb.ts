@@ -200,7 +200,7 @@ export class IndexedDbStore implements StateStore {
 
   async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
     await this.#write('relaxed', async tx => {
-      const head = rules.updated(await this.#head(tx), hintId, version, update.manifest)
+      const head = rules.updated(await this.#head(tx), hintId, version, update)
       const values = tx.objectStore('values')
       queue([
         values.put(update.partial, this.#valueKey(hintId, 'partial', 0)),

@@ -82,7 +82,7 @@ export class MemoryStore implements StateStore {
   }
 
   async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
-    const head = rules.updated(this.#kept?.head, hintId, version, update.manifest.slice())
+    const head = rules.updated(this.#kept?.head, hintId, version, update)
     Object.assign(this.#kept!, { head, partial: copyOfPartial(update) })
   }
 
@@ -110,7 +110,6 @@ export class MemoryStore implements StateStore {
   async advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
     const head = rules.advanced(this.#kept?.head, hintId, version, {
       ...update,
-      manifest: update.manifest.slice(),
       pending: update.pending?.slice(),
     })
     return this.#append(head, update.entry)

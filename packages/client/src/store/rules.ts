@@ -2,7 +2,7 @@
 // reads its head, asks here for the next one, and writes that together with what belongs to it, in one transaction.
 
 import { equalBytes } from '@pirouette/protocol'
-import { type Advance, type HintRecord, type StateHead, StateMovedError } from './store.js'
+import { type Advance, type HintRecord, type StateHead, StateMovedError, type StoredEpoch } from './store.js'
 
 /** A head as stores keep it. */
 export interface StoredHead extends StateHead {
@@ -52,11 +52,11 @@ export function updated(
   head: StoredHead | undefined,
   hintId: Uint8Array,
   version: number,
-  manifest: Uint8Array,
+  epoch: StoredEpoch,
 ): StoredHead {
   const partial = halfMade(head, hintId, version)
   const next = version + 1
-  return { ...partial, record: { ...partial.record, manifest }, version: next, checkpointVersion: next }
+  return { ...partial, record: movedTo(partial.record, epoch), version: next, checkpointVersion: next }
 }
 
 export function completed(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
@@ -94,7 +94,7 @@ export function advanced(
   head: StoredHead | undefined,
   hintId: Uint8Array,
   version: number,
-  { entry, manifest, pending }: Advance,
+  { entry, pending, ...epoch }: Advance,
 ): StoredHead {
   const whole = usable(head, hintId, 'whole')
   assertVersion(whole, version)
@@ -102,7 +102,7 @@ export function advanced(
   if (whole.pending !== undefined && pending === undefined) throw new StateMovedError('a batch is pending')
   return {
     ...whole,
-    record: { ...whole.record, manifest },
+    record: movedTo(whole.record, epoch),
     version: version + 1,
     journalBytes: whole.journalBytes + entry.length,
     pending,
@@ -144,6 +144,11 @@ export function assertDiscardable(head: StoredHead | undefined, hintId: Uint8Arr
   if (head === undefined) return
   if (hintId === undefined) throw new StateMovedError('the stored state is readable')
   usable(head, hintId)
+}
+
+/** Copies: their owner may overwrite what was handed over. A signature of one epoch is none of the next. */
+function movedTo({ signature: _, ...record }: HintRecord, { manifest, signature }: StoredEpoch): HintRecord {
+  return { ...record, manifest: manifest.slice(), ...(signature && { signature: signature.slice() }) }
 }
 
 export function totalBytes(values: readonly Uint8Array[]): number {

@@ -35,11 +35,19 @@ export class StoreFullError extends Error {
   override readonly name = 'StoreFullError'
 }
 
+/** The epoch a state is at. */
+export interface StoredEpoch {
+  /** canonical bytes of its manifest */
+  readonly manifest: Uint8Array
+  /** the publisher's, 64 bytes, over that manifest; undefined: who stored it has not seen one */
+  readonly signature?: Uint8Array | undefined
+}
+
 /**
  * What a hint is and what it belongs to. Parties are bound to servers by name, never by position (S5). For life, all but
- * the manifest.
+ * the epoch it is at.
  */
-export interface HintRecord {
+export interface HintRecord extends StoredEpoch {
   /** 16 bytes, random */
   readonly hintId: Uint8Array
   /** the scheme that it is of, by its name (scheme/table.ts) */
@@ -48,8 +56,6 @@ export interface HintRecord {
   readonly parties: readonly string[]
   /** a party's rollback fence knows this hint: its version is confirmed there before anything of a lookup leaves (S8) */
   readonly fenced: boolean
-  /** canonical bytes of the manifest of the epoch the state is at */
-  readonly manifest: Uint8Array
 }
 
 /** The state's small part: who, when, and what is under way. */
@@ -78,9 +84,7 @@ export interface StoredPartial {
 }
 
 /** What takes a half-made hint to the next epoch. */
-export interface PartialUpdate {
-  /** canonical bytes of the next epoch's manifest */
-  readonly manifest: Uint8Array
+export interface PartialUpdate extends StoredEpoch {
   /** the core's partial hint, updated */
   readonly partial: Uint8Array
   /** the key directory of that epoch; empty in a keyless database */
@@ -106,11 +110,9 @@ export interface StoredHint extends StoredCheckpoint {
 }
 
 /** What takes a whole hint to the next epoch. */
-export interface Advance {
+export interface Advance extends StoredEpoch {
   /** the update's journal entry */
   readonly entry: Uint8Array
-  /** canonical bytes of the next epoch's manifest */
-  readonly manifest: Uint8Array
   /** the pending batch, extended; undefined if none is pending */
   readonly pending: Uint8Array | undefined
 }

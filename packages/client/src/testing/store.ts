@@ -311,6 +311,26 @@ export const conformance: readonly Case[] = [
     },
   },
   {
+    name: 'a signature is stored with its epoch, and goes with it',
+    async run({ store, other }) {
+      const signature = (epoch: number) => bytes(`signature ${epoch}`, 64)
+      const signed = async () => (await other.read())!.record.signature
+      await store.begin({ ...A, signature: signature(1) }, PARTIAL, DIRECTORY, undefined)
+      expectEqual(await signed(), signature(1))
+      await store.updatePartial(A.hintId, 0, { ...partialAt(2), signature: signature(2) })
+      expectEqual(await signed(), signature(2))
+      await store.complete(A.hintId, 1, CHECKPOINT)
+      expectEqual(await signed(), signature(2))
+      await store.advance(A.hintId, 1, advanceTo(3, 1))
+      expectEqual(await signed(), undefined)
+      await store.advance(A.hintId, 2, { ...advanceTo(4, 2), signature: signature(4) })
+      await lookUp(store, 3)
+      expectEqual(await signed(), signature(4))
+      await store.updatePartial(A.hintId, 4, { ...partialAt(5), signature: signature(5) }).catch(() => {})
+      expectEqual(await signed(), signature(4))
+    },
+  },
+  {
     name: 'advance replaces a pending batch by its extension, in the same step',
     async run({ store, other }) {
       await whole(store, 1)

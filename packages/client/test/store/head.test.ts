@@ -43,6 +43,7 @@ test.each<[string, object]>([
   ['format 4', { ...toRow(whole), format: 4 }],
   ['a hint id of 15 bytes', toRow({ ...whole, record: { ...record, hintId: bytes('hint', 15) } })],
   ['no word of the fence', { ...toRow(whole), record: { ...record, fenced: undefined } }],
+  ['a signature in other words', { ...toRow(whole), record: { ...record, signature: 'signed' } }],
   ['the fence in other words', { ...toRow(whole), record: { ...record, fenced: 1 } }],
   ['no manifest', { ...toRow(whole), record: { ...record, manifest: undefined } }],
   ['a manifest that is no bytes', { ...toRow(whole), record: { ...record, manifest: 'bytes' } }],
@@ -76,6 +77,7 @@ test('two heads are the same if all they say is, in whatever order', () => {
       { scheme: 'light' },
       { fenced: !record.fenced },
       { manifest: bytes('m', 9) },
+      { signature: bytes('s', 64) },
     ].map(part => ({ record: { ...record, ...part } })),
     { record: { ...record, parties: [...record.parties].reverse() } },
   ]) {

@@ -117,13 +117,22 @@ impl<C: OpenEntry> VectorCommitment for C {
     }
 }
 
-/// What proves an answer. Servers may offer both; the client chooses for the life of a hint.
+/// Bytes of the one proof behind an answer of [`Proofs::Pointproofs`] (docs/protocol.md, Pointproofs).
+pub const POINTPROOF_BYTES: usize = 48;
+
+/// Most entries that one of them is for, unless a single query has more: verifying takes a pairing each.
+const POINTPROOF_ENTRIES: usize = 256;
+
+/// What proves an answer. Servers may offer several; the client chooses for the life of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proofs {
     /// openings of the partitions' commitments, beside each record or of all together
     Openings,
     /// nothing: the client has a tag of every record, and entries are records alone
     Tags,
+    /// one behind all entries, which are records alone. It is made and verified by who knows the curve; here only
+    /// its place is known.
+    Pointproofs,
 }
 
 impl Proofs {
@@ -133,8 +142,17 @@ impl Proofs {
         layout.record_bytes()
             + match self {
                 Proofs::Openings => C::entry_proof_bytes(layout),
-                Proofs::Tags => 0,
+                Proofs::Tags | Proofs::Pointproofs => 0,
             }
+    }
+
+    /// Most queries of a request, of the generation's limit.
+    #[must_use]
+    pub fn max_batch(self, layout: &Layout, limit: usize) -> usize {
+        match self {
+            Proofs::Openings | Proofs::Tags => limit,
+            Proofs::Pointproofs => limit.min((POINTPROOF_ENTRIES / layout.partitions()).max(1)),
+        }
     }
 
     /// Bytes of an answer to so many queries of Q offsets each: its entries, and what proves them together.
@@ -144,6 +162,7 @@ impl Proofs {
             + match self {
                 Proofs::Openings => C::answer_proof_bytes(layout),
                 Proofs::Tags => 0,
+                Proofs::Pointproofs => POINTPROOF_BYTES,
             }
     }
 }
@@ -154,6 +173,8 @@ pub(crate) enum Checks {
     Commitments(Vec<u8>),
     /// Tags of all records.
     Tags(Tags),
+    /// Nothing of its own: somebody else judges answers ([`Proofs::Pointproofs`]).
+    Elsewhere,
 }
 
 impl Checks {
@@ -168,18 +189,19 @@ impl Checks {
         match self {
             Checks::Commitments(_) => Proofs::Openings,
             Checks::Tags(_) => Proofs::Tags,
+            Checks::Elsewhere => Proofs::Pointproofs,
         }
     }
 
-    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; tags need none.
+    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; who needs none does not look.
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
-            Checks::Tags(_) => Ok(()),
+            Checks::Tags(_) | Checks::Elsewhere => Ok(()),
         }
     }
 
-    /// Takes the commitments of another epoch, which have been checked; tags need none.
+    /// Takes the commitments of another epoch, which have been checked; who needs none takes none.
     pub(crate) fn take_commitments(&mut self, commitments: &[u8]) {
         if let Checks::Commitments(old) = self {
             *old = commitments.to_vec();
@@ -189,7 +211,7 @@ impl Checks {
     /// Makes sure that [`Checks::leave_epoch`] finds the memory it needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
-            Checks::Commitments(_) => Ok(()),
+            Checks::Commitments(_) | Checks::Elsewhere => Ok(()),
             Checks::Tags(tags) => tags.reserve(after.slots()),
         }
     }
@@ -199,12 +221,13 @@ impl Checks {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
             Checks::Tags(tags) => tags.grow(after.slots()),
+            Checks::Elsewhere => {}
         }
     }
 
     /// Whether all of an answer, whose length has been checked, is genuine: entry k is for `offsets[k]` of partition
     /// k mod Q. Every entry is looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have
-    /// not been taken yet.
+    /// not been taken yet, or if somebody else is to judge.
     pub(crate) fn verify<C: VectorCommitment>(
         &self,
         layout: &Layout,
@@ -227,6 +250,7 @@ impl Checks {
                 });
                 Ok(differences == 0)
             }
+            Checks::Elsewhere => Err(Error::Phase("proofs of this kind are verified elsewhere; bring the verdict")),
         }
     }
 }

@@ -80,7 +80,7 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
         Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
     };
     let workload = Workload::new(0, 0);
-    let rows = modes(layout, directory, true, &workload).into_iter().filter(mine);
+    let rows = modes(layout, directory, &[Proofs::Openings, Proofs::Tags], &workload).into_iter().filter(mine);
     rows.min_by_key(|row| row.micros(&workload, lookups)).map_or(Mode::Full, |row| row.mode)
 }
 
@@ -97,6 +97,8 @@ pub struct Held {
     pub permutations: u64,
     /// 8·Q·M′; of hints for one server, 8 for each slot that their stripes have room for
     pub tags: u64,
+    /// of Pointproofs: key and row lists
+    pub verifier: u64,
     /// of keyed databases
     pub directory: u64,
 }
@@ -105,7 +107,7 @@ impl Held {
     /// All of it.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.records + self.hints + self.parities + self.permutations + self.tags + self.directory
+        self.records + self.hints + self.parities + self.permutations + self.tags + self.verifier + self.directory
     }
 }
 
@@ -171,6 +173,8 @@ impl Speeds {
     const ENTRY: u64 = 150;
     /// bytes a microsecond of its proof
     const PROOF: u64 = 540;
+    /// nanoseconds more for an entry of an answer that is proved as a whole
+    const PROVED_TOGETHER: u64 = 300_000;
     /// nanoseconds for a stripe of a query to one server
     const STRIPE: u64 = 40;
 
@@ -194,15 +198,16 @@ impl Speeds {
 }
 
 /// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups, light
-/// hints and full ones, both of these with either kind of proof; and last, hints for one server, where it can answer. Without
-/// commitments there are only the first, full hints with tags, and the last. Of the workload, what is done: batch, lookups
-/// and changes a day, and lookups that hints for one server are made for.
+/// hints and full ones, both of these with either kind of proof; full ones with Pointproofs; and last, hints for one server,
+/// where it can answer. Of those, what a database has with these kinds of `proofs`: without commitments there are only the
+/// first, full hints with tags, and the last. Of the workload, what is done: batch, lookups and changes a day, and lookups
+/// that hints for one server are made for.
 #[must_use]
-pub fn modes(layout: &Layout, directory: &DirectorySize, commitments: bool, workload: &Workload) -> Vec<ModeCosts> {
+pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], workload: &Workload) -> Vec<ModeCosts> {
     let both = [Proofs::Openings, Proofs::Tags];
     let [merkle, tags] = both.map(|proofs| Costs::new(layout, directory.bytes, workload, proofs));
     let mut rows = vec![keeping_all(&merkle, workload)];
-    if commitments {
+    if proofs.contains(&Proofs::Openings) {
         rows.push(instantly(layout, directory, &merkle, workload));
         rows.extend(
             [(&merkle, both[0]), (&tags, both[1])].map(|(costs, proofs)| lightly(layout, costs, proofs, workload)),
@@ -210,6 +215,10 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, commitments: bool, work
         rows.push(fully(layout, &merkle, both[0], workload));
     }
     rows.push(fully(layout, &tags, both[1], workload));
+    if proofs.contains(&Proofs::Pointproofs) {
+        let costs = Costs::new(layout, directory.bytes, workload, Proofs::Pointproofs);
+        rows.push(fully(layout, &costs, Proofs::Pointproofs, workload));
+    }
     rows.extend(singly(layout, &merkle, workload));
     rows
 }
@@ -359,11 +368,12 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
 
 fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
     let entries = workload.batch * layout.partitions() as u64;
+    let together = if proofs == Proofs::Pointproofs { entries * Speeds::PROVED_TOGETHER / 1000 } else { 0 };
     ModeCosts {
         mode: Mode::Full,
         proofs: Some(proofs),
         prepare_bytes_up: 0,
-        prepare_bytes_down: hint.database_bytes,
+        prepare_bytes_down: hint.database_bytes + hint.verifier_bytes,
         first_bytes: hint.offline_bytes,
         lookup_bytes_up: hint.lookup_bytes_up,
         lookup_bytes_down: hint.lookup_bytes_down,
@@ -372,6 +382,7 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
             parities: hint.hint_bytes,
             permutations: hint.permutation_bytes,
             tags: hint.tag_bytes,
+            verifier: hint.verifier_bytes,
             directory: hint.directory_bytes,
             ..Held::default()
         },
@@ -381,6 +392,7 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
             + hint.pending_bytes
             + hint.journal_bytes,
         server_prepare_micros: 0,
-        server_lookup_micros: SERVERS * Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64),
+        server_lookup_micros: SERVERS
+            * (Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64) + together),
     }
 }

@@ -28,6 +28,8 @@ pub struct Database<C> {
     max_batch: usize,
     /// what opens commitments is kept, and both kinds of proof can be had; or only tags
     openings: bool,
+    /// somebody keeps openings of its rows beside it, and puts proofs behind its answers
+    pointproofs: bool,
     records: Vec<u8>,
     auxiliary: Vec<u8>,
     content: Vec<Option<ContentTree>>,
@@ -94,6 +96,13 @@ impl<C: VectorCommitment> Database<C> {
         Ok(self)
     }
 
+    /// The same, of which somebody else proves answers as well ([`Proofs::Pointproofs`]), for as long as it does not change.
+    #[must_use]
+    pub fn proved_elsewhere(mut self) -> Self {
+        self.pointproofs = true;
+        self
+    }
+
     /// Most queries a request may carry: decided when the generation began, whatever was added since.
     #[must_use]
     pub fn max_batch(&self) -> usize {
@@ -127,6 +136,7 @@ impl<C: VectorCommitment> Database<C> {
             layout,
             max_batch: layout.max_batch(proofs.entry_bytes::<C>(&layout)),
             openings,
+            pointproofs: false,
             records,
             auxiliary,
             content: vec![None; layout.partitions()],
@@ -346,6 +356,12 @@ impl<C: VectorCommitment> Database<C> {
     #[must_use]
     pub fn has_openings(&self) -> bool {
         self.openings
+    }
+
+    /// Whether somebody else proves its answers: what was built for that, and has not changed since.
+    #[must_use]
+    pub fn has_pointproofs(&self) -> bool {
+        self.pointproofs && self.edition == 0
     }
 
     /// The record at `offset` of partition `q`, as it is at an epoch that is answered.

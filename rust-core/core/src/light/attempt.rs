@@ -6,6 +6,7 @@ use pirouette_kernels::linear::{Point, times_x};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{parities_reply_bytes, parities_request_bytes, tags_reply_bytes, tags_request_bytes};
+use crate::bytes::zeroed;
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::error::{Error, expect_below, expect_length};
@@ -187,6 +188,17 @@ impl Attempt {
             request.extend_from_slice(&check.challenge);
         }
         request
+    }
+
+    /// Room for the bodies of both replies, the retrieve server's first.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice.
+    pub fn room(&self) -> Result<[Vec<u8>; 2], Error> {
+        let proofs = self.proofs();
+        let bytes = [tags_reply_bytes(&self.layout, proofs), parities_reply_bytes(&self.layout, proofs)];
+        let [tags, parities] = bytes.map(|bytes| zeroed(bytes as usize));
+        Ok([tags?, parities?])
     }
 
     /// Checks both replies, all of them whatever is found, and turns them into a hint; the attempt is over either way.

@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::scheme::{Recovered, State, Verdict};
 use crate::tapir::query::NAME_BYTES;
-use crate::tapir::state::BINDING_BYTES;
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::HintUpdate;
 
 /// Commitments prove nothing here: tags do.
@@ -87,7 +87,7 @@ impl<C> State<C> for Hint<Keyed> {
         Ok(update.encode())
     }
 
-    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
-        self.encode(binding)
+    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+        self.written(binding)
     }
 }

@@ -10,6 +10,8 @@ use crate::scheme::{Answerer, answer, answerers};
 pub const PROVED: Entries = Entries { suite: 1, proofs: Proofs::Openings };
 /// Suite 2: entries are records alone.
 pub const BARE: Entries = Entries { suite: 2, proofs: Proofs::Tags };
+/// Suite 6: the same, and room behind them for the one proof of all, which somebody else makes.
+pub const PROVED_TOGETHER: Entries = Entries { suite: 6, proofs: Proofs::Pointproofs };
 
 /// Queries are vectors of Q offsets (u16, little-endian); answers have an entry for each, in the same order.
 pub struct Entries {
@@ -24,6 +26,7 @@ impl Entries {
         match proofs {
             Proofs::Openings => PROVED.suite,
             Proofs::Tags => BARE.suite,
+            Proofs::Pointproofs => PROVED_TOGETHER.suite,
         }
     }
 }
@@ -37,12 +40,20 @@ impl<C: VectorCommitment> Answerer<C> for Entries {
         layout.partitions() * size_of::<u16>()
     }
 
+    fn max_batch(&self, layout: &Layout, limit: usize) -> usize {
+        self.proofs.max_batch(layout, limit)
+    }
+
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize {
         self.proofs.answer_bytes::<C>(layout, queries)
     }
 
     fn serves(&self, database: &Database<C>) -> bool {
-        self.proofs == Proofs::Tags || database.has_openings()
+        match self.proofs {
+            Proofs::Openings => database.has_openings(),
+            Proofs::Tags => true,
+            Proofs::Pointproofs => database.has_pointproofs(),
+        }
     }
 
     fn answer(&self, database: &Database<C>, queries: &[u8], at: At) -> Result<Vec<u8>, Error> {

@@ -9,19 +9,11 @@ use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::scheme::{Recovered, State, Verdict};
 use crate::tapir::hint::Hint;
-use crate::tapir::query::{NAME_BYTES, Pending, Role, query};
+use crate::tapir::query::{NAME_BYTES, Pending, query, role_of};
 use crate::tapir::recon::{recon, verify};
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::journal::replay;
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::{HintUpdate, update_hint};
-
-fn role_of(party: usize) -> Result<Role, Error> {
-    match party {
-        0 => Ok(Role::Retrieve),
-        1 => Ok(Role::Refresh),
-        _ => Err(Error::Index { what: "role", bound: 2 }),
-    }
-}
 
 /// `C` proves answers to hints that keep no tags.
 impl<C: VectorCommitment> State<C> for Hint {
@@ -36,7 +28,8 @@ impl<C: VectorCommitment> State<C> for Hint {
     }
 
     fn carries(&self, queries: usize) -> bool {
-        self.layout().carries(queries, self.proofs().entry_bytes::<C>(self.layout()))
+        let (layout, proofs) = (self.layout(), self.proofs());
+        layout.carries(queries, proofs.entry_bytes::<C>(layout)) && proofs.max_batch(layout, queries) == queries
     }
 
     fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
@@ -92,7 +85,7 @@ impl<C: VectorCommitment> State<C> for Hint {
         Ok(update.encode())
     }
 
-    fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
-        self.encode(binding)
+    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+        self.written(binding)
     }
 }

@@ -153,6 +153,19 @@ impl HintBuilder {
         Self::checked_by(Checks::Tags(Tags::new(*key, layout.slots())?), layout, content_hashes, entropy)
     }
 
+    /// Begins a hint whose answers somebody else verifies: it looks at no commitments, and is brought each verdict
+    /// ([`crate::tapir::recon::judged`]).
+    ///
+    /// # Errors
+    /// As [`HintBuilder::new`].
+    pub fn judged_elsewhere(
+        layout: Layout,
+        content_hashes: &[u8],
+        entropy: [u8; ENTROPY_BYTES],
+    ) -> Result<Self, Error> {
+        Self::checked_by(Checks::Elsewhere, layout, content_hashes, entropy)
+    }
+
     fn checked_by(
         checks: Checks,
         layout: Layout,

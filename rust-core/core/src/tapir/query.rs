@@ -23,6 +23,18 @@ pub enum Role {
     Refresh,
 }
 
+/// The role of a party.
+///
+/// # Errors
+/// [`Error::Index`] if there is no such party.
+pub fn role_of(party: usize) -> Result<Role, Error> {
+    match party {
+        0 => Ok(Role::Retrieve),
+        1 => Ok(Role::Refresh),
+        _ => Err(Error::Index { what: "role", bound: 2 }),
+    }
+}
+
 /// An ordered batch of queries whose vectors may have been sent and whose answers have not been applied. All or
 /// nothing; move-only; secret.
 #[derive(Zeroize, ZeroizeOnDrop)]

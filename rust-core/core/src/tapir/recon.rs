@@ -4,7 +4,7 @@
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::bytes::xor_into;
-use crate::commitment::VectorCommitment;
+use crate::commitment::{Checks, VectorCommitment};
 use crate::error::{Error, expect_length};
 use crate::tapir::hint::{Hint, Stamp};
 use crate::tapir::query::{Pending, Role, swap};
@@ -26,20 +26,49 @@ pub fn verify<C: VectorCommitment>(
         return Err(Error::Condemned);
     }
     let layout = hint.layout;
-    let entry_bytes = hint.proofs().entry_bytes::<C>(&layout);
-    let offsets = pending.offsets(role);
     expect_length("answer", answer, hint.proofs().answer_bytes::<C>(&layout, pending.count()))?;
-    let genuine = hint.checks.verify::<C>(&layout, offsets, answer)?;
-    if genuine {
-        let mut records = Vec::with_capacity(offsets.len() * layout.record_bytes());
-        for entry in answer.chunks_exact(entry_bytes).take(offsets.len()) {
-            records.extend_from_slice(&entry[..layout.record_bytes()]);
-        }
-        pending.verified[role as usize] = Some(records);
-    } else {
-        hint.condemn();
-    }
+    let genuine = hint.checks.verify::<C>(&layout, pending.offsets(role), answer)?;
+    take::<C>(hint, pending, role, answer, genuine);
     Ok(genuine)
+}
+
+/// The same for a hint whose answers somebody else verifies ([`crate::commitment::Proofs::Pointproofs`]), who has found
+/// this one `genuine` or not, all of its entries together. `false` condemns the hint.
+///
+/// # Errors
+/// [`Error::Condemned`]; [`Error::Length`] as there; [`Error::Phase`] for a hint that verifies by itself. Nothing has
+/// changed then.
+pub fn judged<C: VectorCommitment>(
+    hint: &mut Hint,
+    pending: &mut Pending,
+    role: Role,
+    answer: &[u8],
+    genuine: bool,
+) -> Result<bool, Error> {
+    if hint.condemned {
+        return Err(Error::Condemned);
+    }
+    if !matches!(hint.checks, Checks::Elsewhere) {
+        return Err(Error::Phase("this hint verifies answers by itself"));
+    }
+    expect_length("answer", answer, hint.proofs().answer_bytes::<C>(&hint.layout, pending.count()))?;
+    take::<C>(hint, pending, role, answer, genuine);
+    Ok(genuine)
+}
+
+/// Keeps the records of a genuine answer; any other condemns the hint.
+fn take<C: VectorCommitment>(hint: &mut Hint, pending: &mut Pending, role: Role, answer: &[u8], genuine: bool) {
+    if !genuine {
+        hint.condemn();
+        return;
+    }
+    let layout = hint.layout;
+    let entries = pending.offsets(role).len();
+    let mut records = Vec::with_capacity(entries * layout.record_bytes());
+    for entry in answer.chunks_exact(hint.proofs().entry_bytes::<C>(&layout)).take(entries) {
+        records.extend_from_slice(&entry[..layout.record_bytes()]);
+    }
+    pending.verified[role as usize] = Some(records);
 }
 
 /// What applying a batch does to a hint: exchanges in the permutations and XORs into the parities. Journals keep it;

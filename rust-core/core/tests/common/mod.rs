@@ -28,7 +28,7 @@ pub fn builder<C: VectorCommitment>(database: &Database<C>, entropy: [u8; 32]) -
     builder_of(database, Proofs::Openings, entropy)
 }
 
-/// A builder for `database` with nothing folded, of either kind.
+/// A builder for `database` with nothing folded, of any kind.
 pub fn builder_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, entropy: [u8; 32]) -> HintBuilder {
     let layout = *database.layout();
     let partitions = 0..layout.partitions();
@@ -37,6 +37,7 @@ pub fn builder_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, e
     match proofs {
         Proofs::Openings => HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap(),
         Proofs::Tags => HintBuilder::with_tags(layout, &hashes, entropy).unwrap(),
+        Proofs::Pointproofs => HintBuilder::judged_elsewhere(layout, &hashes, entropy).unwrap(),
     }
 }
 

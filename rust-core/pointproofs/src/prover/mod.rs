@@ -18,6 +18,9 @@ use crate::point::{G1_BYTES, G1_WHOLE_BYTES};
 use crate::scalar::record_bytes;
 use crate::statement::{COEFFICIENT_BYTES, HASH_BYTES, ROW_RECORDS, Shape, Statement};
 use crate::transcript::Verified;
+use crate::verify::row_list_bytes;
+
+const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs row weights v1";
 
 /// What a server commits and opens with.
 pub struct Prover {
@@ -68,15 +71,7 @@ impl Prover {
     /// # Errors
     /// [`Error::Length`] unless these are M·ℓ bytes; [`Error::Index`] for a partition there is not.
     pub fn prove(&self, shape: &Shape, q: usize, partition: &[u8]) -> Result<Proved, Error> {
-        if q >= shape.partitions() {
-            return Err(Error::Index { what: "partition", bound: shape.partitions() as u64 });
-        }
-        expect_length("partition", partition, shape.partition_records() * shape.record_bytes())?;
-        let first = (q * shape.partition_records()) as u64;
-        let records = (first..).zip(partition.chunks_exact(shape.record_bytes()));
-        let mut scalars: Vec<Fr> = records.map(|(index, record)| of_record(index, record)).collect();
-        scalars.resize(shape.rows() * ROW_RECORDS, Fr::ZERO);
-        let rows: Vec<Vec<Fr>> = scalars.chunks_exact(ROW_RECORDS).map(<[Fr]>::to_vec).collect();
+        let rows = rows_of(shape, q, partition)?;
         let mut row_list = self.key_hash.to_vec();
         for row in &rows {
             let commitment = G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], row);
@@ -85,6 +80,41 @@ impl Prover {
         let openings = self.openings.of_rows(&rows);
         let openings = openings[..shape.partition_records()].iter().flat_map(uncompressed).collect();
         Ok(Proved { row_list, openings })
+    }
+
+    /// Whether a partition's row list is one under this key and commits to these records, in a fraction of the time that
+    /// making it takes: of all rows at once, under weights of 128 bits that follow from 32 bytes of fresh entropy. A list that
+    /// does not hold passes with probability 2⁻¹²⁸.
+    ///
+    /// # Errors
+    /// As [`Prover::prove`]; [`Error::Length`] also for the list.
+    pub fn commits(
+        &self,
+        shape: &Shape,
+        q: usize,
+        partition: &[u8],
+        row_list: &[u8],
+        entropy: &[u8; HASH_BYTES],
+    ) -> Result<bool, Error> {
+        let rows = rows_of(shape, q, partition)?;
+        expect_length("row list", row_list, row_list_bytes(shape))?;
+        let (key_hash, commitments) = row_list.split_at(HASH_BYTES);
+        let points = commitments.as_chunks::<G1_BYTES>().0.iter();
+        let points: Option<Vec<_>> = points.map(|bytes| G1Affine::deserialize_compressed(&bytes[..]).ok()).collect();
+        let (true, Some(points)) = (key_hash == self.key_hash, points) else { return Ok(false) };
+        let mut weights = vec![[0; COEFFICIENT_BYTES]; rows.len()];
+        let mut drawn = blake3::Hasher::new_derive_key(WEIGHTS_CONTEXT).update(entropy).finalize_xof();
+        drawn.fill(weights.as_flattened_mut());
+        let weights: Vec<_> = weights.iter().map(factor).collect();
+        let mut sums = vec![Fr::ZERO; ROW_RECORDS]; // of each column
+        for (row, &weight) in rows.iter().zip(&weights) {
+            let weight = Fr::new(weight);
+            for (sum, scalar) in sums.iter_mut().zip(row) {
+                *sum += weight * scalar;
+            }
+        }
+        let claimed = G1Projective::msm_bigint(&points, &weights);
+        Ok(claimed == G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], &sums))
     }
 
     /// A row's commitment after edits of its records.
@@ -148,6 +178,19 @@ pub fn prove_together(statement: &Statement<'_>, openings: &[[u8; G1_WHOLE_BYTES
     let openings = openings.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
     let factors: Vec<_> = coefficients.iter().map(factor).collect();
     Ok(compressed(G1Projective::msm_bigint(&openings, &factors).into_affine()))
+}
+
+/// The scalars of a partition's records, in rows, the last one filled up.
+fn rows_of(shape: &Shape, q: usize, partition: &[u8]) -> Result<Vec<Vec<Fr>>, Error> {
+    if q >= shape.partitions() {
+        return Err(Error::Index { what: "partition", bound: shape.partitions() as u64 });
+    }
+    expect_length("partition", partition, shape.partition_records() * shape.record_bytes())?;
+    let first = (q * shape.partition_records()) as u64;
+    let records = (first..).zip(partition.chunks_exact(shape.record_bytes()));
+    let mut scalars: Vec<Fr> = records.map(|(index, record)| of_record(index, record)).collect();
+    scalars.resize(shape.rows() * ROW_RECORDS, Fr::ZERO);
+    Ok(scalars.chunks_exact(ROW_RECORDS).map(<[Fr]>::to_vec).collect())
 }
 
 fn factor(coefficient: &[u8; COEFFICIENT_BYTES]) -> BigInt<4> {

@@ -2,15 +2,16 @@
 // secrets go with the attempt, whatever comes of it (L4).
 
 import {
-  decodeLightReply,
+  checkLightReply,
+  type EntryProofs,
   encodeLightRequest,
+  HEADER_BYTES,
   type LightPart,
   lightPath,
   lightReplyBytes,
   type Manifest,
-  type Proofs,
 } from '@pirouette/protocol'
-import type { ClientHandle, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
+import type { ClientHandle, Core, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
 import { ATTEMPTS } from '../../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../../base/errors.js'
@@ -53,7 +54,7 @@ export class LightPreparation implements Preparation {
   }
 
   /** of its manifest */
-  get #proofs(): Proofs {
+  get #proofs(): EntryProofs {
     const { core, options } = this.#context
     return chooseProofs(core, this.#manifest, options.proofs)
   }
@@ -62,9 +63,9 @@ export class LightPreparation implements Preparation {
     if (this.#client !== undefined) return
     const attempt = this.#begin()
     try {
-      const [tags, hint] = await this.#ask(attempt, sources, signal)
+      await this.#ask(attempt, sources, signal)
       await this.#context.environment.pause()
-      await this.#check(attempt, hint, tags, sources, signal)
+      await this.#check(attempt, sources, signal)
     } finally {
       release(this.#context.core, attempt)
     }
@@ -90,20 +91,20 @@ export class LightPreparation implements Preparation {
     attempt: LightAttemptHandle,
     { parties, servers, failures, received }: Sources,
     signal: AbortSignal,
-  ): Promise<[Uint8Array, Uint8Array]> {
+  ): Promise<void> {
     const { core } = this.#context
     const manifest = this.#manifest
     const proofs = this.#proofs
     const secrets = inCore(core, () => [attempt.tagsRequest(), attempt.paritiesRequest()] as const)
     const bodies = PARTS.map((part, party) => encodeLightRequest(part, manifest, secrets[party]!, proofs))
-    const replies: Uint8Array[] = []
     const asks = PARTS.map((part, party) => ({ part, party, link: parties[party]!, body: bodies[party]! }))
     asks.sort((a, b) => (a.link.server.name < b.link.server.name ? -1 : 1))
     const ask = async ({ part, party, link, body }: (typeof asks)[number], signal: AbortSignal) => {
       try {
-        replies[party] = await withRetry(link, signal, () =>
-          replyOf(link, manifest, part, proofs, body, received, signal),
-        )
+        await withRetry(link, signal, () => {
+          const room = roomFor(core, attempt, party)
+          return receive(link, manifest, { part, proofs, body }, room, received, signal)
+        })
       } catch (error) {
         // That a server has moved on is nobody's fault.
         const turned = error instanceof VersionError && error.newest !== undefined
@@ -122,20 +123,16 @@ export class LightPreparation implements Preparation {
     } finally {
       for (const secret of [...secrets, ...bodies]) secret.fill(0)
     }
-    return [replies[0]!, replies[1]!]
   }
 
   /** All checks, whatever the first of them says; on one copy of what was replied. */
   async #check(
     attempt: LightAttemptHandle,
-    hint: Uint8Array,
-    tags: Uint8Array,
     { parties, servers, failures }: Sources,
     signal: AbortSignal,
   ): Promise<void> {
     const { core } = this.#context
-    const outcome = inCore(core, () => attempt.finish(hint, tags))
-    tags.fill(0) // as secret as the key they were made under
+    const outcome = inCore(core, () => attempt.finish())
     try {
       this.#client = inCore(core, () => outcome.takeHint())
       if (this.#client !== undefined) return
@@ -169,14 +166,14 @@ export class LightPreparation implements Preparation {
     this.#manifest = next
   }
 
-  partial(): Uint8Array {
+  partial(): never {
     throw new Error('a light hint is not stored before it is whole')
   }
 
   finish(): SchemeState {
     const client = this.#client!
     this.#client = undefined
-    return new HintState(this.#context, client)
+    return new HintState(this.#context, client, this.#manifest)
   }
 
   free(): void {
@@ -185,18 +182,34 @@ export class LightPreparation implements Preparation {
   }
 }
 
-async function replyOf(
+/** Where the body of a party's reply goes, piece by piece: into the core's memory, and nowhere else. */
+function roomFor(core: Core, attempt: LightAttemptHandle, party: number): (piece: Uint8Array, at: number) => void {
+  // A fresh view each time: the memory moves when it grows.
+  return (piece, at) =>
+    inCore(core, () => {
+      new Uint8Array(core.memory.buffer, attempt.replyPointer(party) + at, piece.length).set(piece)
+    })
+}
+
+async function receive(
   link: Link,
   manifest: Manifest,
-  part: LightPart,
-  proofs: Proofs,
-  body: Uint8Array,
+  { part, proofs, body }: { readonly part: LightPart; readonly proofs: EntryProofs; readonly body: Uint8Array },
+  room: (piece: Uint8Array, at: number) => void,
   told: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<Uint8Array> {
-  return await counted(told, async received => {
-    const replyBytes = lightReplyBytes(part, manifest, proofs)
-    const reply = await postSecret(link, lightPath(part), body, replyBytes, signal, received)
-    return fromWire(link, () => decodeLightReply(part, manifest, reply, proofs))
+): Promise<void> {
+  const header = new Uint8Array(HEADER_BYTES)
+  await counted(told, async received => {
+    let at = 0
+    const take = (chunk: Uint8Array) => {
+      const ofHeader = chunk.subarray(0, Math.max(0, HEADER_BYTES - at))
+      if (ofHeader.length > 0) header.set(ofHeader, at)
+      room(chunk.subarray(ofHeader.length), at + ofHeader.length - HEADER_BYTES)
+      at += chunk.length
+      received(chunk.length)
+    }
+    await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest, proofs), take, signal)
+    fromWire(link, () => checkLightReply(part, manifest, header, proofs))
   })
 }

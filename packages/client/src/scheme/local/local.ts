@@ -10,6 +10,7 @@ import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
 import { downloadPartitions } from '../download.js'
 import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme } from '../scheme.js'
+import { storedForm } from '../stored-form.js'
 
 const ID_BYTES = 16
 
@@ -77,8 +78,8 @@ class LocalPreparation implements Preparation {
     this.#manifest = next
   }
 
-  partial(binding: Uint8Array): Uint8Array {
-    return inCore(this.#context.core, () => this.#handle.encode(binding))
+  partial(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#handle.encode(binding))
   }
 
   finish(version: number): HeldState {
@@ -148,8 +149,8 @@ class LocalState implements HeldState {
     readBack(this.#context.core, () => this.#handle.arrive(contentHashes))
   }
 
-  checkpoint(binding: Uint8Array): Uint8Array {
-    return this.#inCore(handle => handle.encode(binding))
+  checkpoint(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#handle.encode(binding))
   }
 
   free(): void {

@@ -8,6 +8,7 @@ import { inCore, release } from '../../platform/core.js'
 import { infoOf } from '../../servers/info.js'
 import { downloadPartitions, goSteps } from '../download.js'
 import type { Preparation, SchemeContext, SchemeState, Sources } from '../scheme.js'
+import { storedForm } from '../stored-form.js'
 import { follows } from './core.js'
 import { SingleState } from './state.js'
 
@@ -46,8 +47,8 @@ export class SinglePreparation implements Preparation {
     this.#manifest = next
   }
 
-  partial(binding: Uint8Array): Uint8Array {
-    return inCore(this.#context.core, () => this.#builder.partial(binding))
+  partial(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#builder.partial(binding))
   }
 
   finish(version: number): SchemeState {

@@ -4,8 +4,10 @@ import type { Manifest, Proofs } from '@pirouette/protocol'
 import type { HintBuilderHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
-import { HintState } from '../hint-state.js'
+import { HintState, suitsHint } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+import { storedForm } from '../stored-form.js'
+import { Verifier, verifierBytes } from '../verifier.js'
 
 export class HintPreparation implements Preparation {
   readonly #context: SchemeContext
@@ -14,6 +16,8 @@ export class HintPreparation implements Preparation {
   readonly id: Uint8Array
   readonly resumable = true
   #manifest: Manifest
+  /** of its manifest, with Pointproofs */
+  #verifier: Verifier | undefined
   #finished = false
 
   constructor(context: SchemeContext, manifest: Manifest, builder: HintBuilderHandle) {
@@ -24,11 +28,15 @@ export class HintPreparation implements Preparation {
     this.id = inCore(context.core, () => builder.hintId)
   }
 
-  suits({ proofs }: SchemeOptions): boolean {
-    return proofs === 'auto' || proofs === this.#proofs
+  suits(options: SchemeOptions): boolean {
+    return suitsHint(this.#proofs, this.#manifest, options)
   }
 
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
+    if (this.#verifier !== undefined) sources.received(verifierBytes(this.#manifest))
+    else if (this.#proofs === 'pointproofs') {
+      this.#verifier = await Verifier.fetch(this.#context, this.#manifest, sources, signal)
+    }
     await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
   }
 
@@ -36,21 +44,28 @@ export class HintPreparation implements Preparation {
     const { commitments, contentHashes } = next
     inCore(this.#context.core, () => this.#builder.update(list, before, after, commitments, contentHashes))
     this.#manifest = next
+    this.#dropVerifier()
   }
 
-  partial(binding: Uint8Array): Uint8Array {
-    return inCore(this.#context.core, () => this.#builder.partial(binding))
+  partial(binding: Uint8Array): Promise<Uint8Array> {
+    return storedForm(this.#context, () => this.#builder.partial(binding))
   }
 
   finish(version: number): SchemeState {
     this.#finished = true
-    return new HintState(
-      this.#context,
-      inCore(this.#context.core, () => this.#builder.finish(version)),
-    )
+    const client = inCore(this.#context.core, () => this.#builder.finish(version))
+    const verifier = this.#verifier
+    this.#verifier = undefined
+    return new HintState(this.#context, client, this.#manifest, verifier)
+  }
+
+  #dropVerifier(): void {
+    this.#verifier?.free()
+    this.#verifier = undefined
   }
 
   free(): void {
+    this.#dropVerifier()
     if (!this.#finished) release(this.#context.core, this.#builder)
     this.#finished = true
   }

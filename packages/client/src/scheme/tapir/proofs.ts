@@ -1,17 +1,26 @@
 // Which kind of proof a new hint is made for (docs/costs.md). Tags make a lookup a tenth as large and cost 8 bytes a
-// record in memory. Servers see which kind is asked for, so that the choice follows from the manifest, or is the app's:
+// record in memory; Pointproofs make it as small, for a tenth of a second of the device's. Servers see which kind is asked for, so that the choice follows from the manifest, or is the app's:
 // one that followed from the device would tell devices apart.
 
 import { type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore } from '../../platform/core.js'
-import type { ProofsPreference } from '../scheme.js'
+import type { SchemeOptions } from '../scheme.js'
+import { assertCeremony } from '../verifier.js'
 
-/** Throws UnsupportedError if these servers do not have what is wished for. */
-export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPreference): Proofs {
+/**
+ * Left open: tags if they suit the client, else Pointproofs where they are to be had, else Merkle. Throws UnsupportedError if
+ * these servers do not have what is wished for.
+ */
+export function chooseProofs(
+  core: Core,
+  manifest: Manifest,
+  { proofs: wish, allowDevelopmentCeremony = false }: SchemeOptions,
+): Proofs {
   const offered = proofsOf(manifest)
   if (wish !== 'auto') {
+    if (wish === 'pointproofs') assertCeremony(manifest, allowDevelopmentCeremony)
     if (offered.includes(wish)) return wish
     throw new UnsupportedError(
       'offer',
@@ -24,6 +33,7 @@ export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPrefere
     const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const suitable = core.suitableProofs(layout, directoryBytes)
     layout.free()
-    return suitable
+    const isProved = offered.includes('pointproofs') && (allowDevelopmentCeremony || !manifest.pointproofs?.development)
+    return suitable !== 'tags' && isProved ? 'pointproofs' : suitable
   })
 }

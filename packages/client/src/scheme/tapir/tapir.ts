@@ -1,11 +1,11 @@
 // TAPIR (Falzon, Hetz, O'Toole) with a streamed hint: the database is streamed once and folded into parities under secret
 // permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
-// Answers carry opening proofs, or are checked with tags that the client keeps.
+// Answers carry opening proofs, one proof for all of each, or are checked with tags that the client keeps.
 
 import type { Manifest } from '@pirouette/protocol'
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
-import { costsOf } from '../costs.js'
+import { batchLimit, costsOf } from '../costs.js'
 import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
 import { HintPreparation } from './preparation.js'
@@ -18,14 +18,15 @@ export const tapir: StatefulScheme = {
   fencedBy: REFRESH,
   hashed: true,
 
-  costs(core, manifest, { proofs: wish, usage }) {
-    const proofs = chooseProofs(core, manifest, wish)
-    return { ...costsOf(core, manifest, 'full', proofs, usage), maxBatch: manifest.maxBatch }
+  costs(core, manifest, options) {
+    const proofs = chooseProofs(core, manifest, options)
+    const costs = costsOf(core, manifest, 'full', proofs, options.usage)
+    return { ...costs, maxBatch: batchLimit(core, manifest, proofs) }
   },
 
   prepare(context, manifest) {
     const { core, environment, options } = context
-    const proofs = chooseProofs(core, manifest, options.proofs)
+    const proofs = chooseProofs(core, manifest, options)
     const { commitments, contentHashes } = manifest
     const builder = withLayout(core, manifest, layout =>
       inCore(core, () => core.newHintBuilder(layout, commitments, contentHashes, environment.random(32), proofs)),

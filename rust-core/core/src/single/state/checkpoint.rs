@@ -15,8 +15,8 @@ use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 const KIND: [u8; 4] = *b"PISc";
 
@@ -46,6 +46,14 @@ impl Hint<Keyed> {
     /// # Errors
     /// [`Error::Condemned`]: a condemned hint is not kept.
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Hint::encode`].
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         if self.condemned {
             return Err(Error::Condemned);
         }
@@ -72,7 +80,7 @@ impl Hint<Keyed> {
         out.bytes(&self.parities);
         out.bytes(&self.pairs[self.next * self.geometry.answer_bytes()..]);
         out.u64s(&self.tags.all()[..self.layout.slots()]);
-        Ok(out.seal())
+        Ok(out.written())
     }
 
     /// Brings a hint back under the manifest it was made under.

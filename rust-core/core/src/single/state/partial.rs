@@ -12,8 +12,8 @@ use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
-use crate::tapir::state::BINDING_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
+use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 const KIND: [u8; 4] = *b"PISb";
 
@@ -23,6 +23,14 @@ impl Builder<Keyed> {
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Builder::encode`].
+    pub fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         let (drawing, layout, stamp) = (self.is_drawing(), self.layout, self.stamp);
         let (entropy, lookups) = (self.entropy.clone(), self.lookups);
         let begin = |bytes| {
@@ -36,7 +44,7 @@ impl Builder<Keyed> {
         if drawing {
             let mut out = begin(0);
             out.u32(0);
-            return Ok(out.seal());
+            return Ok(out.written());
         }
         self.made()?; // the last partition is folded then
         let folded = self.folded.clone();
@@ -54,7 +62,7 @@ impl Builder<Keyed> {
         {
             out.u64s(tags);
         }
-        Ok(out.seal())
+        Ok(out.written())
     }
 
     /// Brings a builder back under the manifest it was begun under.

@@ -1,10 +1,10 @@
 //! The stored form of a whole hint, bound to one manifest by its hash.
 //!
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, what they are made under (16) and all tags (Q·M u64).
+//! tags, what they are made under (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
 
-use super::BINDING_BYTES;
 use super::frame::{Reader, Writer};
+use super::{BINDING_BYTES, Unsealed};
 use crate::commitment::tags::TAG_KEY_BYTES;
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
@@ -14,6 +14,8 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
+/// What stands where tags would, if somebody else judges answers.
+pub(super) const ELSEWHERE: u32 = 3;
 
 impl Hint {
     /// Bytes that bring this hint back. Secret.
@@ -21,6 +23,14 @@ impl Hint {
     /// # Errors
     /// [`Error::Condemned`]: a condemned hint is not kept.
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+        self.written(binding).map(Unsealed::seal)
+    }
+
+    /// The same, to be sealed in slices.
+    ///
+    /// # Errors
+    /// As [`Hint::encode`].
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         if self.condemned {
             return Err(Error::Condemned);
         }
@@ -32,11 +42,15 @@ impl Hint {
         out.bytes(self.secret.bytes());
         out.u16s(self.permutations.entries());
         out.bytes(&self.parities);
-        if let Some(tags) = self.tags() {
-            out.bytes(tags.key());
-            out.u64s(tags.all());
+        match &self.checks {
+            Checks::Commitments(_) => {}
+            Checks::Tags(tags) => {
+                out.bytes(tags.key());
+                out.u64s(tags.all());
+            }
+            Checks::Elsewhere => out.u32(ELSEWHERE as usize),
         }
-        Ok(out.seal())
+        Ok(out.written())
     }
 
     /// Brings a hint back under the manifest it was made under: its layout, commitments (a hint that keeps tags looks at
@@ -59,7 +73,9 @@ impl Hint {
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
             .ok_or(Error::State("its permutations are none"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
-        let checks = if reader.is_empty() {
+        let checks = if reader.is_last_u32(ELSEWHERE) {
+            Checks::Elsewhere
+        } else if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {
             let mut tags = Tags::new(*reader.array()?, layout.slots())?;

@@ -72,10 +72,44 @@ impl Writer {
         self.0
     }
 
-    pub(crate) fn seal(mut self) -> Vec<u8> {
-        let checksum = blake3::hash(&self.0);
-        self.0.extend_from_slice(&checksum.as_bytes()[..CHECKSUM_BYTES]);
-        std::mem::take(&mut *self.0)
+    pub(crate) fn written(self) -> Unsealed {
+        Unsealed { frame: self.0, hasher: blake3::Hasher::new(), hashed: 0 }
+    }
+
+    pub(crate) fn seal(self) -> Vec<u8> {
+        self.written().seal()
+    }
+}
+
+/// A stored form, written but for its checksum. That takes most of the time, and may be made in slices, so that nobody has to
+/// wait for all of it; what the form was made of may change meanwhile. Secret: wiped when dropped.
+pub struct Unsealed {
+    frame: Zeroizing<Vec<u8>>,
+    hasher: blake3::Hasher,
+    hashed: usize,
+}
+
+impl Unsealed {
+    /// Of all bytes but the checksum.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Unsealed { frame: Zeroizing::new(bytes), hasher: blake3::Hasher::new(), hashed: 0 }
+    }
+
+    /// Hashes at most so many bytes more; whether there are more.
+    pub fn hash(&mut self, most: usize) -> bool {
+        let end = self.frame.len().min(self.hashed.saturating_add(most));
+        self.hasher.update(&self.frame[self.hashed..end]);
+        self.hashed = end;
+        end < self.frame.len()
+    }
+
+    /// The stored form. Hashes what has not been hashed yet.
+    #[must_use]
+    pub fn seal(mut self) -> Vec<u8> {
+        self.hash(usize::MAX);
+        self.frame.extend_from_slice(&self.hasher.finalize().as_bytes()[..CHECKSUM_BYTES]);
+        std::mem::take(&mut *self.frame)
     }
 }
 
@@ -154,6 +188,15 @@ impl<'a> Reader<'a> {
             return Err(Error::State("torn: not as long as it says"));
         }
         Ok(count)
+    }
+
+    /// Whether nothing but this number is left; it is read then.
+    pub(crate) fn is_last_u32(&mut self, number: u32) -> bool {
+        let is = self.0 == number.to_le_bytes();
+        if is {
+            self.0 = &[];
+        }
+        is
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,11 +2,13 @@
 //! partitions and the manifest they belong to change together: they are one form. Permutations are not in it, they
 //! follow from the entropy.
 //!
-//! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes); if the hint keeps tags,
-//! what they are made under (16) and the tags of the folded partitions (M u64 each, in order).
+//! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes; none while nothing is folded, for
+//! that is stored before a download begins, which waits for it); if the hint keeps tags, what they are made under (16) and
+//! the tags of the folded partitions (M u64 each, in order); if somebody else is to judge its answers, 3 (u32).
 
-use super::BINDING_BYTES;
+use super::checkpoint::ELSEWHERE;
 use super::frame::{Reader, Writer};
+use super::{BINDING_BYTES, Unsealed};
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
@@ -20,21 +22,31 @@ impl HintBuilder {
     /// Bytes that bring this builder back, lanes apart. Secret.
     #[must_use]
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
-        let tag_bytes = TAG_KEY_BYTES + self.hint.tag_bytes();
-        let mut out = Writer::new(KIND, self.hint.stamp, self.hint.parities.len() + self.folded.len() + tag_bytes + 96);
+        self.written(binding).seal()
+    }
+
+    /// The same, to be sealed in slices.
+    #[must_use]
+    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Unsealed {
+        let parities = if self.folded() == 0 { &[][..] } else { &self.hint.parities[..] };
+        let tag_bytes = self.hint.tag_bytes() / self.folded.len() * self.folded();
+        let body_bytes = parities.len() + self.folded.len() + TAG_KEY_BYTES + tag_bytes + 96;
+        let mut out = Writer::new(KIND, self.hint.stamp, body_bytes);
         out.layout(&self.hint.layout);
         out.bytes(binding);
         out.bytes(self.entropy.as_slice());
         out.bytes(&self.folded.iter().map(|&folded| u8::from(folded)).collect::<Vec<_>>());
-        out.bytes(&self.hint.parities);
+        out.bytes(parities);
         if let Some(tags) = self.hint.tags() {
             out.bytes(tags.key());
             let partitions = tags.all().chunks_exact(self.hint.layout.partition_records());
             for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
                 out.u64s(partition);
             }
+        } else if matches!(self.hint.checks, Checks::Elsewhere) {
+            out.u32(ELSEWHERE as usize);
         }
-        out.seal()
+        out.written()
     }
 
     /// Brings a builder back under the manifest it was begun under; one that keeps tags looks at no commitments.
@@ -58,10 +70,13 @@ impl HintBuilder {
         if folded.iter().any(|&flag| flag > 1) {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
-        let parities = reader.bytes(layout.partition_bytes())?;
-        let tag_key: Option<&[u8; TAG_KEY_BYTES]> = if reader.is_empty() { None } else { Some(reader.array()?) };
+        let parities = reader.bytes(if folded.contains(&1) { layout.partition_bytes() } else { 0 })?;
+        let elsewhere = reader.is_last_u32(ELSEWHERE);
+        let tag_key: Option<&[u8; TAG_KEY_BYTES]> =
+            if elsewhere || reader.is_empty() { None } else { Some(reader.array()?) };
 
         let mut builder = match tag_key {
+            None if elsewhere => HintBuilder::judged_elsewhere(layout, content_hashes, entropy)?,
             None => HintBuilder::new(layout, commitments, content_hashes, entropy)?,
             Some(_) => HintBuilder::with_tags(layout, content_hashes, entropy)?,
         };
@@ -69,7 +84,7 @@ impl HintBuilder {
             return Err(Error::State("its id or key does not follow from its entropy"));
         }
         let Hint { checks, permutations, parities: empty, .. } = &mut builder.hint;
-        empty.copy_from_slice(parities);
+        empty[..parities.len()].copy_from_slice(parities);
         for q in (0..layout.partitions()).filter(|&q| folded[q] == 1) {
             permutations.draw(q, &mut ChaCha::new(&entropy, q as u64));
             builder.folded[q] = true;

@@ -1,0 +1,123 @@
+//! Hints whose answers somebody else verifies (Pointproofs): what they are brought decides, and nothing else does.
+
+mod common;
+
+use common::{builder_of, database, finish, receive};
+use pirouette_core::Error;
+use pirouette_core::commitment::{Merkle, POINTPROOF_BYTES, Proofs};
+use pirouette_core::database::epoch::{Operation, apply};
+use pirouette_core::database::flat::{At, Database};
+use pirouette_core::layout::Layout;
+use pirouette_core::random::ChaCha;
+use pirouette_core::scheme::{State, answer_bytes, answerers, query_limits, suites};
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::{Role, query};
+use pirouette_core::tapir::recon::{judged, recon, verify};
+
+const SUITE: u16 = 6;
+
+fn world() -> (Database<Merkle>, Vec<u8>, HintBuilder) {
+    let layout = Layout::new(23, 3, 4, 6).unwrap();
+    let mut records = vec![0; layout.database_bytes()];
+    ChaCha::new(&[5; 32], 0).fill(&mut records[..23 * 3]);
+    let database: Database<Merkle> = database::<Merkle>(layout, &records).proved_elsewhere();
+    let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
+    for q in 0..3 {
+        receive(&mut builder, 0, q, &records);
+        assert!(builder.fold(0).unwrap());
+    }
+    (database, records, builder)
+}
+
+/// The rest of the way, through the stored forms.
+fn hint(builder: &HintBuilder, database: &Database<Merkle>, records: &[u8]) -> Hint {
+    let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
+    let stored = builder.encode(&[7; 32]);
+    let mut builder = HintBuilder::decode(&stored, layout, &[], &hashes, &[7; 32]).unwrap();
+    assert_eq!((builder.proofs(), builder.folded()), (Proofs::Pointproofs, 3));
+    receive(&mut builder, 0, 3, records);
+    assert!(builder.fold(0).unwrap());
+    let stored = builder.finish().map_err(|(error, _)| error).unwrap().encode(&[7; 32]).unwrap();
+    Hint::decode(&stored, layout, &[], &[7; 32]).unwrap()
+}
+
+#[test]
+fn answers_are_records_with_room_for_one_proof_and_their_verdict_decides() {
+    let (database, records, builder) = world();
+    let mut hint = hint(&builder, &database, &records);
+    assert_eq!(hint.proofs(), Proofs::Pointproofs);
+    let mut pending = query(&mut hint, &[22, 0], &[3; 32]).unwrap();
+    for role in [Role::Retrieve, Role::Refresh] {
+        let answer = database.answer(&pending.vectors(role), Proofs::Pointproofs).unwrap();
+        let bare = database.answer(&pending.vectors(role), Proofs::Tags).unwrap();
+        assert_eq!(answer, [bare, vec![0; POINTPROOF_BYTES]].concat());
+        // It has no verdict of its own, and takes none that came with something of another length.
+        assert!(matches!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Err(Error::Phase(_))));
+        for short in [&answer[1..], &answer[..answer.len() - POINTPROOF_BYTES], &[]] {
+            let refused = judged::<Merkle>(&mut hint, &mut pending, role, short, true);
+            assert!(matches!(refused, Err(Error::Length { .. })));
+        }
+        assert_eq!(judged::<Merkle>(&mut hint, &mut pending, role, &answer, true), Ok(true));
+    }
+    let recovered = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap().records;
+    assert_eq!(recovered, [&records[22 * 3..][..3], &records[..3]].concat());
+
+    let mut pending = query(&mut hint, &[22], &[4; 32]).unwrap();
+    let answer = database.answer(&pending.vectors(Role::Refresh), Proofs::Pointproofs).unwrap();
+    assert_eq!(judged::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer, false), Ok(false));
+    assert!(hint.is_condemned() && hint.encode(&[7; 32]).is_err());
+    assert_eq!(judged::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer, true), Err(Error::Condemned));
+    assert!(matches!(recon(&mut hint, pending), Err((Error::Condemned, _))));
+}
+
+#[test]
+fn no_other_hint_takes_a_verdict() {
+    let (database, records, _) = world();
+    for proofs in [Proofs::Openings, Proofs::Tags] {
+        let mut builder = builder_of(&database, proofs, [1; 32]);
+        for q in 0..4 {
+            receive(&mut builder, 0, q, &records);
+            assert!(builder.fold(0).unwrap());
+        }
+        let mut hint = builder.finish().map_err(|(error, _)| error).unwrap();
+        let mut pending = query(&mut hint, &[3], &[3; 32]).unwrap();
+        let mut answer = database.answer(&pending.vectors(Role::Retrieve), proofs).unwrap();
+        answer[0] ^= 1;
+        let refused = judged::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer, true);
+        assert!(matches!(refused, Err(Error::Phase(_))));
+        answer[0] ^= 1;
+        assert_eq!(finish(&database, &mut hint, pending), &records[9..12], "nothing has changed");
+    }
+}
+
+#[test]
+fn the_suite_is_had_of_a_database_that_is_proved_elsewhere_and_has_not_changed() {
+    let (mut database, ..) = world();
+    let all = answerers::<Merkle>();
+    assert!(suites(&all, &database).contains(&SUITE));
+    assert_eq!(answer_bytes(&all, SUITE, &database, 2, At::Newest).unwrap(), 2 * 4 * 3 + POINTPROOF_BYTES);
+    apply(&mut database, None, &[Operation::EditIndex(0, &[1, 2, 3])]).unwrap();
+    for at in [At::Newest, At::Previous] {
+        assert!(matches!(query_limits(&all, SUITE, &database, at), Err(Error::Phase(_))));
+    }
+    let plain: Database<Merkle> = common::database(*database.layout(), &[]);
+    assert!(!suites(&all, &plain).contains(&SUITE));
+}
+
+#[test]
+fn a_request_has_entries_for_256_pairings_or_a_single_query() {
+    for (partitions, most) in [(1, 64), (4, 64), (5, 51), (16, 16), (129, 1), (300, 1)] {
+        let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
+        let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_elsewhere();
+        let limits = query_limits(&answerers(), SUITE, &database, At::Newest).unwrap();
+        assert_eq!((limits, database.max_batch()), ((2 * partitions as usize, most), 64));
+        let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
+        for q in 0..partitions as usize {
+            receive(&mut builder, 0, q, &vec![0; layout.database_bytes()]);
+            assert!(builder.fold(0).unwrap());
+        }
+        let hint = builder.finish().map_err(|(error, _)| error).unwrap();
+        let carries = |queries| State::<Merkle>::carries(&hint, queries);
+        assert_eq!((carries(most), carries(most + 1)), (true, false), "Q = {partitions}");
+    }
+}

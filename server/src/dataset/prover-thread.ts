@@ -1,0 +1,28 @@
+// A thread that proves partitions while a dataset is built: it is sent one at a time, and sends what it made of it back.
+
+import { parentPort, workerData } from 'node:worker_threads'
+import type { Shape } from '@pirouette/wasm/pointproofs'
+import { loadProving } from '@pirouette/wasm/prover'
+import { verifiedCeremony } from '../ceremony/transcript.js'
+
+/** What a thread is started with. */
+export interface ProverData {
+  /** where the transcript comes from, for messages */
+  readonly file: string
+  readonly transcript: Uint8Array
+  readonly shape: Shape
+}
+
+export interface ProverTask {
+  readonly q: number
+  /** M·ℓ bytes */
+  readonly partition: Uint8Array
+}
+
+const { file, transcript, shape } = workerData as ProverData
+const ceremony = await verifiedCeremony(file, transcript)
+const prover = (await loadProving()).prover(ceremony, shape)
+parentPort!.on('message', ({ q, partition }: ProverTask) => {
+  const proved = prover.prove(q, partition)
+  parentPort!.postMessage(proved, [proved.buffer as ArrayBuffer])
+})

@@ -1,0 +1,312 @@
+// A database with Pointproofs: built only under a ceremony one had a part in, the same by everybody, resumable; loaded only if it
+// is what its manifest says; answers that an independent verifier takes.
+
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { blake3 } from '@noble/hashes/blake3.js'
+import {
+  answerBytes,
+  decodeAnswer,
+  decodeManifest,
+  encodeManifest,
+  HEADER_BYTES,
+  type Manifest,
+  SUITE_POINTPROOFS,
+  toHex,
+} from '@pirouette/protocol'
+import { loadProving } from '@pirouette/wasm/prover'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { decodeKey, decodeRows, verify } from '../../tests/interop/reference/pointproofs.js'
+import { FixedEpochs } from '../dist/database/epochs.js'
+import { answerQuery } from '../dist/http/answer.js'
+import { type BuildOptions, buildDataset, loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
+import { contentsOf, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+
+const RECORDS = 600 // in two partitions of 300, of two rows each
+const BYTES = 8
+const records = pseudoRandom(RECORDS * BYTES, 3)
+const fresh = new Uint8Array(32).fill(9)
+
+interface Files {
+  readonly transcript: string
+  readonly mine: string
+  readonly theirs: string
+  /** before the other's contribution */
+  readonly early: string
+}
+
+let files: Files
+
+/** Two contribute; then files as operators have them. */
+async function ceremonyIn(folder: string, development: boolean, seed: number): Promise<Files> {
+  const { beginCeremony, ceremony } = await loadProving()
+  const contribute = (transcript: Uint8Array, name: string, entropy: number) => {
+    const before = ceremony(transcript, fresh)
+    const contributed = before.contribute(name, new Uint8Array(32).fill(entropy))
+    before.free()
+    return [contributed.slice(0, -32), `${toHex(contributed.slice(-32))}\n`] as const
+  }
+  const [first, mine] = contribute(beginCeremony(development), 'Ada', seed)
+  const [second, theirs] = contribute(first, 'Grace', seed + 1)
+  const named = { transcript: second, mine, theirs, early: first } as const
+  const paths: Record<string, string> = {}
+  for (const [name, content] of Object.entries(named)) {
+    paths[name] = join(folder, `${name} ${seed}`)
+    await writeFile(paths[name], content)
+  }
+  return paths as unknown as Files
+}
+
+let dir: string
+let shared: string
+
+const built = async (change: Partial<BuildOptions> = {}, content = records) => {
+  const data = await dataFile('records.bin', content)
+  const out = join(await temporaryDirectory(), 'dataset')
+  const ceremony = { ceremony: files.transcript, receipt: files.mine }
+  await buildDataset({
+    ...{ data, out, recordBytes: BYTES, partitions: 2, proofs: 'pointproofs' as const },
+    ...ceremony,
+    ...change,
+  })
+  return out
+}
+
+beforeAll(async () => {
+  shared = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+  files = await ceremonyIn(shared, false, 1)
+  const data = join(shared, 'records.bin')
+  await writeFile(data, records)
+  dir = join(shared, 'dataset')
+  const proofs = { proofs: 'pointproofs', ceremony: files.transcript, receipt: files.mine } as const
+  await buildDataset({ data, out: dir, recordBytes: BYTES, partitions: 2, ...proofs })
+  return () => rm(shared, { recursive: true, force: true })
+}, 600_000)
+
+const manifestOf = async (dataset: string): Promise<Manifest> =>
+  decodeManifest(await readFile(join(dataset, 'manifest.bin')))
+
+describe('a build', () => {
+  test('of each operator gives the same bytes, and leaves nothing beside them', { timeout: 600_000 }, async () => {
+    const other = await built({ receipt: files.theirs })
+    expect(await contentsOf(other)).toEqual(await contentsOf(dir))
+    expect(await readdir(join(other, '..'))).toEqual(['dataset'])
+    const { suite, pointproofs } = await manifestOf(dir)
+    expect([suite, pointproofs?.development]).toEqual([SUITE_POINTPROOFS, false])
+    expect(toHex(pointproofs!.transcriptHash)).toBe(toHex(blake3(await readFile(files.transcript))))
+  })
+
+  test('needs the contribution of who builds to be in the transcript', { timeout: 600_000 }, async () => {
+    const foreign = await ceremonyIn(await temporaryDirectory(), false, 5)
+    await expect(built({ receipt: foreign.mine })).rejects.toThrow(/the contribution of .* is not in it/)
+    await expect(built({ ceremony: files.early, receipt: files.theirs })).rejects.toThrow(/is not in it/)
+    await expect(built({ receipt: files.transcript })).rejects.toThrow(/expected a receipt/)
+    await expect(built({ receipt: undefined })).rejects.toThrow(/\.receipt/) // there is none of that name
+    await expect(built({ ceremony: files.mine })).rejects.toThrow(/transcript: expected/)
+    const damaged = join(await temporaryDirectory(), 'damaged')
+    const bytes = await readFile(files.transcript)
+    bytes.copyWithin(16, 64, 112) // the first power is the second
+    await writeFile(damaged, bytes)
+    await expect(built({ ceremony: damaged })).rejects.toThrow(/does not hold|transcript/)
+  })
+
+  test('is told what goes together', async () => {
+    await expect(built({ ceremony: undefined })).rejects.toThrow(/--proofs pointproofs and --ceremony go together/)
+    await expect(built({ proofs: 'merkle' })).rejects.toThrow(/go together/)
+    const options = { proofs: undefined, ceremony: undefined }
+    await expect(built({ ...options, receipt: files.mine })).rejects.toThrow(/--receipt means nothing/)
+  })
+
+  test('that is interrupted goes on from what it has proved, and from nothing else', { timeout: 600_000 }, async () => {
+    const data = await dataFile('records.bin', records)
+    const out = join(await temporaryDirectory(), 'dataset')
+    const proofs = { proofs: 'pointproofs', ceremony: files.transcript, receipt: files.mine } as const
+    const build = (onProgress?: BuildOptions['onProgress']) =>
+      buildDataset({ data, out, recordBytes: BYTES, partitions: 2, ...proofs, onProgress })
+    await expect(
+      build(({ stage, done }) => {
+        if (stage === 'proving' && done > 0) throw new Error('interrupted')
+      }),
+    ).rejects.toThrow('interrupted')
+    const kept = (await readdir(`${out}.proving`)).filter(name => !name.endsWith('.part'))
+    expect(kept.length).toBeGreaterThan(0)
+    const counts = async () => {
+      const done: number[] = []
+      await build(progress => void (progress.stage === 'proving' && done.push(progress.done)))
+      return done
+    }
+    // What has rotted meanwhile is proved again.
+    const first = join(`${out}.proving`, kept[0]!)
+    const bytes = await readFile(first)
+    bytes[bytes.length - 1]! ^= 1
+    await writeFile(first, bytes)
+    expect((await counts())[0]).toBe(kept.length - 1)
+    expect(await contentsOf(out)).toEqual(await contentsOf(dir))
+    expect(await readdir(join(out, '..'))).toEqual(['dataset'])
+  })
+
+  test('in blocks proves the blocks', { timeout: 600_000 }, async () => {
+    const out = await built({ pack: 2 }, records.subarray(0, 64 * BYTES))
+    const dataset = await loadDataset(out)
+    onTestFinished(() => dataset.close())
+    expectVerified(dataset.manifest, await keyAndRows(out), answerAt(new FixedEpochs(dataset), 3, 1), 3, 1)
+  })
+})
+
+async function keyAndRows(dataset: string) {
+  const { pointproofs, partitions, partitionRecords, blockRecords, recordBytes } = await manifestOf(dataset)
+  const blob = (hash: Uint8Array) => readFile(join(dataset, 'blobs', toHex(hash)))
+  const shape = {
+    partitions,
+    partitionRecords: partitionRecords / blockRecords,
+    recordBytes: recordBytes * blockRecords,
+  }
+  const key = decodeKey(await blob(pointproofs!.keyHash))
+  return { key, shape, rows: decodeRows(shape, await blob(pointproofs!.rowsHash)) }
+}
+
+const answerAt = (epochs: FixedEpochs, offset: number, count: number) => {
+  const { manifest } = epochs.newest
+  return answerQuery(epochs, queryAt(manifest, offset, count, 'pointproofs')).answer
+}
+
+/** As an independent implementation sees it: genuine, and no longer so once a bit is another. */
+function expectVerified(
+  manifest: Manifest,
+  { key, shape, rows }: Awaited<ReturnType<typeof keyAndRows>>,
+  answer: Uint8Array,
+  offset: number,
+  count: number,
+): void {
+  expect(answer.length).toBe(answerBytes(manifest, count, 'pointproofs'))
+  const verdict = (bytes: Uint8Array) => {
+    const body = decodeAnswer(manifest, count, bytes, 'pointproofs')
+    return verify(key, rows, shape, {
+      manifest: blake3(encodeManifest(manifest)),
+      header: bytes.slice(0, HEADER_BYTES),
+      offsets: Array(count * manifest.partitions).fill(offset),
+      records: body.slice(0, -48),
+      proof: body.slice(-48),
+    })
+  }
+  expect(verdict(answer)).toBe(true)
+  const lie = answer.slice()
+  lie[HEADER_BYTES]! ^= 1
+  expect(verdict(lie)).toBe(false)
+}
+
+test('answers are proved as a whole, and the other suites answer as ever', { timeout: 600_000 }, async () => {
+  const dataset = await loadDataset(dir)
+  onTestFinished(() => dataset.close())
+  const epochs = new FixedEpochs(dataset)
+  const known = await keyAndRows(dir)
+  for (const [offset, count] of [
+    [0, 1],
+    [299, 2],
+  ] as const) {
+    const answer = answerAt(epochs, offset, count)
+    expectVerified(dataset.manifest, known, answer, offset, count)
+    const at = (index: number) => Buffer.from(records.subarray(index * BYTES, (index + 1) * BYTES))
+    expect(Buffer.from(answer.subarray(HEADER_BYTES, HEADER_BYTES + 2 * BYTES))).toEqual(
+      Buffer.concat([at(offset), at(300 + offset)]),
+    )
+  }
+  for (const proofs of ['merkle', 'tags'] as const) {
+    const { answer } = answerQuery(epochs, queryAt(dataset.manifest, 5, 1, proofs))
+    expect(answer.length).toBe(answerBytes(dataset.manifest, 1, proofs))
+  }
+  expect([...epochs.newest.suites]).toContain(SUITE_POINTPROOFS)
+  const { maxBatch } = dataset.manifest
+  expect(maxBatch).toBe(64)
+  const beyond = queryAt(dataset.manifest, 300, 1, 'pointproofs')
+  expect(() => answerQuery(epochs, beyond)).toThrow(/an offset is not below/)
+  for (const hash of [dataset.manifest.pointproofs!.rowsHash, dataset.manifest.pointproofs!.keyHash]) {
+    expect((await epochs.findBlob(toHex(hash)))?.bytes).toBeGreaterThan(0)
+  }
+})
+
+describe('a dataset that is not what its manifest says is not served', () => {
+  /** A copy of it, changed. */
+  async function changed(change: (copy: string, manifest: Manifest) => Promise<void>): Promise<string> {
+    const copy = join(await temporaryDirectory(), 'dataset')
+    await cp(dir, copy, { recursive: true })
+    await change(copy, await manifestOf(copy))
+    return copy
+  }
+  const flip = async (path: string, at: number) => {
+    const bytes = await readFile(path)
+    bytes[at]! ^= 1
+    await writeFile(path, bytes)
+  }
+  const blob = (copy: string, hash: Uint8Array) => join(copy, 'blobs', toHex(hash))
+
+  test.each<[string, (copy: string, manifest: Manifest) => Promise<void>, RegExp]>([
+    [
+      'row lists',
+      (copy, { pointproofs }) => flip(blob(copy, pointproofs!.rowsHash), 40),
+      /row lists that the manifest/,
+    ],
+    ['key', (copy, { pointproofs }) => flip(blob(copy, pointproofs!.keyHash), 200), /those of the key/],
+    ['transcript', copy => flip(join(copy, 'proofs/transcript'), 70), /no transcript that holds/],
+    ['openings', copy => flip(join(copy, 'proofs/openings-1'), 500), /not there whole/],
+    [
+      'another transcript',
+      async copy => {
+        const other = await ceremonyIn(await temporaryDirectory(), false, 7)
+        await writeFile(join(copy, 'proofs/transcript'), await readFile(other.transcript))
+      },
+      /not the transcript that the manifest names/,
+    ],
+    [
+      'a key that is not its transcript’s',
+      async (copy, manifest) => {
+        const bytes = (await readFile(blob(copy, manifest.pointproofs!.keyHash))).reverse()
+        const keyHash = blake3(bytes)
+        await writeFile(blob(copy, keyHash), bytes)
+        const next = { ...manifest, pointproofs: { ...manifest.pointproofs!, keyHash } }
+        await writeFile(join(copy, 'manifest.bin'), encodeManifest(next))
+      },
+      /not that of its transcript/,
+    ],
+    [
+      'rows of other records',
+      async (copy, manifest) => {
+        const rows = await readFile(blob(copy, manifest.pointproofs!.rowsHash))
+        const other = Buffer.concat([
+          rows.subarray(0, 32),
+          rows.subarray(80, 128),
+          rows.subarray(32, 80),
+          rows.subarray(128),
+        ])
+        const rowsHash = blake3(other)
+        await writeFile(blob(copy, rowsHash), other)
+        const next = { ...manifest, pointproofs: { ...manifest.pointproofs!, rowsHash } }
+        await writeFile(join(copy, 'manifest.bin'), encodeManifest(next))
+      },
+      /the rows of partition 0 are not those of its records/,
+    ],
+    [
+      'the mark of development',
+      async (copy, manifest) => {
+        const next = { ...manifest, pointproofs: { ...manifest.pointproofs!, development: true } }
+        await writeFile(join(copy, 'manifest.bin'), encodeManifest(next))
+      },
+      /not the transcript that the manifest names/,
+    ],
+  ])('%s', { timeout: 600_000 }, async (_what, change, reason) => {
+    await expect(loadDataset(await changed(change))).rejects.toMatchObject({
+      name: 'DatasetError',
+      message: expect.stringMatching(reason),
+    })
+  })
+
+  test('it does not become a database that changes', { timeout: 600_000 }, async () => {
+    const dataset = await loadDataset(dir)
+    onTestFinished(() => dataset.close())
+    await expect(UpdatableDatabase.create(new MemoryStorage(), dataset)).rejects.toMatchObject({
+      name: 'DatasetError',
+      message: expect.stringMatching(/with Pointproofs does not change/),
+    })
+  })
+})

@@ -1,0 +1,66 @@
+// Pointproofs from one end to the other: a ceremony of two, a database that is built under it, two servers over HTTP, and the
+// SDK in Node with the module that it loads by itself.
+
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { estimate, open } from '@pirouette/client'
+import { toHex } from '@pirouette/protocol'
+import { loadProving } from '@pirouette/wasm/prover'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { about, changed, flippedEverywhere } from '../faults/lies.js'
+import { LyingProxy } from '../support/proxy.js'
+import { type ServerPair, startPair, temporaryFolder } from '../support/servers.js'
+
+const names = Array.from({ length: 40 }, (_, i) => `name ${i}`)
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let pair: ServerPair
+let proxies: LyingProxy[]
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  const { beginCeremony, ceremony } = await loadProving()
+  let transcript = beginCeremony(false)
+  let receipt = new Uint8Array()
+  for (const name of ['Ada', 'Grace']) {
+    const before = ceremony(transcript, randomBytes(32))
+    const contributed = before.contribute(name, randomBytes(32))
+    before.free()
+    transcript = contributed.slice(0, -32)
+    receipt = contributed.slice(-32)
+  }
+  const file = join(folder.path, 'ceremony.pirt')
+  await writeFile(file, transcript)
+  await writeFile(`${file}.receipt`, toHex(receipt))
+  const content = `key,value\n${names.map((name, i) => `${name},value ${i}`).join('\n')}\n`
+  pair = await startPair({ format: 'csv', content, partitions: 2, proofs: 'pointproofs', ceremony: file })
+  proxies = [await LyingProxy.start(pair.urls[0]), await LyingProxy.start(pair.urls[1])]
+}, 600_000)
+
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.close()
+  await pair.close()
+  await folder.remove()
+})
+
+test('keys are found and absent ones proved absent; bodies are as planned; a lie is caught and named', {
+  timeout: 600_000,
+}, async () => {
+  const servers = proxies.map(({ url }) => url) as [string, string]
+  const options = { servers, mode: 'full', proofs: 'pointproofs', storage: 'memory' } as const
+  const map = await open(options)
+  expect(await map.getText('name 7')).toBe('value 7')
+  expect(await map.getText('nobody')).toBeUndefined()
+  const { lookupBytesUp, lookupBytesDown } = (await estimate(servers, { proofs: 'pointproofs' })).modes['full']!
+  const { bytesUp, bytesDown } = map.stats.lastLookup!
+  expect([bytesUp, bytesDown]).toEqual([lookupBytesUp, lookupBytesDown])
+  expect(map.stats.held['verifier']).toBeGreaterThan(49_000)
+
+  proxies[1]!.lie = about('/v1/answer', changed(flippedEverywhere))
+  await expect(map.getText('name 8')).rejects.toMatchObject({ code: 'tampered', server: servers[1] })
+  proxies[1]!.lie = undefined
+  await expect(map.getText('name 8')).rejects.toMatchObject({ code: 'condemned' })
+  await map.reset()
+  expect(await map.getText('name 8')).toBe('value 8')
+  await map.close()
+})
