@@ -132,7 +132,11 @@ export class StatefulSession implements Session {
           if (lookup.begun) this.#renew() // what was found does not matter to when that is
           throw error
         }
-        await this.#rebuilding.install(this.#rebuild(error.reason))
+        const rebuild = this.#rebuild(error.reason)
+        // Before it has shown anything it need not wait for whoever serves the download.
+        const giving = lookup.begun ? [] : [signal, this.#closing.signal]
+        await scoped(giving, giving => abortable(rebuild.draft, giving))
+        await this.#rebuilding.install(rebuild)
       }
     }
   }
