@@ -114,6 +114,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
 
   test('one server is enough: hints are stored, taken up by the next page, and used up by both', async () => {
     const [one] = at('names')
+    await page.evaluate(server => pirouette.discardState({ servers: [server] }), one)
     const look = (asked: readonly string[]) =>
       page.evaluate(
         async (server, asked) => {

@@ -137,7 +137,7 @@ test('a directory is brought on by a list', () => {
 test('what a database or a hint does not have, or has no name, is refused with a code', () => {
   const { handle, contentHashes, commitments } = bare()
   const layout = layoutHandle(core, LAYOUT)
-  const unknown = 'pointproofs' as Proofs
+  const unknown = 'snarks' as Proofs
   const entropy = new Uint8Array(32)
   expect(commitments).toEqual(new Uint8Array(96))
   expect(thrownBy(() => handle.answer(new Uint8Array(6)))).toBe('phase')

@@ -74,8 +74,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'an update does not count as a version',
     seed: 1,
     file: 'packages/client/src/store/rules.ts',
-    find: '    record: { ...whole.record, manifest },\n    version: version + 1,',
-    replace: '    record: { ...whole.record, manifest },\n    version,',
+    find: '    record: movedTo(whole.record, epoch),\n    version: version + 1,',
+    replace: '    record: movedTo(whole.record, epoch),\n    version,',
     shows: /names version|StorageError|discarded: unreadable/,
   },
   {

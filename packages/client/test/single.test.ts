@@ -588,6 +588,23 @@ describe('two servers that may be one party', () => {
     expect(hex(network.queries(length)[0]!.body)).toBe(hex(network.queries(length - 1)[0]!.body))
   })
 
+  test.each(['memory', 'required'] as const)(
+    'of state in %s, the one that is asked later has not forgotten the hint',
+    async storage => {
+      const world = new World()
+      const { network } = world
+      const map = await world.life().open({ ...two, storage })
+      await world.drive(map.at(1))
+      const home = network.queries()[0]!.server
+      // In hours fences forget what nothing has confirmed.
+      const confirmed = new Set(network.claims().flatMap(({ server, kind }) => (kind === 'confirm' ? [server] : [])))
+      for (const id of network.hints.keys()) if (!confirmed.has(id.split(' ')[0]!)) network.hints.delete(id)
+      network.misbehave[home] = busy
+      await world.checkValues(map, [2])
+      expect(map.condemned).toBeUndefined()
+    },
+  )
+
   test('a lie of either is noticed as that of one server is', async () => {
     const { network, database } = keyless()
     const { map, harness } = await opened(new Living(network, database), { ...two, integrity: undefined })

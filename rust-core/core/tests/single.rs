@@ -229,6 +229,24 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
     }
 }
 
+/// Whoever takes no steps gets the same: a partition that was kept, and is not folded yet, changes with those that are.
+#[test]
+fn an_update_meets_a_partition_that_was_kept_and_not_folded() {
+    let layout = Layout::new(4096, 32, 16, 256).unwrap();
+    let mut database = server(layout, 60);
+    let mut builder = builder(&database, 50, 9);
+    assert!(receive(&mut builder, 0, 3, database.partition(3).unwrap()));
+    assert!(builder.is_folded(3).unwrap());
+    let list = apply(&mut database, None, &[Operation::EditIndex(3 * 256 + 5, &[0xab; 32])]).unwrap().list;
+    builder.update(&list, &database.content_hashes().unwrap()).unwrap();
+    for partition in (0..16).filter(|&partition| partition != 3) {
+        assert!(receive(&mut builder, 0, partition, database.partition(partition).unwrap()));
+    }
+    let made = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
+    let straight = client(&database, 50, 9);
+    assert_eq!(made.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
+}
+
 #[test]
 fn a_database_grows_within_its_stripes_and_not_beyond() {
     let layout = Layout::new(1000, 8, 5, 200).unwrap(); // 1000 slots

@@ -4,7 +4,7 @@
 
 import { type StoredRecord, toHex } from '@pirouette/protocol'
 import { ROUNDS } from '../base/constants.js'
-import { SignatureError, StorageError } from '../base/errors.js'
+import { ProtocolError, SignatureError, StorageError } from '../base/errors.js'
 import { ProgressMeter } from '../base/progress.js'
 import { assertAlive } from '../platform/core.js'
 import { OutdatedError } from '../servers/updates.js'
@@ -126,7 +126,12 @@ export class Lookup<T> {
     try {
       return openRecords(hint, indices, bytes)
     } catch (error) {
-      if (error instanceof StorageError) await condemnForItself(this.#machine, hint)
+      if (!(error instanceof StorageError)) throw error
+      // Whoever made the database may be who answers: an end of this hint would tell who has asked for such a record.
+      if (askedOf(hint).recognises) {
+        throw new ProtocolError('the servers', 'their database holds a malformed record; ask their operators')
+      }
+      await condemnForItself(this.#machine, hint)
       throw error
     }
   }

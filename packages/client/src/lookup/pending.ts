@@ -10,6 +10,7 @@
 // operation, in this tab or another, in this life of the page or the next, finishes it first.
 
 import type { Manifest } from '@pirouette/protocol'
+import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { FailedServers } from '../scheme/download.js'
 import type { AskedState } from '../scheme/scheme.js'
@@ -37,7 +38,8 @@ export interface Finished {
 /**
  * Sends, verifies and applies the hint's pending batch, at the next epoch if the servers have turned meanwhile. `own`:
  * it was made just now, and has never been stored. Throws StateMovedError if another tab was faster: nothing was sent,
- * and the state is to be read anew. Throws OutdatedError if the servers no longer answer this hint.
+ * and the state is to be read anew. Throws OutdatedError if the servers no longer answer this hint. A server that is further on
+ * however far one follows is not followed for ever: whose word alone counts has an epoch for every query.
  */
 export async function finishPending(
   machine: Machine,
@@ -47,7 +49,7 @@ export async function finishPending(
 ): Promise<Finished> {
   const { announce } = machine.parts
   const lists: Uint8Array[] = []
-  for (;;) {
+  for (let round = 1; ; round++) {
     const equipped = equip(machine, hint, new AbortController().signal) // never called off, either
     if (equipped !== undefined) await equipped
     try {
@@ -55,7 +57,7 @@ export async function finishPending(
     } catch (error) {
       // Only now that all answers are in, or their time is over (P6).
       if (error instanceof TamperedError) announce({ type: 'condemned', server: error.server })
-      if (!hasTurned(error, hint.manifest)) throw error
+      if (!hasTurned(error, hint.manifest) || round === ROUNDS) throw error
       // Never called off: when a server turns has nothing to do with what is asked, and neither has this.
       const steps = await stepsAfter(machine, hint.base, new AbortController().signal)
       if (steps.length === 0) throw error

@@ -19,6 +19,7 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
   }
 
   abstract readonly sizes: Sizes
+  abstract readonly recognises: boolean
   abstract suits(options: SchemeOptions): boolean
   abstract batch(manifest: Manifest): Batch
   abstract update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array

@@ -39,6 +39,10 @@ export class HintState extends CoreState<ClientHandle> {
     return this.#proofs === 'pointproofs' ? { ...sizes, verifier: verifierBytes(this.#manifest) } : sizes
   }
 
+  get recognises(): boolean {
+    return this.#proofs === 'tags'
+  }
+
   suits(options: SchemeOptions): boolean {
     return suitsHint(this.#proofs, this.#manifest, options)
   }

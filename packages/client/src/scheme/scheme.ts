@@ -224,6 +224,8 @@ export interface AskedState extends AnyState {
   readonly kind: 'asked'
   /** queries of the pending batch; 0: none */
   readonly pending: number
+  /** Whether `finish` compares records with what the database had: one that makes no sense then makes none there. */
+  readonly recognises: boolean
   /**
    * Fetches what judging replies at this manifest takes, where that is more than the state has: public blobs, checked, and the
    * same whatever is asked. Awaited before anything of a batch is stored or leaves; undefined, or missing: nothing is.

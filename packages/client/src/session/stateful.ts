@@ -128,8 +128,15 @@ export class StatefulSession implements Session {
       } catch (error) {
         // The servers no longer answer this hint, or it has no lookups left, whatever is asked: its successor is asked, made of
         // fresh randomness.
-        if (!(error instanceof OutdatedError)) throw error
-        await this.#rebuilding.install(this.#rebuild(error.reason))
+        if (!(error instanceof OutdatedError)) {
+          if (lookup.begun) this.#renew() // what was found does not matter to when that is
+          throw error
+        }
+        const rebuild = this.#rebuild(error.reason)
+        // Before it has shown anything it need not wait for whoever serves the download.
+        const giving = lookup.begun ? [] : [signal, this.#closing.signal]
+        await scoped(giving, giving => abortable(rebuild.draft, giving))
+        await this.#rebuilding.install(rebuild)
       }
     }
   }

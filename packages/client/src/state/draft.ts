@@ -91,14 +91,16 @@ export class Draft {
 
   /**
    * A fence soon forgets what nothing has confirmed, and refuses it then: a download may rest for a night, and a hint that
-   * was just put in place for days. Whatever fails here, what is confirmed before the first lookup suffices.
+   * was just put in place for days; and one that may be asked in another's place, until that is away. Whatever fails here, what
+   * is confirmed before the first lookup suffices.
    */
   async #confirm(): Promise<void> {
     const { hintId, fenced } = this.#record
-    if (!fenced || !this.#store.durable) return
+    const fences = this.#fences
+    if (!fenced || (!this.#store.durable && fences.length === 1)) return
     const { databaseId } = this.#agreed.manifest
     const claim = { databaseId, hintId, version: placeOf(0, this.#agreed.manifest), requestHash: NO_REQUEST }
-    for (const link of this.#fences) await new Fence(link).confirm(claim).catch(() => {})
+    for (const link of fences) await new Fence(link).confirm(claim).catch(() => {})
   }
 
   get #fences(): Links {

@@ -7,6 +7,7 @@ import { readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
 import { isMoved } from '../store/storage.js'
 import { type StateHead, StateMovedError } from '../store/store.js'
+import { assertNotCondemned } from './condemnation.js'
 import { type Draft, newDraft } from './draft.js'
 import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'
@@ -42,12 +43,14 @@ export interface Beside {
 }
 
 /**
- * Puts a hint that was prepared in place of whatever there is, a condemned one, too. `beside`: but not of one as new, which
- * another tab has put there meanwhile; then that one is used. However new, that of `beside` makes way.
+ * Puts a hint that was prepared in place of whatever there is, a condemned one, too. `beside`: but not of that, which only its
+ * owner ends (S7), nor of one as new, which another tab has put there meanwhile; then that one is used. However new, that of
+ * `beside` makes way. Throws CondemnedError.
  */
 export async function install(machine: Machine, draft: Draft, watch: Watch, beside?: Beside): Promise<void> {
   try {
     await machine.settling
+    if (beside !== undefined) await assertNotCondemned(machine)
     watch.progress.phase('ready') // all that can be called off is done
     watch.signal.throwIfAborted()
     const hint = await installed(machine, draft, watch.signal, beside)
@@ -76,6 +79,8 @@ async function installed(
       // Whatever happens from here on, the store is asked before the old hint is used again; in memory it has nothing to say.
       if (machine.durable) machine.doubt()
       const head = await readHead(machine, false)
+      if (beside !== undefined && head?.condemned !== undefined)
+        throw new StateMovedError('another tab has condemned it')
       if (beside !== undefined && isAsNew(head, draft.manifest, beside))
         throw new StateMovedError('another tab has begun anew')
       try {

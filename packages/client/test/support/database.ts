@@ -25,6 +25,8 @@ export interface Contents {
   readonly empty?: readonly number[]
   /** fields of the manifest that are to be other than usual */
   readonly manifest?: Partial<Manifest>
+  /** what its maker does to the records, before anything is made of them */
+  readonly planted?: (records: Uint8Array) => unknown
 }
 
 export interface Database {
@@ -77,6 +79,8 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     byIndex[index] = empty.includes(index) ? undefined : value
     if (!empty.includes(index)) flat.set(encodeRecord(shape, fingerprint, value), index * shape.recordBytes)
   })
+
+  contents.planted?.(flat)
 
   const layout = core.layout(records, shape.recordBytes, partitions, partitionRecords)
   const handle = core.newDatabase(layout)

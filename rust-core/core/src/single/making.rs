@@ -309,6 +309,7 @@ impl<F: Function> Builder<F> {
         expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
         let geometry = followed(&self.layout, &self.geometry, list)?;
         if !self.is_drawing() {
+            self.made()?; // a partition that was kept is folded then
             let folded = self.folded.clone();
             let hint = self.made()?;
             let edits = Edits::of(list, |q| folded.get(q).is_some_and(|&folded| folded));

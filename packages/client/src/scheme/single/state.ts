@@ -8,6 +8,9 @@ import type { Batch, Brought, Sizes, Verdict } from '../scheme.js'
 import { follows, sizesOf } from './core.js'
 
 export class SingleState extends CoreState<SingleHandle> {
+  /** It keeps tags of all records. */
+  readonly recognises = true
+
   get sizes(): Sizes {
     return this.inCore(({ hintBytes, tagBytes }) => ({ hints: hintBytes, tags: tagBytes }))
   }

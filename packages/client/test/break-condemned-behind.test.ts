@@ -1,0 +1,47 @@
+// Condemned is condemned until reset(). What is being made behind the hints when one of them is condemned, because lookups run
+// out or the database has been laid out anew, does not take their place: a server that lies would be asked again, by an app
+// that has never said so.
+
+import { HEADER_BYTES } from '@pirouette/protocol'
+import { expect, test } from 'vitest'
+import { settle } from './support/clock.js'
+import { hex } from './support/harness.js'
+import { A, flip, on } from './support/network.js'
+import { World } from './support/world.js'
+
+const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 8, push: false } as const
+
+const rest = async () => {
+  for (let i = 0; i < 60; i++) await settle()
+}
+
+test.each(['this', 'another'])('by %s tab, while others are made', async tab => {
+  const world = new World()
+  const life = world.life()
+  const map = await life.open(one)
+  let release = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  world.network.misbehave[A] = on('/v1/blobs/', async genuine => {
+    await held
+    return genuine
+  })
+  for (let i = 0; i < 6; i++) await world.drive(map.at(i))
+  await rest()
+  expect(life.events.map(({ type }) => type)).toEqual(['outdated'])
+  const hint = (await world.head())!.record.hintId
+  const other = tab === 'this' ? map : await world.life().open(one)
+  const before = world.network.misbehave[A]!
+  world.network.misbehave[A] = (seen, genuine) =>
+    seen.path === '/v1/answer' ? flip(HEADER_BYTES)(seen, genuine) : before(seen, genuine)
+  expect((await life.failure(other.at(3))).code).toBe('tampered')
+  world.network.misbehave[A] = undefined
+  release()
+  await rest()
+  expect(hex((await world.head())!.record.hintId)).toBe(hex(hint))
+  for (const each of [map, other]) expect((await life.failure(each.at(3))).code).toBe('condemned')
+  expect(map.condemned).toEqual({ server: A })
+  await world.drive(map.reset())
+  await world.checkValues(map, [3, 9])
+})

@@ -1,0 +1,29 @@
+// One server alone says what the newest epoch is, where nobody signs it: it can answer every query with yet another. A lookup
+// follows so far and no further; else it would never end, and keep all the lists there ever were.
+
+import { expect, test } from 'vitest'
+import { Harness } from './support/harness.js'
+import { edit, livingKeyless } from './support/living.js'
+import { A } from './support/network.js'
+
+const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60, storage: 'memory' } as const
+
+test('a server that is always further on: the lookup fails, and the next one goes on with it', async () => {
+  const living = livingKeyless()
+  const { network } = living
+  const harness = new Harness(network)
+  const map = await harness.open(one)
+  let turns = 0
+  network.misbehave[A] = async (seen, genuine) => {
+    if (seen.path !== '/v1/answer' || turns++ >= 200) return genuine
+    living.publish([edit(1, `${turns}aaaaa`.slice(0, 5))])
+    const { generation, epoch } = living.newest.manifest
+    return Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+  }
+  expect((await harness.failure(map.at(5))).code).toBe('version')
+  expect(turns).toBeLessThan(100)
+  expect(map.condemned).toBeUndefined()
+  turns = 200
+  expect(await harness.drive(map.at(5))).toEqual(living.newest.byIndex[5])
+  expect(new Set(network.queries().map(({ body }) => body.length)).size).toBe(1)
+})

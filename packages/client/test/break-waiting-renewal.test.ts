@@ -1,0 +1,50 @@
+// A lookup that finds too few lookups left waits for other hints, and whoever serves their download decides how long that
+// takes. It has shown nothing yet: so it can be called off, close() does not wait for it, and reset() is in reach.
+
+import { describe, expect, test } from 'vitest'
+import { settle } from './support/clock.js'
+import { Harness, keyless } from './support/harness.js'
+import { A, hang } from './support/network.js'
+
+const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 2, storage: 'memory' } as const
+
+const rest = async () => {
+  for (let i = 0; i < 10; i++) await settle()
+}
+
+/** A map without lookups left, and a lookup that waits for others, which do not come. */
+async function waiting(signal?: AbortSignal) {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const map = await harness.open(one)
+  network.misbehave[A] = hang('/v1/blobs/')
+  for (let i = 0; i < 2; i++) await harness.drive(map.at(i))
+  const lookup = map.at(2, { signal }).then(
+    () => 'a value',
+    (error: Error) => error.name,
+  )
+  await rest()
+  expect(map.lookupsLeft).toBe(0)
+  return { network, database, harness, map, lookup, now: harness.clock.now() }
+}
+
+describe('a lookup that waits for other hints', () => {
+  test('is over when the map is closed, at once', async () => {
+    const { harness, map, lookup, now } = await waiting()
+    await harness.drive(map.close())
+    expect(await lookup).toBe('ClosedError')
+    expect(harness.clock.now()).toBe(now)
+  })
+
+  test('that is called off keeps nobody from reset()', async () => {
+    const giving = new AbortController()
+    const { network, database, harness, map, lookup, now } = await waiting(giving.signal)
+    giving.abort()
+    expect(await lookup).toBe('AbortError')
+    network.misbehave[A] = undefined
+    await harness.drive(map.reset())
+    expect(harness.clock.now()).toBe(now)
+    expect(await harness.drive(map.at(2))).toEqual(database.byIndex[2])
+    expect(network.queries()).toHaveLength(3)
+  })
+})

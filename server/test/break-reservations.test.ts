@@ -1,0 +1,64 @@
+// Whatever a connection does, what was reserved for it is given back, once: when its replies have left and its bodies are here,
+// or when it is gone. What leaked would in the end keep everybody out.
+
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { expect, test, vi } from 'vitest'
+import { Unsent } from '../dist/http/unsent.js'
+import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { served } from './sockets.js'
+
+const head = (line: string, ...headers: string[]) =>
+  `${[`${line} HTTP/1.1`, 'Host: x', ...headers].join('\r\n')}\r\n\r\n`
+
+async function sent(port: number, ...pieces: (string | Uint8Array)[]): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  socket.resume()
+  for (const piece of pieces) socket.write(piece)
+  return socket
+}
+
+test.each(['ended by the client', 'torn', 'left open'])('connections of every kind, %s', async ending => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(32 * 4096), { recordBytes: 4096, proofs: 'tags' })
+  const [unsent, bodies] = [new Unsent(), new Unsent()]
+  const { port, statuses } = await served({ dataset, unsent, bodies })
+  const query = queryAt(dataset.manifest, 0, 1, 'tags')
+  const length = `Content-Length: ${query.length}`
+  const post = '/v1/answer'
+  const whole = [head(`POST ${post}`, length), query] as const
+  const kinds: Record<string, readonly (string | Uint8Array)[]> = {
+    whole,
+    pipelined: [...whole, ...whole, head('GET /v1/manifest'), ...whole],
+    'HEAD, pipelined': [head('HEAD /v1/manifest'), head('HEAD /v1/manifest'), ...whole],
+    'told to go on': [head(`POST ${post}`, length, 'Expect: 100-continue'), query],
+    'told not to': [head(`POST ${post}`, length, 'Expect: something'), query],
+    upgraded: [head(`POST ${post}`, length, 'Connection: Upgrade', 'Upgrade: h2c'), query],
+    chunked: [head(`POST ${post}`, 'Transfer-Encoding: chunked'), '3\r\nabc\r\n0\r\n\r\n'],
+    encoded: [head(`POST ${post}`, length, 'Content-Encoding: gzip'), query],
+    'refused by the parser': [head(`POST ${post}`, 'Content-Length: 7', 'Transfer-Encoding: chunked'), 'x'],
+    'nothing that is answered': [head(`POST ${post}`, 'Content-Length: 3'), 'abc'],
+    'closing, with more behind it': [head(`POST ${post}`, length, 'Connection: close'), query, ...whole],
+    'of a path that is none': [head('POST /v1/nothing', length), query],
+    'with a range': [head('GET /v1/manifest', 'Range: bytes=0-1')],
+  }
+  const sockets: Socket[] = []
+  for (const pieces of Object.values(kinds)) sockets.push(await sent(port, ...pieces))
+  const halves = [
+    await sent(port, head(`POST ${post}`, length), query.subarray(0, 10)),
+    await sent(port, head(`POST ${post}`, 'Transfer-Encoding: chunked'), '3\r\nabc\r\n'),
+    await sent(port, ...whole, head(`POST ${post}`, length, 'Expect: 100-continue')),
+  ]
+  await vi.waitFor(() => expect(bodies.bytes).toBeGreaterThanOrEqual(2 * query.length))
+  await vi.waitFor(() => expect(statuses.filter(status => status === 200).length).toBeGreaterThanOrEqual(9))
+  for (const half of halves) half.destroy()
+  if (ending === 'torn') for (const socket of sockets) socket.resetAndDestroy()
+  if (ending === 'ended by the client') for (const socket of sockets) socket.end()
+  await vi.waitFor(() => expect([unsent.bytes, bodies.bytes]).toEqual([0, 0]), { timeout: 10_000 })
+  const reply = await fetch(`http://127.0.0.1:${port}${post}`, { method: 'POST', body: new Uint8Array(query) })
+  expect(reply.status).toBe(200)
+  expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(4096)
+  await vi.waitFor(() => expect([unsent.bytes, bodies.bytes]).toEqual([0, 0]))
+  for (const socket of sockets) socket.destroy()
+})
