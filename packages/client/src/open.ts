@@ -145,9 +145,44 @@ export interface OpenOptions extends OpenWithOptions {
  */
 export async function open(options: OpenOptions): Promise<PirouetteMap> {
   checkOptions('open', options, ['fetch', 'store'])
+  checkNames(options)
   const { fetch, store, wasm, ...others } = options
   if (wasm !== undefined) useModule(wasm, buildFor(apartOf(options)))
   return await openWith(platformEnvironment(fetch, store), others)
+}
+
+const OPTIONS: Record<keyof OpenOptions, true> = {
+  servers: true,
+  integrity: true,
+  collusion: true,
+  lookups: true,
+  allowSameHost: true,
+  allowPlainHttp: true,
+  onProgress: true,
+  signal: true,
+  normalize: true,
+  storage: true,
+  publisherKey: true,
+  rollback: true,
+  mode: true,
+  allowLight: true,
+  proofs: true,
+  allowDevelopmentCeremony: true,
+  push: true,
+  onEvent: true,
+  fetch: true,
+  store: true,
+  wasm: true,
+}
+
+/** Throws UsageError for an option that there is not: one that is misspelt must not be taken for one that was not given. */
+function checkNames(options: OpenOptions): void {
+  const names = Object.keys(OPTIONS)
+  const unknown = Object.keys(options).find(name => !Object.hasOwn(OPTIONS, name))
+  if (unknown === undefined) return
+  const meant = names.find(name => name.toLowerCase() === unknown.toLowerCase())
+  const instead = meant === undefined ? `expected some of ${names.join(', ')}` : `expected ${meant}`
+  throw new UsageError(`open: there is no option ${JSON.stringify(unknown.slice(0, 40))}; ${instead}`)
 }
 
 /** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and rules of their own. For tests. */

@@ -1,7 +1,7 @@
 // What open() refuses, and what two maps of one identity share.
 
 import { type Core, loadCore } from '@pirouette/wasm'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
@@ -427,4 +427,19 @@ describe('the package', () => {
     expect(await shared.at(4)).toEqual(database.byIndex[4])
     await shared.close()
   })
+})
+
+test('an option that there is not is refused, before any traffic: one that is misspelt would not hold', async () => {
+  const fetch = vi.fn()
+  const given = { servers: [A, B], fetch, publisherkey: '00'.repeat(32) } as unknown as Parameters<
+    typeof client.open
+  >[0]
+  await expect(client.open(given)).rejects.toMatchObject({
+    code: 'usage',
+    message: expect.stringMatching(/"publisherkey".*publisherKey/),
+  })
+  await expect(client.open({ ...given, publisherkey: undefined, sevrers: [] } as never)).rejects.toMatchObject({
+    code: 'usage',
+  })
+  expect(fetch).not.toHaveBeenCalled()
 })
