@@ -24,6 +24,6 @@ export function responseOf(
     const value = await next()
     return value === undefined ? { done: true } : { done: false, value }
   }
-  const body = { getReader: () => ({ read }), cancel }
+  const body = { getReader: () => ({ read, cancel }), cancel }
   return { status, headers: new Headers(headers), redirected: false, body } as unknown as Response
 }

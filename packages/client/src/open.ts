@@ -175,10 +175,14 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   wasm: true,
 }
 
-/** Throws UsageError for an option that there is not: one that is misspelt must not be taken for one that was not given. */
+/**
+ * Throws UsageError for an option that there is not: one that is misspelt must not be taken for one that was not given. An
+ * object of the app's may have methods besides.
+ */
 function checkNames(options: OpenOptions): void {
   const names = Object.keys(OPTIONS)
-  const unknown = Object.keys(options).find(name => !Object.hasOwn(OPTIONS, name))
+  const given = Object.entries(options).filter(([, value]) => typeof value !== 'function')
+  const unknown = given.map(([name]) => name).find(name => !Object.hasOwn(OPTIONS, name))
   if (unknown === undefined) return
   const meant = names.find(name => name.toLowerCase() === unknown.toLowerCase())
   const instead = meant === undefined ? `expected some of ${names.join(', ')}` : `expected ${meant}`

@@ -228,7 +228,10 @@ export const MUTANTS: readonly Mutant[] = [
         const { done, value } = await reader.read()
         return { done, value: value && granted(value) }
       }
-      return { ...response, body: { ...response.body, getReader: () => ({ read }) } } as Response
+      return {
+        ...response,
+        body: { ...response.body, getReader: () => ({ read, cancel: async () => {} }) },
+      } as unknown as Response
     },
   },
   {
@@ -279,7 +282,8 @@ function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
     if (!isClaim(url) || decodeFenceRequest(init.body as Uint8Array).kind !== kind) return await fetch(url, init)
     const pieces = [encodeFenceReply('granted')]
     const read = async () => ({ done: pieces.length === 0, value: pieces.shift() })
-    return { status: 200, headers: new Headers(), redirected: false, body: { getReader: () => ({ read }) } } as Response
+    const body = { getReader: () => ({ read, cancel: async () => {} }) }
+    return { status: 200, headers: new Headers(), redirected: false, body } as unknown as Response
   }
 }
 
