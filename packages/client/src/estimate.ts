@@ -8,7 +8,7 @@ import { startCore } from './platform/starting.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { chooseScheme, SCHEMES, schemesFor } from './scheme/table.js'
 import { agree } from './servers/manifests.js'
-import { parseServers } from './servers/pair.js'
+import { apartOf, parseServers } from './servers/pair.js'
 import { Meter } from './servers/stats.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
@@ -52,7 +52,7 @@ export async function estimate(
     }
   }
   const parsed = parseServers(servers)
-  const apart = parsed.length === 1 || options.collusion === 'tolerated' ? 1 : 2
+  const apart = apartOf(parsed, options.collusion)
   const environment = platformEnvironment(options.fetch)
   const meters = parsed.map(() => new Meter())
   const links = linksOf(parsed, environment, meters)

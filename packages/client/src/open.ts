@@ -13,7 +13,15 @@ import { type Environment, type Fetch, platformEnvironment } from './platform/en
 import type { ProofsPreference, Scheme } from './scheme/scheme.js'
 import { type Choice, type Choose, chooseScheme, type Pays, paysAfter, SCHEMES, schemesFor } from './scheme/table.js'
 import type { RollbackPreference } from './servers/fence.js'
-import { type Allowances, type Apart, assertParties, identityOf, parseServers, type Servers } from './servers/pair.js'
+import {
+  type Allowances,
+  type Apart,
+  apartOf,
+  assertParties,
+  identityOf,
+  parseServers,
+  type Servers,
+} from './servers/pair.js'
 import { Publisher, parsePublisherKey } from './servers/signatures.js'
 import { buildFor, openSession } from './session/opening.js'
 import type { Session } from './session/session.js'
@@ -147,7 +155,7 @@ export async function open(options: OpenOptions): Promise<PirouetteMap> {
   checkOptions('open', options, ['fetch', 'store'])
   checkNames(options)
   const { fetch, store, wasm, ...others } = options
-  if (wasm !== undefined) useModule(wasm, buildFor(apartOf(options)))
+  if (wasm !== undefined) useModule(wasm, buildFor(apartOf(options.servers, options.collusion)))
   return await openWith(platformEnvironment(fetch, store), others)
 }
 
@@ -201,7 +209,7 @@ export async function openWith(
   const { signal, onProgress, onEvent, normalize, storage = 'preferred' } = options
   if (!PREFERENCES.has(storage)) throw new UsageError("storage: expected 'required', 'preferred' or 'memory'")
   const servers = parseServers(options.servers)
-  const apart = apartOf(options)
+  const apart = apartOf(options.servers, options.collusion)
   assertParties(servers, apart, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   checkIntegrity(servers, publisherKey, options)
@@ -308,12 +316,6 @@ export type DiscardOptions = Pick<OpenOptions, 'servers' | 'store'>
 
 /** As the core bounds them. */
 const MOST_LOOKUPS = 2 ** 20
-
-/** Of two servers that may be one party, one is as good as both. */
-function apartOf({ servers, collusion }: Pick<OpenWithOptions, 'servers' | 'collusion'>): Apart {
-  if (collusion !== undefined && collusion !== 'tolerated') throw new UsageError("collusion: expected 'tolerated'")
-  return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
-}
 
 /** Throws UsageError if nobody vouches for what one server has, and the app has not said that nobody need. */
 function checkIntegrity(

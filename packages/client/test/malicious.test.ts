@@ -23,15 +23,7 @@ async function outcome(server: string, misbehave: Misbehave, index: number) {
   const harness = new Harness(network, 7)
   const map = await harness.open()
   network.misbehave[server] = misbehave
-  const start = harness.clock.now()
-  const error = await harness.failure(map.at(index))
-  const seen = {
-    error: `${error.name} ${error.code} ${error.server} ${error.message}`,
-    traffic: network.shapes(),
-    steps: harness.log.map(line => line.replace(/[0-9a-f]{30,}/, '')),
-    ms: harness.clock.now() - start,
-    stats: map.stats.incidents,
-  }
+  const { error, seen } = await harness.failingLookup(map, index)
   await harness.drive(map.close())
   return { seen, error, network }
 }

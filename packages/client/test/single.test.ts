@@ -184,15 +184,7 @@ describe('a server that lies', () => {
     const network = sameOnBoth(database)
     const { map, harness } = await opened(new Living(network, database))
     network.misbehave[A] = misbehave
-    const start = harness.clock.now()
-    const error = await harness.failure(map.at(index))
-    const seen = {
-      error: `${error.name} ${error.code} ${error.server} ${error.message}`,
-      traffic: network.shapes(),
-      steps: harness.log.map(line => line.replace(/[0-9a-f]{30,}/, '')),
-      ms: harness.clock.now() - start,
-      stats: map.stats.incidents,
-    }
+    const { error, seen } = await harness.failingLookup(map, index)
     return { seen, error, network, map, harness }
   }
 

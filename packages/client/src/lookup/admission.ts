@@ -23,8 +23,9 @@ export class Admission {
 
   /**
    * Resolves when the fence lets the pending batch leave, to the claim that leaves with it; undefined: there is no fence.
-   * `way`: the party's own, 0, or that of a server that is asked in its place. While it is wide awake, and unless strictness is asked for, a hint has it hear in the same request; it is not taken
-   * further before it has been heard. If it throws, nothing is to be sent.
+   * `way`: the party's own, 0, or that of a server that is asked in its place. While it is wide awake, and unless strictness is
+   * asked for, a hint has it hear in the same request; it is not taken further before it has been heard. If it throws, nothing
+   * is to be sent.
    */
   async admit(hint: Hint, way: number): Promise<{ readonly party: number; readonly claim: FenceClaim } | undefined> {
     const fence = this.#fenceOf(hint, way)

@@ -29,10 +29,12 @@ export function verifierBytes(manifest: Manifest): number {
 
 export class Verifier {
   readonly #handle: PointproofsVerifier
+  readonly #manifest: Manifest
   readonly #manifestHash: Uint8Array
 
-  private constructor(handle: PointproofsVerifier, manifestHash: Uint8Array) {
+  private constructor(handle: PointproofsVerifier, manifest: Manifest, manifestHash: Uint8Array) {
     this.#handle = handle
+    this.#manifest = manifest
     this.#manifestHash = manifestHash
   }
 
@@ -73,6 +75,7 @@ export class Verifier {
     try {
       return new Verifier(
         guarded(() => module.verifier(key, keyHash, development, shape, rowLists)),
+        manifest,
         manifestHash,
       )
     } catch (error) {
@@ -82,8 +85,9 @@ export class Verifier {
     }
   }
 
-  /** Whether it is for this manifest. */
+  /** Whether it is for this manifest. Asked twice a lookup, nearly always of the very one it was made for. */
   isFor(core: SchemeContext['core'], manifest: Manifest): boolean {
+    if (manifest === this.#manifest) return true
     const hash = inCore(core, () => core.blake3(encodeManifest(manifest)))
     return equalBytes(this.#manifestHash, hash)
   }

@@ -25,6 +25,12 @@ export function namesOf(servers: readonly Server[]): string {
 /** How many parties have to stand apart for nobody to learn what is asked: one, where lookups tell whoever answers nothing. */
 export type Apart = 1 | 2
 
+/** Of two servers that may be one party, one is as good as both. Throws UsageError for what collusion cannot be. */
+export function apartOf(servers: readonly unknown[] | undefined, collusion: 'tolerated' | undefined): Apart {
+  if (collusion !== undefined && collusion !== 'tolerated') throw new UsageError("collusion: expected 'tolerated'")
+  return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
+}
+
 /** What `open()` is to let pass although it takes away what two servers are for. */
 export interface Allowances {
   readonly allowSameHost?: boolean | undefined

@@ -95,6 +95,20 @@ export class Harness {
       ),
     )
   }
+
+  /** A lookup that fails: the error, and everything that the caller and the servers could notice. */
+  async failingLookup(map: PirouetteMap, index: number) {
+    const start = this.clock.now()
+    const error = await this.failure(map.at(index))
+    const seen = {
+      error: `${error.name} ${error.code} ${error.server} ${error.message}`,
+      traffic: this.network.shapes(),
+      steps: this.log.map(line => line.replace(/[0-9a-f]{30,}/, '')),
+      ms: this.clock.now() - start,
+      stats: map.stats.incidents,
+    }
+    return { error, seen }
+  }
 }
 
 export interface Failure extends Error {
