@@ -163,7 +163,7 @@ describe.each([
   })
 
   test.each(vectors.pairs)('whether one manifest is the next: $because ($follows)', ({ follows, bytes }) => {
-    const [end, second] = [2 * (224 + 64 * 2), 7]
+    const [end, second] = [2 * (224 + 64 * 2 + (bytes.slice(12, 14) === '06' ? 104 : 0)), 7]
     for (const each of [bytes.slice(0, end), bytes.slice(end)]) codecs.decodeManifest(each) // each is one by itself
     if (follows) expect(codecs.decodeChain(bytes)).toEqual([second, second + 1])
     else expect(() => codecs.decodeChain(bytes)).toThrow()
@@ -743,6 +743,10 @@ function makeManifests(): Manifest[] {
       ...{ generation: 2, epoch: 2, previousManifest: changed.previousManifest },
       pointproofs: { ...pointproofs, development: true },
     },
+    'with Pointproofs, later': {
+      ...{ ...keyless, ...changed, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs },
+      updateListBytes: 40 + 5 * (53 + 8),
+    },
     'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxBatch: 2 },
     'largest partitions': {
       ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
@@ -766,12 +770,12 @@ function makePairs(): WireVectors['pairs'] {
     ...{ commitments: hashes('commitment', 2), contentHashes: hashes('content', 2) },
   }
   const before = reference.encodeManifest(first)
-  const next = (change: Partial<ManifestFields>): ManifestFields => {
-    const { recordBytes = first.recordBytes, partitions = first.partitions, suite = first.suite } = change
+  const next = (change: Partial<ManifestFields>, from = first, previous = before): ManifestFields => {
+    const { recordBytes = from.recordBytes, partitions = from.partitions, suite = from.suite } = change
     return {
-      ...{ ...first, epoch: 8, updateListBytes: 40 + 5 + recordBytes, previousManifest: hex(hash(unhex(before))) },
+      ...{ ...from, epoch: 8, updateListBytes: 40 + 5 + recordBytes, previousManifest: hex(hash(unhex(previous))) },
       updateListHash: bytes('update list', 32),
-      commitments: suite === 1 ? hashes('next commitment', partitions) : Array<string>(partitions).fill(zero),
+      commitments: suite !== 2 ? hashes('next commitment', partitions) : Array<string>(partitions).fill(zero),
       contentHashes: hashes('next content', partitions),
       ...change,
     }
@@ -817,9 +821,33 @@ function makePairs(): WireVectors['pairs'] {
     ['fewer records', false, { records: 3 }],
     ['fewer partitions', false, { partitions: 1 }],
   ]
-  return cases.map(([because, follows, change]) => {
+  const pointproofs = {
+    ...{ rowsHash: bytes('rows', 32), keyHash: bytes('key', 32), transcriptHash: bytes('transcript', 32) },
+    development: false,
+  }
+  const proved = { ...first, suite: 6 as const, pointproofs }
+  const beforeProved = reference.encodeManifest(proved)
+  const provedCases: [string, boolean, Partial<ManifestFields>][] = [
+    ['in suite 6, with other rows', true, { pointproofs: { ...pointproofs, rowsHash: bytes('next rows', 32) } }],
+    ['in suite 6, with rows behind its list', true, { updateListBytes: 40 + 5 + 24 + 48 }],
+    ['in suite 6, with as many queries a request', true, { records: 13, partitions: 4 }],
+    ['in suite 6, with fewer queries a request', false, { records: 17, partitions: 5 }],
+    ['in suite 6, with another key', false, { pointproofs: { ...pointproofs, keyHash: bytes('next key', 32) } }],
+    [
+      'in suite 6, of another transcript',
+      false,
+      { pointproofs: { ...pointproofs, transcriptHash: bytes('next', 32) } },
+    ],
+    ['in suite 6, for development', false, { pointproofs: { ...pointproofs, development: true } }],
+  ]
+  const pairs = cases.map(([because, follows, change]) => {
     return { because, follows, bytes: before + reference.encodeManifest(next(change)) }
   })
+  const provedPairs = provedCases.map(([because, follows, change]) => {
+    const after = reference.encodeManifest(next(change, proved, beforeProved))
+    return { because, follows, bytes: beforeProved + after }
+  })
+  return [...pairs, ...provedPairs]
 }
 
 function makeRefused(bytesOf: (name: string) => string): Refused[] {
@@ -831,6 +859,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
   const keyed = bytesOf('keyed')
   const changed = bytesOf('variable')
   const proved = bytesOf('with Pointproofs')
+  const later = bytesOf('with Pointproofs, later')
   const badManifests = {
     'no bytes': '',
     'a byte too few': keyed.slice(0, -2),
@@ -892,11 +921,9 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'rows of 255 records': overwritten(proved, 448, 'ff00'),
     'a flag there is not': overwritten(proved, 450, '02'),
     'a reserved byte behind it': overwritten(proved, 455, '01'),
-    'an update list in suite 6': overwritten(
-      overwritten(bytesOf('with Pointproofs for development'), 68, u32(40)),
-      104,
-      '01'.repeat(32),
-    ),
+    'an update list in suite 6 shorter than its header': overwritten(later, 68, u32(39)),
+    'an update list in suite 6 longer than any': overwritten(later, 68, u32(40 + 5 * (53 + 8) + 1)),
+    'no update list in suite 6': overwritten(later, 68, u32(0)),
   }
   const query = reference.encodeQuery(keyed, [[0, 4]], 1)
   const badQueries = {

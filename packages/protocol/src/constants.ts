@@ -30,6 +30,9 @@ export const POINTPROOFS_KEY_BYTES = 49_292
 /** Records that one row commitment is to. */
 export const POINTPROOFS_ROW_RECORDS = 256
 
+/** Most entries of a request in suite 6, unless a single query has more: verifying takes a pairing each. */
+export const POINTPROOFS_ENTRIES = 256
+
 /** Longest key, in bytes of its UTF-8. */
 export const MAX_KEY_BYTES = 4096
 

@@ -103,4 +103,11 @@ export {
 } from './message.js'
 export { decodeParities, encodeParityQuery, parityAnswerBytes } from './parities.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'
-export { longestUpdateList, type UpdateEntry, type UpdateKind, updateEntries } from './update-list.js'
+export { grownRowLists, partitionRows, rowOfBlock, rowPlace, updatedRowLists } from './row-lists.js'
+export {
+  longestUpdateList,
+  splitUpdateList,
+  type UpdateEntry,
+  type UpdateKind,
+  updateEntries,
+} from './update-list.js'

@@ -14,6 +14,7 @@ import {
   MAX_PARTITION_RECORDS,
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
+  POINTPROOFS_ENTRIES,
   POINTPROOFS_ROW_RECORDS,
   SUITE_MERKLE_BLAKE3,
   SUITE_POINTPROOFS,
@@ -301,6 +302,24 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     if (next[field] < previous[field]) malformed(field, `at least ${previous[field]}`, next[field])
   }
   if (next.updateListBytes === 0) malformed('update list length', 'a list within a generation', 0)
+  checkProvedAsBefore(previous, next)
+}
+
+/** Whoever has taken a key keeps it; and what a pending request carries, a later one may. */
+function checkProvedAsBefore(previous: Manifest, next: Manifest): void {
+  if (previous.pointproofs === undefined || next.pointproofs === undefined) return
+  for (const field of ['keyHash', 'transcriptHash'] as const) {
+    if (!equalBytes(previous.pointproofs[field], next.pointproofs[field])) malformed(field, 'that of before', 'another')
+  }
+  const { development } = next.pointproofs
+  if (previous.pointproofs.development !== development) malformed('for development', 'as before', `${development}`)
+  const [before, after] = [mostProved(previous), mostProved(next)]
+  checkInteger('queries of a request in suite 6', after, ...exactly(before))
+}
+
+/** Most queries of a request in suite 6. */
+function mostProved({ maxBatch, partitions }: Manifest): number {
+  return Math.min(maxBatch, Math.max(1, Math.floor(POINTPROOFS_ENTRIES / partitions)))
 }
 
 /** The plain BLAKE3 of partition `q`, a view into the manifest. */
@@ -361,8 +380,8 @@ function checkManifest(manifest: Manifest): void {
   checkPointproofs(manifest)
 }
 
-/** What answers of suite 6 are verified with, for a database that does not change within a generation. */
-function checkPointproofs({ suite, pointproofs, updateListBytes }: Manifest): void {
+/** What answers of suite 6 are verified with. */
+function checkPointproofs({ suite, pointproofs }: Manifest): void {
   if ((suite === SUITE_POINTPROOFS) !== (pointproofs !== undefined)) {
     malformed('pointproofs', 'those of suite 6, and of no other', pointproofs === undefined ? 'none' : `suite ${suite}`)
   }
@@ -371,7 +390,6 @@ function checkPointproofs({ suite, pointproofs, updateListBytes }: Manifest): vo
     checkLength(field, pointproofs[field], HASH_BYTES)
     if (isZero(pointproofs[field])) malformed(field, 'a hash', 'zero')
   }
-  checkInteger('update list length in suite 6', updateListBytes, ...exactly(0))
 }
 
 /** The directory's blocks. */
@@ -392,14 +410,16 @@ function checkBlocks(manifest: Manifest): void {
 
 /** What leads here from the epoch before: nothing in the first, a list within a generation, a hash always after that. */
 function checkSuccession(manifest: Manifest): void {
-  const { generation, epoch, recordBytes, updateListBytes, updateListHash, previousManifest } = manifest
+  const { suite, generation, epoch, recordBytes, updateListBytes, updateListHash, previousManifest } = manifest
   checkLength('update list hash', updateListHash, HASH_BYTES)
   checkLength('previous manifest', previousManifest, HASH_BYTES)
   if (updateListBytes !== 0 || (epoch > 1 && generation === 1)) {
     if (epoch === 1) malformed('update list length', 'zero in epoch 1', updateListBytes)
-    const longest = Math.min(MAX_U32, longestUpdateList(manifest.records, manifest.recordBytes))
+    const withRows = suite === SUITE_POINTPROOFS
+    const longest = Math.min(MAX_U32, longestUpdateList(manifest.records, recordBytes, withRows))
     checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, longest)
-    if ((updateListBytes - UPDATE_LIST_HEADER_BYTES) % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0) {
+    const entries = updateListBytes - UPDATE_LIST_HEADER_BYTES
+    if (!withRows && entries % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0) {
       malformed('update list length', 'that of whole entries', updateListBytes)
     }
     if (isZero(updateListHash)) malformed('update list hash', 'that of a list', 'zero')

@@ -2,7 +2,7 @@
 // that a manifest speaks of is checked before, by its hash and by the core; this only reads one that is.
 
 import { viewOf } from './bytes.js'
-import { UPDATE_ENTRY_HEADER_BYTES, UPDATE_LIST_HEADER_BYTES } from './constants.js'
+import { POINTPROOF_BYTES, UPDATE_ENTRY_HEADER_BYTES, UPDATE_LIST_HEADER_BYTES } from './constants.js'
 import { malformed } from './errors.js'
 
 /** What happened to a record. */
@@ -14,6 +14,9 @@ export interface UpdateEntry {
   /** old ⊕ new, ℓ bytes of the list: the record itself if it was added or deleted */
   readonly delta: Uint8Array
 }
+
+/** Where fields of the header stand. */
+const AT = { recordBytes: 28, entries: 32 } as const
 
 const KINDS = [undefined, 'add', 'edit', 'delete'] as const
 
@@ -30,7 +33,20 @@ export function* updateEntries(list: Uint8Array, recordBytes: number): Generator
   }
 }
 
-/** Bytes of the longest list that can lead to N records of ℓ bytes: one that changes them all. */
-export function longestUpdateList(records: number, recordBytes: number): number {
-  return UPDATE_LIST_HEADER_BYTES + records * (UPDATE_ENTRY_HEADER_BYTES + recordBytes)
+/** Bytes of the longest list that can lead to N records of ℓ bytes: one that changes them all, with a row for each in suite 6. */
+export function longestUpdateList(records: number, recordBytes: number, withRows: boolean): number {
+  const entryBytes = UPDATE_ENTRY_HEADER_BYTES + recordBytes + (withRows ? POINTPROOF_BYTES : 0)
+  return UPDATE_LIST_HEADER_BYTES + records * entryBytes
+}
+
+/**
+ * A list of suite 6: what every list has, and behind it the commitments of touched rows, 48 bytes each. One that is none is left
+ * whole, for its reader to refuse.
+ */
+export function splitUpdateList(bytes: Uint8Array): { readonly list: Uint8Array; readonly rows: Uint8Array } {
+  if (bytes.length < UPDATE_LIST_HEADER_BYTES) return { list: bytes, rows: bytes.subarray(bytes.length) }
+  const view = viewOf(bytes)
+  const [recordBytes, entries] = [view.getUint32(AT.recordBytes, true), view.getUint32(AT.entries, true)]
+  const end = UPDATE_LIST_HEADER_BYTES + entries * (UPDATE_ENTRY_HEADER_BYTES + recordBytes)
+  return { list: bytes.subarray(0, end), rows: bytes.subarray(end) }
 }

@@ -32,8 +32,8 @@ export const manifests: fc.Arbitrary<Manifest> = fc
   .chain(choice => {
     const overhead = (choice.keyed ? 16 : 0) + (choice.variable ? 2 : 0)
     const zero = fc.constant(new Uint8Array(32))
-    const generation = choice.epoch > 1 && (choice.laterGeneration || choice.suite === 6) ? 2 : 1
-    const listed = choice.suite !== 6 && choice.epoch > 1 && (generation === 1 || choice.partitions % 2 === 0)
+    const generation = choice.epoch > 1 && choice.laterGeneration ? 2 : 1
+    const listed = choice.epoch > 1 && (generation === 1 || choice.partitions % 2 === 0)
     return fc.record({
       suite: fc.constant(choice.suite),
       databaseId: bytesOf(16),

@@ -8,6 +8,9 @@ import { once, pointproofs, type SharedGlue } from './pointproofs-glue.js'
 /** Bytes of one opening, as a server keeps it. */
 export const OPENING_BYTES = 96
 
+/** Bytes of an edit of one record. */
+export const EDIT_BYTES = 33
+
 /** What commits to the partitions of one database, and opens all their records. `free()` gives its memory back. */
 export interface PointproofsProver {
   /**
@@ -17,6 +20,26 @@ export interface PointproofsProver {
   prove(q: number, partition: Uint8Array): Uint8Array
   /** Whether a row list commits to a partition, with 32 bytes of fresh entropy: in a fraction of that time. */
   commits(q: number, partition: Uint8Array, rowList: Uint8Array, entropy: Uint8Array): boolean
+  /** Edits of the records at n indices, EDIT_BYTES each, of what was there and what is there now, n·ℓ bytes each. */
+  edits(indices: Uint32Array, old: Uint8Array, now: Uint8Array): Uint8Array
+  /** Row commitments, 48 bytes each, after edits, the nth of which is in row `rows[n]` of these. Throws with code `point`. */
+  follow(commitments: Uint8Array, rows: Uint32Array, edits: Uint8Array): Uint8Array
+  /**
+   * As `proveTogether`, of so many partitions, from openings that were made before edits, the nth of which is in the row of
+   * entry `entries[n]`.
+   */
+  proveEdited(
+    partitions: number,
+    manifestHash: Uint8Array,
+    header: Uint8Array,
+    offsets: Uint16Array,
+    records: Uint8Array,
+    openings: Uint8Array,
+    entries: Uint32Array,
+    edits: Uint8Array,
+  ): Uint8Array
+  /** The openings of a row, 96 bytes each, brought up to date with edits of it: some hundredths of a second. */
+  fold(openings: Uint8Array, edits: Uint8Array): Uint8Array
   free(): void
 }
 

@@ -9,7 +9,7 @@ use pirouette_core::database::epoch::{Operation, apply};
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::layout::Layout;
 use pirouette_core::random::ChaCha;
-use pirouette_core::scheme::{State, answer_bytes, answerers, query_limits, suites};
+use pirouette_core::scheme::{State, answer, answer_bytes, answerers, query_limits, suites};
 use pirouette_core::tapir::hint::{Hint, HintBuilder};
 use pirouette_core::tapir::query::{Role, query};
 use pirouette_core::tapir::recon::{judged, recon, verify};
@@ -91,17 +91,31 @@ fn no_other_hint_takes_a_verdict() {
 }
 
 #[test]
-fn the_suite_is_had_of_a_database_that_is_proved_elsewhere_and_has_not_changed() {
+fn the_suite_is_had_of_a_database_that_is_proved_elsewhere_at_both_epochs() {
     let (mut database, ..) = world();
     let all = answerers::<Merkle>();
     assert!(suites(&all, &database).contains(&SUITE));
     assert_eq!(answer_bytes(&all, SUITE, &database, 2, At::Newest).unwrap(), 2 * 4 * 3 + POINTPROOF_BYTES);
     apply(&mut database, None, &[Operation::EditIndex(0, &[1, 2, 3])]).unwrap();
-    for at in [At::Newest, At::Previous] {
-        assert!(matches!(query_limits(&all, SUITE, &database, at), Err(Error::Phase(_))));
-    }
+    let offsets: Vec<u8> = [0u16; 4].iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    let [newest, previous] = [At::Newest, At::Previous].map(|at| answer(&all, SUITE, &database, &offsets, at).unwrap());
+    assert_eq!(newest[..3], [1, 2, 3]);
+    assert_ne!(previous[..3], newest[..3]);
+    assert_eq!(previous[3..], newest[3..]);
     let plain: Database<Merkle> = common::database(*database.layout(), &[]);
     assert!(!suites(&all, &plain).contains(&SUITE));
+}
+
+#[test]
+fn no_update_takes_from_a_request_what_it_was_made_with() {
+    // Of 64 queries four partitions' entries are within 256; of 17 partitions' they would be 15, which was 16.
+    for (partitions, refused) in [(3, false), (4, true), (16, true), (129, false)] {
+        let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
+        let mut database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_elsewhere();
+        let applied = apply(&mut database, None, &[Operation::Add(&[1])]);
+        assert_eq!(applied.is_err(), refused, "Q = {partitions}");
+        assert_eq!(database.layout().partitions(), partitions as usize + usize::from(!refused));
+    }
 }
 
 #[test]

@@ -339,12 +339,35 @@ fn edits_are_followed_by_rows_and_openings_and_folding_them_makes_what_proving_a
     }
     let anew = PROVER.prove(&before.shape, q, &records[q * 300 * 8..][..300 * 8]).unwrap();
     let old = &before.proved[q];
-    let commitment = PROVER.follow(old.row_list[32..80].try_into().unwrap(), &edits).unwrap();
-    assert_eq!(commitment, anew.row_list[32..80]);
+    let placed: Vec<_> = edits.iter().map(|&edit| (0, edit)).collect();
+    let mut commitments = old.row_list[32..].as_chunks::<48>().0.to_vec();
+    PROVER.follow(&mut commitments, &placed).unwrap();
+    assert_eq!(commitments.as_flattened(), &anew.row_list[32..]);
     assert_eq!(old.row_list[80..], anew.row_list[80..], "the other row");
-    let [new_openings, old_openings] = [&anew, old].map(|proved| proved.openings.as_chunks::<96>().0);
-    for offset in [0, 3, 4, 5, 254, 255] {
-        assert_eq!(PROVER.correct(offset, &old_openings[offset], &edits).unwrap(), new_openings[offset], "at {offset}");
+
+    // Out of old openings: the proof for the old records, and, corrected, that for the new ones.
+    let mut proved = before.proved.clone();
+    proved[q].row_list.clone_from(&anew.row_list);
+    let after = World {
+        shape: before.shape,
+        rows: Rows::decode(before.shape, &KEY, &lists(&proved)).unwrap(),
+        records,
+        proved,
+    };
+    for offset in [0, 3, 4, 5, 254, 255, 299] {
+        let offsets = [0, offset, 1, 2, offset, 3];
+        let is_edited = offset < 256;
+        let openings: Vec<_> = (0..6).map(|n| before.opening(n % 3, offsets[n].into())).collect();
+        let of_entries: Vec<_> =
+            [1, 4].into_iter().flat_map(|entry| edits.iter().map(move |&edit| (entry, edit))).collect();
+        let mut answer = after.answer(&offsets);
+        let proof = |edits| PROVER.prove_edited(&after.statement(&answer), &openings, edits).unwrap();
+        let (corrected, stale) = (proof(if is_edited { &of_entries[..] } else { &[] }), proof(&[]));
+        answer.proof = corrected.to_vec();
+        assert!(after.verify(&answer), "at {offset}");
+        answer.proof = stale.to_vec();
+        assert_eq!(after.verify(&answer), !is_edited, "at {offset}");
+        assert!(before.verify(&before.answer(&offsets)), "and the epoch before is answered as ever");
     }
     let mut folded = old.openings[..256 * 96].to_vec();
     PROVER.fold(&mut folded, &edits).unwrap();
@@ -353,8 +376,17 @@ fn edits_are_followed_by_rows_and_openings_and_folding_them_makes_what_proving_a
     PROVER.fold(&mut short, &[]).unwrap();
     assert_eq!(short, old.openings[256 * 96..]);
     assert!(matches!(PROVER.fold(&mut short[1..], &[]), Err(Error::Length { .. })));
-    assert_eq!(PROVER.correct(0, &[1; 96], &edits), Err(Error::Point("opening")));
-    assert_eq!(PROVER.follow(&[0; 48], &edits), Err(Error::Point("row commitment")));
+    let answer = before.answer(&[0, 1, 2]);
+    let prove = |openings: &[_], edits: &[_]| PROVER.prove_edited(&before.statement(&answer), openings, edits);
+    assert_eq!(prove(&[[1; 96]; 3], &[]), Err(Error::Point("opening")));
+    assert!(matches!(prove(&[before.opening(0, 0); 2], &[]), Err(Error::Length { .. })));
+    assert!(matches!(prove(&[before.opening(0, 0); 3], &[(3, edits[0])]), Err(Error::Index { .. })));
+    assert_eq!(PROVER.follow(&mut [[0; 48]], &[]), Err(Error::Point("row commitment")));
+    assert!(matches!(PROVER.follow(&mut commitments, &[(2, edits[0])]), Err(Error::Index { .. })));
+    for edit in edits {
+        assert_eq!(Edit::from_bytes(&edit.to_bytes()), Ok(edit));
+    }
+    assert!(matches!(Edit::from_bytes(&[0xff; 33]), Err(Error::Index { .. })), "not below the order");
 }
 
 #[test]

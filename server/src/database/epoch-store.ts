@@ -29,6 +29,10 @@ const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
 const DIRECTORY = 'directory/'
+/** with Pointproofs: row lists, which lists lead forward as they do the directory; openings by row; the transcript */
+const ROWS = 'rows/'
+const OPENINGS = 'openings/'
+const TRANSCRIPT = 'transcript/'
 const DATE_BYTES = 8
 
 /** Keys whose signatures are kept for an epoch, so that `/v1/info` stays short. */
@@ -78,6 +82,14 @@ export interface BatchRecord {
   readonly changes: number
 }
 
+/** What a generation is proved with. */
+export interface StoredProofs {
+  readonly transcript: Uint8Array
+  readonly rowLists: Uint8Array
+  /** of each row, by its number */
+  readonly openings: readonly Dated[]
+}
+
 /** Bytes as they were at an epoch. */
 export interface Dated {
   readonly epoch: number
@@ -116,11 +128,17 @@ export class EpochStore {
     manifestBytes: Uint8Array,
     directory: Uint8Array,
     chunk: (number: number) => Uint8Array,
+    proofs?: StoredProofs,
   ): Promise<void> {
     if (this.head() !== undefined) throw new Error('the store is not empty')
     const { epoch, generation } = manifest
     await this.stage(manifest, chunk)
+    if (proofs !== undefined) await this.#stageOpenings(generation, proofs.openings)
     await this.#storage.transact(transaction => {
+      if (proofs !== undefined) {
+        transaction.put(TRANSCRIPT + hex(generation), proofs.transcript)
+        putDated(transaction, ROWS + hex(generation), epoch, proofs.rowLists)
+      }
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
       transaction.put(MANIFEST + hex(epoch), manifestBytes)
       transaction.put(BATCH + hex(epoch), json({ batch: '', changes: 0 }))
@@ -145,6 +163,43 @@ export class EpochStore {
         }
       })
     }
+  }
+
+  async #stageOpenings(generation: number, openings: readonly Dated[]): Promise<void> {
+    for (let start = 0; start < openings.length; start += CHUNKS_TOGETHER) {
+      await this.#storage.transact(transaction => {
+        for (const [n, { epoch, bytes }] of openings.slice(start, start + CHUNKS_TOGETHER).entries()) {
+          putDated(transaction, openingsKey(generation, start + n), epoch, bytes)
+        }
+      })
+    }
+  }
+
+  /** Writes a row's openings as they are at an epoch before the newest. false: another process has begun a generation. */
+  async writeOpenings(generation: number, row: number, { epoch, bytes }: Dated): Promise<boolean> {
+    return this.#storage.transact(transaction => {
+      const head = readHead(transaction)
+      if (head?.generation !== generation || head.epoch <= epoch) return false
+      putDated(transaction, openingsKey(generation, row), epoch, bytes)
+      return true
+    })
+  }
+
+  /** By row. One that was never written is of records that are all zero. */
+  *openings(generation: number): Iterable<readonly [number, Dated]> {
+    const prefix = openingsPrefix(generation)
+    for (const [key, bytes] of this.#storage.entries(prefix)) {
+      yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
+    }
+  }
+
+  transcript(generation: number): Uint8Array | undefined {
+    return this.#storage.get(TRANSCRIPT + hex(generation))
+  }
+
+  rowLists(generation: number): Dated | undefined {
+    const bytes = this.#storage.get(ROWS + hex(generation))
+    return bytes === undefined ? undefined : dated(bytes)
   }
 
   /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
@@ -223,12 +278,13 @@ export class EpochStore {
     })
   }
 
-  /** Every chunk is at least as it was at epoch `base`; the directory is given as it is at `epoch`, the newest. */
-  async rebase(base: number, epoch: number, directory: Uint8Array): Promise<boolean> {
+  /** Every chunk is at least as it was at epoch `base`; directory and row lists are given as they are at `epoch`, the newest. */
+  async rebase(base: number, epoch: number, directory: Uint8Array, rowLists?: Uint8Array): Promise<boolean> {
     return this.#storage.transact(transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch) return false
       putDated(transaction, DIRECTORY + hex(head.generation), epoch, directory)
+      if (rowLists !== undefined) putDated(transaction, ROWS + hex(head.generation), epoch, rowLists)
       putHead(transaction, { ...head, base })
       return true
     })
@@ -342,6 +398,14 @@ function chunkPrefix(generation: number): string {
 
 function chunkKey(generation: number, number: number): string {
   return chunkPrefix(generation) + hex(number)
+}
+
+function openingsPrefix(generation: number): string {
+  return `${OPENINGS}${hex(generation)}/`
+}
+
+function openingsKey(generation: number, row: number): string {
+  return openingsPrefix(generation) + hex(row)
 }
 
 /** epoch (u32) ‖ CRC-32 of the bytes, begun with the epoch (u32) ‖ bytes */

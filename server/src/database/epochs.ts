@@ -3,14 +3,7 @@
 // changes.
 
 import { Readable } from 'node:stream'
-import {
-  type EpochInfo,
-  encodeAnswerTo,
-  HEADER_BYTES,
-  type Manifest,
-  SUITE_POINTPROOFS,
-  vectorBytes,
-} from '@pirouette/protocol'
+import { type EpochInfo, type Manifest, SUITE_POINTPROOFS } from '@pirouette/protocol'
 import type { Core, DatabaseHandle } from '@pirouette/wasm'
 import type { Dataset } from '../dataset/load.js'
 import { Readers } from './readers.js'
@@ -76,6 +69,7 @@ export class FixedEpochs implements Epochs {
   constructor(dataset: Dataset) {
     const { manifest, manifestBytes, manifestHash, database, blocks, openings, core } = dataset
     const shared = { core, handle: database, readers: new Readers(), previous: false }
+    const proved = { manifest, manifestHash: core.blake3(manifestBytes) }
     const sharedBlocks = blocks && { ...shared, handle: blocks }
     this.newest = {
       manifest,
@@ -86,11 +80,7 @@ export class FixedEpochs implements Epochs {
       answerBytes: (...query) => database.answerBytes(...query, false),
       answer: (queries, suite) => {
         const body = database.answer(queries, suite)
-        if (suite !== SUITE_POINTPROOFS || openings === undefined) return body
-        const count = queries.length / vectorBytes(manifest, 1)
-        const answer = encodeAnswerTo({ suite, count }, manifest, body)
-        openings.prove(answer, queries)
-        return answer.subarray(HEADER_BYTES)
+        return suite === SUITE_POINTPROOFS && openings !== undefined ? openings.prove(body, queries, proved) : body
       },
       shared: () => shared,
       blocks: () => sharedBlocks,

@@ -4,6 +4,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
+  builtFor,
   contentHash,
   decodeManifest,
   equalBytes,
@@ -12,13 +13,24 @@ import {
   isZero,
   type Manifest,
   partitionBytes,
-  proofsOf,
+  partitionRows,
+  splitUpdateList,
+  updatedRowLists,
 } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@pirouette/wasm'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
 import { recordBytesView } from '../dataset/memory.js'
+import {
+  type ChangedBlocks,
+  changedBlocks,
+  Openings,
+  type RowOpenings,
+  recordsOf,
+  zeroOpenings,
+} from '../dataset/openings.js'
+import { commits, provedWith } from '../dataset/proofs.js'
 import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
 
 export interface KnownManifest {
@@ -43,6 +55,14 @@ export interface Loaded {
   readonly lagging: ReadonlySet<number>
   /** of those lists */
   readonly listBytes: number
+  /** with Pointproofs */
+  readonly proofs: LoadedProofs | undefined
+}
+
+export interface LoadedProofs {
+  readonly openings: Openings
+  /** the row lists of the previous epoch; undefined: there is none */
+  readonly before: Uint8Array | undefined
 }
 
 /** `onProgress` is told of partitions hashed. */
@@ -56,7 +76,7 @@ export async function load(
   const newest = loader.manifest(head.epoch)
   const isFirst = newest.manifest.updateListBytes === 0
   const start = isFirst ? newest : loader.manifest(head.epoch - 1)
-  const lists = loader.lists(isFirst)
+  const lists = loader.lists(isFirst, newest.manifest)
   const database = loader.allocate(start.manifest)
   try {
     const lagging = loader.fill(database, start.manifest, newest.manifest, lists)
@@ -72,10 +92,11 @@ export async function load(
         isFirst ? undefined : lists.get(head.epoch)!,
         start.manifest,
       )
+    const proofs = await loader.proofs(database, start.manifest, newest.manifest, lists)
     let listBytes = 0
     for (const { length } of lists.values()) listBytes += length
     return {
-      ...{ database, directory, directoryBytes, blocks, newest, lagging, listBytes, base: head.base },
+      ...{ database, directory, directoryBytes, blocks, newest, lagging, listBytes, proofs, base: head.base },
       previous: isFirst ? undefined : start,
     }
   } catch (error) {
@@ -149,6 +170,8 @@ class Loader {
   readonly #core: Core
   readonly #store: EpochStore
   readonly #head: Head
+  /** the commitments of rows behind a list, by its epoch */
+  readonly #touched = new Map<number, Uint8Array>()
 
   constructor(core: Core, store: EpochStore, head: Head) {
     this.#core = core
@@ -162,11 +185,16 @@ class Loader {
   }
 
   /** The lists that lead from the head's base to its epoch; and the last one, which also leads back, if there is any. */
-  lists(isFirst: boolean): Map<number, Uint8Array> {
+  lists(isFirst: boolean, { pointproofs }: Manifest): Map<number, Uint8Array> {
     const lists = new Map<number, Uint8Array>()
     const { base, epoch: last } = this.#head
     for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
-      lists.set(epoch, this.#store.list(epoch) ?? this.#wrong(`the update list of epoch ${epoch} is missing`))
+      const stored = this.#store.list(epoch) ?? this.#wrong(`the update list of epoch ${epoch} is missing`)
+      const { list, rows } = pointproofs
+        ? this.#reading(() => splitUpdateList(stored))
+        : { list: stored, rows: undefined }
+      lists.set(epoch, list)
+      if (rows !== undefined) this.#touched.set(epoch, rows)
     }
     return lists
   }
@@ -175,7 +203,7 @@ class Loader {
     const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
     return this.#reading(() => {
       const layout = this.#core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-      const database = this.#core.newDatabase(layout, proofsOf(manifest)[0], manifest.maxBatch)
+      const database = this.#core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
       layout.free()
       return database
     })
@@ -290,6 +318,92 @@ class Loader {
     }
     this.#checkPlaces(directory, database, newest)
     return { directory, directoryBytes }
+  }
+
+  /** Row lists and openings: as stored, led on by the lists; undefined without Pointproofs. */
+  async proofs(
+    database: DatabaseHandle,
+    start: Manifest,
+    newest: Manifest,
+    lists: Map<number, Uint8Array>,
+  ): Promise<LoadedProofs | undefined> {
+    const { pointproofs, generation, partitions, recordBytes, blockRecords } = newest
+    if (pointproofs === undefined) return undefined
+    const { location } = this.#store
+    const transcript = this.#store.transcript(generation) ?? this.#wrong('its transcript is missing')
+    const proved = await provedWith(this.#core, newest, transcript, location, location)
+    try {
+      const rowLists = this.#rowLists(newest, lists)
+      for (let q = 0; q < partitions; q++) {
+        const partition = recordBytesView(this.#core, database, q * partitionBytes(newest), partitionBytes(newest))
+        if (!commits(proved, newest, rowLists, q, partition)) {
+          this.#wrong(`the rows of partition ${q} are not those of its records`)
+        }
+        await nextTurn()
+      }
+      const openings = new Openings(proved, newest, this.#openings(newest), rowLists)
+      // Backwards, as what lists say is old ⊕ new; what a row has yet to be told of, forwards.
+      const steps: { readonly epoch: number; readonly changed: ChangedBlocks }[] = []
+      const blockBytes = recordBytes * blockRecords
+      const later = new Map<number, Uint8Array>()
+      const blockOf = (block: number) =>
+        later.get(block) ?? recordBytesView(this.#core, database, block * blockBytes, blockBytes).slice()
+      for (const [epoch, list] of [...lists].reverse()) {
+        const { indices, differences } = this.#decoded(list)
+        const changed = changedBlocks(newest, indices, differences, blockOf)
+        for (const [n, block] of changed.blocks.entries()) {
+          later.set(block, changed.old.subarray(n * blockBytes, (n + 1) * blockBytes))
+        }
+        steps.unshift({ epoch, changed })
+      }
+      for (const { epoch, changed } of steps) openings.missed(epoch, changed)
+      const last = steps.at(-1)
+      const before =
+        start === newest || last === undefined ? undefined : openings.before(start.partitions, last.changed)
+      if (before !== undefined && !equalBytes(this.#core.blake3(before), start.pointproofs!.rowsHash)) {
+        this.#wrong(`the rows before the newest epoch are not those of epoch ${start.epoch}`)
+      }
+      return { openings, before }
+    } catch (error) {
+      proved.prover.free()
+      throw error
+    }
+  }
+
+  /** Of the newest epoch. */
+  #rowLists(newest: Manifest, lists: Map<number, Uint8Array>): Uint8Array {
+    const stored =
+      this.#reading(() => this.#store.rowLists(newest.generation)) ?? this.#wrong('its row lists are missing')
+    this.#checkEpoch(stored, 'what commits to rows')
+    if (stored.epoch < this.#head.base) this.#wrong('its row lists are too old')
+    let rowLists = stored.bytes
+    for (let epoch = stored.epoch + 1; epoch <= newest.epoch; epoch++) {
+      const list = lists.get(epoch)!
+      const { indices } = this.#decoded(list)
+      const partitions = this.#along(list, (_, after) => after.partitions)
+      rowLists = this.#reading(() =>
+        updatedRowLists(rowLists, { ...newest, partitions }, indices, this.#touched.get(epoch)!),
+      )
+    }
+    if (!equalBytes(this.#core.blake3(rowLists), newest.pointproofs!.rowsHash)) {
+      this.#wrong('its row lists are not those that the manifest names')
+    }
+    return rowLists
+  }
+
+  #openings(newest: Manifest): RowOpenings[] {
+    const rows = Array.from(
+      { length: newest.partitions * partitionRows(newest) },
+      (_, row): RowOpenings => ({ epoch: 0, bytes: zeroOpenings(recordsOf(newest, row)) }),
+    )
+    this.#reading(() => {
+      for (const [row, openings] of this.#store.openings(newest.generation)) {
+        this.#checkEpoch(openings, `what opens row ${row}`)
+        if (openings.bytes.length !== rows[row]?.bytes.length) this.#wrong(`what opens row ${row} is of another length`)
+        rows[row] = openings
+      }
+    })
+    return rows
   }
 
   #updated(directory: ServerDirectoryHandle, list: Uint8Array): ServerDirectoryHandle {

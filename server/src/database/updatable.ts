@@ -19,6 +19,7 @@ import {
   type Manifest,
   partitionBytes,
   type SignatureInfo,
+  SUITE_POINTPROOFS,
   signedBytes,
   toHex,
   WireError,
@@ -39,10 +40,12 @@ import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
 import type { Dataset } from '../dataset/load.js'
 import { recordBytesView } from '../dataset/memory.js'
+import { changedBlocks, type Openings } from '../dataset/openings.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
 import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
 import { Fence, type FenceOptions } from './fence.js'
+import { Folding } from './folding.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
 import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
@@ -115,6 +118,11 @@ export class UpdatableDatabase implements Epochs {
   /** the generation before, while it is answered */
   #old: OldEpoch | undefined
   #behind: WriteBehind
+  /** with Pointproofs: what proves answers, … */
+  readonly #openings: Openings | undefined
+  readonly #folding: Folding | undefined
+  /** … and the row lists of the core's two epochs, by their hash */
+  #rowLists = new Map<string, Uint8Array>()
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
   /** the update lists of the epochs in history, by their hash */
@@ -137,6 +145,12 @@ export class UpdatableDatabase implements Epochs {
     this.#blocks = loaded.blocks
     this.#directory = loaded.directory
     this.#directoryBytes = loaded.directoryBytes
+    if (loaded.proofs !== undefined) {
+      const { openings, before } = loaded.proofs
+      this.#openings = openings
+      this.#folding = new Folding(this.#store, openings, () => this.#newest.manifest)
+      for (const lists of [before, openings.rowLists]) if (lists !== undefined) this.#noteRowLists(lists)
+    }
     this.#newest = this.#epochOf(loaded.newest)
     if (loaded.previous !== undefined) {
       this.#previous = this.#epochOf(loaded.previous)
@@ -157,13 +171,14 @@ export class UpdatableDatabase implements Epochs {
 
   /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
-    const { core, database, manifest, manifestBytes, directory } = dataset
-    if (manifest.pointproofs !== undefined) {
-      const instead = 'serve it with --dataset and without --store, or build it with other proofs'
-      throw new DatasetError(storage.location, `a database with Pointproofs does not change; ${instead}`)
-    }
+    const { core, database, manifest, manifestBytes, directory, openings } = dataset
     const chunk = chunksOf(core, database, manifest)
-    await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk)
+    const proofs = openings && {
+      transcript: openings.proved.transcript,
+      rowLists: openings.rowLists,
+      openings: openings.rows(),
+    }
+    await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk, proofs)
   }
 
   /**
@@ -180,8 +195,10 @@ export class UpdatableDatabase implements Epochs {
       const updatable = new UpdatableDatabase(core, storage, loaded, options)
       updatable.#indexHistory()
       await updatable.#resumeOld(head)
+      updatable.#fold()
       return updatable
     } catch (error) {
+      loaded.proofs?.openings.free()
       loaded.database.free()
       loaded.blocks?.free()
       throw error
@@ -245,11 +262,19 @@ export class UpdatableDatabase implements Epochs {
     }
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
+    const proved = this.#provedBlob(hash)
+    if (proved !== undefined) return memoryBlob(proved)
     this.#partitions ??= new Map(
       Array.from({ length: manifest.partitions }, (_, q) => [toHex(contentHash(manifest, q)), q]),
     )
     const q = this.#partitions.get(hash)
     return q === undefined ? undefined : this.#partitionBlob(q)
+  }
+
+  /** Row lists of epochs that are answered, and the key. */
+  #provedBlob(hash: string): Uint8Array | undefined {
+    const { pointproofs } = this.#newest.manifest
+    return pointproofs && hash === toHex(pointproofs.keyHash) ? this.#openings!.proved.key : this.#rowLists.get(hash)
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
@@ -303,11 +328,13 @@ export class UpdatableDatabase implements Epochs {
   /** Gives the memory back and closes the storage, after the batches under way. */
   async close(): Promise<void> {
     clearTimeout(this.#timer)
+    await this.#folding?.stop()
     await this.#queue
     await this.#behind.stop()
     this.#listeners.clear()
     this.#directory?.free()
     await this.#readers.exclusively(() => freeBoth(this.#database, this.#blocks))
+    this.#openings?.free()
     const old = this.#old
     await old?.readers.exclusively(() => freeBoth(old.database, old.blocks))
     await this.#storage.close()
@@ -387,6 +414,9 @@ export class UpdatableDatabase implements Epochs {
 
   /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
   async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
+    if (this.#openings !== undefined) {
+      refuse(1, 'all openings would have to be made anew; build the next generation with `pirouette build --succeeds`')
+    }
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#behind.flush()
     const made = await makeGeneration(this.#core, this.#database, this.#newest, batch, headroom)
@@ -522,7 +552,7 @@ export class UpdatableDatabase implements Epochs {
     this.#previous = undefined
     this.#partitions = undefined
     const before = this.#newest.manifest
-    const list = change.list()
+    const delta = change.list()
     const changed = change.indices()
     const directory = change.takeDirectory()
     change.free()
@@ -532,11 +562,15 @@ export class UpdatableDatabase implements Epochs {
       if (this.#blocks !== undefined) directory.bring(this.#blocks)
     }
     const directoryBytes = directory?.encode() ?? new Uint8Array()
+    const sized = this.#sized()
+    const { rows, fields } = this.#proved(batch.epoch, sized.partitions, delta)
+    const list = rows === undefined ? delta : Buffer.concat([delta, rows])
     const manifest: Manifest = {
       ...before,
       epoch: batch.epoch,
       expires: batch.expires,
-      ...this.#sized(),
+      ...sized,
+      ...fields,
       ...directoryFields(this.#core, directory, directoryBytes, this.#blocks),
       updateListBytes: list.length,
       updateListHash: this.#core.blake3(list),
@@ -544,6 +578,42 @@ export class UpdatableDatabase implements Epochs {
     }
     const epoch = this.#epochOf({ manifest, bytes: encodeManifest(manifest) })
     return { epoch, list, changed, directoryBytes }
+  }
+
+  /** What an update list changes in what answers are proved with; nothing without Pointproofs. */
+  #proved(
+    epoch: number,
+    partitions: number,
+    delta: Uint8Array,
+  ): { rows?: Uint8Array; fields?: Pick<Manifest, 'pointproofs'> } {
+    const before = this.#newest.manifest
+    if (this.#openings === undefined || before.pointproofs === undefined) return {}
+    const handle = this.#core.decodeUpdateList(delta)
+    const [indices, differences] = [handle.indices(), handle.differences()]
+    handle.free()
+    const bytes = before.recordBytes * before.blockRecords
+    const block = (number: number) => recordBytesView(this.#core, this.#database, number * bytes, bytes)
+    const rows = this.#openings.turn(epoch, partitions, changedBlocks(before, indices, differences, block))
+    this.#rowLists = new Map([...this.#rowLists].slice(-1))
+    const rowsHash = this.#noteRowLists(this.#openings.rowLists)
+    return { rows, fields: { pointproofs: { ...before.pointproofs, rowsHash } } }
+  }
+
+  /** Returns their hash. */
+  #noteRowLists(lists: Uint8Array): Uint8Array {
+    const hash = this.#core.blake3(lists)
+    this.#rowLists.delete(toHex(hash))
+    this.#rowLists.set(toHex(hash), lists)
+    return hash
+  }
+
+  #fold(): void {
+    this.#folding?.catchUp(work => this.#inTurn(work))
+  }
+
+  /** Settles once no edits are being folded into openings. */
+  async folded(): Promise<void> {
+    await this.#folding?.settled()
   }
 
   #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
@@ -576,6 +646,7 @@ export class UpdatableDatabase implements Epochs {
     this.#directoryBytes = turn.directoryBytes
     this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
     this.#behind.catchUp(work => this.#inTurn(work))
+    this.#fold()
     this.#noteList(manifest)
     this.#forgetLists()
   }
@@ -594,6 +665,7 @@ export class UpdatableDatabase implements Epochs {
       epoch: this.#newest.manifest.epoch,
       chunk: chunksOf(this.#core, this.#database, this.#newest.manifest),
       directoryBytes: this.#directoryBytes,
+      proofs: this.#openings,
     })
     return new WriteBehind(this.#store, current, from)
   }
@@ -630,16 +702,22 @@ export class UpdatableDatabase implements Epochs {
     readers = this.#readers,
   ): UpdatableEpoch {
     const core = this.#core
+    const openings = this.#openings
+    const manifestHash = core.blake3(bytes)
     const epoch: UpdatableEpoch = {
       manifest,
       manifestBytes: bytes,
-      manifestHash: toHex(this.#core.blake3(bytes)),
+      manifestHash: toHex(manifestHash),
       isCores: 'newest',
       suites: database.suites,
       queryLimits: askedOnce(suite => database.queryLimits(suite, epoch.isCores !== 'newest')),
       answerBytes: (...query) => database.answerBytes(...query, epoch.isCores !== 'newest'),
-      answer: (...query) =>
-        epoch.isCores === 'newest' ? database.answer(...query) : database.answerPrevious(...query),
+      answer: (queries, suite) => {
+        const isNewest = epoch.isCores === 'newest'
+        const body = isNewest ? database.answer(queries, suite) : database.answerPrevious(queries, suite)
+        if (suite !== SUITE_POINTPROOFS || openings === undefined) return body
+        return openings.prove(body, queries, { manifest, manifestHash })
+      },
       shared: () => ({ core, handle: database, readers, previous: epoch.isCores === 'previous' }),
       blocks: () => blocks && { core, handle: blocks, readers, previous: epoch.isCores === 'previous' },
     }

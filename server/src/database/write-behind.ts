@@ -13,6 +13,8 @@ export interface Current {
   /** as `EpochStore.writeChunks` wants it */
   readonly chunk: (number: number) => Uint8Array
   readonly directoryBytes: Uint8Array
+  /** with Pointproofs: row lists, and the epoch after which lists are needed for openings yet */
+  readonly proofs?: { readonly rowLists: Uint8Array; readonly foldedTo: number } | undefined
 }
 
 /** Waits for its turn between batches. */
@@ -92,8 +94,9 @@ export class WriteBehind {
       if (!written) return false
     }
     const based = await inTurn(async () => {
-      const { epoch, directoryBytes } = this.#current()
-      return round === this.#round && (await this.#store.rebase(base, epoch, directoryBytes))
+      const { epoch, directoryBytes, proofs } = this.#current()
+      const to = Math.min(base, proofs?.foldedTo ?? base)
+      return round === this.#round && (await this.#store.rebase(to, epoch, directoryBytes, proofs?.rowLists))
     })
     if (based) {
       this.#base = base

@@ -25,7 +25,8 @@ import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
 import { DatasetError } from './errors.js'
 import { readRecords, recordBytesView } from './memory.js'
-import { type Openings, ProofsLoader } from './proofs.js'
+import type { Openings } from './openings.js'
+import { ProofsLoader } from './proofs.js'
 
 /** A file that clients may fetch under its hash. */
 export interface BlobFile {
@@ -91,6 +92,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       blobs.set(toHex(rowsHash), { path: blobPath(dir, rowsHash), bytes: rowListsBytes(manifest) })
       blobs.set(toHex(keyHash), { path: blobPath(dir, keyHash), bytes: POINTPROOFS_KEY_BYTES })
     }
+    const openings = proofs?.finish()
     return {
       manifest,
       manifestBytes,
@@ -100,8 +102,9 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       core,
       database,
       blocks: keyBlocks,
-      openings: proofs?.finish(core.blake3(manifestBytes)),
+      openings,
       close() {
+        openings?.free()
         database.free()
         keyBlocks?.free()
       },

@@ -1,4 +1,5 @@
-// A thread that proves partitions while a dataset is built: it is sent one at a time, and sends what it made of it back.
+// A thread that proves partitions while a dataset is built, or folds edits into the openings of rows while they are served: it
+// is sent one at a time, and sends what it made of it back.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Shape } from '@pirouette/wasm/pointproofs'
@@ -13,16 +14,22 @@ export interface ProverData {
   readonly shape: Shape
 }
 
-export interface ProverTask {
-  readonly q: number
-  /** M·ℓ bytes */
-  readonly partition: Uint8Array
-}
+export type ProverTask =
+  | {
+      readonly q: number
+      /** M·ℓ bytes */
+      readonly partition: Uint8Array
+    }
+  | {
+      /** of a row */
+      readonly openings: Uint8Array
+      readonly edits: Uint8Array
+    }
 
 const { file, transcript, shape } = workerData as ProverData
 const ceremony = await verifiedCeremony(file, transcript)
 const prover = (await loadProving()).prover(ceremony, shape)
-parentPort!.on('message', ({ q, partition }: ProverTask) => {
-  const proved = prover.prove(q, partition)
+parentPort!.on('message', (task: ProverTask) => {
+  const proved = 'q' in task ? prover.prove(task.q, task.partition) : prover.fold(task.openings, task.edits)
   parentPort!.postMessage(proved, [proved.buffer as ArrayBuffer])
 })

@@ -106,7 +106,7 @@ export async function proveDatabase(
     try {
       for (let q = missing.shift(); q !== undefined; q = missing.shift()) {
         thread ??= new ProverThread({ file: setup.file, transcript: setup.transcript, shape })
-        const proved = await thread.prove({ q, partition: from.partition(q) })
+        const proved = await thread.do({ q, partition: from.partition(q) })
         rowLists.set(proved.subarray(0, rowBytes), q * rowBytes)
         await writeSealed(core, pathOf(q), proved)
         onProgress(++done)
@@ -132,19 +132,23 @@ export async function proveDatabase(
   }
 }
 
-/** Proves one partition at a time. */
-class ProverThread {
+/** Does one thing at a time. */
+export class ProverThread {
   readonly #worker: Worker
   #settle: { resolve(proved: Uint8Array): void; reject(error: Error): void } | undefined
 
-  constructor(workerData: ProverData) {
+  /** `onExit` hears once that it is of no more use. */
+  constructor(workerData: ProverData, onExit: () => void = () => {}) {
     this.#worker = new Worker(new URL('./prover-thread.js', import.meta.url), { workerData, execArgv: [] })
     this.#worker.on('message', proved => this.#settle?.resolve(proved))
     this.#worker.on('error', error => this.#settle?.reject(error as Error))
-    this.#worker.on('exit', () => this.#settle?.reject(new Error('a thread that proves has ended')))
+    this.#worker.on('exit', () => {
+      onExit()
+      this.#settle?.reject(new Error('a thread that proves has ended'))
+    })
   }
 
-  prove(task: ProverTask): Promise<Uint8Array> {
+  do(task: ProverTask): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
       this.#worker.postMessage(task)

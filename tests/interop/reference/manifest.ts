@@ -123,10 +123,11 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   } else {
     if (epoch === 1) throw new Error('an update list in the first epoch')
     if (updateListBytes < 40 || isZero(updateListHash)) throw new Error('an update list that is none')
-    if (updateListBytes > 40 + records * (5 + recordBytes)) throw new Error('an update list longer than any')
-    if ((updateListBytes - 40) % (5 + recordBytes) !== 0) throw new Error('an update list of broken entries')
+    const most = 40 + records * ((suite === 6 ? 53 : 5) + recordBytes)
+    if (updateListBytes > most) throw new Error('an update list longer than any')
+    if (suite !== 6 && (updateListBytes - 40) % (5 + recordBytes) !== 0)
+      throw new Error('an update list of broken entries')
   }
-  if (suite === 6 && updateListBytes > 0) throw new Error('an update list in suite 6')
   if (suite === 2 && !hashes.every(([commitment]) => isZero(commitment))) throw new Error('commitments in suite 2')
   return {
     suite,
@@ -199,5 +200,14 @@ function checkNext(before: Manifest, next: Manifest): void {
   if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1])
     throw new Error('what stays in a generation has changed')
   if (next.keyed !== before.keyed || next.variable !== before.variable) throw new Error('a flag has changed')
+  if (before.pointproofs !== undefined && next.pointproofs !== undefined) {
+    const kept = [before.pointproofs, next.pointproofs].map(
+      ({ keyHash, transcriptHash, development }) => `${bytesToHex(keyHash)}${bytesToHex(transcriptHash)}${development}`,
+    )
+    const most = [before, next].map(({ maxBatch, partitions }) =>
+      Math.min(maxBatch, Math.max(1, Math.floor(256 / partitions))),
+    )
+    if (kept[0] !== kept[1] || most[0] !== most[1]) throw new Error('what is proved, or how much of it, has changed')
+  }
   if (next.records < before.records || next.partitions < before.partitions) throw new Error('N and Q never shrink')
 }

@@ -94,7 +94,7 @@ export class Lookup<T> {
         const equipped = equip(machine, hint, signal)
         if (equipped !== undefined) {
           await equipped
-          signal.throwIfAborted()
+          continue // what was asked for may have moved
         }
         return await this.#ask(hint, indices)
       } catch (error) {

@@ -50,7 +50,7 @@ export async function finishPending(
   const { announce } = machine.parts
   const lists: Uint8Array[] = []
   for (let round = 1; ; round++) {
-    const equipped = equip(machine, hint, new AbortController().signal) // never called off, either
+    const equipped = equip(machine, hint, new AbortController().signal, lists) // never called off, either
     if (equipped !== undefined) await equipped
     try {
       return { ...(await attempt(machine, admission, hint, own && lists.length === 0)), lists }
@@ -70,17 +70,49 @@ export async function finishPending(
 }
 
 /**
- * Fetches what judging answers takes and is not at hand, before anything of a batch leaves; undefined: it is. Throws
+ * Fetches what judging answers takes and is not at hand, before anything of a batch leaves; undefined: it is. Where servers
+ * no longer have it because they are further on, the hint is brought there first, and `lists` get what led there. Throws
  * OutdatedError where it cannot be had any more because the database was replaced.
  */
-export function equip(machine: Machine, hint: Hint, signal: AbortSignal): Promise<void> | undefined {
+export function equip(
+  machine: Machine,
+  hint: Hint,
+  signal: AbortSignal,
+  lists: Uint8Array[] = [],
+): Promise<void> | undefined {
   const { downloads: servers, parts } = machine
-  const failures = new FailedServers(servers, parts.stats)
-  const equipped = askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
-  return equipped?.catch(async error => {
-    if (error instanceof ServerError && error.refusal === 'not_found') await stepsAfter(machine, hint.base, signal)
-    throw error
-  })
+  const ask = () => {
+    const failures = new FailedServers(servers, parts.stats)
+    return askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
+  }
+  const equipped = ask()
+  return equipped && untilEquipped(machine, hint, signal, lists, ask, equipped)
+}
+
+async function untilEquipped(
+  machine: Machine,
+  hint: Hint,
+  signal: AbortSignal,
+  lists: Uint8Array[],
+  ask: () => Promise<void> | undefined,
+  first: Promise<void>,
+): Promise<void> {
+  let equipped: Promise<void> | undefined = first
+  for (let round = 1; ; round++) {
+    try {
+      return await equipped
+    } catch (error) {
+      // None could give it: perhaps because it is another by now.
+      if (!(error instanceof ServerError) || signal.aborted || round === ROUNDS) throw error
+      const steps = await stepsAfter(machine, hint.base, signal)
+      if (steps.length === 0) throw error
+      for (const step of steps) {
+        await advance(machine, hint, step)
+        lists.push(step.list)
+      }
+      equipped = ask()
+    }
+  }
 }
 
 async function attempt(

@@ -3,7 +3,7 @@
 import type { Manifest } from '@pirouette/protocol'
 import type { AskedHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, readBack, release } from '../platform/core.js'
-import type { AskedState, Batch, Brought, SchemeContext, SchemeOptions, Sizes } from './scheme.js'
+import type { AskedState, Batch, Brought, SchemeContext, SchemeOptions, Sizes, Update } from './scheme.js'
 import { storedForm } from './stored-form.js'
 
 const NOTHING_PENDING = new Uint8Array(32)
@@ -22,7 +22,7 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
   abstract readonly recognises: boolean
   abstract suits(options: SchemeOptions): boolean
   abstract batch(manifest: Manifest): Batch
-  abstract update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array
+  abstract update(update: Update, after: LayoutHandle): Uint8Array
   abstract arrive(manifest: Manifest): void
 
   get id(): Uint8Array {

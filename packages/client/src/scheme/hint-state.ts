@@ -8,7 +8,7 @@ import { inCore, readBack } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
-import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Verdict } from './scheme.js'
+import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
 import { Verifier, verifierBytes } from './verifier.js'
 
 /** Who is asked through a hint; the refresh server keeps its fence. */
@@ -89,9 +89,13 @@ export class HintState extends CoreState<ClientHandle> {
     throw new StorageError('what verifies answers is not at hand; call reset()')
   }
 
-  update(list: Uint8Array, after: LayoutHandle, { commitments }: Manifest): Uint8Array {
+  update(update: Update, after: LayoutHandle): Uint8Array {
+    const { list, manifest } = update
+    const { commitments } = manifest
     const entropy = this.context.environment.random(32)
-    return this.inCore(client => client.update(list, after, commitments, entropy))
+    const entry = this.inCore(client => client.update(list, after, commitments, entropy))
+    this.#verifier = this.#verifier?.followed(this.context.core, update)
+    return entry
   }
 
   arrive({ commitments }: Manifest): void {

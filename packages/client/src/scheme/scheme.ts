@@ -94,6 +94,15 @@ export interface StatefulScheme extends AnyScheme {
   reopen(context: SchemeContext, manifest: Manifest, checkpoint: Uint8Array, binding: Uint8Array): SchemeState
 }
 
+/** What leads to the next epoch. */
+export interface Update {
+  readonly manifest: Manifest
+  /** the update list's entries */
+  readonly list: Uint8Array
+  /** in suite 6 the commitments of the rows it touches */
+  readonly rows: Uint8Array
+}
+
 // ---- preparing ------------------------------------------------------------------------------------
 
 /** A state in the making, at one epoch at a time. */
@@ -111,7 +120,7 @@ export interface Preparation {
    */
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
   /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
-  update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void
+  update(update: Update, before: LayoutHandle, after: LayoutHandle): void
   /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
   readonly resumable: boolean
   /** What is to be stored of one that is resumable, as it is now, bound to its manifest's hash. */
@@ -201,7 +210,7 @@ interface AnyState {
   /** Whether an update can lead from one epoch to the next of its generation; if there is no such method, it can. */
   follows?(before: Manifest, next: Manifest): boolean
   /** Brings it to the next epoch, a pending batch included. Gives the journal's entry. Throws as `Preparation.update`. */
-  update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array
+  update(update: Update, after: LayoutHandle): Uint8Array
   /** Does what the next entry of a journal says. Throws StateUnreadableError. */
   replay(entry: Uint8Array): void
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */

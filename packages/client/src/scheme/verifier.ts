@@ -12,15 +12,17 @@ import {
   partitionBlocks,
   rowListsBytes,
   toHex,
+  updatedRowLists,
+  updateEntries,
   WireError,
 } from '@pirouette/protocol'
-import type { PointproofsVerifier } from '@pirouette/wasm/pointproofs'
+import type { Pointproofs, PointproofsVerifier } from '@pirouette/wasm/pointproofs'
 import { ProtocolError, TamperedError, UnsupportedError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { startPointproofs } from '../platform/starting.js'
 import { withRetry } from '../servers/retry.js'
 import { getWholeBlob } from '../servers/transport.js'
-import type { SchemeContext, Sources } from './scheme.js'
+import type { SchemeContext, Sources, Update } from './scheme.js'
 
 /** What is fetched for it, and held. */
 export function verifierBytes(manifest: Manifest): number {
@@ -28,14 +30,30 @@ export function verifierBytes(manifest: Manifest): number {
 }
 
 export class Verifier {
+  readonly #module: Pointproofs
+  readonly #key: Uint8Array
+  readonly #rowLists: Uint8Array
   readonly #handle: PointproofsVerifier
   readonly #manifest: Manifest
   readonly #manifestHash: Uint8Array
 
-  private constructor(handle: PointproofsVerifier, manifest: Manifest, manifestHash: Uint8Array) {
-    this.#handle = handle
+  /** Of a key and row lists that have the manifest's hashes. Throws the module's errors. */
+  private constructor(
+    core: SchemeContext['core'],
+    module: Pointproofs,
+    key: Uint8Array,
+    rowLists: Uint8Array,
+    manifest: Manifest,
+  ) {
+    const { partitions, recordBytes, blockRecords } = manifest
+    const { keyHash, development } = manifest.pointproofs!
+    const shape = { partitions, partitionRecords: partitionBlocks(manifest), recordBytes: recordBytes * blockRecords }
+    this.#module = module
+    this.#key = key
+    this.#rowLists = rowLists
     this.#manifest = manifest
-    this.#manifestHash = manifestHash
+    this.#manifestHash = inCore(core, () => core.blake3(encodeManifest(manifest)))
+    this.#handle = guarded(() => module.verifier(key, keyHash, development, shape, rowLists))
   }
 
   /** Of a manifest of suite 6. Throws what its servers failed with, UnsupportedError, and ProtocolError for what both vouch for. */
@@ -45,7 +63,7 @@ export class Verifier {
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
   ): Promise<Verifier> {
-    const { keyHash, rowsHash, development } = manifest.pointproofs!
+    const { keyHash, rowsHash } = manifest.pointproofs!
     assertCeremony(manifest, options.allowDevelopmentCeremony === true)
     const module = await startPointproofs(environment)
     const blob = async (hash: Uint8Array, bytes: number, what: string) => {
@@ -69,19 +87,31 @@ export class Verifier {
     const rowLists = await blob(rowsHash, rowListsBytes(manifest), 'the row commitments')
     const key = await blob(keyHash, POINTPROOFS_KEY_BYTES, 'the bytes of the key')
     await environment.pause()
-    const { partitions, recordBytes, blockRecords } = manifest
-    const shape = { partitions, partitionRecords: partitionBlocks(manifest), recordBytes: recordBytes * blockRecords }
-    const manifestHash = inCore(core, () => core.blake3(encodeManifest(manifest)))
     try {
-      return new Verifier(
-        guarded(() => module.verifier(key, keyHash, development, shape, rowLists)),
-        manifest,
-        manifestHash,
-      )
+      return new Verifier(core, module, key, rowLists, manifest)
     } catch (error) {
       if (coreCode(error) === undefined) throw error
       const all = sources.servers.map(({ server }) => server.name).join(' and ')
       throw new ProtocolError(all, 'what both publish to verify with is malformed; ask their operators')
+    }
+  }
+
+  /**
+   * This after an update, in its place. Undefined if the rows behind its list do not lead to those that its manifest names: then
+   * they are to be fetched, and nothing is lost.
+   */
+  followed(core: SchemeContext['core'], { manifest, list, rows }: Update): Verifier | undefined {
+    try {
+      const indices = Array.from(updateEntries(list, manifest.recordBytes), ({ index }) => index)
+      const rowLists = updatedRowLists(this.#rowLists, manifest, indices, rows)
+      const hash = inCore(core, () => core.blake3(rowLists))
+      if (!equalBytes(hash, manifest.pointproofs!.rowsHash)) return undefined
+      return new Verifier(core, this.#module, this.#key, rowLists, manifest)
+    } catch (error) {
+      if (error instanceof WireError || coreCode(error) !== undefined) return undefined
+      throw error
+    } finally {
+      this.free()
     }
   }
 

@@ -8,6 +8,8 @@ import {
   equalBytes,
   LONGEST_MANIFEST_BYTES,
   type Manifest,
+  SUITE_POINTPROOFS,
+  splitUpdateList,
   toHex,
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
@@ -22,8 +24,10 @@ import { getBounded, getWholeBlob, type Link, type Links } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
-  /** the update list's bytes, of the hash that the manifest holds */
+  /** the update list's entries */
   readonly list: Uint8Array
+  /** in suite 6 the commitments of the rows it touches, which stand behind them */
+  readonly rows: Uint8Array
 }
 
 /** The epoch something is at that follows. */
@@ -74,7 +78,9 @@ export async function stepsAfter(
   const steps: Step[] = []
   try {
     for (const next of wanted) {
-      steps.push({ ...next, list: await updateList(following, next.manifest, signal) })
+      const bytes = await updateList(following, next.manifest, signal)
+      const whole = { list: bytes, rows: new Uint8Array() }
+      steps.push({ ...next, ...(next.manifest.suite === SUITE_POINTPROOFS ? splitUpdateList(bytes) : whole) })
     }
   } catch (error) {
     // What they told of a moment ago they may have forgotten by now: asked again, they say so.

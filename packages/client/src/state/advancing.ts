@@ -33,8 +33,8 @@ export async function advance(machine: Machine, hint: Hint, step: Step): Promise
   await machine.settling
   try {
     const { core, record, state, version } = hint
-    const { manifest, bytes, signature, list } = step
-    const [entry, directory] = applied(core, hint, step, after => state.update(list, after, manifest))
+    const { bytes, signature } = step
+    const [entry, directory] = applied(core, hint, step, after => state.update(step, after))
     hint.moveTo(step, directory)
     const pending = state.kind === 'asked' && state.pending > 0 ? state.pendingBytes() : undefined
     const kept = machine.durable ? entry : new Uint8Array()

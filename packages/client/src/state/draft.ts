@@ -195,10 +195,9 @@ export class Draft {
     const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
     if (steps.length > 0) this.#dropInquiry() // what it asks about is of another epoch
     for (const step of steps) {
-      const { manifest, list } = step
       const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
       const [, handle] = applied(core, followed, step, after =>
-        withLayout(core, followed.manifest, before => this.#preparation.update(list, before, after, manifest)),
+        withLayout(core, followed.manifest, before => this.#preparation.update(step, before, after)),
       )
       this.#agreed = step
       if (handle !== undefined) {

@@ -96,7 +96,7 @@ impl<C: VectorCommitment> Database<C> {
         Ok(self)
     }
 
-    /// The same, of which somebody else proves answers as well ([`Proofs::Pointproofs`]), for as long as it does not change.
+    /// The same, of which somebody else proves answers as well ([`Proofs::Pointproofs`]).
     #[must_use]
     pub fn proved_elsewhere(mut self) -> Self {
         self.pointproofs = true;
@@ -112,7 +112,10 @@ impl<C: VectorCommitment> Database<C> {
     /// [`Error::Layout`] unless the generation may come to have this layout.
     pub(crate) fn check_carried(&self, layout: &Layout) -> Result<(), Error> {
         let proofs = if self.openings { Proofs::Openings } else { Proofs::Tags };
-        if layout.carries(self.max_batch, proofs.entry_bytes::<C>(layout)) {
+        // What is pending must be answered under every layout to come.
+        let most_proved = |layout| Proofs::Pointproofs.max_batch(layout, self.max_batch);
+        let proved = !self.pointproofs || most_proved(layout) == most_proved(&self.layout);
+        if proved && layout.carries(self.max_batch, proofs.entry_bytes::<C>(layout)) {
             return Ok(());
         }
         let (q, most) = (layout.partitions(), self.max_batch);
@@ -358,10 +361,10 @@ impl<C: VectorCommitment> Database<C> {
         self.openings
     }
 
-    /// Whether somebody else proves its answers: what was built for that, and has not changed since.
+    /// Whether somebody else proves its answers.
     #[must_use]
     pub fn has_pointproofs(&self) -> bool {
-        self.pointproofs && self.edition == 0
+        self.pointproofs
     }
 
     /// The record at `offset` of partition `q`, as it is at an epoch that is answered.

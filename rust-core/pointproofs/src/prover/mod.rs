@@ -8,7 +8,7 @@ mod openings;
 
 use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM};
-use ark_ff::{AdditiveGroup, BigInt, PrimeField};
+use ark_ff::{AdditiveGroup, BigInt, BigInteger, PrimeField};
 use ark_serialize::{CanonicalDeserialize, CanonicalSerialize};
 
 pub use openings::Openings;
@@ -31,6 +31,7 @@ pub struct Prover {
 }
 
 /// What a server keeps of a partition.
+#[derive(Clone)]
 pub struct Proved {
     /// the key's hash ‖ R·48, whose hash is the partition's commitment
     pub row_list: Vec<u8>,
@@ -39,11 +40,15 @@ pub struct Proved {
 }
 
 /// An edit of a record since openings were made: where it is in its row, and by how much its scalar has grown.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edit {
     column: usize,
     difference: Fr,
 }
+
+/// Bytes of an edit: its column, and the difference, little-endian.
+pub const EDIT_BYTES: usize = 1 + SCALAR_BYTES;
+const SCALAR_BYTES: usize = 32;
 
 impl Edit {
     /// The record at an index, which is at `offset` of its partition, was `old` and is `new`.
@@ -51,7 +56,29 @@ impl Edit {
     pub fn new(index: u64, offset: usize, old: &[u8], new: &[u8]) -> Self {
         Edit { column: offset % ROW_RECORDS, difference: of_record(index, new) - of_record(index, old) }
     }
+
+    /// As whoever keeps it does.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; EDIT_BYTES] {
+        let mut bytes = [0; EDIT_BYTES];
+        bytes[0] = self.column as u8;
+        bytes[1..].copy_from_slice(&self.difference.into_bigint().to_bytes_le());
+        bytes
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a difference that is not below the group's order.
+    pub fn from_bytes(bytes: &[u8; EDIT_BYTES]) -> Result<Self, Error> {
+        let difference = Fr::deserialize_uncompressed(&bytes[1..]);
+        let difference = difference.map_err(|_| Error::Index { what: "difference of an edit", bound: u64::MAX })?;
+        Ok(Edit { column: usize::from(bytes[0]), difference })
+    }
 }
+
+/// An edit of one of several things: which of them, and what it is.
+pub type Placed = (usize, Edit);
 
 impl Prover {
     /// Of a transcript.
@@ -117,32 +144,54 @@ impl Prover {
         Ok(claimed == G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], &sums))
     }
 
-    /// A row's commitment after edits of its records.
+    /// Row commitments after edits of their records, all at once: of each edit, which of the rows it is in.
     ///
     /// # Errors
-    /// [`Error::Point`].
-    pub fn follow(&self, commitment: &[u8; G1_BYTES], edits: &[Edit]) -> Result<[u8; G1_BYTES], Error> {
-        let old = G1Affine::deserialize_compressed_unchecked(&commitment[..]);
-        let old = old.map_err(|_| Error::Point("row commitment"))?;
-        let changes = edits.iter().map(|edit| self.powers[edit.column] * edit.difference);
-        Ok(compressed((changes.sum::<G1Projective>() + old).into_affine()))
+    /// [`Error::Point`]; [`Error::Index`] for an edit of a row there is not.
+    pub fn follow(&self, commitments: &mut [[u8; G1_BYTES]], edits: &[Placed]) -> Result<(), Error> {
+        let old = commitments.iter().map(|bytes| G1Affine::deserialize_compressed_unchecked(&bytes[..]));
+        let old = old.collect::<Result<Vec<_>, _>>().map_err(|_| Error::Point("row commitment"))?;
+        let mut rows: Vec<G1Projective> = old.into_iter().map(Into::into).collect();
+        let mut changes: Vec<_> = edits.iter().map(|(_, edit)| self.powers[edit.column]).collect();
+        let factors: Vec<_> = edits.iter().map(|(_, edit)| affine::Factor::new(edit.difference)).collect();
+        affine::multiply_all(&mut changes, &factors.iter().collect::<Vec<_>>());
+        let bound = rows.len() as u64;
+        for (change, &(row, _)) in changes.into_iter().zip(edits) {
+            *rows.get_mut(row).ok_or(Error::Index { what: "row of an edit", bound })? += change;
+        }
+        for (into, row) in commitments.iter_mut().zip(G1Projective::normalize_batch(&rows)) {
+            *into = compressed(row);
+        }
+        Ok(())
     }
 
-    /// The opening of the record at `offset` after edits of its row that it was not made for.
+    /// One proof for a statement, from openings of its entries that were made before these edits, of each of which it is said
+    /// which entry's row it is in: the openings are corrected under way, in the one sum that the proof is.
     ///
     /// # Errors
-    /// [`Error::Point`].
-    pub fn correct(
+    /// As [`prove_together`]; [`Error::Index`] for an edit of an entry there is not.
+    pub fn prove_edited(
         &self,
-        offset: usize,
-        opening: &[u8; G1_WHOLE_BYTES],
-        edits: &[Edit],
-    ) -> Result<[u8; G1_WHOLE_BYTES], Error> {
-        let column = offset % ROW_RECORDS;
-        let old = whole(opening)?;
-        // [α^(257 + j − i)]₁; for j = i the identity stands where nobody has anything
-        let change = edits.iter().map(|edit| self.powers[ROW_RECORDS + edit.column - column] * edit.difference);
-        Ok(uncompressed(&(change.sum::<G1Projective>() + old).into_affine()))
+        statement: &Statement<'_>,
+        openings: &[[u8; G1_WHOLE_BYTES]],
+        edits: &[Placed],
+    ) -> Result<[u8; G1_BYTES], Error> {
+        let coefficients = statement.coefficients();
+        let (mut points, mut factors) = weighted(&coefficients, openings)?;
+        // Of each power [α^(257 + j − i)]₁ the sum of all that it is multiplied by.
+        let mut sums = vec![Fr::ZERO; self.powers.len()];
+        let columns: Vec<usize> = statement.entries().map(|(_, column, _)| column).collect();
+        for &(entry, edit) in edits {
+            let bound = columns.len() as u64;
+            let column = *columns.get(entry).ok_or(Error::Index { what: "entry of an edit", bound })?;
+            sums[ROW_RECORDS + edit.column - column] += Fr::new(factor(&coefficients[entry])) * edit.difference;
+        }
+        // For j = i the identity stands where nobody has anything.
+        for (sum, power) in sums.into_iter().zip(&self.powers).filter(|(sum, _)| *sum != Fr::ZERO) {
+            points.push(*power);
+            factors.push(sum.into_bigint());
+        }
+        Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()))
     }
 
     /// All openings of a row, brought up to date with many edits at once: openings of sums are sums of openings.
@@ -168,16 +217,23 @@ impl Prover {
     }
 }
 
-/// One proof for a statement, from the opening of each of its entries in order, corrected where their rows were edited.
+/// One proof for a statement, from the opening of each of its entries in order.
 ///
 /// # Errors
 /// [`Error::Length`] unless there is one for each; [`Error::Point`].
 pub fn prove_together(statement: &Statement<'_>, openings: &[[u8; G1_WHOLE_BYTES]]) -> Result<[u8; G1_BYTES], Error> {
-    let coefficients = statement.coefficients();
+    let (points, factors) = weighted(&statement.coefficients(), openings)?;
+    Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()))
+}
+
+/// Openings, and what each is multiplied by.
+fn weighted(
+    coefficients: &[[u8; COEFFICIENT_BYTES]],
+    openings: &[[u8; G1_WHOLE_BYTES]],
+) -> Result<(Vec<G1Affine>, Vec<BigInt<4>>), Error> {
     expect_length("openings", openings.as_flattened(), coefficients.len() * G1_WHOLE_BYTES)?;
-    let openings = openings.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
-    let factors: Vec<_> = coefficients.iter().map(factor).collect();
-    Ok(compressed(G1Projective::msm_bigint(&openings, &factors).into_affine()))
+    let points = openings.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
+    Ok((points, coefficients.iter().map(factor).collect()))
 }
 
 /// The scalars of a partition's records, in rows, the last one filled up.

@@ -23,7 +23,7 @@ import { withRetry } from '../../servers/retry.js'
 import { type Link, postSecret } from '../../servers/transport.js'
 import { GivenUpError, type Inquiry } from '../giving-up.js'
 import { HintState, REFRESH } from '../hint-state.js'
-import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
 import { chooseProofs } from './proofs.js'
 
 /** What each party is asked for, by its number: the retrieve server for tags, the refresh server for the hint (L1). */
@@ -161,7 +161,7 @@ export class LightPreparation implements Preparation {
   }
 
   /** Replies are of one epoch: at the next all begins anew, under another root. */
-  update(_list: Uint8Array, _before: unknown, _after: unknown, next: Manifest): void {
+  update({ manifest: next }: Update): void {
     this.free()
     this.#manifest = next
   }

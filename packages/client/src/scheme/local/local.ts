@@ -9,7 +9,7 @@ import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
 import { downloadPartitions } from '../download.js'
-import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme } from '../scheme.js'
+import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme, Update } from '../scheme.js'
 import { storedForm } from '../stored-form.js'
 
 const ID_BYTES = 16
@@ -73,7 +73,7 @@ class LocalPreparation implements Preparation {
     await downloadPartitions(this.#context, this.#manifest, this.#handle, sources, signal)
   }
 
-  update(list: Uint8Array, _before: LayoutHandle, after: LayoutHandle, next: Manifest): void {
+  update({ list, manifest: next }: Update, _before: LayoutHandle, after: LayoutHandle): void {
     inCore(this.#context.core, () => this.#handle.update(list, after, next.contentHashes))
     this.#manifest = next
   }
@@ -135,8 +135,8 @@ class LocalState implements HeldState {
     return this.#inCore(handle => handle.records(indices))
   }
 
-  update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array {
-    const entry = this.#inCore(handle => handle.update(list, after, next.contentHashes))
+  update({ list, manifest }: Update, after: LayoutHandle): Uint8Array {
+    const entry = this.#inCore(handle => handle.update(list, after, manifest.contentHashes))
     if (entry === undefined) throw new StateUnreadableError('partitions are missing')
     return entry
   }

@@ -7,7 +7,7 @@ import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { infoOf } from '../../servers/info.js'
 import { downloadPartitions, goSteps } from '../download.js'
-import type { Preparation, SchemeContext, SchemeState, Sources } from '../scheme.js'
+import type { Preparation, SchemeContext, SchemeState, Sources, Update } from '../scheme.js'
 import { storedForm } from '../stored-form.js'
 import { follows } from './core.js'
 import { SingleState } from './state.js'
@@ -42,7 +42,7 @@ export class SinglePreparation implements Preparation {
     await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
   }
 
-  update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void {
+  update({ list, manifest: next }: Update, before: LayoutHandle, after: LayoutHandle): void {
     inCore(this.#context.core, () => this.#builder.update(list, before, after, next.contentHashes))
     this.#manifest = next
   }

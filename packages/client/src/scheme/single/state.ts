@@ -4,7 +4,7 @@ import { decodeParities, encodeParityQuery, type Manifest, parityAnswerBytes, Wi
 import type { LayoutHandle, SingleHandle } from '@pirouette/wasm/client'
 import { StorageError } from '../../base/errors.js'
 import { CoreState } from '../core-state.js'
-import type { Batch, Brought, Sizes, Verdict } from '../scheme.js'
+import type { Batch, Brought, Sizes, Update, Verdict } from '../scheme.js'
 import { follows, sizesOf } from './core.js'
 
 export class SingleState extends CoreState<SingleHandle> {
@@ -61,7 +61,7 @@ export class SingleState extends CoreState<SingleHandle> {
     return { ...brought, missed: this.inCore(handle => handle.missed) }
   }
 
-  update(list: Uint8Array, after: LayoutHandle): Uint8Array {
+  update({ list }: Update, after: LayoutHandle): Uint8Array {
     return this.inCore(handle => handle.update(list, after))
   }
 

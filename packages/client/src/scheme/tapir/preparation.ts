@@ -5,7 +5,7 @@ import type { HintBuilderHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, release } from '../../platform/core.js'
 import { downloadPartitions } from '../download.js'
 import { HintState, suitsHint } from '../hint-state.js'
-import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources } from '../scheme.js'
+import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
 import { storedForm } from '../stored-form.js'
 import { Verifier, verifierBytes } from '../verifier.js'
 
@@ -40,11 +40,12 @@ export class HintPreparation implements Preparation {
     await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
   }
 
-  update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void {
-    const { commitments, contentHashes } = next
+  update(update: Update, before: LayoutHandle, after: LayoutHandle): void {
+    const { list, manifest } = update
+    const { commitments, contentHashes } = manifest
     inCore(this.#context.core, () => this.#builder.update(list, before, after, commitments, contentHashes))
-    this.#manifest = next
-    this.#dropVerifier()
+    this.#manifest = manifest
+    this.#verifier = this.#verifier?.followed(this.#context.core, update)
   }
 
   partial(binding: Uint8Array): Promise<Uint8Array> {

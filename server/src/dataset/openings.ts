@@ -1,0 +1,251 @@
+// The openings of all records, out of which answers of suite 6 are proved (docs/protocol.md, Pointproofs). Those of a row are as
+// of an epoch, and beside them are the edits of its records since: an answer is corrected under way, by those that its own epoch
+// has, and so is right for every epoch that is answered. Now and then a row's edits are folded into its openings.
+
+import {
+  encodeAnswerTo,
+  grownRowLists,
+  HEADER_BYTES,
+  type Manifest,
+  POINTPROOF_BYTES,
+  POINTPROOFS_ROW_RECORDS,
+  partitionBlocks,
+  partitionRows,
+  rowListsBytes,
+  rowOfBlock,
+  rowPlace,
+  SUITE_POINTPROOFS,
+} from '@pirouette/protocol'
+import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from '@pirouette/wasm/prover'
+
+/** A row is folded once so many edits are to be corrected for, … */
+const MOST_EDITS = 8
+/** … or once one of them is so many epochs old: until then its update list is kept. */
+const MOST_EPOCHS = 32
+
+/** Openings of a row, 96 bytes each, as of an epoch. */
+export interface RowOpenings {
+  readonly epoch: number
+  readonly bytes: Uint8Array
+}
+
+/** What an epoch changed: blocks, ascending, and the bytes of each before and after. */
+export interface ChangedBlocks {
+  readonly blocks: Uint32Array
+  readonly old: Uint8Array
+  readonly now: Uint8Array
+}
+
+/** The epoch an answer is for. */
+export interface ProvedEpoch {
+  readonly manifest: Manifest
+  readonly manifestHash: Uint8Array
+}
+
+/** What is folded: for another thread, and later for `folded`. */
+export interface Fold extends RowOpenings {
+  readonly row: number
+  /** EDIT_BYTES each */
+  readonly edits: Uint8Array
+}
+
+interface Row extends RowOpenings {
+  /** ascending by epoch; EDIT_BYTES an edit */
+  edits: { readonly epoch: number; readonly bytes: Uint8Array }[]
+}
+
+/** Edits by row: which rows, ascending; of each edit which of these; EDIT_BYTES each. */
+interface Edits {
+  readonly rows: readonly number[]
+  readonly of: Uint32Array
+  readonly edits: Uint8Array
+}
+
+/** What proves and what it was made of, all public. */
+export interface Proved {
+  readonly prover: PointproofsProver
+  readonly transcript: Uint8Array
+  readonly key: Uint8Array
+}
+
+/** As many as a row has, of records that are all zero. */
+export function zeroOpenings(records: number): Uint8Array {
+  const openings = new Uint8Array(records * OPENING_BYTES)
+  for (let n = 0; n < records; n++) openings[n * OPENING_BYTES] = 0x40 // the identity
+  return openings
+}
+
+export class Openings {
+  readonly proved: Proved
+  /** but for Q, which may grow */
+  readonly #layout: Manifest
+  readonly #rows: Row[]
+  /** those with edits */
+  readonly #edited = new Set<number>()
+  #rowLists: Uint8Array
+
+  /** `rows` are all rows' of all partitions, `rowLists` and `layout` as of an epoch no earlier than any of them. */
+  constructor(proved: Proved, layout: Manifest, rows: readonly RowOpenings[], rowLists: Uint8Array) {
+    this.proved = proved
+    this.#layout = layout
+    this.#rows = rows.map(row => ({ ...row, edits: [] }))
+    this.#rowLists = rowLists
+  }
+
+  /** Of the newest epoch, one behind the other. */
+  get rowLists(): Uint8Array {
+    return this.#rowLists
+  }
+
+  /** By their number, q·R + r. */
+  rows(): readonly RowOpenings[] {
+    return this.#rows
+  }
+
+  /** Every epoch after this one that has edits which are not folded is told of by its list. */
+  get foldedTo(): number {
+    let to = Number.POSITIVE_INFINITY
+    for (const row of this.#edited) to = Math.min(to, this.#rows[row]!.edits[0]!.epoch - 1)
+    return to
+  }
+
+  /** The body of an answer of suite 6, of its records with room for the proof. Throws the module's errors. */
+  prove(body: Uint8Array, queries: Uint8Array, { manifest, manifestHash }: ProvedEpoch): Uint8Array {
+    const { epoch, partitions } = manifest
+    const offsets = new Uint16Array(queries.length / 2)
+    const openings = new Uint8Array(offsets.length * OPENING_BYTES)
+    const perPartition = partitionRows(manifest)
+    const entries: number[] = []
+    const edits: Uint8Array[] = []
+    for (let n = 0; n < offsets.length; n++) {
+      const offset = queries[2 * n]! | (queries[2 * n + 1]! << 8)
+      offsets[n] = offset
+      const number = (n % partitions) * perPartition + Math.floor(offset / POINTPROOFS_ROW_RECORDS)
+      const row = this.#rows[number]!
+      const at = (offset % POINTPROOFS_ROW_RECORDS) * OPENING_BYTES
+      openings.set(row.bytes.subarray(at, at + OPENING_BYTES), n * OPENING_BYTES)
+      for (const { epoch: since, bytes } of row.edits) {
+        if (since > epoch) break
+        edits.push(bytes)
+        for (let k = 0; k < bytes.length; k += EDIT_BYTES) entries.push(n)
+      }
+    }
+    const answer = encodeAnswerTo({ suite: SUITE_POINTPROOFS, count: offsets.length / partitions }, manifest, body)
+    const end = answer.length - POINTPROOF_BYTES
+    const [header, records] = [answer.subarray(0, HEADER_BYTES), answer.subarray(HEADER_BYTES, end)]
+    const corrections = [Uint32Array.from(entries), Buffer.concat(edits)] as const
+    const { prover } = this.proved
+    answer.set(prover.proveEdited(partitions, manifestHash, header, offsets, records, openings, ...corrections), end)
+    return answer.subarray(HEADER_BYTES)
+  }
+
+  /** Follows to `epoch`, of so many partitions. Returns the commitments of the rows touched, ascending, 48 bytes each. */
+  turn(epoch: number, partitions: number, changed: ChangedBlocks): Uint8Array {
+    const layout = { ...this.#layout, partitions }
+    for (let row = this.#rows.length; row < partitions * partitionRows(layout); row++) {
+      this.#rows.push({ epoch: 0, bytes: zeroOpenings(recordsOf(layout, row)), edits: [] })
+    }
+    const edits = this.#editsOf(changed)
+    const lists = grownRowLists(this.#rowLists, layout)
+    const touched = this.#followed(lists, edits)
+    this.#rowLists = lists
+    this.#note(epoch, edits)
+    return touched
+  }
+
+  /** The row lists of the epoch before the newest, of so many partitions, from what it changed. */
+  before(partitions: number, { blocks, old, now }: ChangedBlocks): Uint8Array {
+    const lists = this.#rowLists.slice()
+    this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
+    return lists.subarray(0, rowListsBytes({ ...this.#layout, partitions }))
+  }
+
+  /** Brings the rows of edits up to date, in place. Returns them. */
+  #followed(lists: Uint8Array, { rows, of, edits }: Edits): Uint8Array {
+    const places = rows.map(row => rowPlace(row, this.#layout))
+    const old = Buffer.concat(places.map(at => lists.subarray(at, at + POINTPROOF_BYTES)))
+    const touched = this.proved.prover.follow(old, of, edits)
+    for (const [n, at] of places.entries()) {
+      lists.set(touched.subarray(n * POINTPROOF_BYTES, (n + 1) * POINTPROOF_BYTES), at)
+    }
+    return touched
+  }
+
+  /** What rows that are not as late as `epoch` lack of what it changed: epoch by epoch, ascending, after a start. */
+  missed(epoch: number, changed: ChangedBlocks): void {
+    this.#note(epoch, this.#editsOf(changed))
+  }
+
+  #editsOf({ blocks, old, now }: ChangedBlocks): Edits {
+    const numbers = Array.from(blocks, block => rowOfBlock(block, this.#layout))
+    const rows = [...new Set(numbers)]
+    const places = new Map(rows.map((row, n) => [row, n]))
+    const of = Uint32Array.from(numbers, row => places.get(row)!)
+    return { rows, of, edits: this.proved.prover.edits(blocks, old, now) }
+  }
+
+  #note(epoch: number, { rows, of, edits }: Edits): void {
+    const sorted = rows.map((): Uint8Array[] => [])
+    for (const [n, row] of of.entries()) sorted[row]!.push(edits.subarray(n * EDIT_BYTES, (n + 1) * EDIT_BYTES))
+    for (const [n, number] of rows.entries()) {
+      const row = this.#rows[number]!
+      if (epoch <= row.epoch) continue
+      row.edits.push({ epoch, bytes: Buffer.concat(sorted[n]!) })
+      this.#edited.add(number)
+    }
+  }
+
+  /**
+   * A row that is to be folded, as far as the epoch `to`, the earliest that is answered; undefined: none is. `newest` is the
+   * newest epoch.
+   */
+  next(to: number, newest: number): Fold | undefined {
+    for (const row of this.#edited) {
+      const { bytes, edits } = this.#rows[row]!
+      const known = edits.filter(({ epoch }) => epoch <= to)
+      const count = known.reduce((sum, { bytes }) => sum + bytes.length / EDIT_BYTES, 0)
+      if (count <= MOST_EDITS && !(count > 0 && known[0]!.epoch <= newest - MOST_EPOCHS)) continue
+      return { row, epoch: to, bytes, edits: Buffer.concat(known.map(({ bytes }) => bytes)) }
+    }
+    return undefined
+  }
+
+  /** They are on disk. */
+  folded(row: number, { epoch, bytes }: RowOpenings): void {
+    const edits = this.#rows[row]!.edits.filter(edit => edit.epoch > epoch)
+    this.#rows[row] = { epoch, bytes, edits }
+    if (edits.length === 0) this.#edited.delete(row)
+  }
+
+  free(): void {
+    this.proved.prover.free()
+  }
+}
+
+/** Records of a row, the last of each partition's having what is left. */
+export function recordsOf(layout: Manifest, row: number): number {
+  const before = (row % partitionRows(layout)) * POINTPROOFS_ROW_RECORDS
+  return Math.min(POINTPROOFS_ROW_RECORDS, partitionBlocks(layout) - before)
+}
+
+/**
+ * What a list (indices and old ⊕ new) changes in blocks; `block` gives one as it is after it, ℓ′ bytes.
+ */
+export function changedBlocks(
+  { recordBytes, blockRecords }: Pick<Manifest, 'recordBytes' | 'blockRecords'>,
+  indices: Uint32Array,
+  differences: Uint8Array,
+  block: (number: number) => Uint8Array,
+): ChangedBlocks {
+  const bytes = recordBytes * blockRecords
+  const blocks = Uint32Array.from(new Set(Array.from(indices, index => Math.floor(index / blockRecords))))
+  const places = new Map(Array.from(blocks, (number, n) => [number, n * bytes]))
+  const now = new Uint8Array(blocks.length * bytes)
+  for (const [number, at] of places) now.set(block(number), at)
+  const old = now.slice()
+  for (const [n, index] of indices.entries()) {
+    const at = places.get(Math.floor(index / blockRecords))! + (index % blockRecords) * recordBytes
+    for (let k = 0; k < recordBytes; k++) old[at + k]! ^= differences[n * recordBytes + k]!
+  }
+  return { blocks, old, now }
+}
