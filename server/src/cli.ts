@@ -137,8 +137,10 @@ program
 
 program
   .command('publish [batch]')
-  .description('Make the next epoch of a batch (jsonl), the same at both servers. Running it again is safe.')
-  .requiredOption('--servers <a,b>', 'base URLs of the two servers')
+  .description('Make the next epoch of a batch (jsonl), the same at both servers, or at one. Running it again is safe.')
+  .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, and --store')
+  .option('--store <dir>', 'one server: a copy of your own, which says what it has to make of a batch')
+  .option('--dataset <dir>', 'one server: the dataset to begin that copy from')
   .option('--key <file>', 'sign the batch and its manifest with this key; without a batch, that of the newest epoch')
   .option('--token-file <url=file>', 'the token that a server of --servers demands; once for each that does', collected)
   .option('--record <file>', 'what was published so far (default: the file of --key with .record behind)')

@@ -6,7 +6,7 @@ import { brotliCompressSync } from 'node:zlib'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes } from '@noble/hashes/utils.js'
 import { loadPointproofs } from '@pirouette/wasm/pointproofs'
-import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
+import { EDIT_BYTES, loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
 import { Ceremony, prove, rowLists } from '../interop/reference/pointproofs.js'
 import { stream } from '../interop/vectors.js'
 
@@ -68,5 +68,21 @@ export async function pointproofs(): Promise<number> {
   measure('server: one proof of 16 entries', 20, () =>
     proving.proveTogether(shape, manifest, header, Uint16Array.from(offsets), answer.records, openings),
   )
+  const changed = Uint32Array.from({ length: 500 }, (_, n) => n * 16)
+  const bytes = stream('changed', 500 * 32)
+  const edits = prover.edits(changed, bytes, bytes.toReversed())
+  measure('server: 500 edits of records', 10, () => prover.edits(changed, bytes, bytes.toReversed()))
+  const rows = changed.map(index => (index >> 8) % 32)
+  const commitments = Buffer.concat(Array.from({ length: 32 }, () => rowList.subarray(32, 80)))
+  measure('server: 32 row commitments after 500 edits', 10, () => prover.follow(commitments, rows, edits))
+  for (const count of [4, 128]) {
+    const of = Uint32Array.from({ length: count }, (_, n) => n % 16)
+    const some = edits.subarray(0, count * EDIT_BYTES)
+    measure(`server: one proof of 16 entries, ${count} edits since their openings`, 20, () =>
+      prover.proveEdited(16, manifest, header, Uint16Array.from(offsets), answer.records, openings, of, some),
+    )
+  }
+  const row = prover.prove(0, partition).slice(rowList.length, rowList.length + 256 * OPENING_BYTES)
+  measure('server: fold edits into the openings of a row', 5, () => prover.fold(row, edits.subarray(0, 9 * EDIT_BYTES)))
   return 0
 }

@@ -15,6 +15,7 @@ import { type ServerPair, startPair, temporaryFolder } from '../support/servers.
 const names = Array.from({ length: 40 }, (_, i) => `name ${i}`)
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let pair: ServerPair
+let living: ServerPair
 let proxies: LyingProxy[]
 
 beforeAll(async () => {
@@ -33,13 +34,16 @@ beforeAll(async () => {
   await writeFile(file, transcript)
   await writeFile(`${file}.receipt`, toHex(receipt))
   const content = `key,value\n${names.map((name, i) => `${name},value ${i}`).join('\n')}\n`
-  pair = await startPair({ format: 'csv', content, partitions: 2, proofs: 'pointproofs', ceremony: file })
+  const data = { format: 'csv', content, partitions: 2, proofs: 'pointproofs', ceremony: file } as const
+  pair = await startPair(data)
+  living = await startPair({ ...data, headroom: 10 }, { living: true })
   proxies = [await LyingProxy.start(pair.urls[0]), await LyingProxy.start(pair.urls[1])]
 }, 600_000)
 
 afterAll(async () => {
   for (const proxy of proxies) await proxy.close()
   await pair.close()
+  await living.close()
   await folder.remove()
 })
 
@@ -62,5 +66,38 @@ test('keys are found and absent ones proved absent; bodies are as planned; a lie
   await expect(map.getText('name 8')).rejects.toMatchObject({ code: 'condemned' })
   await map.reset()
   expect(await map.getText('name 8')).toBe('value 8')
+  await map.close()
+})
+
+test('a map follows what is published, is proved right before and after, and fetches no rows again', {
+  timeout: 600_000,
+}, async () => {
+  const paths: string[] = []
+  const counted: typeof fetch = (url, init) => {
+    paths.push(new URL(String(url)).pathname)
+    return fetch(url, init)
+  }
+  const map = await open({
+    ...{ servers: living.urls, fetch: counted, push: false },
+    ...{ mode: 'full', proofs: 'pointproofs', storage: 'memory' },
+  })
+  expect(await map.getText('name 7')).toBe('value 7')
+  for (let round = 1; round <= 3; round++) {
+    await living.publish([
+      { op: 'edit', key: 'name 7', value: `value ${round}` },
+      { op: 'add', key: `new ${round}`, value: 'there' },
+      { op: 'delete', key: `name ${9 + round}` },
+    ])
+    // At the epoch before, which is answered as well; then at the newest.
+    expect(await map.getText('name 7')).toBe(round === 1 ? 'value 7' : `value ${round - 1}`)
+    const before = paths.length
+    await map.sync()
+    expect(map.epoch).toBe(round + 1)
+    expect(await map.getText('name 7')).toBe(`value ${round}`)
+    expect(await map.getText(`new ${round}`)).toBe('there')
+    expect(await map.getText(`name ${9 + round}`)).toBeUndefined()
+    // The update list, and nothing else.
+    expect(paths.slice(before).filter(path => path.startsWith('/v1/blobs/'))).toHaveLength(1)
+  }
   await map.close()
 })

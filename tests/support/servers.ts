@@ -3,6 +3,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { encodeBatch } from '@pirouette/protocol'
 import {
   type BuildOptions,
   buildDataset,
@@ -36,10 +38,12 @@ export async function buildInto(parent: string, { content, ...options }: Data): 
 
 export interface ServerPair {
   readonly urls: readonly [string, string]
+  /** makes the next epoch of both, if they are living */
+  publish(operations: readonly object[]): Promise<void>
   close(): Promise<void>
 }
 
-/** `living`: of databases that could change, though nothing does so here, and with a rollback fence. */
+/** `living`: of databases that can change, with a rollback fence. */
 export async function startPair(data: Data, { living = false } = {}): Promise<ServerPair> {
   const folder = await temporaryFolder()
   const dataset = await loadDataset(await buildInto(folder.path, data))
@@ -57,6 +61,9 @@ export async function startPair(data: Data, { living = false } = {}): Promise<Se
   const listen = (app: (typeof apps)[number]) => app.listen({ host: '127.0.0.1', port: 0 })
   return {
     urls: [await listen(apps[0]), await listen(apps[1])],
+    async publish(operations) {
+      for (const { updatable } of datasets) await updatable?.publish(batchOn(updatable.newest, operations))
+    },
     async close() {
       for (const app of apps) {
         app.server.closeAllConnections()
@@ -67,6 +74,16 @@ export async function startPair(data: Data, { living = false } = {}): Promise<Se
       await folder.remove()
     },
   }
+}
+
+function batchOn({ manifest, manifestBytes }: UpdatableDatabase['newest'], operations: readonly object[]): Uint8Array {
+  const { databaseId, generation, epoch } = manifest
+  const lines = operations.map(each => `${JSON.stringify(each)}\n`).join('')
+  return encodeBatch({
+    ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
+    previousManifest: blake3(manifestBytes),
+    operations: new TextEncoder().encode(lines),
+  })
 }
 
 /** `count` records of `bytes` bytes each, all different where that is possible. */

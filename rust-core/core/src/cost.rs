@@ -252,12 +252,14 @@ impl Costs {
             }
         };
         let rows = layout.partition_records().div_ceil(POINTPROOFS_ROW_RECORDS) as u64;
-        let (verifier_bytes, manifest_more) = match proofs {
-            Proofs::Openings | Proofs::Tags => (0, 0),
+        let (verifier_bytes, manifest_more, touched_bytes) = match proofs {
+            Proofs::Openings | Proofs::Tags => (0, 0, 0),
             Proofs::Pointproofs => (
                 POINTPROOFS_KEY_BYTES
                     + partitions * (POINTPROOFS_ROW_LIST_HEADER_BYTES + rows * POINTPROOF_BYTES as u64),
                 MANIFEST_POINTPROOFS_BYTES,
+                // each change in a row of its own, as far as there are as many
+                changes.min(partitions * rows) * POINTPROOF_BYTES as u64,
             ),
         };
 
@@ -272,7 +274,7 @@ impl Costs {
         let (fence_bytes_up, fence_bytes_down) = (changing * FENCE_REQUEST_BYTES, changing * FENCE_REPLY_BYTES);
         let update_list_bytes = changes
             .saturating_mul(UPDATE_ENTRY_HEAD_BYTES + record_bytes)
-            .saturating_add(changing * UPDATE_LIST_HEADER_BYTES);
+            .saturating_add(changing * UPDATE_LIST_HEADER_BYTES + touched_bytes);
         let update_bytes = update_list_bytes.saturating_add(changing * SERVERS * manifest_bytes);
 
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column

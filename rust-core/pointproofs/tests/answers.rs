@@ -328,11 +328,18 @@ fn every_entry_of_a_long_answer_has_a_coefficient_of_its_own() {
 
 #[test]
 fn edits_are_followed_by_rows_and_openings_and_folding_them_makes_what_proving_anew_does() {
+    followed(&[(3, [0; 8]), (4, [7; 8]), (255, [9; 8])]);
+    // So many that their products come out of tables.
+    let many: Vec<_> = (100..140).chain([3, 4, 255]).map(|offset| (offset, [offset as u8; 8])).collect();
+    followed(&many);
+}
+
+fn followed(edited: &[(usize, [u8; 8])]) {
     let before = &*WORLD;
-    let (q, edited) = (1, [(3, [0; 8]), (4, [7; 8]), (255, [9; 8])]);
+    let q = 1;
     let mut records = before.records.clone();
     let mut edits = Vec::new();
-    for (offset, new) in edited {
+    for &(offset, new) in edited {
         let index = q * 300 + offset;
         edits.push(Edit::new(index as u64, offset, before.record(q, offset), &new));
         records[index * 8..][..8].copy_from_slice(&new);

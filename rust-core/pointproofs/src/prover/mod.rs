@@ -3,14 +3,18 @@
 //! is public, and has to be fast. The two meet in bytes alone.
 
 mod affine;
-mod fourier;
+mod multiples;
 mod openings;
+mod toeplitz;
+
+use std::sync::OnceLock;
 
 use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM};
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, PrimeField};
 use ark_serialize::{CanonicalDeserialize, CanonicalSerialize};
 
+use multiples::Multiples;
 pub use openings::Openings;
 
 use crate::error::{Error, expect_length};
@@ -22,11 +26,16 @@ use crate::verify::row_list_bytes;
 
 const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs row weights v1";
 
+/// From so many on, products out of tables are faster, whose additions share inversions.
+const MANY_SUMS: usize = 32;
+
 /// What a server commits and opens with.
 pub struct Prover {
     key_hash: [u8; HASH_BYTES],
     /// [αᵏ]₁ at k − 1; the identity at k = 257, which nobody has
     powers: Vec<G1Affine>,
+    /// of the powers; made when first needed
+    multiples: OnceLock<Multiples>,
     openings: Openings,
 }
 
@@ -90,7 +99,7 @@ impl Prover {
         let mut powers = transcript.g1_powers().map(|bytes| whole(&bytes)).collect::<Result<Vec<_>, _>>()?;
         powers.insert(ROW_RECORDS, G1Affine::zero());
         let openings = Openings::new(ROW_RECORDS, &powers);
-        Ok(Prover { key_hash, powers, openings })
+        Ok(Prover { key_hash, powers, multiples: OnceLock::new(), openings })
     }
 
     /// Commits to partition `q` and opens all its records. The same bytes whenever and wherever it is done.
@@ -152,9 +161,8 @@ impl Prover {
         let old = commitments.iter().map(|bytes| G1Affine::deserialize_compressed_unchecked(&bytes[..]));
         let old = old.collect::<Result<Vec<_>, _>>().map_err(|_| Error::Point("row commitment"))?;
         let mut rows: Vec<G1Projective> = old.into_iter().map(Into::into).collect();
-        let mut changes: Vec<_> = edits.iter().map(|(_, edit)| self.powers[edit.column]).collect();
-        let factors: Vec<_> = edits.iter().map(|(_, edit)| affine::Factor::new(edit.difference)).collect();
-        affine::multiply_all(&mut changes, &factors.iter().collect::<Vec<_>>());
+        let factors: Vec<Fr> = edits.iter().map(|(_, edit)| edit.difference).collect();
+        let changes = self.times(&factors, |n| edits[n].1.column);
         let bound = rows.len() as u64;
         for (change, &(row, _)) in changes.into_iter().zip(edits) {
             *rows.get_mut(row).ok_or(Error::Index { what: "row of an edit", bound })? += change;
@@ -187,11 +195,21 @@ impl Prover {
             sums[ROW_RECORDS + edit.column - column] += Fr::new(factor(&coefficients[entry])) * edit.difference;
         }
         // For j = i the identity stands where nobody has anything.
-        for (sum, power) in sums.into_iter().zip(&self.powers).filter(|(sum, _)| *sum != Fr::ZERO) {
-            points.push(*power);
-            factors.push(sum.into_bigint());
+        let (changed, sums): (Vec<usize>, Vec<Fr>) =
+            sums.into_iter().enumerate().filter(|(_, sum)| *sum != Fr::ZERO).unzip();
+        if sums.len() < MANY_SUMS {
+            points.extend(changed.iter().map(|&power| self.powers[power]));
+            factors.extend(sums.iter().map(|sum| sum.into_bigint()));
+            return Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()));
         }
-        Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()))
+        let changes = self.times(&sums, |n| changed[n]);
+        let old = G1Projective::msm_bigint(&points, &factors);
+        Ok(compressed(changes.into_iter().fold(old, |sum, change| sum + change).into_affine()))
+    }
+
+    /// Products of powers.
+    fn times(&self, factors: &[Fr], whose: impl Fn(usize) -> usize) -> Vec<G1Affine> {
+        self.multiples.get_or_init(|| Multiples::of(self.powers.clone())).times(factors, whose)
     }
 
     /// All openings of a row, brought up to date with many edits at once: openings of sums are sums of openings.

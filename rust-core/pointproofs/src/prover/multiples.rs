@@ -1,0 +1,84 @@
+//! Products of points that are always the same: tables of their multiples, and additions that share inversions.
+
+use ark_bls12_381::{Fr, G1Affine};
+use ark_ec::AffineRepr;
+use ark_ff::{BigInteger, PrimeField};
+
+use super::affine::{add_all, add_at, double_all};
+
+/// Signed digits of a scalar, four bits each.
+const WINDOWS: usize = 64;
+/// 1 to 8 times a point, and the digit's sign.
+const MULTIPLES: usize = 8;
+/// There are tables for every so many windows: for the others the sum is doubled.
+const STRIDE: usize = 4;
+
+/// Multiples of some points.
+pub(super) struct Multiples {
+    count: usize,
+    /// (multiple − 1, each fourth window, point): multiple·16^window times the point
+    tables: Vec<G1Affine>,
+}
+
+impl Multiples {
+    pub(super) fn of(mut points: Vec<G1Affine>) -> Self {
+        let count = points.len();
+        let mut tables = Vec::with_capacity(MULTIPLES * WINDOWS / STRIDE * count);
+        for window in 0..WINDOWS {
+            if window.is_multiple_of(STRIDE) {
+                tables.extend_from_slice(&points);
+            }
+            if window < WINDOWS - STRIDE {
+                (0..4).for_each(|_| double_all(&mut points));
+            }
+        }
+        let ones = tables.clone();
+        for multiple in 1..MULTIPLES {
+            let mut next = tables[(multiple - 1) * ones.len()..].to_vec();
+            add_all(&mut next, &ones);
+            tables.extend_from_slice(&next);
+        }
+        Multiples { count, tables }
+    }
+
+    /// For every factor its product with a point; `whose` says with which.
+    pub(super) fn times(&self, factors: &[Fr], whose: impl Fn(usize) -> usize) -> Vec<G1Affine> {
+        let digits: Vec<_> = factors.iter().map(|&factor| signed_digits(factor)).collect();
+        let mut products = vec![G1Affine::zero(); digits.len()];
+        let (mut places, mut addends) = (Vec::new(), Vec::new());
+        for pass in (0..STRIDE).rev() {
+            for window in (pass..WINDOWS).step_by(STRIDE) {
+                places.clear();
+                addends.clear();
+                for (at, digits) in digits.iter().enumerate() {
+                    let digit = digits[window];
+                    if digit != 0 {
+                        let multiple = usize::from(digit.unsigned_abs()) - 1;
+                        let table = multiple * (WINDOWS / STRIDE) + window / STRIDE;
+                        let entry = self.tables[table * self.count + whose(at)];
+                        places.push(at);
+                        addends.push(if digit < 0 { -entry } else { entry });
+                    }
+                }
+                add_at(&mut products, &places, &addends);
+            }
+            if pass > 0 {
+                (0..4).for_each(|_| double_all(&mut products));
+            }
+        }
+        products
+    }
+}
+
+/// Digits from −7 to 8, the lowest first. The last takes no carry on: a scalar has 255 bits.
+fn signed_digits(value: Fr) -> [i8; WINDOWS] {
+    let bytes = value.into_bigint().to_bytes_le();
+    let mut digits = [0; WINDOWS];
+    let mut carry = 0;
+    for (at, digit) in digits.iter_mut().enumerate() {
+        let value = (bytes[at / 2] >> (at % 2 * 4) & 15).cast_signed() + carry;
+        carry = i8::from(value > 8);
+        *digit = value - 16 * carry;
+    }
+    digits
+}
