@@ -195,14 +195,14 @@ impl Prover {
             sums[ROW_RECORDS + edit.column - column] += Fr::new(factor(&coefficients[entry])) * edit.difference;
         }
         // For j = i the identity stands where nobody has anything.
-        let (changed, sums): (Vec<usize>, Vec<Fr>) =
+        let (places, sums): (Vec<usize>, Vec<Fr>) =
             sums.into_iter().enumerate().filter(|(_, sum)| *sum != Fr::ZERO).unzip();
         if sums.len() < MANY_SUMS {
-            points.extend(changed.iter().map(|&power| self.powers[power]));
+            points.extend(places.iter().map(|&power| self.powers[power]));
             factors.extend(sums.iter().map(|sum| sum.into_bigint()));
             return Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()));
         }
-        let changes = self.times(&sums, |n| changed[n]);
+        let changes = self.times(&sums, |n| places[n]);
         let old = G1Projective::msm_bigint(&points, &factors);
         Ok(compressed(changes.into_iter().fold(old, |sum, change| sum + change).into_affine()))
     }
