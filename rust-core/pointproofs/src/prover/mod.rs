@@ -6,6 +6,8 @@ mod affine;
 mod fourier;
 mod openings;
 
+use std::sync::OnceLock;
+
 use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM};
 use ark_ff::{AdditiveGroup, BigInt, PrimeField};
@@ -27,7 +29,8 @@ pub struct Prover {
     key_hash: [u8; HASH_BYTES],
     /// [αᵏ]₁ at k − 1; the identity at k = 257, which nobody has
     powers: Vec<G1Affine>,
-    openings: Openings,
+    /// made when the first is wanted: who only holds rows to their records needs no tables
+    openings: OnceLock<Openings>,
 }
 
 /// What a server keeps of a partition.
@@ -62,8 +65,11 @@ impl Prover {
         let key_hash = *blake3::hash(&transcript.key()?).as_bytes();
         let mut powers = transcript.g1_powers().map(|bytes| whole(&bytes)).collect::<Result<Vec<_>, _>>()?;
         powers.insert(ROW_RECORDS, G1Affine::zero());
-        let openings = Openings::new(ROW_RECORDS, &powers);
-        Ok(Prover { key_hash, powers, openings })
+        Ok(Prover { key_hash, powers, openings: OnceLock::new() })
+    }
+
+    fn openings(&self) -> &Openings {
+        self.openings.get_or_init(|| Openings::new(ROW_RECORDS, &self.powers))
     }
 
     /// Commits to partition `q` and opens all its records. The same bytes whenever and wherever it is done.
@@ -77,7 +83,7 @@ impl Prover {
             let commitment = G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], row);
             row_list.extend_from_slice(&compressed(commitment.into_affine()));
         }
-        let openings = self.openings.of_rows(&rows);
+        let openings = self.openings().of_rows(&rows);
         let openings = openings[..shape.partition_records()].iter().flat_map(uncompressed).collect();
         Ok(Proved { row_list, openings })
     }
@@ -157,7 +163,7 @@ impl Prover {
         for edit in edits {
             differences[edit.column] += edit.difference;
         }
-        let mut folded = self.openings.of_rows(&[differences]);
+        let mut folded = self.openings().of_rows(&[differences]);
         let old = openings.as_chunks().0.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         folded.truncate(old.len());
         affine::add_all(&mut folded, &old);
