@@ -1,5 +1,6 @@
 // The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
 
+import { getSystemErrorMap } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from './base/version.js'
 import { CeremonyError } from './ceremony/errors.js'
@@ -200,7 +201,8 @@ export async function run(args: readonly string[]): Promise<number> {
       error instanceof PublishError ||
       error instanceof CeremonyError ||
       isSystemError(error)
-    process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
+    const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
+    process.stderr.write(`pirouette: ${expected ? said : ((error as Error).stack ?? error)}\n`)
     return 1
   }
 }
@@ -246,7 +248,22 @@ function twoPorts(text: string): [number, number] {
   return [a, b]
 }
 
+interface SystemError extends NodeJS.ErrnoException {
+  readonly address?: string
+  readonly port?: number
+}
+
 /** A port in use, a directory without permission, a full disk. */
-function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+function isSystemError(error: unknown): error is SystemError {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string'
+}
+
+/** What it was about first, then what the system says of it, and the code, which searches find. */
+function systemMessage(error: SystemError): string {
+  const { message, path, address, port, errno = 0, code } = error
+  const [, reason] = getSystemErrorMap().get(errno) ?? []
+  const about = path ?? (port === undefined ? undefined : `${address}:${port}`)
+  if (reason === undefined || about === undefined) return message
+  const hint = code === 'EADDRINUSE' ? '; end what listens there, or choose another port (0: any free one)' : ''
+  return `${about}: ${reason} (${code})${hint}`
 }

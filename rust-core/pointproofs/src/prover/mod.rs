@@ -3,8 +3,8 @@
 //! is public, and has to be fast. The two meet in bytes alone.
 
 mod affine;
-mod fourier;
 mod openings;
+mod toeplitz;
 
 use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM};
