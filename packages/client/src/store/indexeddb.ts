@@ -75,7 +75,8 @@ export async function openIndexedDbStore(
   servers: readonly string[],
   pause?: () => Promise<void>,
 ): Promise<DurableStore> {
-  if (typeof indexedDB === 'undefined') {
+  // A page may be refused it, which throws.
+  if (attempt(() => indexedDB) === undefined) {
     throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @pirouette/client/node')
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))
