@@ -1,5 +1,6 @@
 // The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
 
+import { getSystemErrorMap } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from './base/version.js'
 import { CeremonyError } from './ceremony/errors.js'
@@ -136,8 +137,10 @@ program
 
 program
   .command('publish [batch]')
-  .description('Make the next epoch of a batch (jsonl), the same at both servers. Running it again is safe.')
-  .requiredOption('--servers <a,b>', 'base URLs of the two servers')
+  .description('Make the next epoch of a batch (jsonl), the same at both servers, or at one. Running it again is safe.')
+  .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, and --store')
+  .option('--store <dir>', 'one server: a copy of your own, which says what it has to make of a batch')
+  .option('--dataset <dir>', 'one server: the dataset to begin that copy from')
   .option('--key <file>', 'sign the batch and its manifest with this key; without a batch, that of the newest epoch')
   .option('--token-file <url=file>', 'the token that a server of --servers demands; once for each that does', collected)
   .option('--record <file>', 'what was published so far (default: the file of --key with .record behind)')
@@ -198,7 +201,8 @@ export async function run(args: readonly string[]): Promise<number> {
       error instanceof PublishError ||
       error instanceof CeremonyError ||
       isSystemError(error)
-    process.stderr.write(`pirouette: ${expected ? error.message : ((error as Error).stack ?? error)}\n`)
+    const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
+    process.stderr.write(`pirouette: ${expected ? said : ((error as Error).stack ?? error)}\n`)
     return 1
   }
 }
@@ -244,7 +248,22 @@ function twoPorts(text: string): [number, number] {
   return [a, b]
 }
 
+interface SystemError extends NodeJS.ErrnoException {
+  readonly address?: string
+  readonly port?: number
+}
+
 /** A port in use, a directory without permission, a full disk. */
-function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+function isSystemError(error: unknown): error is SystemError {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string'
+}
+
+/** What it was about first, then what the system says of it, and the code, which searches find. */
+function systemMessage(error: SystemError): string {
+  const { message, path, address, port, errno = 0, code } = error
+  const [, reason] = getSystemErrorMap().get(errno) ?? []
+  const about = path ?? (port === undefined ? undefined : `${address}:${port}`)
+  if (reason === undefined || about === undefined) return message
+  const hint = code === 'EADDRINUSE' ? '; end what listens there, or choose another port (0: any free one)' : ''
+  return `${about}: ${reason} (${code})${hint}`
 }

@@ -3,10 +3,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
-import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -36,6 +35,7 @@ import {
 } from '../dist/index.js'
 import { type Outcome, pirouette } from './command.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
+import { type Headers, standIn } from './stand-in.js'
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
 const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
@@ -394,43 +394,6 @@ function signedWith(
   return { publicKey, previousManifest, batchHash, signature: ed25519.sign(message, secretKey) }
 }
 
-type Headers = Record<string, string>
-
-/** A server that stands before an operator's, keeping what is asked and changing what is replied. */
-async function standIn(
-  { url }: Operator,
-  {
-    request: see = () => {},
-    reply: change = (_path, body) => body,
-  }: {
-    request?: (method: string, headers: Headers) => void
-    reply?: (path: string, body: Buffer) => Buffer
-  },
-): Promise<string> {
-  const forward = async (request: IncomingMessage, response: ServerResponse) => {
-    const method = request.method!
-    const ofConnection = ['host', 'connection', 'content-length', 'transfer-encoding']
-    const headers = Object.fromEntries(
-      Object.entries(request.headers)
-        .filter(([name]) => !ofConnection.includes(name))
-        .map(([name, value]) => [name, String(value)]),
-    )
-    see(method, headers)
-    const body = new Uint8Array(await buffer(request))
-    const reply = await fetch(url + request.url!, { method, headers, ...(method === 'POST' && { body }) })
-    response.writeHead(reply.status).end(change(request.url!, Buffer.from(await reply.arrayBuffer())))
-  }
-  const server = createHttpServer((request, response) => {
-    forward(request, response).catch(() => response.destroy())
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.close()
-    server.closeAllConnections()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
 const send = (operator: Operator, body: Uint8Array<ArrayBuffer>, headers: Headers) =>
   fetch(`${operator.url}/v1/epochs`, { method: 'POST', body, headers })
 
@@ -441,7 +404,7 @@ describe('an operator who wants to forge', () => {
     const { operators, publish } = await rig([DATA, DATA], 'key')
     // Operator A keeps all headers of what is posted to it.
     const seen: Headers[] = []
-    const url = await standIn(operators[0], {
+    const url = await standIn(operators[0].url, {
       request: (method, headers) => void (method === 'POST' && seen.push(headers)),
     })
     const published = await publish(edit('honest'), { urls: [url, operators[1].url] })
@@ -524,7 +487,7 @@ describe('an operator who wants to forge', () => {
     for (const [i, operator] of operators.entries()) {
       await send(operator, forged, { authorization: `Bearer ${TOKENS[i]}` })
     }
-    const url = await standIn(operators[0], {
+    const url = await standIn(operators[0].url, {
       reply: (path, body) =>
         path === '/v1/epochs/2' ? Buffer.from(body.toString().replace(toHex(blake3(forged)), wanted)) : body,
     })

@@ -38,6 +38,21 @@ test.each(vectors)('the reference asks one server of $recordsLabel', vector => {
   }
 })
 
+test.each([
+  { records: 1 << 16, recordBytes: 32 },
+  { records: 1 << 20, recordBytes: 256 },
+  { records: 1 << 10, recordBytes: 1 << 16 },
+  { records: 1 << 11, recordBytes: 1 << 16 },
+  { records: 1 << 12, recordBytes: 1 << 16 },
+  { records: 1 << 16, recordBytes: 1 << 12 },
+])('core and reference agree on how much of $records records of $recordBytes bytes a request may ask for', layout => {
+  const [partitions, partitionRecords] = [16, layout.records / 16]
+  const handle = layoutHandle(core, { ...layout, partitions, partitionRecords })
+  const most = single.mostQueries({ ...layout, partitions, partitionRecords })
+  if (most === 0) expect(() => core.singleBytes(handle)).toThrow('one server cannot answer it')
+  else expect(core.singleBytes(handle)[2]).toBe(most)
+})
+
 describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', vector => {
   const { layout, lookups, hintEntropy } = vector
   const database = commitDatabase(core, layout, recordsOf(vector))

@@ -1,7 +1,7 @@
 // What a map will cost, from its manifest alone: before anything large is downloaded.
 
 import { scoped } from './base/abort.js'
-import { toApp } from './base/boundary.js'
+import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
 import { type Fetch, platformEnvironment } from './platform/environment.js'
 import { startCore } from './platform/starting.js'
@@ -9,6 +9,7 @@ import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { chooseScheme, SCHEMES, schemesFor } from './scheme/table.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, parseServers } from './servers/pair.js'
+import { parsePublisherKey } from './servers/signatures.js'
 import { Meter } from './servers/stats.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
@@ -25,32 +26,50 @@ export interface Estimate {
   readonly modes: Readonly<Record<string, SchemeCosts>>
 }
 
+export interface EstimateOptions {
+  readonly fetch?: Fetch | undefined
+  readonly proofs?: ProofsPreference | undefined
+  /** as for `open()` */
+  readonly allowDevelopmentCeremony?: boolean | undefined
+  /** as in `open()` */
+  readonly collusion?: 'tolerated' | undefined
+  /** as in `open()`: leaves out the modes that do not go with one */
+  readonly publisherKey?: string | Uint8Array | undefined
+  /** for the bytes of a day: 20 unless said otherwise */
+  readonly lookupsPerDay?: number | undefined
+  /** for the bytes of a day: records that change; 0 */
+  readonly changesPerDay?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+const OPTIONS: Record<keyof EstimateOptions, true> = {
+  fetch: true,
+  proofs: true,
+  allowDevelopmentCeremony: true,
+  collusion: true,
+  publisherKey: true,
+  lookupsPerDay: true,
+  changesPerDay: true,
+  signal: true,
+}
+
 /**
  * Asks the servers for their manifest, and no more. Throws as `open()` does, but takes any servers, one or two: nothing secret
  * is sent.
  */
 export async function estimate(
   servers: readonly [string | URL] | readonly [string | URL, string | URL],
-  options: {
-    readonly fetch?: Fetch | undefined
-    readonly proofs?: ProofsPreference | undefined
-    /** as for `open()` */
-    readonly allowDevelopmentCeremony?: boolean | undefined
-    /** as in `open()` */
-    readonly collusion?: 'tolerated' | undefined
-    /** for the bytes of a day: 20 unless said otherwise */
-    readonly lookupsPerDay?: number | undefined
-    /** for the bytes of a day: records that change; 0 */
-    readonly changesPerDay?: number | undefined
-    readonly signal?: AbortSignal | undefined
-  } = {},
+  options: EstimateOptions = {},
 ): Promise<Estimate> {
+  checkOptions('estimate', options, ['fetch'], ['allowDevelopmentCeremony'])
+  checkNames('estimate', options, Object.keys(OPTIONS))
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
     if (number !== undefined && !(Number.isSafeInteger(number) && number >= 0)) {
-      throw new UsageError(`estimate: expected ${name} to be a whole number`)
+      throw new UsageError(`estimate: ${expected(`${name} to be a whole number`, number)}`)
     }
   }
+  const signed = options.publisherKey !== undefined && parsePublisherKey(options.publisherKey) !== undefined
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
   const environment = platformEnvironment(options.fetch)
@@ -64,6 +83,7 @@ export async function estimate(
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false, apart })
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
+        if (signed && scheme.kind === 'stateful' && !scheme.hashed) return []
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {

@@ -1,9 +1,9 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 // The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
 
-import { callApp, checkOptions, toApp } from './base/boundary.js'
+import { callApp, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
-import type { Condemnation, MapEvent, OnEvent, StorageKind } from './base/events.js'
+import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
 import { type Found, valueAt, valuesOf } from './lookup/question.js'
@@ -106,7 +106,7 @@ export class PirouetteMap {
   }
 
   /**
-   * In mode `single`: how many lookups its hints are good for still. When a quarter is left, new ones are made behind it.
+   * In mode `single`: how many queries its hints are good for still; `getMany` takes `padTo` of them. When a quarter is left, new ones are made behind it.
    * Undefined: any number.
    */
   get lookupsLeft(): number | undefined {
@@ -181,7 +181,7 @@ export class PirouetteMap {
     this.#assertOpen()
     // A string is a list of characters, too, which nobody means.
     if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
-      throw new UsageError('getMany: expected a list of keys')
+      throw new UsageError(`getMany: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}`)
     }
     const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
     const padTo = options.padTo ?? wanted.length
@@ -201,7 +201,8 @@ export class PirouetteMap {
    */
   on<T extends MapEvent['type']>(type: T, listener: (event: Extract<MapEvent, { type: T }>) => void): () => void {
     this.#assertOpen()
-    if (typeof listener !== 'function') throw new UsageError('on: expected a function')
+    oneOf('on', EVENTS, type)
+    if (typeof listener !== 'function') throw new UsageError(`on: ${expected('a function', listener)}`)
     return this.#subscribe(event => {
       if (event.type === type) listener(event as Extract<MapEvent, { type: T }>)
     })

@@ -1,6 +1,8 @@
 // @pirouette/client/node: state in files, for Node.
 
 import { resolve } from 'node:path'
+import { expected } from './base/boundary.js'
+import { UsageError } from './base/errors.js'
 import { openFileStore } from './store/folder.js'
 import type { OpenDurableStore } from './store/storage.js'
 
@@ -16,6 +18,7 @@ const stores = new Map<string, OpenDurableStore>()
  * await open({ servers, store: fileStore('/var/lib/app/pirouette') })
  */
 export function fileStore(folder: string): OpenDurableStore {
+  if (typeof folder !== 'string') throw new UsageError(`fileStore: ${expected("a folder's path", folder)}`)
   const path = resolve(folder)
   const store = stores.get(path) ?? (servers => openFileStore(path, servers))
   stores.set(path, store)

@@ -1,7 +1,8 @@
 // @pirouette/client/environment: the door for tests. Whoever passes in a predictable `random`, or a store that forgets,
 // gives up the privacy this package is for.
 
-export { discardStateWith, type OpenWithOptions, openWith } from './open.js'
+export { discardStateWith, openWith } from './open.js'
+export type { OpenWithOptions } from './options.js'
 export { type Clock, type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
 export type { Locks } from './platform/locks.js'
 export { noTabs, type Tabs } from './platform/tabs.js'

@@ -3,6 +3,7 @@
 import { type Core, loadCore } from '@pirouette/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
+import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
 import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
@@ -442,4 +443,61 @@ test('an option that there is not is refused, before any traffic: one that is mi
     code: 'usage',
   })
   expect(fetch).not.toHaveBeenCalled()
+})
+
+describe('of an option that cannot be, the message says what was expected and what came', () => {
+  const KEY = '00'.repeat(32)
+  const refused: [string, Record<string, unknown>, RegExp][] = [
+    ['another type', { push: 'yes' }, /expected push to be true or false, got "yes"/],
+    ['allowed by a word', { allowPlainHttp: 'no' }, /allowPlainHttp to be true or false, got "no"/],
+    ['no mode', { mode: 'fast' }, /mode: expected 'auto', .*'instant' with two servers, got "fast"/],
+    ['no such storage', { storage: 'disk' }, /storage: expected 'required', 'preferred', 'memory', got "disk"/],
+    ['a number for a word', { rollback: 1 }, /rollback: expected 'confirm', 'strict', got 1/],
+    ['a long text', { proofs: 'x'.repeat(41) }, /pointproofs', got text of 41 characters/],
+    ['no signal', { signal: {} }, /signal to be an AbortSignal, got an object \(Object\)/],
+    ['servers: a text', { servers: A }, /servers: expected \[one URL\].*got no list \(string\)/],
+    ['servers: three', { servers: [A, B, A] }, /got a list of 3/],
+    ['a key with a word before it', { publisherKey: `public key: ${KEY}` }, /64 hex digits.*got 76 characters/],
+    ['a key that is too short', { publisherKey: new Uint8Array(31) }, /publisherKey: expected 32 bytes.*got 31 bytes/],
+    ['lookups with two servers', { lookups: 5 }, /lookups: expected one server, or collusion: 'tolerated'/],
+    ['no number of lookups', { lookups: 0, servers: [A], publisherKey: KEY }, /from 1 to 1048576, got 0/],
+    ['light beside a key', { mode: 'light', publisherKey: KEY }, /mode: 'light' cannot go with publisherKey/],
+  ]
+  test.each(refused)('%s', async (_what, given, message) => {
+    const fetch = vi.fn()
+    const error = await client.open({ servers: [A, B], fetch, ...given } as client.OpenOptions).catch(error => error)
+    expect(error).toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+    expect(error.message).not.toContain(KEY)
+    expect(fetch).not.toHaveBeenCalled()
+  })
+
+  test('nothing at all: open, discardState, estimate, fileStore', async () => {
+    const nothing = undefined as never
+    const calls = [client.open(nothing), client.discardState(nothing), client.estimate(nothing)]
+    for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'usage' })
+    await expect(client.estimate([A, B], { lookupsPerDy: 5 } as never)).rejects.toMatchObject({ code: 'usage' })
+    expect(() => fileStore(nothing)).toThrow("fileStore: expected a folder's path, got nothing")
+  })
+
+  test('an event that there is not', async () => {
+    const map = await new Harness(keyless().network).open()
+    expect(() => map.on('upDated' as never, () => {})).toThrow(/on: expected 'discarded', .*, got "upDated"/)
+    expect(() => map.on('updated', undefined as never)).toThrow('on: expected a function, got nothing')
+  })
+
+  test('durable storage required where there is none: what Node has instead', async () => {
+    const failed = client.open({ servers: [A, B], fetch: vi.fn(), storage: 'required' })
+    await expect(failed).rejects.toMatchObject({
+      code: 'storage',
+      message: expect.stringMatching(/fileStore\(folder\)/),
+    })
+  })
+})
+
+test('estimate() with a publisher’s key has no mode that open() would refuse with it', async () => {
+  const { network } = keyless()
+  const { fetch } = network
+  const without = Object.keys((await client.estimate([A, B], { fetch })).modes)
+  const beside = Object.keys((await client.estimate([A, B], { fetch, publisherKey: '00'.repeat(32) })).modes)
+  expect(without.filter(mode => !beside.includes(mode))).toEqual(['light'])
 })

@@ -2,6 +2,7 @@
 // does. Verified whole before anything is used; stored before anything is sent.
 
 import { HEADER_BYTES, SUITE_PARITIES } from '@pirouette/protocol'
+import type { SingleHandle } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { MapEvent, PirouetteMap } from '../src/index.js'
@@ -47,6 +48,26 @@ async function opened(living: Living, options: Partial<OpenWithOptions> = {}) {
   const onEvent = (event: MapEvent) => void events.push(event)
   const map = await harness.open({ ...one, storage: 'memory', onEvent, ...options })
   return { harness, map, events, network: living.network, drive: <T>(work: Promise<T>) => harness.drive(work) }
+}
+
+/** A core whose hints, once they are made, have some members of a test's. */
+function withHandles(member: (handle: SingleHandle, name: string | symbol) => unknown): typeof core {
+  const proxied = <T extends object>(target: T, instead: (name: string | symbol) => unknown): T =>
+    new Proxy(target, {
+      get(target, name) {
+        const found = instead(name) ?? Reflect.get(target, name, target)
+        return typeof found === 'function' ? found.bind(target) : found
+      },
+    })
+  const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
+    const builder = core.newSingleBuilder(...parameters)
+    const finish = (version: number) => {
+      const handle = builder.finish(version)
+      return proxied(handle, name => member(handle, name))
+    }
+    return proxied(builder, name => (name === 'finish' ? finish : undefined))
+  }
+  return { ...core, newSingleBuilder }
 }
 
 describe('one server', () => {
@@ -147,25 +168,8 @@ describe('lookups', () => {
   test('with no hint for what is asked fail, and show nothing of it', async () => {
     const { network, database } = keyless()
     let missed = 0
-    const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
-      const builder = core.newSingleBuilder(...parameters)
-      return new Proxy(builder, {
-        get(builder, name) {
-          const member: unknown = Reflect.get(builder, name, builder)
-          if (typeof member !== 'function') return member
-          if (name !== 'finish') return member.bind(builder)
-          return (version: number) =>
-            new Proxy(builder.finish(version), {
-              get(handle, name) {
-                const member: unknown = Reflect.get(handle, name, handle)
-                if (name === 'missed') return missed
-                return typeof member === 'function' ? member.bind(handle) : member
-              },
-            })
-        },
-      })
-    }
-    const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, newSingleBuilder }) })
+    const loadCore = async () => withHandles((_, name) => (name === 'missed' ? missed : undefined))
+    const harness = new Harness(network, 1, { loadCore })
     const map = await harness.open(one)
     missed = 1
     expect((await harness.failure(map.at(4))).code).toBe('storage')
@@ -273,6 +277,37 @@ describe('updates', () => {
     const { network, database } = keyed({ partitions: 6, partitionRecords: 4 }) // with room for a key more
     const living = new Living(network, database)
     await expectFollowed(living, await opened(living))
+  })
+
+  test('are applied in steps, with the thread given back in between; what is asked meanwhile waits', async () => {
+    const living = livingKeyless()
+    const seen: string[] = []
+    let steps = 0
+    const loadCore = async () =>
+      withHandles((handle, name) =>
+        name === 'step'
+          ? () => {
+              seen.push('step')
+              return --steps > 0 || handle.step()
+            }
+          : undefined,
+      )
+    let found: Promise<void> | undefined
+    const pause = async () => {
+      seen.push('pause')
+      if (steps > 0) found ??= map.at(5).then(value => void seen.push(`found ${new TextDecoder().decode(value)}`))
+      await settle()
+    }
+    const harness = new Harness(living.network, 1, { loadCore, pause })
+    const map: PirouetteMap = await harness.open({ ...one, storage: 'memory' })
+    living.publish([edit(5, 'epoch')])
+    living.publish([edit(5, 'later')])
+    ;[steps, seen.length] = [3, 0]
+    const { length } = living.network.queries()
+    await harness.drive(map.sync())
+    await harness.drive(found!)
+    expect(living.network.queries(length)).toHaveLength(1)
+    expect(seen).toEqual(['step', 'pause', 'step', 'pause', 'step', 'step', 'found later'])
   })
 
   test('between a lookup and its answer: the same bytes at the next epoch, and the newest value', async () => {

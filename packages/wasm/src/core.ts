@@ -394,6 +394,8 @@ export interface SingleHandle extends AskedHandle {
   readonly missed: number
   /** by an update list; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, after: LayoutHandle): Uint8Array
+  /** does a piece of the work that an update has left, also one that was replayed; whether there is more. What needs it done does it */
+  step(): boolean
   /** lookups that it was made for, and that it is good for still */
   readonly lookups: number
   readonly left: number

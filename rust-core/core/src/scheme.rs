@@ -221,7 +221,7 @@ pub trait State<C>: Sized {
     ///
     /// # Errors
     /// [`Error::Condemned`].
-    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
+    fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
 }
 
 /// A state and at most one batch pending on it: the order in which every scheme's calls come.
@@ -391,7 +391,7 @@ impl<C, S: State<C>> Asked<C, S> {
     ///
     /// # Errors
     /// [`Error::Phase`] while a batch is pending; as [`State::written`].
-    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+    pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
         self.written(binding).map(Unsealed::seal)
     }
 
@@ -399,7 +399,7 @@ impl<C, S: State<C>> Asked<C, S> {
     ///
     /// # Errors
     /// As [`Asked::encode`].
-    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+    pub fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         self.none_pending()?;
         self.state.written(binding)
     }

@@ -236,7 +236,7 @@ impl State<Merkle> for Known {
         Ok(digests.to_vec())
     }
 
-    fn written(&self, binding: &[u8; 32]) -> Result<Unsealed, Error> {
+    fn written(&mut self, binding: &[u8; 32]) -> Result<Unsealed, Error> {
         if self.condemned {
             Err(Error::Condemned)
         } else {

@@ -161,7 +161,7 @@ impl World {
         (0..3).for_each(|q| database.commit(q).expect("a partition"));
         let commitments: Vec<u8> = (0..3).flat_map(|q| database.commitment(q).expect("committed")).collect();
         let content_hashes: Vec<u8> = (0..3).flat_map(|q| database.content_hash(q).expect("committed")).collect();
-        let Ok(single) = Self::fold_single(layout, &content_hashes, &database, 3).finish_at(0) else {
+        let Ok(mut single) = Self::fold_single(layout, &content_hashes, &database, 3).finish_at(0) else {
             panic!("all is folded")
         };
         let single_checkpoint = single.encode(&BINDING).expect("hints that are not condemned");
@@ -314,7 +314,7 @@ fn effect(data: &[u8]) {
 
 fn single_checkpoint(data: &[u8]) {
     let (world, stored) = (World::get(), sealed(data));
-    if let Ok(hint) = single::hint::Hint::decode(&stored, world.layout, &BINDING) {
+    if let Ok(mut hint) = single::hint::Hint::decode(&stored, world.layout, &BINDING) {
         assert_same(&hint.encode(&BINDING).expect("not condemned"), &stored);
     }
 }

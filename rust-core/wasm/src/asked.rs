@@ -80,7 +80,7 @@ macro_rules! asks {
             ///
             /// # Errors
             /// `phase` while a batch is pending; `condemned`; `length`.
-            pub fn checkpoint(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+            pub fn checkpoint(&mut self, binding: &[u8]) -> Outcome<StoredFormHandle> {
                 let form = exactly("binding", binding).and_then(|binding| self.0.written(&binding));
                 form.map(StoredFormHandle::new).map_err(thrown)
             }

@@ -173,6 +173,12 @@ impl SingleHandle {
         self.0.update(list, after.0, &[], &[0; 32]).map_err(thrown)
     }
 
+    /// Does a piece of the work that an update, or an entry that was one, has left; whether there is more. Whatever needs it done
+    /// does it.
+    pub fn step(&mut self) -> bool {
+        self.0.state.step()
+    }
+
     /// Lookups that it was made for.
     #[wasm_bindgen(getter)]
     pub fn lookups(&self) -> usize {

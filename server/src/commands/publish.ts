@@ -3,13 +3,17 @@
 import { readFile } from 'node:fs/promises'
 import { type BatchEncoding, toHex } from '@pirouette/protocol'
 import { PublishError } from '../publisher/errors.js'
-import { createKeyFile, readableByAll, readKeyFile, readToken } from '../publisher/files.js'
-import { publish as publishBatch } from '../publisher/publish.js'
+import { createKeyFile, type KeyPair, readableByAll, readKeyFile, readToken } from '../publisher/files.js'
+import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
+import { type OwnCopy, serveOwnCopy } from './own-copy.js'
+import { openStore } from './store.js'
 
 /** The options of `publish` as commander gives them. */
 export interface PublishArguments {
   readonly servers: string
+  readonly store?: string
+  readonly dataset?: string
   readonly tokenFile?: string[]
   readonly key?: string
   readonly record?: string
@@ -25,25 +29,36 @@ const DAY_SECONDS = 24 * 60 * 60
 
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   const servers = options.servers.split(',').map(url => url.trim())
-  const [first, second] = servers
-  if (first === undefined || second === undefined || servers.length !== 2) {
-    throw new PublishError('--servers: expected two URLs with a comma between them')
+  const { validDays, key, store, dataset } = options
+  if (servers.includes('') || servers.length > 2) {
+    throw new PublishError('--servers: expected two URLs with a comma between them, or one')
   }
-  const { validDays, key } = options
   const recordFile = options.record ?? (key === undefined ? undefined : `${key}.record`)
   if (recordFile === undefined) throw new PublishError('--record: without a key, say where to keep what was published')
-  const summary = await publishBatch({
-    servers: [first, second],
-    tokens: await readTokens([first, second], options.tokenFile ?? []),
-    operations: file === undefined ? undefined : await readFile(file),
-    encoding: options.valueEncoding,
-    expires: validDays === undefined ? options.expires : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
-    key: key === undefined ? undefined : await readSecret(key, readKeyFile),
-    record: await PublisherRecord.open(recordFile),
-    trustBase: options.trustBase,
-    generation: options.generation,
-    headroom: options.headroom,
-  })
+  const tokens = await readTokens(servers, options.tokenFile ?? [])
+  const pair = key === undefined ? undefined : await readSecret(key, readKeyFile)
+  const operations = file === undefined ? undefined : await readFile(file)
+  const record = await PublisherRecord.open(recordFile)
+  const own = await openOwnCopy(servers, store, dataset, pair)
+  const [first, second] = servers as [string, string | undefined]
+  let summary: PublishSummary
+  try {
+    summary = await publishBatch({
+      servers: [first, own?.url ?? second!],
+      names: own && [first, `your own copy (${store})`],
+      tokens: [tokens[0], own?.token ?? tokens[1]],
+      operations,
+      encoding: options.valueEncoding,
+      expires: validDays === undefined ? options.expires : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
+      key: pair,
+      record,
+      trustBase: options.trustBase,
+      generation: options.generation,
+      headroom: options.headroom,
+    })
+  } finally {
+    await own?.close()
+  }
   const lines = {
     epoch: `${summary.epoch} of generation ${summary.generation}`,
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
@@ -60,18 +75,35 @@ export async function publish(file: string | undefined, options: PublishArgument
   )
 }
 
+/** At one server: the publisher's own copy, which says what has to come of a batch. */
+async function openOwnCopy(
+  servers: readonly string[],
+  store: string | undefined,
+  dataset: string | undefined,
+  key: KeyPair | undefined,
+): Promise<OwnCopy | undefined> {
+  if (servers.length === 2) {
+    if (store === undefined && dataset === undefined) return undefined
+    throw new PublishError('--store, --dataset: two servers check one another; an own copy is for publishing at one')
+  }
+  if (store === undefined) {
+    throw new PublishError(
+      '--servers: of one server, only a copy of your own can tell whether it made of a batch what it should. Give --store, a ' +
+        'folder for it, and at first --dataset, what you built',
+    )
+  }
+  return serveOwnCopy(await openStore(store, dataset), key)
+}
+
 /** Each token by the URL of its server, so that none goes to the other one by a mistake in the order. */
-async function readTokens(
-  servers: readonly [string, string],
-  given: readonly string[],
-): Promise<[string | undefined, string | undefined]> {
-  const tokens: [string | undefined, string | undefined] = [undefined, undefined]
+async function readTokens(servers: readonly string[], given: readonly string[]): Promise<(string | undefined)[]> {
+  const tokens: (string | undefined)[] = []
   for (const each of given) {
-    const at = servers.findIndex(url => each.startsWith(`${url}=`)) as 0 | 1 | -1
+    const at = servers.findIndex(url => each.startsWith(`${url}=`))
     if (at === -1 || tokens[at] !== undefined) {
       throw new PublishError(`--token-file ${each}: expected URL=FILE, once for each URL of --servers`)
     }
-    tokens[at] = await readSecret(each.slice(servers[at].length + 1), readToken)
+    tokens[at] = await readSecret(each.slice(servers[at]!.length + 1), readToken)
   }
   return tokens
 }

@@ -1,24 +1,21 @@
 // `pirouette serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
 import { mkdtempSync, rmSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { decodeManifest, equalBytes } from '@pirouette/protocol'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
-import { UpdatableDatabase } from '../database/updatable.js'
+import type { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
-import { manifestPath } from '../dataset/directory.js'
-import { BuildError, DatasetError } from '../dataset/errors.js'
+import { BuildError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { describeError } from '../http/plugins/errors.js'
 import { createServer, type MountedDataset } from '../http/server.js'
 import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
-import { openLmdb } from '../storage/lmdb.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
+import { openStore } from './store.js'
 
 /** How long what is under way may take after SIGTERM or SIGINT; a slow download is then cut off, to be resumed. */
 const DRAIN_MILLISECONDS = 10_000
@@ -89,7 +86,7 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     const source = named.find(dataset => dataset.name === name)
     if (source !== undefined) named.splice(named.indexOf(source), 1)
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
-    mounted.push({ name, publisherKeys, updatable: await openStore(dir, source?.dir, name === undefined, options) })
+    mounted.push({ name, publisherKeys, updatable: await open(dir, source?.dir, name === undefined, options) })
   }
   if (options.data !== undefined && !stores.some(({ name }) => name === undefined))
     named.push({ name: undefined, dir: await buildTemporary({ ...options, data: options.data }) })
@@ -108,41 +105,16 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   return mounted
 }
 
-/** Opens a store, beginning it first from a dataset if there is nothing in it. */
-async function openStore(
+/** Opens a store, beginning it first from a dataset, or from `--data`, if there is nothing in it. */
+function open(
   dir: string,
   dataset: string | undefined,
   unnamed: boolean,
   options: ServeArguments,
 ): Promise<UpdatableDatabase> {
-  const storage = openLmdb(dir)
-  if (!UpdatableDatabase.existsIn(storage)) {
-    let source = dataset
-    if (source === undefined && unnamed && options.data !== undefined) {
-      source = await buildTemporary({ ...options, data: options.data })
-    }
-    if (source === undefined) throw new BuildError('the store is empty; --dataset says what to begin with', dir)
-    const from = source
-    const loaded = await withProgress(onProgress => loadDataset(from, onProgress))
-    await UpdatableDatabase.create(storage, loaded)
-    loaded.close()
-  }
-  const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries } = options
-  const updatable = await withProgress(onProgress =>
-    UpdatableDatabase.open(storage, { history, lingerHours, fence: { days, entries }, onProgress }),
-  )
-  if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), updatable.databaseId)) {
-    throw new DatasetError(storage.location, `it holds another database than ${dataset}`)
-  }
-  return updatable
-}
-
-async function databaseIdOf(dataset: string): Promise<Uint8Array> {
-  try {
-    return decodeManifest(await readFile(manifestPath(dataset))).databaseId
-  } catch (error) {
-    throw new DatasetError(manifestPath(dataset), (error as Error).message)
-  }
+  const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries, data } = options
+  const build = async () => (unnamed && data !== undefined ? await buildTemporary({ ...options, data }) : undefined)
+  return openStore(dir, dataset, { history, lingerHours, fence: { days, entries } }, build)
 }
 
 /** `NAME=DIR` or `DIR`. A directory whose own name has a `=` is given as `./a=b`. */

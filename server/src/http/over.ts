@@ -14,8 +14,8 @@ export function whenOver(request: FastifyRequest, reply: FastifyReply, call: () 
     if (calls.delete(over)) call()
   }
   calls.add(over)
-  // Two listeners where `stream.finished` has ten: they are added for every reply.
-  reply.raw.once('finish', over).once('close', over)
+  // One listener where `stream.finished` has ten: they are added for every reply. 'finish' has a 'close' behind it.
+  reply.raw.on('close', over)
   if (socket.destroyed) process.nextTick(over)
 }
 

@@ -74,12 +74,13 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-  app.addHook('onRequest', async request => {
+  app.addHook('onRequest', (request, _reply, done) => {
     // A body is bytes, whatever its Content-Type says, and it need not have one.
     request.headers['content-type'] = OCTET_STREAM
     if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
       throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
     }
+    done()
   })
 
   boundBodies(app, options.bodies ?? new Unsent())

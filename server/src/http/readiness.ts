@@ -1,5 +1,6 @@
 // Whether this process can answer queries. One for the whole process: `/readyz` and `/v1/answer` follow it.
 
+import type { onRequestHookHandler } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 
 export class Readiness {
@@ -28,5 +29,10 @@ export class Readiness {
   /** Throws a `not_ready` Refusal after `stop`. */
   check(): void {
     if (this.#stopped !== undefined) throw new Refusal('not_ready', this.#stopped)
+  }
+  /** The same for routes that anybody may ask. */
+  readonly hook: onRequestHookHandler = (_request, _reply, done) => {
+    this.check()
+    done()
   }
 }

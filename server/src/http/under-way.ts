@@ -43,7 +43,7 @@ export function boundUnderWay(server: Server, most = DEFAULT_MOST): void {
     if (ofSocket.get(socket)! > most.ofConnection) hangUp(socket)
     else if (inAll > most.inAll) hangUp([...ofSocket].reduce((a, b) => (b[1] > a[1] ? b : a))[0])
     if (socket.destroyed) return
-    response.once('close', () => add(socket, -1))
+    response.on('close', () => add(socket, -1))
     for (const handler of handlers) handler.call(server, request, response)
   })
 }

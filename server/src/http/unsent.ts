@@ -23,11 +23,15 @@ interface Standing {
   readonly bytes: number
   readonly socket: Socket
   readonly network: string
+  /** given back */
+  over: boolean
 }
+
+/** Of connections, whose requests nearly all come from the same address. */
+const networks = new WeakMap<Socket, { readonly ip: string; readonly network: string }>()
 
 export class Unsent {
   readonly #most: Required<{ [K in keyof UnsentOptions]: number }>
-  readonly #reserved = new Set<Standing>()
   /** those that the connection is to take or bring, and since when; oldest first */
   readonly #due = new Map<Standing, number>()
   #bytes = 0
@@ -60,13 +64,16 @@ export class Unsent {
   /** The same for a body that is about to come, until it is here. */
   reserveBody(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
     const standing = this.#reserve(request, reply, bytes, 'too much that clients have begun to send has not come yet')
-    request.raw.once('close', () => this.#release(standing)) // read, or its connection is gone
+    request.raw.on('close', () => this.#release(standing)) // read, or its connection is gone
     this.#begin(standing)
   }
 
   #reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, refusal: string): Standing {
-    const { socket } = request.raw
-    const network = networkOf(request.ip)
+    const { ip, raw } = request
+    const { socket } = raw
+    const known = networks.get(socket)
+    const network = known?.ip === ip ? known.network : networkOf(ip)
+    if (known?.ip !== ip) networks.set(socket, { ip, network })
     const ofSocket = this.#ofSocket.get(socket) ?? 0
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
     if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
@@ -78,19 +85,20 @@ export class Unsent {
       reply.header('retry-after', 1)
       throw new Refusal('rate_limited', refusal)
     }
-    const standing: Standing = { bytes, socket, network }
-    this.#reserved.add(standing)
+    const standing: Standing = { bytes, socket, network, over: false }
     this.#add(standing, bytes)
     return standing
   }
 
   #begin(standing: Standing): void {
-    if (this.#reserved.has(standing)) this.#due.set(standing, performance.now())
+    if (!standing.over) this.#due.set(standing, performance.now())
   }
 
   #release(standing: Standing): void {
+    if (standing.over) return
+    standing.over = true
     this.#due.delete(standing)
-    if (this.#reserved.delete(standing)) this.#add(standing, -standing.bytes)
+    this.#add(standing, -standing.bytes)
   }
 
   #add({ socket, network }: Standing, bytes: number): void {

@@ -29,6 +29,8 @@ import { type KnownManifest, PublishedServer } from './server.js'
 export interface PublishOptions {
   /** base URLs of the two servers */
   readonly servers: readonly [string, string]
+  /** what people are told in their place */
+  readonly names?: readonly [string, string] | undefined
   /** one for each server that wants one, and never the same: who holds it can publish there as far as tokens go */
   readonly tokens?: readonly [string | undefined, string | undefined] | undefined
   /** signs batches, and the manifest that results */
@@ -81,7 +83,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const { record, key } = options
   checkOptions(options)
   const servers = options.servers.map(
-    (url, i) => new PublishedServer(url, options.tokens?.[i as 0 | 1]),
+    (url, i) => new PublishedServer(url, options.tokens?.[i as 0 | 1], options.names?.[i as 0 | 1]),
   ) as unknown as Both<PublishedServer>
   if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
     throw new PublishError('the two servers are one: their URLs have the same origin')
@@ -147,13 +149,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (apart === 0 && !equalBytes(bytes, behind.bytes)) diverged(`their manifests of epoch ${manifest.epoch} differ`)
     if (apart !== 0 && toHex(manifest.previousManifest) !== hashOf(behind.bytes)) {
       diverged(
-        `epoch ${manifest.epoch} of ${servers[ahead].url} was not made on epoch ${behind.manifest.epoch} of the other`,
+        `epoch ${manifest.epoch} of ${servers[ahead].name} was not made on epoch ${behind.manifest.epoch} of the other`,
       )
     }
     const { generation, epoch } = manifest
     if (options.operations === undefined) {
       if (apart !== 0)
-        throw new PublishError(`only ${servers[ahead].url} has epoch ${epoch}; publish its batch again first`)
+        throw new PublishError(`only ${servers[ahead].name} has epoch ${epoch}; publish its batch again first`)
       await checkBase(newest[ahead])
       return { generation, epoch, changed: epoch }
     }
@@ -179,7 +181,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     }
     if (apart !== 0) {
       throw new PublishError(
-        `${servers[ahead].url} has epoch ${epoch} from another batch, which ${servers[1 - ahead]!.url} lacks; publish ` +
+        `${servers[ahead].name} has epoch ${epoch} from another batch, which ${servers[1 - ahead]!.name} lacks; publish ` +
           'that one again first',
       )
     }
@@ -257,7 +259,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     for (const [i, { batch }] of (await both(servers, server => server.status(epoch))).entries()) {
       if (batch !== hashOf(body)) {
         throw new PublishError(
-          `${servers[i as 0 | 1].url}: its epoch ${epoch} was made from another batch than the other server says. Nothing ` +
+          `${servers[i as 0 | 1].name}: its epoch ${epoch} was made from another batch than the other server says. Nothing ` +
             'was sent and nothing signed',
         )
       }

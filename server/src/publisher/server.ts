@@ -25,12 +25,15 @@ export interface KnownManifest {
 export class PublishedServer {
   /** without a slash at its end */
   readonly url: string
+  /** what people are told */
+  readonly name: string
   readonly #token: string | undefined
 
   /** `token` is this server's own, and goes nowhere else */
-  constructor(url: string, token: string | undefined) {
+  constructor(url: string, token: string | undefined, name?: string) {
     if (!/^https?:\/\//.test(url)) throw new PublishError(`${url}: expected a URL that begins with https://`)
     this.url = url.replace(/\/+$/, '')
+    this.name = name ?? this.url
     this.#token = token
   }
 
@@ -87,7 +90,7 @@ export class PublishedServer {
       return work()
     } catch (error) {
       if (!(error instanceof WireError) && !(error instanceof SyntaxError)) throw error
-      throw new PublishError(`${this.url}: it does not reply like a Pirouette server: ${error.message}`)
+      throw new PublishError(`${this.name}: it does not reply like a Pirouette server: ${error.message}`)
     }
   }
 
@@ -104,10 +107,10 @@ export class PublishedServer {
       bytes = new Uint8Array(await response.arrayBuffer())
     } catch (error) {
       const { cause, message } = error as Error
-      throw new PublishError(`${this.url}: it cannot be reached (${cause instanceof Error ? cause.message : message})`)
+      throw new PublishError(`${this.name}: it cannot be reached (${cause instanceof Error ? cause.message : message})`)
     }
     if (status === 200) return bytes
     const { code, message } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
-    throw new PublishError(`${this.url}: ${status} ${code}: ${message}`, code)
+    throw new PublishError(`${this.name}: ${status} ${code}: ${message}`, code)
   }
 }

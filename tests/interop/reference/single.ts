@@ -23,6 +23,13 @@ export function geometryOf(layout: Layout): Geometry {
   return { stripes: least + (least % 2), stripeRecords: s, hints: 60 * s }
 }
 
+/** Whether there are such lookups, and how many queries a request carries, where the generation carries as many. */
+export function mostQueries(layout: Layout): number {
+  const geometry = geometryOf(layout)
+  const read = Math.floor(2 ** 26 / (geometry.stripes * blocksOf(layout).recordBytes))
+  return geometry.stripes > 16_384 ? 0 : Math.min(64, read, Math.floor(2 ** 17 / queryBytes(geometry)))
+}
+
 export const queryBytes = ({ stripes }: Geometry) => Math.ceil(stripes / 8) + 2 * stripes
 
 /** A client's hints, of whole records, from the entropy they are made under. */

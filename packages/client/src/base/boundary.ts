@@ -30,16 +30,62 @@ export async function toApp<T>(work: Promise<T>, signal?: AbortSignal): Promise<
 }
 
 /** Throws UsageError for options that are none. `functions`: those of them that the app is called back with. */
-export function checkOptions(call: string, options: unknown, functions: readonly string[] = []): void {
-  if (typeof options !== 'object' || options === null) throw new UsageError(`${call}: expected an object of options`)
-  const { signal } = options as { signal?: unknown }
+export function checkOptions(
+  call: string,
+  options: unknown,
+  functions: readonly string[] = [],
+  booleans: readonly string[] = [],
+): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new UsageError(`${call}: ${expected('an object of options', options)}`)
+  }
+  const given = options as Record<string, unknown>
+  const { signal } = given
   // By tag, not instanceof: one of another realm is as good.
-  if (signal !== undefined && Object.prototype.toString.call(signal) !== '[object AbortSignal]') {
-    throw new UsageError(`${call}: expected signal to be an AbortSignal`)
+  if (signal !== undefined && tagOf(signal) !== 'AbortSignal') {
+    throw new UsageError(`${call}: ${expected('signal to be an AbortSignal', signal)}`)
   }
-  for (const name of functions) {
-    const given = (options as Record<string, unknown>)[name]
-    if (given !== undefined && typeof given !== 'function')
-      throw new UsageError(`${call}: expected ${name} to be a function`)
+  for (const [names, type, what] of [
+    [functions, 'function', 'a function'],
+    [booleans, 'boolean', 'true or false'],
+  ] as const) {
+    for (const name of names) {
+      const value = given[name]
+      if (value === undefined || typeof value === type) continue
+      throw new UsageError(`${call}: ${expected(`${name} to be ${what}`, value)}`)
+    }
   }
+}
+
+/** Throws UsageError for an option that there is not. An object of the app's may have methods besides. */
+export function checkNames(call: string, options: object, names: readonly string[]): void {
+  const given = Object.entries(options).filter(([, value]) => typeof value !== 'function')
+  const unknown = given.map(([name]) => name).find(name => !names.includes(name))
+  if (unknown === undefined) return
+  const meant = names.find(name => name.toLowerCase() === unknown.toLowerCase())
+  const instead = meant === undefined ? `expected some of ${names.join(', ')}` : `expected ${meant}`
+  throw new UsageError(`${call}: there is no option ${JSON.stringify(unknown.slice(0, 40))}; ${instead}`)
+}
+
+/** Throws UsageError for a value that is none of `choices`. `where`: what they depend on. */
+export function oneOf(name: string, choices: readonly string[], value: unknown, where?: string): void {
+  if (typeof value === 'string' && choices.includes(value)) return
+  const listed = choices.map(choice => `'${choice}'`).join(', ')
+  throw new UsageError(`${name}: ${expected(where === undefined ? listed : `${listed} ${where}`, value)}`)
+}
+
+/** What messages say of a value that is not what it should be. Never for keys, indices or what credentials may stand in. */
+export function expected(what: string, came: unknown): string {
+  return `expected ${what}, got ${shown(came)}`
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'string') return value.length > 40 ? `text of ${value.length} characters` : JSON.stringify(value)
+  if (typeof value === 'function') return 'a function'
+  return typeof value === 'object' && value !== null ? `an object (${tagOf(value)})` : String(value)
+}
+
+function tagOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1)
 }

@@ -49,3 +49,18 @@ export type MapEvent =
   | { readonly type: 'storage'; readonly storage: StorageKind; readonly reason: 'unavailable' | 'failed' | 'granted' }
 
 export type OnEvent = (event: MapEvent) => void
+
+const TYPES: Record<MapEvent['type'], true> = {
+  discarded: true,
+  updated: true,
+  outdated: true,
+  preparing: true,
+  mode: true,
+  resumed: true,
+  unfenced: true,
+  condemned: true,
+  storage: true,
+}
+
+/** The types there are. */
+export const EVENTS: readonly string[] = Object.keys(TYPES)

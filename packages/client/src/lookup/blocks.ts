@@ -43,6 +43,6 @@ export class FetchedBlocks implements KeyIndex {
   /** To be called when the records are in: an error before would show in the traffic which keys it is for. */
   assertWellFormed(): void {
     if (!this.#malformed) return
-    throw new ProtocolError('the servers', 'the directory both publish is malformed; ask their operators')
+    throw new ProtocolError('the servers', 'the directory they publish is malformed; ask their operators')
   }
 }

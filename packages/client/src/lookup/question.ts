@@ -82,7 +82,7 @@ export function valuesOf(
         const moved = recordAfter(lists, manifest.recordBytes, wanted)
         const found = moved === undefined ? records[i] : openRecord(place, moved)
         if (found === undefined) {
-          const message = 'the update list both publish holds a malformed record; ask their operators'
+          const message = 'the update list they publish holds a malformed record; ask their operators'
           throw new ProtocolError('the servers', message)
         }
         return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined

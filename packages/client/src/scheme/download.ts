@@ -98,7 +98,7 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
   if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => shape.isOf(read)))) return read
   release(core, read)
   const all = servers.map(({ server }) => server.name).join(' and ')
-  throw new ProtocolError(all, 'the directory both publish is malformed; ask their operators')
+  throw new ProtocolError(all, 'the directory published there is malformed; ask the operators')
 }
 
 /** All partitions that `folding` does not have yet: hashed as they arrive, folded only if their hash is right. */

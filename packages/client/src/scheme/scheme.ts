@@ -112,6 +112,8 @@ export interface Preparation {
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
   /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, next: Manifest): void
+  /** as of a state */
+  settle?(): Promise<void>
   /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
   readonly resumable: boolean
   /** What is to be stored of one that is resumable, as it is now, bound to its manifest's hash. */
@@ -204,6 +206,11 @@ interface AnyState {
   update(list: Uint8Array, after: LayoutHandle, next: Manifest): Uint8Array
   /** Does what the next entry of a journal says. Throws StateUnreadableError. */
   replay(entry: Uint8Array): void
+  /**
+   * Does the work that `update` or `replay` has left, giving the thread back in between; if there is no such method, none is.
+   * What needs it done does it at once.
+   */
+  settle?(): Promise<void>
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
   arrive(manifest: Manifest): void
   /** Its stored form, as it is now, bound to its manifest's hash. */

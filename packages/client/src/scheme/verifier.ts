@@ -81,7 +81,7 @@ export class Verifier {
     } catch (error) {
       if (coreCode(error) === undefined) throw error
       const all = sources.servers.map(({ server }) => server.name).join(' and ')
-      throw new ProtocolError(all, 'what both publish to verify with is malformed; ask their operators')
+      throw new ProtocolError(all, 'what they publish to verify with is malformed; ask their operators')
     }
   }
 

@@ -1,6 +1,7 @@
 // The servers of a map, two or one, as URLs: checked, normalised and put into an order that does not depend on the caller's;
 // and whether they can be two parties at all. Names are compared, not what they resolve to: two names of one machine pass.
 
+import { oneOf } from '../base/boundary.js'
 import { UsageError } from '../base/errors.js'
 import type { Identity } from '../store/storage.js'
 
@@ -27,7 +28,7 @@ export type Apart = 1 | 2
 
 /** Of two servers that may be one party, one is as good as both. Throws UsageError for what collusion cannot be. */
 export function apartOf(servers: readonly unknown[] | undefined, collusion: 'tolerated' | undefined): Apart {
-  if (collusion !== undefined && collusion !== 'tolerated') throw new UsageError("collusion: expected 'tolerated'")
+  if (collusion !== undefined) oneOf('collusion', ['tolerated'], collusion)
   return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
 }
 
@@ -43,7 +44,8 @@ export interface Allowances {
  */
 export function parseServers(servers: readonly (string | URL)[]): Servers {
   if (!Array.isArray(servers) || (servers.length !== 1 && servers.length !== 2)) {
-    throw new UsageError('servers: expected two URLs, of two operators who do not collude, or one URL')
+    const came = Array.isArray(servers) ? `a list of ${servers.length}` : `no list (${typeof servers})`
+    throw new UsageError(`servers: expected [one URL] or [two, of operators who do not collude], got ${came}`)
   }
   const [a, b] = servers.map(parseUrl) as [URL, URL?]
   if (b === undefined) return [{ name: nameOf(a) }]
@@ -60,7 +62,8 @@ function parseUrl(text: string | URL): URL {
   try {
     url = new URL(text)
   } catch {
-    throw new UsageError('servers: expected absolute URLs such as https://a.example')
+    const came = typeof text === 'string' ? 'a relative one, or none' : typeof text // not quoted, either
+    throw new UsageError(`servers: expected absolute URLs such as https://a.example, got ${came}`)
   }
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     throw new UsageError(`servers: expected https or http, got ${url.protocol}`)

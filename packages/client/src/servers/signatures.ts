@@ -107,5 +107,7 @@ export class Publisher {
 export function parsePublisherKey(key: string | Uint8Array): string {
   const digits = typeof key === 'string' ? key.toLowerCase() : key instanceof Uint8Array ? toHex(key) : ''
   if (digits.length === 2 * KEY_BYTES && /^[0-9a-f]+$/.test(digits)) return digits
-  throw new UsageError('publisherKey: expected 32 bytes, or 64 hex digits')
+  const came =
+    typeof key === 'string' ? `${key.length} characters` : `${(key as Partial<Uint8Array>)?.length ?? 'no'} bytes`
+  throw new UsageError(`publisherKey: expected 32 bytes or 64 hex digits and nothing besides, got ${came}`)
 }

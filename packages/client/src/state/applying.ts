@@ -57,7 +57,7 @@ function leadsTo(core: Core, directory: DirectoryHandle, manifest: Manifest): bo
  * Replays journal entries on a hint that is behind `at`, which they lead to. Throws StateUnreadableError if they do not;
  * the hint is of no use then.
  */
-export function replay(hint: Hint, entries: readonly Uint8Array[], at: Agreed): void {
+export async function replay(hint: Hint, entries: readonly Uint8Array[], at: Agreed): Promise<void> {
   const { core, state } = hint
   let directory: DirectoryHandle | undefined
   try {
@@ -69,6 +69,7 @@ export function replay(hint: Hint, entries: readonly Uint8Array[], at: Agreed): 
           readBack(core, () => known.replayed(entry, before)),
         )
       state.replay(entry)
+      await state.settle?.()
       if (next === undefined) continue
       release(core, directory)
       directory = next

@@ -33,7 +33,7 @@ export async function catchUp(store: StateStore, hint: Hint, head: StateHead): P
     if (version + entries.length > head.version) throw new StateMovedError('the journal is newer than its head')
     const manifest = readManifest(bytes)
     if (manifest === undefined || version + entries.length < head.version) return false
-    replay(hint, entries, { manifest, bytes, signature })
+    await replay(hint, entries, { manifest, bytes, signature })
   }
   if (hint.version !== head.version || !equalBytes(hint.record.manifest, bytes)) return false
   if (head.pending === undefined) return true

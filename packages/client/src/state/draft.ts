@@ -205,6 +205,7 @@ export class Draft {
         release(core, this.#directory.handle)
         this.#directory = { bytes: inCore(core, () => handle.encode()), handle }
       }
+      await this.#preparation.settle?.()
       if (this.#version === undefined) continue
       const directory = this.#store.durable ? this.#directory.bytes : NOTHING
       const epoch = { manifest: step.bytes, signature: step.signature }

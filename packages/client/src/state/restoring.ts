@@ -179,7 +179,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     const then = { ...record, manifest: stored.manifest }
     hint = new Hint({ core, scheme, state, record: then, manifest, directory })
     if (!equalBytes(state.id, record.hintId)) throw unreadable('the stored hint is not the one on record')
-    replay(hint, stored.entries, agreedOn(record))
+    await replay(hint, stored.entries, agreedOn(record))
     if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
     if (pending !== undefined) {
       if (state.kind !== 'asked') throw unreadable('a batch is pending where none can be')

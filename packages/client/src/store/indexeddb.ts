@@ -69,6 +69,9 @@ type Writing = IDBPTransaction<Schema, typeof STORES, 'readwrite'>
 
 /** The state of a pair of servers, in this origin's IndexedDB. Throws StoreUnavailableError, StoreFullError. */
 export async function openIndexedDbStore(servers: readonly string[]): Promise<DurableStore> {
+  if (typeof indexedDB === 'undefined') {
+    throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @pirouette/client/node')
+  }
   const store = new IndexedDbStore([...servers].sort().join(' '))
   try {
     const durability = await store.confirmDurability()

@@ -87,7 +87,7 @@ impl<C> State<C> for Hint<Keyed> {
         Ok(update.encode())
     }
 
-    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
-        self.written(binding)
+    fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+        Hint::written(self, binding)
     }
 }

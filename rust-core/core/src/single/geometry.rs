@@ -16,6 +16,8 @@ const MIN_STRIPES: usize = 32;
 pub const MAX_STRIPES: usize = 1 << 14;
 /// Bytes of a batch's queries at most.
 const BATCH_BYTES: usize = 1 << 17;
+/// Bytes of records at most that a server reads for a request, on the thread that answers everything else: some milliseconds.
+const BATCH_WORK_BYTES: u64 = 64 << 20;
 /// Bytes of hints at least allowed for.
 const HINTS_BYTES_TARGET: usize = 8 << 20;
 /// What a hint has besides its parity: number, cutoff, extra index.
@@ -37,7 +39,7 @@ impl Geometry {
     /// q = ⌈slots/s⌉, one more if that is odd; H = κ·s.
     ///
     /// # Errors
-    /// [`Error::Layout`] if there would be more than 16 384 stripes.
+    /// [`Error::Layout`] if there would be more than 16 384 stripes, or more than 64 MiB to be read for a query.
     pub fn of(layout: &Layout) -> Result<Self, Error> {
         let (slots, record_bytes) = (layout.slots(), layout.record_bytes());
         let most = HINTS_BYTES_TARGET.max(2 * slots) as u64;
@@ -49,12 +51,14 @@ impl Geometry {
             stripe_records /= 2;
         }
         let stripes = slots.div_ceil(stripe_records).next_multiple_of(2);
-        if stripes > MAX_STRIPES {
+        let geometry =
+            Geometry { slots, stripes, stripe_records, hints: HINTS_A_RECORD * stripe_records, record_bytes };
+        if stripes > MAX_STRIPES || geometry.work_bytes() > BATCH_WORK_BYTES {
             return Err(Error::Layout(format!(
                 "one server cannot answer it: {slots} records of {record_bytes} bytes would take {stripes} stripes"
             )));
         }
-        Ok(Geometry { slots, stripes, stripe_records, hints: HINTS_A_RECORD * stripe_records, record_bytes })
+        Ok(geometry)
     }
 
     /// That of a later epoch's layout, if it has the same stripes: queries by hints of another geometry could be told from
@@ -133,10 +137,18 @@ impl Geometry {
         2 * self.record_bytes
     }
 
-    /// Most queries of a request, where the generation carries as many: what fits 128 KiB.
+    /// Bytes of records that a server reads for a query: q·ℓ′.
+    #[must_use]
+    pub fn work_bytes(&self) -> u64 {
+        self.stripes as u64 * self.record_bytes as u64
+    }
+
+    /// Most queries of a request, where the generation carries as many: what fits 128 KiB, and makes a server read no more
+    /// than 64 MiB.
     #[must_use]
     pub fn max_batch(&self) -> usize {
-        (BATCH_BYTES / self.query_bytes()).min(MAX_BATCH)
+        let read = (BATCH_WORK_BYTES / self.work_bytes()) as usize;
+        read.min(BATCH_BYTES / self.query_bytes()).min(MAX_BATCH)
     }
 
     /// Stripe and offset of a slot.
@@ -184,7 +196,7 @@ mod tests {
             (3, 1, Some(1)),
             (31, 9, Some(1)),
             (33, 9, Some(3)),
-            (1 << 14, 65_536, None),
+            (1 << 11, 65_536, None),
             (12_345, 7, None),
         ] {
             let geometry = of(records, record_bytes, partitions).unwrap();
@@ -196,5 +208,23 @@ mod tests {
             assert!(stripe < geometry.stripes());
         }
         assert!(matches!(of(1 << 20, 65_536, None), Err(Error::Layout(_))), "stripes of two records");
+    }
+
+    #[test]
+    fn no_request_makes_a_server_read_more_than_64_mib() {
+        let mut whole = 0;
+        for log in 0..=16 {
+            for records in [1 << 8, 1 << 11, 1 << 13, 1 << 16, 1 << 20, 1 << 24] {
+                let Ok(layout) = Layout::plan(records, 1 << log, None) else { continue };
+                let Ok(geometry) = Geometry::of(&layout) else { continue };
+                assert!(geometry.max_batch() >= 1);
+                let read = geometry.max_batch() as u64 * geometry.stripes() as u64 * geometry.record_bytes() as u64;
+                assert!(read <= 64 << 20, "{records} of {} bytes: {read}", 1 << log);
+                whole += usize::from(read == 64 << 20);
+            }
+        }
+        assert!(whole > 0, "none comes to the bound");
+        // 256 MiB of records were read for a query.
+        assert!(matches!(of(8192, 65_536, None), Err(Error::Layout(_))));
     }
 }

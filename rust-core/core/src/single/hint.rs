@@ -5,6 +5,7 @@ use zeroize::ZeroizeOnDrop;
 use super::drawing::Drawn;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
+use super::update::Editing;
 use crate::bytes::{xor_into, zeroed};
 use crate::commitment::Tags;
 use crate::error::Error;
@@ -49,6 +50,9 @@ pub struct Hint<F = Keyed> {
     pub(crate) pairs: Vec<u8>,
     /// pairs used
     pub(crate) next: usize,
+    /// of the last update, what parities and pairs lack; zeroizes itself
+    #[zeroize(skip)]
+    pub(crate) editing: Option<Editing>,
     pub(crate) condemned: bool,
 }
 
@@ -77,6 +81,7 @@ impl<F: Function> Hint<F> {
             pairs: zeroed(backups.len() * geometry.answer_bytes())?,
             backups,
             next: 0,
+            editing: None,
             condemned: false,
         })
     }
@@ -186,7 +191,8 @@ impl<F: Function> Hint<F> {
 
     /// Whether all parities, backups and tags are those of a database, read a slot at a time: for tests.
     #[must_use]
-    pub fn hazmat_agrees_with(&self, record: &mut impl FnMut(usize) -> Vec<u8>) -> bool {
+    pub fn hazmat_agrees_with(&mut self, record: &mut impl FnMut(usize) -> Vec<u8>) -> bool {
+        self.settle();
         let (q, bytes) = (self.geometry.stripes(), self.geometry.record_bytes());
         let zeros = vec![0; bytes];
         let records: Vec<Vec<u8>> = (0..self.geometry.room())

@@ -142,7 +142,7 @@ impl<F: Function> Builder<F> {
     }
 
     /// Does some of the work that is there to be done: what needs no records, and what a partition that was [kept](Self::keep)
-    /// brings. Whether there is more.
+    /// brings, or an [update](Self::update). Whether there is more.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
@@ -154,6 +154,10 @@ impl<F: Function> Builder<F> {
                     self.drawn()?;
                 }
                 Ok(true)
+            }
+            (Stage::Made(hint), _) if hint.editing.is_some() => {
+                let more = hint.step();
+                Ok(more || self.folding.is_some())
             }
             (Stage::Made(hint), Some(folding)) => {
                 let m = self.layout.partition_records();
@@ -313,7 +317,7 @@ impl<F: Function> Builder<F> {
             let folded = self.folded.clone();
             let hint = self.made()?;
             let edits = Edits::of(list, |q| folded.get(q).is_some_and(|&folded| folded));
-            hint.apply_edits(&edits);
+            hint.begin_edits(edits);
             (hint.layout, hint.geometry) = (after, geometry);
         }
         (self.layout, self.geometry) = (after, geometry);

@@ -81,6 +81,7 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
     if hint.condemned {
         return Err((Error::Condemned, pending));
     }
+    hint.settle();
     let Some(answer) = &pending.verified else {
         return Err((Error::Phase("the answer is verified before a batch is applied"), pending));
     };
@@ -139,6 +140,7 @@ pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Er
             return Err(Error::State("an effect of what this hint does not have"));
         }
     }
+    hint.settle();
     apply(hint, effect);
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! What an update changes: exactly the hints that contain an edited record, and its tag. All of it happens at the client, and
 //! shows nothing.
 
+use zeroize::Zeroize;
+
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::query::Pending;
@@ -13,6 +15,9 @@ use crate::tapir::update::HintUpdate;
 
 /// So many edits of a stripe are looked for one by one.
 const FEW: usize = 4;
+
+/// Values of streams that a step looks at, or those of a stripe: some milliseconds.
+const STEP_VALUES: usize = 1 << 20;
 
 /// Differences of blocks, ascending by slot.
 pub(crate) struct Edits {
@@ -40,14 +45,28 @@ impl Edits {
         }
         edits
     }
+
+    fn difference(&self, edit: usize, geometry: &Geometry) -> &[u8] {
+        &self.differences[edit * geometry.record_bytes()..][..geometry.record_bytes()]
+    }
 }
 
-/// Whose an id is.
-#[derive(Clone, Copy)]
-enum Owner {
-    Nobody,
-    Slot(u32),
-    Pair(u32),
+/// Edits that are being added to parities and pairs, a few stripes a step. Tags and extras have them already.
+pub(crate) struct Editing {
+    edits: Edits,
+    /// the first that has not been added
+    next: usize,
+    /// whose an id is: a slot's (its number), or a pair's (H and its number)
+    owners: Vec<u32>,
+}
+
+/// Whose an id is that is no hint's any more.
+const NOBODY: u32 = u32::MAX;
+
+impl Drop for Editing {
+    fn drop(&mut self) {
+        self.owners.zeroize();
+    }
 }
 
 /// The geometry that a list leads to, which is hints' own but for the slots.
@@ -59,83 +78,104 @@ pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) 
 }
 
 impl<F: Function> Hint<F> {
-    /// Adds edits to parities, pairs and tags.
-    pub(crate) fn apply_edits(&mut self, edits: &Edits) {
+    /// Adds edits to tags and extras, and begins to add them to parities and pairs: [steps](Self::step) go on with that, and
+    /// whatever needs those goes all that are left.
+    pub(crate) fn begin_edits(&mut self, edits: Edits) {
+        self.settle();
         let geometry = self.geometry;
-        let bytes = geometry.record_bytes();
-        let difference = |edit: usize| &edits.differences[edit * bytes..][..bytes];
-        let mut owners = vec![Owner::Nobody; self.cutoffs.len()];
-        for (slot, &id) in self.ids.iter().enumerate() {
-            owners[id as usize] = Owner::Slot(slot as u32);
-        }
-        for (pair, &id) in self.backups.iter().enumerate().skip(self.next) {
-            owners[id as usize] = Owner::Pair(pair as u32);
-        }
         let mut edited = vec![0u64; geometry.room().div_ceil(64)];
         for (edit, &slot) in edits.slots.iter().enumerate() {
             edited[slot as usize / 64] |= 1 << (slot % 64);
-            self.tags.change(slot as usize, difference(edit));
+            self.tags.change(slot as usize, edits.difference(edit, &geometry));
         }
         for slot in 0..self.extras.len() {
             let extra = self.extras[slot];
             if edited[extra as usize / 64] >> (extra % 64) & 1 == 1
                 && let Ok(edit) = edits.slots.binary_search(&extra)
             {
-                xor_into(self.parity_mut(slot), difference(edit));
+                xor_into(self.parity_mut(slot), edits.difference(edit, &geometry));
             }
         }
+        let mut owners = vec![NOBODY; self.cutoffs.len()];
+        for (owner, &id) in self.ids.iter().enumerate() {
+            owners[id as usize] = owner as u32;
+        }
+        for (pair, &id) in self.backups.iter().enumerate().skip(self.next) {
+            owners[id as usize] = (self.ids.len() + pair) as u32;
+        }
+        self.editing = Some(Editing { edits, next: 0, owners });
+    }
 
-        // A stripe at a time: which edit an offset has, from 1 on.
+    /// Does some of the work that an update has left. Whether there is more.
+    pub fn step(&mut self) -> bool {
+        let Some(mut editing) = self.editing.take() else { return false };
+        for _ in 0..(STEP_VALUES / self.cutoffs.len()).max(1) {
+            if editing.next == editing.edits.slots.len() {
+                return false;
+            }
+            self.edit_stripe(&mut editing);
+        }
+        self.editing = Some(editing);
+        true
+    }
+
+    /// Goes all steps that are left.
+    pub(crate) fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Adds the edits of the next stripe that has any.
+    fn edit_stripe(&mut self, Editing { edits, next, owners }: &mut Editing) {
+        let geometry = self.geometry;
+        let (stripe, _) = geometry.place(edits.slots[*next] as usize);
+        let (first, rest) = (*next, &edits.slots[*next..]);
+        let edited: Vec<u16> = rest
+            .iter()
+            .map(|&slot| geometry.place(slot as usize))
+            .take_while(|(of, _)| *of == stripe)
+            .map(|(_, offset)| offset)
+            .collect();
+        *next += edited.len();
+        // Which edit an offset has, from 1 on.
         let mut by_offset = vec![0u32; geometry.stripe_records()];
-        let mut hits: Vec<(u32, u32)> = Vec::new();
-        let stripe_of = |slot: u32| geometry.place(slot as usize).0;
-        let mut first = 0;
-        for edits_of_stripe in edits.slots.chunk_by(|a, b| stripe_of(*a) == stripe_of(*b)) {
-            let stripe = stripe_of(edits_of_stripe[0]);
-            let edited: Vec<u16> = edits_of_stripe.iter().map(|&slot| geometry.place(slot as usize).1).collect();
-            for (edit, &offset) in (first + 1..).zip(&edited) {
-                by_offset[usize::from(offset)] = edit as u32;
+        for (edit, &offset) in (first + 1..).zip(&edited) {
+            by_offset[usize::from(offset)] = edit as u32;
+        }
+        let mut offsets = [0; GROUP];
+        for number in 0..self.cutoffs.len() / GROUP {
+            self.function.group(Kind::Offset, stripe, number, &mut offsets);
+            let offsets = offsets.map(|value| geometry.offset(value));
+            // Of few edits most groups have none, which is found out for many ids at once.
+            let equal = |wanted: &u16| offsets.iter().fold(0, |found, offset| found | u8::from(offset == wanted));
+            if edited.len() <= FEW && edited.iter().all(|wanted| equal(wanted) == 0) {
+                continue;
             }
-            let mut offsets = [0; GROUP];
-            for number in 0..self.cutoffs.len() / GROUP {
-                self.function.group(Kind::Offset, stripe, number, &mut offsets);
-                let offsets = offsets.map(|value| geometry.offset(value));
-                // Of few edits most groups have none, which is found out for many ids at once.
-                let equal = |wanted: &u16| offsets.iter().fold(0, |found, offset| found | u8::from(offset == wanted));
-                if edited.len() <= FEW && edited.iter().all(|wanted| equal(wanted) == 0) {
-                    continue;
-                }
-                for (c, offset) in offsets.iter().enumerate() {
-                    let edit = by_offset[usize::from(*offset)];
-                    if edit != 0 {
-                        hits.push(((number * GROUP + c) as u32, edit - 1));
-                    }
-                }
-            }
-            for &offset in &edited {
-                by_offset[usize::from(offset)] = 0;
-            }
-            first += edits_of_stripe.len();
-            for (id, edit) in hits.drain(..) {
-                let difference = difference(edit as usize);
-                match owners[id as usize] {
-                    Owner::Nobody => {}
-                    Owner::Slot(slot) => {
-                        if self.is_below(stripe, id) != self.flips[slot as usize] {
-                            xor_into(self.parity_mut(slot as usize), difference);
-                        }
-                    }
-                    Owner::Pair(pair) => {
-                        let above = !self.is_below(stripe, id);
-                        xor_into(self.half_mut(pair as usize, above), difference);
-                    }
+            for (c, offset) in offsets.iter().enumerate() {
+                let edit = by_offset[usize::from(*offset)];
+                if edit != 0 {
+                    let id = number * GROUP + c;
+                    self.edit_hint(owners[id], stripe, id as u32, edits.difference(edit as usize - 1, &geometry));
                 }
             }
         }
     }
 
+    /// Adds an edit to the hint of an id, whose offset in the stripe is the record's.
+    fn edit_hint(&mut self, owner: u32, stripe: usize, id: u32, difference: &[u8]) {
+        let owner = owner as usize;
+        if owner < self.ids.len() {
+            if self.is_below(stripe, id) != self.flips[owner] {
+                xor_into(self.parity_mut(owner), difference);
+            }
+        } else if owner != NOBODY as usize {
+            let above = !self.is_below(stripe, id);
+            xor_into(self.half_mut(owner - self.ids.len(), above), difference);
+        }
+    }
+
     /// Brings the hint, and the batch pending on it, to the next epoch. The batch keeps its bytes, which are to be answered at
-    /// the new one; what was verified for it is forgotten.
+    /// the new one; what was verified for it is forgotten. [Steps](Self::step) do most of the work; whoever takes none gets the
+    /// same.
     ///
     /// # Errors
     /// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one; [`Error::Update`] if it
@@ -148,7 +188,7 @@ impl<F: Function> Hint<F> {
             return Err(Error::State("an update of another hint, or out of order"));
         }
         self.geometry = followed(&self.layout, &self.geometry, &update.list)?;
-        self.apply_edits(&Edits::of(&update.list, |_| true));
+        self.begin_edits(Edits::of(&update.list, |_| true));
         self.layout = *update.list.after();
         self.stamp.version += 1;
         if let Some(pending) = pending {

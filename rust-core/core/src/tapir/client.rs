@@ -85,7 +85,7 @@ impl<C: VectorCommitment> State<C> for Hint {
         Ok(update.encode())
     }
 
-    fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
-        self.written(binding)
+    fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+        Hint::written(self, binding)
     }
 }

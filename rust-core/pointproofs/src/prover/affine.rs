@@ -1,10 +1,9 @@
 //! Many additions of points at a time, in affine coordinates: one inversion in the field is shared by all of them, and an
 //! addition then costs six multiplications instead of eleven. For what is public: how long it takes depends on the points.
 
-use ark_bls12_381::{Fq, Fr, G1Affine, g1};
+use ark_bls12_381::{Fq, G1Affine};
 use ark_ec::AffineRepr;
-use ark_ec::scalar_mul::glv::GLVConfig;
-use ark_ff::{BigInteger, Field, PrimeField, Zero, batch_inversion};
+use ark_ff::{Field, Zero, batch_inversion};
 
 /// The slope of the line through two points, or the tangent's; or the sum itself, where there is no such line.
 enum Line {
@@ -57,83 +56,17 @@ pub(super) fn double_all(points: &mut [G1Affine]) {
     add_all(points, &same);
 }
 
-/// (a + b, a − b) of each pair. The two lines have one denominator.
-pub(super) fn butterflies(pairs: &mut [(G1Affine, G1Affine)]) {
+/// (a + b, a − b) in place of a and b, for each two. The two lines have one denominator.
+pub(super) fn butterflies(firsts: &mut [G1Affine], seconds: &mut [G1Affine]) {
+    let pairs = firsts.iter().zip(seconds.iter());
     let mut inverses: Vec<Fq> =
-        pairs.iter().map(|(a, b)| if a.is_zero() || b.is_zero() { Fq::zero() } else { b.x - a.x }).collect();
+        pairs.map(|(a, b)| if a.is_zero() || b.is_zero() { Fq::zero() } else { b.x - a.x }).collect();
     batch_inversion(&mut inverses);
-    for ((a, b), inverse) in pairs.iter_mut().zip(inverses) {
+    for ((a, b), inverse) in firsts.iter_mut().zip(seconds).zip(inverses) {
         (*a, *b) = if inverse.is_zero() {
             ((*a + *b).into(), (*a - *b).into())
         } else {
             (third(a, b.x, (b.y - a.y) * inverse), third(a, b.x, -(b.y + a.y) * inverse))
         };
-    }
-}
-
-/// Bits of a half of a scalar, and one more.
-const DIGITS: usize = 130;
-
-/// A factor that many points are multiplied by: halves k₁ + λk₂ of 128 bits, λ being what the curve's endomorphism
-/// multiplies by (papers: Gallant, Lambert, Vanstone, CRYPTO 2001), each in signed digits 0, ±1, ±3, ±5, ±7 of which no two
-/// within four are not zero.
-pub(super) struct Factor([[i8; DIGITS]; 2]);
-
-impl Factor {
-    pub(super) fn new(factor: Fr) -> Self {
-        let (first, second) = g1::Config::scalar_decomposition(factor);
-        Factor([first, second].map(|(positive, half)| digits(positive, half)))
-    }
-}
-
-fn digits(positive: bool, half: Fr) -> [i8; DIGITS] {
-    let mut rest = half.into_bigint();
-    let mut digits = [0; DIGITS];
-    for digit in &mut digits {
-        if rest.is_odd() {
-            let low = (rest.0[0] & 15) as i8;
-            let value = if low > 8 { low - 16 } else { low };
-            let change = ark_ff::BigInt::from(u64::from(value.unsigned_abs()));
-            if value < 0 {
-                rest.add_with_carry(&change)
-            } else {
-                rest.sub_with_borrow(&change)
-            };
-            *digit = if positive { value } else { -value };
-        }
-        rest.div2();
-    }
-    digits
-}
-
-/// Multiplies every point by its factor.
-pub(super) fn multiply_all(points: &mut [G1Affine], factors: &[&Factor]) {
-    // 1, 3, 5 and 7 times each
-    let mut twice = points.to_vec();
-    double_all(&mut twice);
-    let mut multiples = vec![points.to_vec()];
-    for _ in 0..3 {
-        let mut next = multiples[multiples.len() - 1].clone();
-        add_all(&mut next, &twice);
-        multiples.push(next);
-    }
-    points.fill(G1Affine::zero());
-    let (mut places, mut addends) = (Vec::with_capacity(points.len()), Vec::with_capacity(points.len()));
-    for place in (0..DIGITS).rev() {
-        double_all(points);
-        for half in 0..2 {
-            places.clear();
-            addends.clear();
-            for (at, factor) in factors.iter().enumerate() {
-                let digit = factor.0[half][place];
-                if digit != 0 {
-                    let multiple = multiples[usize::from(digit.unsigned_abs() / 2)][at];
-                    let multiple = if half == 1 { g1::Config::endomorphism_affine(&multiple) } else { multiple };
-                    places.push(at);
-                    addends.push(if digit < 0 { -multiple } else { multiple });
-                }
-            }
-            add_at(points, &places, &addends);
-        }
     }
 }

@@ -3,8 +3,8 @@
 //! is public, and has to be fast. The two meet in bytes alone.
 
 mod affine;
-mod fourier;
 mod openings;
+mod toeplitz;
 
 use std::sync::OnceLock;
 

@@ -1,11 +1,12 @@
 // Headers for an API that web pages of other origins read: CORS without credentials, and from helmet what means
 // something for bytes and JSON. HSTS is left to whatever terminates TLS.
 
-import cors, { type FastifyCorsOptions } from '@fastify/cors'
-import helmet from '@fastify/helmet'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import cors from '@fastify/cors'
 import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import helmet from 'helmet'
 import { Refusal } from '../../base/refusal.js'
 
 const DAY_SECONDS = 24 * 60 * 60
@@ -21,7 +22,8 @@ export interface HeadersOptions {
 }
 
 export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisherPaths }: HeadersOptions) => {
-  const everywhere: FastifyCorsOptions = {
+  preflightOnlyWhatIsThere(app, publisherPaths)
+  await app.register(cors, {
     origin: allowOrigins.includes('*')
       ? '*'
       : allowOrigins.map(origin => (origin === 'localhost' ? ORIGINS_OF_THIS_MACHINE : origin)),
@@ -31,17 +33,24 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     exposedHeaders: ['Content-Encoding', 'Content-Length', 'Content-Range', 'ETag', 'Retry-After'],
     maxAge: DAY_SECONDS,
     strictPreflight: false, // its error would not have the protocol's form
-  }
-  preflightOnlyWhatIsThere(app)
-  const forPublishers = {
-    ...everywhere,
-    allowedHeaders: [...ALLOWED_HEADERS, 'Authorization', BATCH_SIGNATURE_HEADER],
-  }
-  await app.register(cors, {
-    delegator: (request, callback) =>
-      callback(null, publisherPaths.has(pathOf(request.url)) ? forPublishers : everywhere),
   })
-  await app.register(helmet, {
+  const fixed = helmetHeaders()
+  app.addHook('onRequest', (_request, reply, done) => {
+    reply.headers(fixed)
+    done()
+  })
+})
+
+/** What helmet says of every reply. It is asked once: @fastify/helmet has it write the same lines anew for each. */
+function helmetHeaders(): Record<string, string> {
+  const headers: Record<string, string> = {}
+  const recorder = {
+    setHeader: (name: string, value: string) => {
+      headers[name] = value
+    },
+    removeHeader: () => {},
+  } as unknown as ServerResponse
+  helmet({
     contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
     crossOriginResourcePolicy: { policy: 'cross-origin' },
     referrerPolicy: { policy: 'no-referrer' },
@@ -52,20 +61,20 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     xDownloadOptions: false,
     xPermittedCrossDomainPolicies: false,
     xXssProtection: false,
-  })
-})
-
-/** @fastify/cors would answer a preflight of any path. */
-function preflightOnlyWhatIsThere(app: FastifyInstance): void {
-  app.addHook('onRoute', function (this: FastifyInstance, { url, routePath, method }) {
-    if (method === 'OPTIONS' || this.hasRoute({ url, method: 'OPTIONS' })) return
-    this.options(routePath, async () => {}) // never gets there: the reply is the hook's of @fastify/cors
-  })
-  app.addHook('onRequest', async ({ method, routeOptions }) => {
-    if (method === 'OPTIONS' && routeOptions.url === '*') throw new Refusal('not_found', 'there is nothing here')
-  })
+  })({} as IncomingMessage, recorder, () => {})
+  return headers
 }
 
-function pathOf(url: string): string {
-  return url.split('?', 1)[0]!
+/** @fastify/cors would answer a preflight of any path. What publishers use takes their headers, too. */
+function preflightOnlyWhatIsThere(app: FastifyInstance, publisherPaths: ReadonlySet<string>): void {
+  const cors = { allowedHeaders: [...ALLOWED_HEADERS, 'Authorization', BATCH_SIGNATURE_HEADER] }
+  app.addHook('onRoute', function (this: FastifyInstance, { url, routePath, method }) {
+    if (method === 'OPTIONS' || this.hasRoute({ url, method: 'OPTIONS' })) return
+    // Its handler is never called: the reply is the hook's of @fastify/cors.
+    this.options(routePath, publisherPaths.has(url) ? { config: { cors } } : {}, async () => {})
+  })
+  app.addHook('onRequest', ({ method, routeOptions }, _reply, done) => {
+    if (method === 'OPTIONS' && routeOptions.url === '*') throw new Refusal('not_found', 'there is nothing here')
+    done()
+  })
 }

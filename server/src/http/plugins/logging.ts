@@ -14,7 +14,7 @@ import {
 import fp from 'fastify-plugin'
 
 export const logging = fp(async (app: FastifyInstance) => {
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     const { method, url } = request.routeOptions
     app.log.info({
       route: url === undefined ? 'none' : `${method} ${url}`,
@@ -22,6 +22,7 @@ export const logging = fp(async (app: FastifyInstance) => {
       bytes: bodyBytes(request.method, reply.statusCode, reply.getHeader('content-length')),
       milliseconds: Math.round(reply.elapsedTime * 1000) / 1000,
     })
+    done()
   })
 })
 

@@ -38,7 +38,7 @@ export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rat
     bodyLimit: longestQuery(epochs.newest, fence !== undefined),
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: async () => readiness.check(),
+    onRequest: readiness.hook,
   }
   app.post('/v1/answer', options, async (request, reply) => {
     return sendBytes(reply, await judged(answerOrStop(request.body, length => unsent.reserve(request, reply, length))))

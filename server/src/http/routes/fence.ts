@@ -19,7 +19,7 @@ export function fenceRoute(app: Routes, { updatable, readiness, rateLimit }: Fen
   const options = {
     bodyLimit: MOST_BYTES,
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: async () => readiness.check(),
+    onRequest: readiness.hook,
   }
   app.post('/v1/fence', options, async (request, reply) => {
     const fenceRequest = decoded(request.body, decodeFenceRequest)

@@ -39,7 +39,7 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     bodyLimit: MAX_INSTANT_BYTES,
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: async () => readiness.check(),
+    onRequest: readiness.hook,
   }
   app.post(INSTANT_PATH, routeOptions, async (request, reply) => {
     const query = decoded(request.body, decodeInstantQuery)

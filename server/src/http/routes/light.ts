@@ -44,7 +44,7 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
     bodyLimit: lightRequestBytes(part, 'tags'), // the longer one
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: async () => readiness.check(),
+    onRequest: readiness.hook,
   }
   app.post(lightPath(part), routeOptions, async (request, reply) => {
     const asked = decoded(request.body, body => decodeLightRequest(part, body))

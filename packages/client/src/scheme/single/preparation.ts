@@ -47,6 +47,10 @@ export class SinglePreparation implements Preparation {
     this.#manifest = next
   }
 
+  settle(): Promise<void> {
+    return goSteps(this.#context, this.#builder)
+  }
+
   partial(binding: Uint8Array): Promise<Uint8Array> {
     return storedForm(this.#context, () => this.#builder.partial(binding))
   }

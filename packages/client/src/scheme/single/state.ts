@@ -4,6 +4,7 @@ import { decodeParities, encodeParityQuery, type Manifest, parityAnswerBytes, Wi
 import type { LayoutHandle, SingleHandle } from '@pirouette/wasm/client'
 import { StorageError } from '../../base/errors.js'
 import { CoreState } from '../core-state.js'
+import { goSteps } from '../download.js'
 import type { Batch, Brought, Sizes, Verdict } from '../scheme.js'
 import { follows, sizesOf } from './core.js'
 
@@ -63,6 +64,10 @@ export class SingleState extends CoreState<SingleHandle> {
 
   update(list: Uint8Array, after: LayoutHandle): Uint8Array {
     return this.inCore(handle => handle.update(list, after))
+  }
+
+  settle(): Promise<void> {
+    return goSteps(this.context, { step: () => this.inCore(handle => handle.step()) })
   }
 
   /** Its tags are its own: it is bound to no commitments. */

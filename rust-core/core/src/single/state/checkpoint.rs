@@ -41,11 +41,11 @@ pub(super) fn read_cutoffs(reader: &mut Reader<'_>, groups: usize, want: usize) 
 }
 
 impl Hint<Keyed> {
-    /// Bytes that bring this hint back. Secret.
+    /// Bytes that bring this hint back, after going the steps that an update has left. Secret.
     ///
     /// # Errors
     /// [`Error::Condemned`]: a condemned hint is not kept.
-    pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
+    pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
         self.written(binding).map(Unsealed::seal)
     }
 
@@ -53,10 +53,11 @@ impl Hint<Keyed> {
     ///
     /// # Errors
     /// As [`Hint::encode`].
-    pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
+    pub fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         if self.condemned {
             return Err(Error::Condemned);
         }
+        self.settle();
         let mut out = Writer::new(KIND, self.stamp, self.hint_bytes() + self.tag_bytes() + 256);
         out.layout(&self.layout);
         out.bytes(binding);

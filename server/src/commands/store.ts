@@ -1,0 +1,43 @@
+// Opening the store of a database that changes: there is one, or it is begun from a dataset.
+
+import { readFile } from 'node:fs/promises'
+import { decodeManifest, equalBytes } from '@pirouette/protocol'
+import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
+import { manifestPath } from '../dataset/directory.js'
+import { BuildError, DatasetError } from '../dataset/errors.js'
+import { loadDataset } from '../dataset/load.js'
+import { openLmdb } from '../storage/lmdb.js'
+import { withProgress } from './progress.js'
+
+/**
+ * `dataset`: what it is to have been begun from; `otherwise` makes one for an empty store without. Throws BuildError if there
+ * is neither, DatasetError if the store holds another database.
+ */
+export async function openStore(
+  dir: string,
+  dataset: string | undefined,
+  options: UpdatableOptions = {},
+  otherwise: () => Promise<string | undefined> = async () => undefined,
+): Promise<UpdatableDatabase> {
+  const storage = openLmdb(dir)
+  if (!UpdatableDatabase.existsIn(storage)) {
+    const source = dataset ?? (await otherwise())
+    if (source === undefined) throw new BuildError('the store is empty; --dataset says what to begin with', dir)
+    const loaded = await withProgress(onProgress => loadDataset(source, onProgress))
+    await UpdatableDatabase.create(storage, loaded)
+    loaded.close()
+  }
+  const updatable = await withProgress(onProgress => UpdatableDatabase.open(storage, { ...options, onProgress }))
+  if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), updatable.databaseId)) {
+    throw new DatasetError(storage.location, `it holds another database than ${dataset}`)
+  }
+  return updatable
+}
+
+async function databaseIdOf(dataset: string): Promise<Uint8Array> {
+  try {
+    return decodeManifest(await readFile(manifestPath(dataset))).databaseId
+  } catch (error) {
+    throw new DatasetError(manifestPath(dataset), (error as Error).message)
+  }
+}

@@ -1,0 +1,118 @@
+// `pirouette publish` at one server: a copy of the publisher's own says what has to come of a batch, so that nothing is signed
+// which that server alone says.
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { decodeManifest, encodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { createKeyFile, createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
+import { pirouette } from './command.js'
+import { builtDirectory, temporaryDirectory } from './helpers.js'
+import { standIn } from './stand-in.js'
+
+const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
+const TOKEN = 'a-token-of-sixteen-or-more-characters'
+
+async function rig(credential: 'key' | 'token') {
+  const dir = await temporaryDirectory()
+  const path = (name: string) => join(dir, name)
+  const { publicKey } = await createKeyFile(path('key'))
+  await writeFile(path('token'), `${TOKEN}\n`, { mode: 0o600 })
+  const dataset = await builtDirectory('a.csv', DATA, { maxValueBytes: 20 })
+  const loaded = await loadDataset(dataset)
+  const base = toHex(blake3(encodeManifest(loaded.manifest)))
+  const storage = new MemoryStorage()
+  await UpdatableDatabase.create(storage, loaded)
+  loaded.close()
+  const updatable = await UpdatableDatabase.open(storage)
+  const app = await createServer({
+    datasets: [{ updatable, publisherKeys: credential === 'key' ? [publicKey] : [] }],
+    publisherToken: credential === 'token' ? TOKEN : undefined,
+  })
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+    await updatable.close()
+  })
+  let lie: ((manifest: Uint8Array) => Uint8Array) | undefined
+  const reply = (path: string, body: Buffer) =>
+    lie !== undefined && path.startsWith('/v1/manifest?') ? Buffer.from(lie(body)) : body
+  const url = await standIn(await app.listen({ port: 0, host: '127.0.0.1' }), { reply })
+  const publish = async (operations: readonly object[] | undefined, ...args: string[]) => {
+    const file = path('batch.jsonl')
+    if (operations !== undefined) await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
+    const shown = credential === 'key' ? ['--key', path('key')] : ['--token-file', `${url}=${path('token')}`]
+    const batch = operations === undefined ? [] : [file]
+    return await pirouette('publish', '--servers', url, ...shown, '--record', path('record'), ...args, ...batch)
+  }
+  const manifest = async () => (await app.inject('/v1/manifest')).rawPayload
+  return {
+    publish,
+    manifest,
+    own: ['--store', path('own')],
+    begun: ['--store', path('own'), '--dataset', dataset, '--trust-base', base],
+    lieWith: (of: typeof lie) => {
+      lie = of
+    },
+    /** of the newest epoch, whether a signature of the publisher's is there */
+    async isSigned(): Promise<boolean> {
+      const bytes = await manifest()
+      const { epoch } = decodeManifest(bytes)
+      const { signatures } = parseInfo((await app.inject('/v1/info')).json())
+      const entry = signatures.find(signature => signature.epoch === epoch)
+      return entry !== undefined && ed25519.verify(fromHex(entry.signature), signedBytes(bytes), publicKey)
+    },
+  }
+}
+
+const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
+
+test.each(['key', 'token'] as const)('with a %s: the first epoch, a batch, and again; the copy keeps up', async how => {
+  const { publish, own, begun, manifest, isSigned } = await rig(how)
+  expect(await publish(undefined, ...begun)).toMatchObject({ code: 0, stderr: '' })
+  const first = await publish(edit('x'), ...own)
+  expect(first).toMatchObject({ code: 0, stderr: '' })
+  expect(first.stdout).toContain('epoch: 2 of generation 1\nchanges: 1\n')
+  expect((await publish(edit('x'), ...own)).stdout).toContain('changes: 1 (published before)')
+  expect((await publish(edit('y'), ...own)).stdout).toContain('epoch: 3 of generation 1\n')
+  expect(decodeManifest(await manifest()).epoch).toBe(3)
+  expect(await isSigned()).toBe(how === 'key')
+})
+
+test('without a copy it is refused, and so is one for a publisher at two', async () => {
+  const { publish, own, manifest } = await rig('key')
+  const alone = await publish(edit('x'))
+  expect([alone.code, alone.stderr]).toEqual([1, expect.stringContaining('only a copy of your own can tell')])
+  const empty = await publish(edit('x'), ...own)
+  expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('--dataset says what to begin with')])
+  for (const [servers, message] of [
+    ['https://a.example,https://b.example', 'two servers check one another'],
+    ['https://a.example,https://b.example,https://c.example', 'expected two URLs'],
+    ['https://a.example,', 'expected two URLs'],
+  ] as const) {
+    const refused = await publish(edit('x'), ...own, '--servers', servers)
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(message)])
+  }
+  expect(decodeManifest(await manifest()).epoch).toBe(1)
+})
+
+test('a server that says that something else came of a batch has nothing signed', async () => {
+  const { publish, own, begun, lieWith, isSigned } = await rig('key')
+  lieWith(bytes => {
+    const manifest = decodeManifest(bytes)
+    const contentHashes = manifest.contentHashes.slice()
+    contentHashes[0]! ^= 1
+    return encodeManifest({ ...manifest, contentHashes })
+  })
+  for (const operations of [undefined, edit('x')]) {
+    const refused = await publish(operations, ...begun)
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('THE SERVERS HAVE DIVERGED')])
+    expect(await isSigned()).toBe(false)
+  }
+  // The copy has it, and so has the server: it is signed when both say the same.
+  lieWith(undefined)
+  expect((await publish(edit('x'), ...own)).stdout).toContain('changes: 1 (published before)')
+  expect(await isSigned()).toBe(true)
+})
