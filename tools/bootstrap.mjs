@@ -1,7 +1,7 @@
 // `npm start`, `npm test` and their like begin here, on Node built-ins alone: this runs before `npm ci` has.
 //
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
-//                            test                 build, lint, Rust tests, TypeScript tests; last line: the sum
+//                            test                 build, lint, Rust tests beside TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
