@@ -76,10 +76,14 @@ async function test() {
 }
 
 /** What a run comes to that could not be. */
-const failure = error => ({ passed: 0, failed: 1, said: error instanceof Failure ? error.message : error })
+function failure(error) {
+  return { passed: 0, failed: 1, said: error instanceof Failure ? error.message : error }
+}
 
 /** While others go on. */
-const orFailed = runs => runs.catch(error => [failure(error)])
+function orFailed(runs) {
+  return runs.catch(error => [failure(error)])
+}
 
 function isTestFile(arg) {
   return /\.(test\.ts|rs)$/.test(arg)
