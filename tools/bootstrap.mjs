@@ -1,7 +1,7 @@
 // `npm start`, `npm test` and their like begin here, on Node built-ins alone: this runs before `npm ci` has.
 //
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
-//                            test                 build, lint, Rust tests, TypeScript tests; last line: the sum
+//                            test                 build, lint, Rust tests beside TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
@@ -76,10 +76,14 @@ async function test() {
 }
 
 /** What a run comes to that could not be. */
-const failure = error => ({ passed: 0, failed: 1, said: error instanceof Failure ? error.message : error })
+function failure(error) {
+  return { passed: 0, failed: 1, said: error instanceof Failure ? error.message : error }
+}
 
 /** While others go on. */
-const orFailed = runs => runs.catch(error => [failure(error)])
+function orFailed(runs) {
+  return runs.catch(error => [failure(error)])
+}
 
 function isTestFile(arg) {
   return /\.(test\.ts|rs)$/.test(arg)

@@ -88,11 +88,8 @@ export class ProofsLoader {
       }
       if (!equalBytes(await read(keyPath), key)) throw new DatasetError(keyPath, 'its bytes are not those of the key')
       const shape = shapeOf(manifest)
-      return new ProofsLoader(core, dir, shape, {
-        proving,
-        prover: proving.prover(proving.setup(ceremony), shape),
-        rowLists,
-      })
+      const prover = proving.prover(proving.setup(ceremony), shape)
+      return new ProofsLoader(core, dir, shape, { proving, prover, rowLists })
     } finally {
       ceremony.free()
     }

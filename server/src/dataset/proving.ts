@@ -6,13 +6,23 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { equalBytes, type Manifest, type PointproofsFields, rowListsBytes, toHex } from '@pirouette/protocol'
+import {
+  equalBytes,
+  type Manifest,
+  POINTPROOFS_ROW_RECORDS,
+  type PointproofsFields,
+  rowListsBytes,
+  toHex,
+} from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import type { Ceremony, Shape } from '@pirouette/wasm/pointproofs'
 import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
 import { readCeremony, readReceipt } from '../ceremony/transcript.js'
 import { BuildError } from './errors.js'
 import type { ProverData, ProverTask } from './prover-thread.js'
+
+/** That a thread is worth: before its first row it makes tables, which takes as long as some rows do. */
+const ROWS_A_THREAD = 4
 
 /** A ceremony's transcript, and what shows that this operator has contributed to it. Both are files. */
 export interface CeremonyFiles {
@@ -120,7 +130,9 @@ export async function proveDatabase(
       await thread?.end()
     }
   }
-  const results = await Promise.allSettled(Array.from({ length: availableParallelism() }, prove))
+  const rows = missing.length * Math.ceil(partitionRecords / POINTPROOFS_ROW_RECORDS)
+  const threads = Math.min(availableParallelism(), Math.ceil(rows / ROWS_A_THREAD))
+  const results = await Promise.allSettled(Array.from({ length: threads }, prove))
   for (const result of results) if (result.status === 'rejected') throw result.reason
   return {
     setup,
