@@ -4,8 +4,8 @@ import { equalBytes } from '@pirouette/protocol'
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError } from './store.js'
 
-/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme. */
-export const FORMAT = 3
+/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme, format 3 one fence. */
+export const FORMAT = 4
 
 /** What is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
@@ -30,7 +30,8 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
     isText(record.scheme) &&
     Array.isArray(record.parties) &&
     record.parties.every(isText) &&
-    typeof record.fenced === 'boolean' &&
+    Array.isArray(record.fenced) &&
+    record.fenced.every(isText) &&
     isBytes(record.manifest) &&
     (record.signature === undefined || isBytes(record.signature)) &&
     isStage(stage) &&
