@@ -1,6 +1,6 @@
 //! A server's half: the handles of packages/wasm/src/prover.ts.
 
-use pirouette_pointproofs::prover::{Prover, prove_together};
+use pirouette_pointproofs::prover::{Prover, prove_together, setup_of};
 use pirouette_pointproofs::{Error, G1_WHOLE_BYTES, Shape, Statement};
 use wasm_bindgen::prelude::*;
 
@@ -15,19 +15,14 @@ pub struct ProverHandle {
 
 #[wasm_bindgen]
 impl ProverHandle {
-    /// Of a transcript that holds, for Q partitions of M records of ℓ bytes.
+    /// Of what a ceremony's `setup` gave, for Q partitions of M records of ℓ bytes.
     ///
     /// # Errors
-    /// `index`; `transcript` before anybody has contributed.
+    /// `length`, `index`, `point`.
     #[wasm_bindgen(constructor)]
-    pub fn new(
-        ceremony: &CeremonyHandle,
-        partitions: f64,
-        partition_records: f64,
-        record_bytes: f64,
-    ) -> Outcome<ProverHandle> {
+    pub fn new(setup: &[u8], partitions: f64, partition_records: f64, record_bytes: f64) -> Outcome<ProverHandle> {
         let shape = shape_of([partitions, partition_records, record_bytes])?;
-        let prover = Prover::new(&ceremony.0).map_err(thrown)?;
+        let prover = Prover::of_setup(setup).map_err(thrown)?;
         Ok(ProverHandle { prover, shape })
     }
 
@@ -48,6 +43,17 @@ impl ProverHandle {
     pub fn commits(&self, q: u32, partition: &[u8], row_list: &[u8], entropy: &[u8]) -> Outcome<bool> {
         let entropy = exactly("entropy", entropy)?;
         self.prover.commits(&self.shape, q as usize, partition, row_list, &entropy).map_err(thrown)
+    }
+}
+
+#[wasm_bindgen]
+impl CeremonyHandle {
+    /// What provers are made of.
+    ///
+    /// # Errors
+    /// `transcript` before anybody has contributed.
+    pub fn setup(&self) -> Outcome<Vec<u8>> {
+        setup_of(&self.0).map_err(thrown)
     }
 }
 

@@ -238,9 +238,9 @@ export class SealedStore implements StateStore {
     const unreadable = () => new StateUnreadableError(`the stored ${kind} does not unseal: lost key, or tampered with`)
     if (!equalBytes(sealed.subarray(0, MAGIC.length), MAGIC)) throw unreadable()
     const [iv, ciphertext] = [
-      sealed.slice(MAGIC.length, MAGIC.length + NONCE_BYTES),
-      sealed.subarray(MAGIC.length + NONCE_BYTES) as Uint8Array<ArrayBuffer>,
-    ]
+      sealed.subarray(MAGIC.length, MAGIC.length + NONCE_BYTES),
+      sealed.subarray(MAGIC.length + NONCE_BYTES),
+    ] as [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>]
     const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version) }
     const key = await this.#key()
     if (sealed.length > WORK_BYTES) await this.#pause()

@@ -6,6 +6,8 @@ mod affine;
 mod openings;
 mod toeplitz;
 
+use std::sync::OnceLock;
+
 use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM};
 use ark_ff::{AdditiveGroup, BigInt, PrimeField};
@@ -17,17 +19,31 @@ use crate::error::{Error, expect_length};
 use crate::point::{G1_BYTES, G1_WHOLE_BYTES};
 use crate::scalar::record_bytes;
 use crate::statement::{COEFFICIENT_BYTES, HASH_BYTES, ROW_RECORDS, Shape, Statement};
-use crate::transcript::Verified;
+use crate::transcript::{G1_POWERS, Verified};
 use crate::verify::row_list_bytes;
 
 const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs row weights v1";
+
+/// Bytes of what provers are made of.
+const SETUP_BYTES: usize = HASH_BYTES + G1_POWERS * G1_WHOLE_BYTES;
+
+/// What provers are made of, for others in the same hands: the hash of a transcript's key, and its powers in G1.
+///
+/// # Errors
+/// [`Error::Transcript`] before anybody has contributed.
+pub fn setup_of(transcript: &Verified) -> Result<Vec<u8>, Error> {
+    let mut setup = blake3::hash(&transcript.key()?).as_bytes().to_vec();
+    setup.extend(transcript.g1_powers().flatten());
+    Ok(setup)
+}
 
 /// What a server commits and opens with.
 pub struct Prover {
     key_hash: [u8; HASH_BYTES],
     /// [αᵏ]₁ at k − 1; the identity at k = 257, which nobody has
     powers: Vec<G1Affine>,
-    openings: Openings,
+    /// made when the first is wanted: who only holds rows to their records needs no tables
+    openings: OnceLock<Openings>,
 }
 
 /// What a server keeps of a partition.
@@ -59,11 +75,25 @@ impl Prover {
     /// # Errors
     /// [`Error::Transcript`] before anybody has contributed.
     pub fn new(transcript: &Verified) -> Result<Self, Error> {
-        let key_hash = *blake3::hash(&transcript.key()?).as_bytes();
-        let mut powers = transcript.g1_powers().map(|bytes| whole(&bytes)).collect::<Result<Vec<_>, _>>()?;
+        Self::of_setup(&setup_of(transcript)?)
+    }
+
+    /// Of what [`setup_of`] made of a transcript: it is not verified again.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::Point`] for what is not on the curve.
+    pub fn of_setup(setup: &[u8]) -> Result<Self, Error> {
+        expect_length("setup", setup, SETUP_BYTES)?;
+        let (hash, powers) = setup.split_at(HASH_BYTES);
+        let mut key_hash = [0; HASH_BYTES];
+        key_hash.copy_from_slice(hash);
+        let mut powers = powers.as_chunks().0.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         powers.insert(ROW_RECORDS, G1Affine::zero());
-        let openings = Openings::new(ROW_RECORDS, &powers);
-        Ok(Prover { key_hash, powers, openings })
+        Ok(Prover { key_hash, powers, openings: OnceLock::new() })
+    }
+
+    fn openings(&self) -> &Openings {
+        self.openings.get_or_init(|| Openings::new(ROW_RECORDS, &self.powers))
     }
 
     /// Commits to partition `q` and opens all its records. The same bytes whenever and wherever it is done.
@@ -77,7 +107,7 @@ impl Prover {
             let commitment = G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], row);
             row_list.extend_from_slice(&compressed(commitment.into_affine()));
         }
-        let openings = self.openings.of_rows(&rows);
+        let openings = self.openings().of_rows(&rows);
         let openings = openings[..shape.partition_records()].iter().flat_map(uncompressed).collect();
         Ok(Proved { row_list, openings })
     }
@@ -157,7 +187,7 @@ impl Prover {
         for edit in edits {
             differences[edit.column] += edit.difference;
         }
-        let mut folded = self.openings.of_rows(&[differences]);
+        let mut folded = self.openings().of_rows(&[differences]);
         let old = openings.as_chunks().0.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         folded.truncate(old.len());
         affine::add_all(&mut folded, &old);
