@@ -88,7 +88,11 @@ export class ProofsLoader {
       }
       if (!equalBytes(await read(keyPath), key)) throw new DatasetError(keyPath, 'its bytes are not those of the key')
       const shape = shapeOf(manifest)
-      return new ProofsLoader(core, dir, shape, { proving, prover: proving.prover(proving.setup(ceremony), shape), rowLists })
+      return new ProofsLoader(core, dir, shape, {
+        proving,
+        prover: proving.prover(proving.setup(ceremony), shape),
+        rowLists,
+      })
     } finally {
       ceremony.free()
     }
