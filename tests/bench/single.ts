@@ -232,6 +232,7 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
     const publishing = ['--token-file', token, '--store', join(stage.folder, 'store')]
     const server = await stage.serve('--dataset', dataset, ...publishing)
     const runs: Awaited<ReturnType<typeof measureSingle>>[] = []
+    const tabBytes: number[] = []
     let edited = Buffer.from(data)
     for (let run = 0; run < (records > 2 ** 22 ? 1 : options.repeats); run++) {
       process.stdout.write(`single: run ${run + 1} … `)
@@ -248,10 +249,10 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
       }
       check(edited, recordBytes, result.samplesAfter)
       runs.push(result)
+      tabBytes.push(...[await stage.peakTabBytes()].filter(bytes => bytes !== undefined))
       await page.close()
       console.log(`offline phase ${result.offlineMs.toFixed(0)} ms`)
     }
-    const tabBytes = await stage.peakTabBytes()
     const each = (read: (run: (typeof runs)[number]) => number) => runs.map(read)
     return [
       { name: named('Offline phase, durable'), unit: 's', samples: each(({ offlineMs }) => offlineMs / 1000) },
@@ -294,7 +295,7 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
       {
         name: named("Memory of the tab's process"),
         unit: 'MiB',
-        samples: tabBytes === undefined ? [] : [tabBytes / 2 ** 20],
+        samples: tabBytes.map(bytes => bytes / 2 ** 20),
       },
     ]
   })
