@@ -2,6 +2,7 @@
 // `npm test`, which builds first.
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer } from 'vitest/node'
 
 /** What puts something else in the place of a global or a module, or looks at the memory of the whole process. */
 const alone = [
@@ -10,6 +11,23 @@ const alone = [
   'server/test/break-{anonymous-load,descriptors}.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
 ]
+
+/** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
+const long = [
+  ...['pointproofs', 'ceremony', 'durability', 'process'].map(name => `server/test/${name}`),
+  ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
+  ...['sdk', 'demo', 'sizes', 'pointproofs', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
+  ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),
+  ...['fence', 'answers', 'trust'].map(name => `tests/faults/${name}`),
+].map(name => `/${name}.test.ts`)
+
+class LongFirst extends BaseSequencer {
+  async sort(files) {
+    const sorted = await super.sort(files)
+    const isLong = ({ moduleId }) => long.some(name => moduleId.endsWith(name))
+    return [...sorted.filter(isLong), ...sorted.filter(file => !isLong(file))]
+  }
+}
 
 const common = {
   // As Node loads it for everybody else, once a process, rather than compiled again by Vite.
@@ -21,6 +39,7 @@ const common = {
 export default defineConfig({
   test: {
     globalSetup: 'tests/support/temporary.ts',
+    sequence: { sequencer: LongFirst },
     maxWorkers: availableParallelism() + 1, // while one waits for a process or a browser, another has its core
     projects: [
       { test: { ...common, name: 'alone', include: alone } },
@@ -29,6 +48,7 @@ export default defineConfig({
           ...common,
           name: 'together', // in a few processes, each with modules loaded, and WebAssembly compiled, once
           isolate: false,
+          execArgv: ['--max-semi-space-size=64'], // MB: a seventh of the time went into collecting what is young
           include: ['{packages/*,server,demo}/test/**/*.test.ts', 'tests/**/*.test.ts'],
           exclude: ['**/node_modules/**', ...alone],
         },

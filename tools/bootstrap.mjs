@@ -1,7 +1,7 @@
 // `npm start`, `npm test` and their like begin here, on Node built-ins alone: this runs before `npm ci` has.
 //
 //   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
-//                            test                 build, lint, Rust tests, TypeScript tests; last line: the sum
+//                            test                 build, lint, Rust tests beside TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
@@ -60,19 +60,29 @@ async function test() {
       runs.push(...(await testFiles()))
     } else {
       await build()
-      // Side by side, for neither keeps all cores busy.
-      const rust = async () => [await lintRust(), await testRust()]
-      const [typescript, [lint, tests]] = await Promise.all([lintTypeScript(), rust()])
-      runs.push(typescript, lint, tests, await testTypeScript(args))
+      // Side by side, for neither keeps all cores busy. Rust's give way: browsers have deadlines.
+      const rust = async () => [await lintRust(), await testRust(['--workspace'], [], { nice: 5 })]
+      const typescript = async () => [await lintTypeScript(), await testTypeScript(args)]
+      runs.push(...(await Promise.all([typescript(), rust()].map(orFailed))).flat())
     }
   } catch (error) {
-    console.error(error instanceof Failure ? error.message : error)
-    runs.push({ passed: 0, failed: 1 })
+    runs.push(failure(error))
   }
+  for (const { said } of runs) if (said !== undefined) console.error(said)
   const passed = runs.reduce((sum, one) => sum + one.passed, 0)
   const failed = runs.reduce((sum, one) => sum + one.failed, 0)
   console.log(`${passed} passed, ${failed} failed`)
   return failed === 0 ? 0 : 1
+}
+
+/** What a run comes to that could not be. */
+function failure(error) {
+  return { passed: 0, failed: 1, said: error instanceof Failure ? error.message : error }
+}
+
+/** While others go on. */
+function orFailed(runs) {
+  return runs.catch(error => [failure(error)])
 }
 
 function isTestFile(arg) {
@@ -134,6 +144,7 @@ async function soak() {
   environment.PIROUETTE_THOROUGH = '1'
   const options = args.slice(1) // vitest's, for some tests alone
   const runs = [...(options.length === 0 ? [await testRust()] : []), await testTypeScript(options)]
+  for (const { said } of runs) if (said !== undefined) console.error(said)
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 
@@ -341,18 +352,19 @@ async function lintAll(checks) {
   return { passed: 0, failed }
 }
 
-async function testRust(targets = ['--workspace'], options = []) {
+/** `said`, for who prints it when nothing else is printed any more: all that cargo printed, if something failed. */
+async function testRust(targets = ['--workspace'], options = [], { nice = 0 } = {}) {
+  const cargo = ['test', ...targets, '--no-fail-fast', ...options]
   const { code, output } = await step('Testing Rust', () =>
-    run('cargo', ['test', ...targets, '--no-fail-fast', ...options], { cwd: join(root, 'rust-core'), mayFail: true }),
+    run('cargo', cargo, { cwd: join(root, 'rust-core'), mayFail: true, nice }),
   )
-  if (code !== 0) console.error(output)
   let passed = 0
   let failed = 0
   for (const [, good, bad] of output.matchAll(/^test result: .*? (\d+) passed; (\d+) failed;/gm)) {
     passed += Number(good)
     failed += Number(bad)
   }
-  return { passed, failed: code === 0 ? failed : Math.max(1, failed) }
+  return code === 0 ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
 }
 
 async function testTypeScript(options) {

@@ -6,7 +6,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { homedir, setPriority } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -50,10 +50,12 @@ process.on('exit', () => {
 
 /**
  * Runs a command to its end. Returns its exit code and what it printed; throws a Failure showing that if the code is
- * not 0, unless `mayFail`. `show` passes the output through as it comes instead of keeping it.
+ * not 0, unless `mayFail`. `show` passes the output through as it comes instead of keeping it; `nice` (0 to 19) leaves the
+ * processor to others.
  */
-export async function run(command, args, { cwd = root, env = {}, mayFail = false, show = false } = {}) {
+export async function run(command, args, { cwd = root, env = {}, mayFail = false, show = false, nice = 0 } = {}) {
   if (stopping) throw new Failure('stopped')
+  if (show) endLine()
   const child = spawn(command, args, {
     cwd,
     env: { ...environment, ...env },
@@ -61,6 +63,8 @@ export async function run(command, args, { cwd = root, env = {}, mayFail = false
     stdio: ['ignore', show ? 'inherit' : 'pipe', show ? 'inherit' : 'pipe'],
   })
   children.add(child)
+  if (show) showing += 1
+  if (nice > 0 && child.pid !== undefined) setPriority(child.pid, nice)
   const printed = []
   child.stdout?.on('data', chunk => printed.push(chunk))
   child.stderr?.on('data', chunk => printed.push(chunk))
@@ -71,7 +75,10 @@ export async function run(command, args, { cwd = root, env = {}, mayFail = false
     .catch(error => {
       throw new Failure(`could not run ${command}: ${error.message}`)
     })
-    .finally(() => children.delete(child))
+    .finally(() => {
+      children.delete(child)
+      if (show) showing -= 1
+    })
   const output = Buffer.concat(printed).toString()
   if (code !== 0 && !mayFail) {
     throw new Failure(`${output.trimEnd()}\n\nThis failed (${code}): ${[command, ...args].join(' ')}`.trimStart())
@@ -93,18 +100,26 @@ export const runPackage = (entry, args, options) =>
 
 /** the step whose line has no end yet */
 let unfinished
+/** how many children print as they like */
+let showing = 0
+
+function endLine() {
+  if (unfinished !== undefined) console.log()
+  unfinished = undefined
+}
 
 /** `what … 1.2 s` on one line, also if several run side by side. Returns what `work` returns. */
 export async function step(what, work) {
   const start = performance.now()
   const line = Symbol(what)
-  if (unfinished === undefined) {
+  if (unfinished === undefined && showing === 0) {
     unfinished = line
     process.stdout.write(`${what} … `)
   }
   const say = outcome => {
-    if (unfinished === line) console.log(outcome)
-    else console.log(`${unfinished === undefined ? '' : '\n'}${what} … ${outcome}`)
+    const begun = unfinished === line
+    if (!begun) endLine()
+    console.log(begun ? outcome : `${what} … ${outcome}`)
     unfinished = undefined
   }
   try {

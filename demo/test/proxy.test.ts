@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import { encodeInstantQuery, encodeQuery, type Manifest, withClaim } from '@pirouette/protocol'
+import { encodeInstantQuery, encodeParityQuery, encodeQuery, type Manifest, withClaim } from '@pirouette/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { closeServer, listen, startProxy, type Watcher } from '../src/node/proxy.js'
 
@@ -39,12 +39,13 @@ const vectors = [
 ]
 const query = encodeQuery(manifest, 2, new Uint8Array(new Uint16Array(vectors.flat()).buffer))
 /** As the refresh server gets it. */
-const claimed = withClaim(query, {
+const claim = {
   databaseId: manifest.databaseId,
   hintId: new Uint8Array(16).fill(1),
   version: 5,
   requestHash: new Uint8Array(32).fill(2),
-})
+}
+const claimed = withClaim(query, claim)
 const answer = new Uint8Array(200).map((_, i) => i)
 
 // Stands for a server: remembers requests, answers with `answer`.
@@ -96,6 +97,19 @@ test.each([
   expect(proxy.seen.at(-1)).toMatchObject({ database: 'keys', bytes: body.length, of: 'offsets', columns: 4, vectors })
   expect(proxy.seen.at(-1)!.claimed).toBe(body === claimed)
 })
+
+test.each([false, true])(
+  'of a lookup with one server the offsets are kept, whether it has a claim (%s) or not',
+  async withOne => {
+    const stripes = Array.from({ length: 34 }, (_, k) => 7 * k)
+    const parity = Uint8Array.of(0xff, 0xff, 1, 0, 0, ...new Uint8Array(new Uint16Array(stripes).buffer))
+    const bare = encodeParityQuery(manifest, 2, Uint8Array.of(...parity, ...parity))
+    const body = withOne ? withClaim(bare, claim) : bare
+    await post('/keys/v1/answer', body)
+    const seen = { bytes: body.length, claimed: withOne, of: 'stripes', columns: 34, vectors: [stripes, stripes] }
+    expect(proxy.seen.at(-1)).toMatchObject(seen)
+  },
+)
 
 test('of instant lookups the keys are kept, and their answers are lied about as well', async () => {
   const keys = [

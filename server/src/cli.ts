@@ -65,6 +65,8 @@ const serveCommand = program
   .option('--data <file>', 'build this file first, into a temporary directory')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
+  .option('--metrics-port <port>', 'figures for Prometheus at /metrics, and health, on a port of their own', portNumber)
+  .option('--metrics-host <address>', 'address to listen on for them', '127.0.0.1')
   .option(
     '--allow-origin <origin...>',
     'web origins whose pages may read replies; localhost: pages of this machine, on any port',

@@ -70,7 +70,7 @@ let first: RememberingStorage
 beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
   try {
-    const { transcript: ceremony, mine: receipt } = await ceremonyIn(folder, false, 1)
+    const { transcript: ceremony, mine: receipt } = await ceremonyIn(folder)
     const data = join(folder, 'records.bin')
     await writeFile(data, records)
     const out = join(folder, 'dataset')

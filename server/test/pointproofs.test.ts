@@ -7,11 +7,12 @@ import { join } from 'node:path'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { answerBytes, encodeManifest, HEADER_BYTES, type Manifest, SUITE_POINTPROOFS, toHex } from '@pirouette/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { Ceremony } from '../../tests/interop/reference/pointproofs.js'
 import { FixedEpochs } from '../dist/database/epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { type BuildOptions, buildDataset, loadDataset } from '../dist/index.js'
 import { contentsOf, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
-import { type CeremonyFiles, ceremonyIn, expectVerified, keyAndRows, manifestOf } from './proved.js'
+import { type CeremonyFiles, ceremonyIn, contributed, expectVerified, keyAndRows, manifestOf } from './proved.js'
 
 const RECORDS = 600 // in two partitions of 300, of two rows each
 const BYTES = 8
@@ -35,7 +36,7 @@ const built = async (change: Partial<BuildOptions> = {}, content = records) => {
 
 beforeAll(async () => {
   shared = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
-  files = await ceremonyIn(shared, false, 1)
+  files = await ceremonyIn(shared)
   const data = join(shared, 'records.bin')
   await writeFile(data, records)
   dir = join(shared, 'dataset')
@@ -45,18 +46,41 @@ beforeAll(async () => {
 }, 600_000)
 
 describe('a build', () => {
-  test('of each operator gives the same bytes, and leaves nothing beside them', { timeout: 600_000 }, async () => {
-    const other = await built({ receipt: files.theirs })
-    expect(await contentsOf(other)).toEqual(await contentsOf(dir))
-    expect(await readdir(join(other, '..'))).toEqual(['dataset'])
+  test('of each operator gives the same bytes, also one that was interrupted, and leaves nothing beside them', {
+    timeout: 600_000,
+  }, async () => {
+    const data = await dataFile('records.bin', records)
+    const out = join(await temporaryDirectory(), 'dataset')
+    const proofs = { proofs: 'pointproofs', ceremony: files.transcript, receipt: files.theirs } as const
+    const build = (onProgress?: BuildOptions['onProgress']) =>
+      buildDataset({ data, out, recordBytes: BYTES, partitions: 2, ...proofs, onProgress })
+    await expect(
+      build(({ stage, done }) => {
+        if (stage === 'proving' && done === 2) throw new Error('interrupted')
+      }),
+    ).rejects.toThrow('interrupted')
+    // It goes on from what it has proved, and from nothing else: what has rotted meanwhile is proved again.
+    const kept = (await readdir(`${out}.proving`)).filter(name => !name.endsWith('.part'))
+    expect(kept).toHaveLength(2)
+    const first = join(`${out}.proving`, kept[0]!)
+    const bytes = await readFile(first)
+    bytes[bytes.length - 1]! ^= 1
+    await writeFile(first, bytes)
+    const done: number[] = []
+    await build(progress => void (progress.stage === 'proving' && done.push(progress.done)))
+    expect(done).toEqual([1, 2])
+    expect(await contentsOf(out)).toEqual(await contentsOf(dir))
+    expect(await readdir(join(out, '..'))).toEqual(['dataset'])
+    expect((await readdir(shared)).filter(name => name.startsWith('dataset'))).toEqual(['dataset'])
     const { suite, pointproofs } = await manifestOf(dir)
     expect([suite, pointproofs?.development]).toEqual([SUITE_POINTPROOFS, false])
     expect(toHex(pointproofs!.transcriptHash)).toBe(toHex(blake3(await readFile(files.transcript))))
   })
 
   test('needs the contribution of who builds to be in the transcript', { timeout: 600_000 }, async () => {
-    const foreign = await ceremonyIn(await temporaryDirectory(), false, 5)
-    await expect(built({ receipt: foreign.mine })).rejects.toThrow(/the contribution of .* is not in it/)
+    const foreign = join(await temporaryDirectory(), 'foreign')
+    await writeFile(foreign, contributed(new Ceremony(false), 'Ada', 5))
+    await expect(built({ receipt: foreign })).rejects.toThrow(/the contribution of .* is not in it/)
     await expect(built({ ceremony: files.early, receipt: files.theirs })).rejects.toThrow(/is not in it/)
     await expect(built({ receipt: files.transcript })).rejects.toThrow(/expected a receipt/)
     await expect(built({ receipt: undefined })).rejects.toThrow(/\.receipt/) // there is none of that name
@@ -75,36 +99,8 @@ describe('a build', () => {
     await expect(built({ ...options, receipt: files.mine })).rejects.toThrow(/--receipt means nothing/)
   })
 
-  test('that is interrupted goes on from what it has proved, and from nothing else', { timeout: 600_000 }, async () => {
-    const data = await dataFile('records.bin', records)
-    const out = join(await temporaryDirectory(), 'dataset')
-    const proofs = { proofs: 'pointproofs', ceremony: files.transcript, receipt: files.mine } as const
-    const build = (onProgress?: BuildOptions['onProgress']) =>
-      buildDataset({ data, out, recordBytes: BYTES, partitions: 2, ...proofs, onProgress })
-    await expect(
-      build(({ stage, done }) => {
-        if (stage === 'proving' && done > 0) throw new Error('interrupted')
-      }),
-    ).rejects.toThrow('interrupted')
-    const kept = (await readdir(`${out}.proving`)).filter(name => !name.endsWith('.part'))
-    expect(kept.length).toBeGreaterThan(0)
-    const counts = async () => {
-      const done: number[] = []
-      await build(progress => void (progress.stage === 'proving' && done.push(progress.done)))
-      return done
-    }
-    // What has rotted meanwhile is proved again.
-    const first = join(`${out}.proving`, kept[0]!)
-    const bytes = await readFile(first)
-    bytes[bytes.length - 1]! ^= 1
-    await writeFile(first, bytes)
-    expect((await counts())[0]).toBe(kept.length - 1)
-    expect(await contentsOf(out)).toEqual(await contentsOf(dir))
-    expect(await readdir(join(out, '..'))).toEqual(['dataset'])
-  })
-
   test('in blocks proves the blocks', { timeout: 600_000 }, async () => {
-    const out = await built({ pack: 2 }, records.subarray(0, 64 * BYTES))
+    const out = await built({ pack: 2, partitions: 1 }, records.subarray(0, 64 * BYTES))
     const dataset = await loadDataset(out)
     onTestFinished(() => dataset.close())
     expectVerified(dataset.manifest, await keyAndRows(out), answerAt(new FixedEpochs(dataset), 3, 1), 3, 1)
@@ -173,8 +169,7 @@ describe('a dataset that is not what its manifest says is not served', () => {
     [
       'another transcript',
       async copy => {
-        const other = await ceremonyIn(await temporaryDirectory(), false, 7)
-        await writeFile(join(copy, 'proofs/transcript'), await readFile(other.transcript))
+        await writeFile(join(copy, 'proofs/transcript'), await readFile(files.early))
       },
       /not the transcript that the manifest names/,
     ],

@@ -17,8 +17,9 @@ import {
 } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { createServer } from '../dist/index.js'
 import { pirouette } from './command.js'
-import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
 
@@ -172,6 +173,27 @@ describe('pirouette serve', () => {
       expect(parseErrorReply(reply.slice(reply.indexOf('\r\n\r\n') + 4)).code).toBe('not_ready')
     }
     expect((await finished).code).toBe(0)
+  })
+
+  test('has figures on a port of their own, and says where', async () => {
+    const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics-port', '0', '--log-level', 'silent']
+    const { child, finished } = start(['serve', '--port', '0', ...args])
+    const [said] = (await once(child.stderr!, 'data')) as [string]
+    const at = /^pirouette: figures at (\S+)\n$/.exec(said)![1]!
+    expect(await (await fetch(at)).text()).toContain('pirouette_records{database=""} 1')
+    child.kill('SIGTERM')
+    expect((await finished).code).toBe(0)
+  })
+
+  test('does not wait for connections that were opened ahead and have brought nothing', async () => {
+    const app = await createServer({ datasets: [{ dataset: await builtDataset('a.txt', 'alpha\n') }] })
+    const { socket, received } = await openSocket(await app.listen({ host: '127.0.0.1', port: 0 }))
+    await expect
+      .poll(() => new Promise(resolve => app.server.getConnections((_error, count) => resolve(count))))
+      .toBe(1)
+    await app.close() // Node would for a minute, which is more than a test may take
+    expect(await received).toBe('')
+    socket.destroy()
   })
 
   test('stops when told so while it is still loading, whenever that is', async () => {

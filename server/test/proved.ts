@@ -12,11 +12,8 @@ import {
   type Manifest,
   toHex,
 } from '@pirouette/protocol'
-import { loadProving } from '@pirouette/wasm/prover'
 import { expect } from 'vitest'
-import { decodeKey, decodeRows, verify } from '../../tests/interop/reference/pointproofs.js'
-
-const fresh = new Uint8Array(32).fill(9)
+import { Ceremony, decodeKey, decodeRows, verify } from '../../tests/interop/reference/pointproofs.js'
 
 export interface CeremonyFiles {
   readonly transcript: string
@@ -26,24 +23,26 @@ export interface CeremonyFiles {
   readonly early: string
 }
 
-/** Two contribute; then files as operators have them. */
-export async function ceremonyIn(folder: string, development: boolean, seed: number): Promise<CeremonyFiles> {
-  const { beginCeremony, ceremony } = await loadProving()
-  const contribute = (transcript: Uint8Array, name: string, entropy: number) => {
-    const before = ceremony(transcript, fresh)
-    const contributed = before.contribute(name, new Uint8Array(32).fill(entropy))
-    before.free()
-    return [contributed.slice(0, -32), `${toHex(contributed.slice(-32))}\n`] as const
-  }
-  const [first, mine] = contribute(beginCeremony(development), 'Ada', seed)
-  const [second, theirs] = contribute(first, 'Grace', seed + 1)
-  const named = { transcript: second, mine, theirs, early: first } as const
+/** Of what two contribute, files as operators have them. The reference makes them: how the command does is in ceremony.test.ts. */
+export async function ceremonyIn(folder: string): Promise<CeremonyFiles> {
+  const ceremony = new Ceremony(false)
+  const receipt = (name: string, entropy: number) => `${contributed(ceremony, name, entropy)}\n`
+  const mine = receipt('Ada', 1)
+  const early = ceremony.transcript()
+  const theirs = receipt('Grace', 2)
+  const named = { transcript: ceremony.transcript(), mine, theirs, early } as const
   const paths: Record<string, string> = {}
   for (const [name, content] of Object.entries(named)) {
-    paths[name] = join(folder, `${name} ${seed}`)
+    paths[name] = join(folder, name)
     await writeFile(paths[name], content)
   }
   return paths as unknown as CeremonyFiles
+}
+
+/** Contributes; the receipt. */
+export function contributed(ceremony: Ceremony, name: string, entropy: number): string {
+  ceremony.contribute(name, new Uint8Array(32).fill(entropy))
+  return toHex(ceremony.chain)
 }
 
 export const manifestOf = async (dataset: string): Promise<Manifest> =>

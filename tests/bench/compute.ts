@@ -234,7 +234,7 @@ export function distinct(count: number, bound: number): number[] {
 }
 
 /** Processor time of some work. */
-function milliseconds(work: () => void): number {
+export function milliseconds(work: () => void): number {
   const start = process.cpuUsage()
   work()
   const { user, system } = process.cpuUsage(start)

@@ -2,11 +2,11 @@
 // as an app ships it, measured against the project's targets and beside the papers' figures.
 //
 //   npm run bench -- [--records N] [--record-bytes ℓ] [--repeats n] [--lookups n]
-//                    [--all]        the papers' tables too, at N = 2^16 … 2^24, instant lookups at 2^24, and first visits
+//                    [--all]        the papers' tables too, at N = 2^16 … 2^24, one server and instant lookups at 2^24, and first visits
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, instant, living, visits, papers; or several with commas
+//                    [--only PART]  compute, lookups, single, instant, living, visits, papers; or several with commas
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
 //
 // Every value that a lookup brings is compared with the data.
@@ -20,6 +20,7 @@ import { living } from './living.js'
 import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { passed, report, type Section } from './report.js'
+import { single } from './single.js'
 import { papers, type SizeFigures } from './sweep.js'
 import { type VisitFigures, visitSections, visits } from './visits.js'
 import { printed, tables, writeDocument } from './write.js'
@@ -27,6 +28,7 @@ import { printed, tables, writeDocument } from './write.js'
 const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => Promise<Section[]>> = {
   compute: computing,
   lookups,
+  single,
   instant,
   living,
 }

@@ -53,7 +53,7 @@ export async function pointproofs(): Promise<number> {
 
   const proving = await loadProving()
   const held = proving.ceremony(transcript, entropy)
-  const prover = proving.prover(held, shape)
+  const prover = proving.prover(proving.setup(held), shape)
   const partition = records.slice(0, 512 * 32)
   measure('server: commit to and open 512 records', 3, () => prover.prove(0, partition))
   const rowList = prover.prove(0, partition).slice(0, 32 + 2 * 48)

@@ -1,14 +1,13 @@
 // Pointproofs from one end to the other: a ceremony of two, a database that is built under it, two servers over HTTP, and the
 // SDK in Node with the module that it loads by itself.
 
-import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { estimate, open } from '@pirouette/client'
 import { toHex } from '@pirouette/protocol'
-import { loadProving } from '@pirouette/wasm/prover'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { about, changed, flippedEverywhere } from '../faults/lies.js'
+import { Ceremony } from '../interop/reference/pointproofs.js'
 import { LyingProxy } from '../support/proxy.js'
 import { type ServerPair, startPair, temporaryFolder } from '../support/servers.js'
 
@@ -20,19 +19,12 @@ let proxies: LyingProxy[]
 
 beforeAll(async () => {
   folder = await temporaryFolder()
-  const { beginCeremony, ceremony } = await loadProving()
-  let transcript = beginCeremony(false)
-  let receipt = new Uint8Array()
-  for (const name of ['Ada', 'Grace']) {
-    const before = ceremony(transcript, randomBytes(32))
-    const contributed = before.contribute(name, randomBytes(32))
-    before.free()
-    transcript = contributed.slice(0, -32)
-    receipt = contributed.slice(-32)
-  }
+  // Made by the reference; how the command does is in server/test/ceremony.test.ts.
+  const ceremony = new Ceremony(false)
+  for (const [at, name] of ['Ada', 'Grace'].entries()) ceremony.contribute(name, new Uint8Array(32).fill(at))
   const file = join(folder.path, 'ceremony.pirt')
-  await writeFile(file, transcript)
-  await writeFile(`${file}.receipt`, toHex(receipt))
+  await writeFile(file, ceremony.transcript())
+  await writeFile(`${file}.receipt`, toHex(ceremony.chain))
   const content = `key,value\n${names.map((name, i) => `${name},value ${i}`).join('\n')}\n`
   const data = { format: 'csv', content, partitions: 2, proofs: 'pointproofs', ceremony: file } as const
   pair = await startPair(data)

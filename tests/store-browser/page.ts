@@ -6,7 +6,7 @@ import { expectEqual, expectRejection, outcome } from '../../packages/client/src
 import { bytes, epochOf, observe, recordOf } from '../../packages/client/src/testing/fixtures.js'
 import { type Bench, conformance, type Setup } from '../../packages/client/src/testing/store.js'
 import { format1 } from '../../packages/client/test/store/format-1.js'
-import { format3 } from '../../packages/client/test/store/format-3.js'
+import { format4 } from '../../packages/client/test/store/format-4.js'
 import { runSchedules } from '../../packages/client/test/store/schedules.js'
 
 type Servers = readonly [string, string]
@@ -138,7 +138,7 @@ const specials: Record<string, () => Promise<void>> = {
         await raw(name, store => store.delete(found))
       }
     const planted = (servers: Servers): Record<string, () => Promise<unknown>> => ({
-      'a newer format': change(servers, row => ({ ...row, format: 4 })),
+      'a newer format': change(servers, row => ({ ...row, format: 5 })),
       'an older format': change(servers, row => ({ ...row, format: 1 })),
       'no format': change(servers, ({ format: _, ...row }) => row),
       'a foreign value': change(servers, () => 'something else'),
@@ -178,11 +178,11 @@ const specials: Record<string, () => Promise<void>> = {
     }
   },
 
-  async 'rows of format 3 are read as they were meant, those of format 1 refused'() {
+  async 'rows of format 4 are read as they were meant, those of format 1 refused'() {
     const servers = newPair()
     const identity = identityOf(servers)
     const hint = Array.from(A.hintId, byte => byte.toString(16).padStart(2, '0')).join('')
-    const rowOf = (row: typeof format1.row | typeof format3.row) => ({
+    const rowOf = (row: typeof format1.row | typeof format4.row) => ({
       ...row,
       record: { ...row.record, hintId: A.hintId, manifest: epochOf(1, 2).manifest },
       pending: bytes('pending 3', 50),
@@ -190,7 +190,7 @@ const specials: Record<string, () => Promise<void>> = {
     })
     const fresh = new IndexedDbStore(identity)
     expectEqual(await fresh.read(), undefined)
-    await raw('heads', heads => heads.put(rowOf(format3.row), identity))
+    await raw('heads', heads => heads.put(rowOf(format4.row), identity))
     for (const [kind, value] of Object.entries({ checkpoint: bytes('at 1', 60), ...epochOf(1) })) {
       await raw('values', values => values.put(value, [identity, hint, kind, 1]))
     }

@@ -12,6 +12,7 @@ import type { Watcher } from './proxy.js'
 export interface PageContents {
   readonly proxies: Readonly<Record<ServerName, Watcher>>
   readonly partitionRecords: Config['partitionRecords']
+  readonly slots: Config['slots']
   readonly publisherKey: string
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
@@ -87,9 +88,9 @@ function changeOf(body: unknown): Change {
   return { op, domain }
 }
 
-function configOf({ proxies: { A, B }, partitionRecords, publisherKey }: PageContents): Config {
+function configOf({ proxies: { A, B }, partitionRecords, slots, publisherKey }: PageContents): Config {
   const liar = A.lying ? 'A' : B.lying ? 'B' : null
-  return { servers: { A: A.url, B: B.url }, partitionRecords, publisherKey, liar }
+  return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar }
 }
 
 /** Scripts from here alone, WebAssembly among them; connections to here and to the two servers. */

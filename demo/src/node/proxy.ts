@@ -6,7 +6,14 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { decodeClaimedQuery, decodeInstantQuery, FENCE_REPLY_BYTES, INSTANT_PATH } from '@pirouette/protocol'
+import {
+  decodeClaimedQuery,
+  decodeInstantQuery,
+  FENCE_REPLY_BYTES,
+  FENCE_REQUEST_BYTES,
+  INSTANT_PATH,
+  SUITE_PARITIES,
+} from '@pirouette/protocol'
 import type { Sighting } from '../page/backstage.js'
 
 export interface Watcher {
@@ -85,15 +92,27 @@ export async function startProxy(target: string): Promise<Watcher> {
 type Shown = Pick<Sighting, 'claimed' | 'of' | 'columns' | 'vectors'>
 
 function offsetsIn(body: Uint8Array): Shown {
-  const { query, claim } = decodeClaimedQuery(body)
-  const { partitions, count, vectors } = query
+  const { query, claim } = decodeClaimedQuery(body, ({ count }) => parityQueryBytes(body, count))
+  const { suite, partitions, count, vectors } = query
+  const alone = suite === SUITE_PARITIES
+  const each = vectors.length / count
+  // ⌈q/8⌉ bytes say which stripes are in which half, then there is an offset in each.
+  const columns = alone ? Math.floor((8 * each) / 17) : partitions
+  const first = alone ? Math.ceil(columns / 8) : 0
   const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)
   const vector = (k: number) =>
-    Array.from({ length: partitions }, (_, q) => view.getUint16(2 * (k * partitions + q), true))
+    Array.from({ length: columns }, (_, q) => view.getUint16(k * each + first + 2 * q, true))
   return {
-    ...{ claimed: claim !== undefined, of: 'offsets', columns: partitions },
+    ...{ claimed: claim !== undefined, of: alone ? 'stripes' : 'offsets', columns },
     vectors: Array.from({ length: count }, (_, k) => vector(k)),
   }
+}
+
+/** Of a query to one server, whose length follows from a layout that is not known here: by whether a claim is behind it. */
+function parityQueryBytes(body: Uint8Array, count: number): number {
+  const end = body.length - FENCE_REQUEST_BYTES
+  const claimed = end > 0 && new TextDecoder().decode(body.subarray(end, end + 4)) === 'PIRF'
+  return ((claimed ? end : body.length) - HEADER_BYTES) / count
 }
 
 function keysIn(body: Uint8Array): Shown {

@@ -72,9 +72,11 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
     await publisher.sign(servers, 'phishing')
     await publisher.sign(servers, 'keys')
     const proxies = { A: a.proxy, B: b.proxy }
+    const [phishing, keys] = [await readShape(a.server, 'phishing'), await readShape(a.server, 'keys')]
     page.publish({
       proxies,
-      partitionRecords: { phishing: await readM(a.server, 'phishing'), keys: await readM(a.server, 'keys') },
+      partitionRecords: { phishing: phishing.partitionRecords, keys: keys.partitionRecords },
+      slots: { phishing: phishing.slots, keys: keys.slots },
       publisherKey: publisher.publicKey,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),
@@ -86,9 +88,11 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
   }
 }
 
-/** M of one database, to draw its vectors to scale. */
-async function readM(server: RunningServer, database: DatabaseName): Promise<number> {
+/** M and Q·M of one database, to draw its vectors to scale. */
+async function readShape(server: RunningServer, database: DatabaseName) {
   const response = await fetch(`${server.url}/${database}/v1/manifest`)
   if (!response.ok) throw new Error(`${response.url}: ${response.status}`)
-  return partitionBlocks(decodeManifest(new Uint8Array(await response.arrayBuffer())))
+  const manifest = decodeManifest(new Uint8Array(await response.arrayBuffer()))
+  const partitionRecords = partitionBlocks(manifest)
+  return { partitionRecords, slots: manifest.partitions * partitionRecords }
 }

@@ -9,6 +9,8 @@ export interface Config {
   readonly servers: Readonly<Record<ServerName, string>>
   /** M of each database: offsets are below it */
   readonly partitionRecords: Readonly<Record<DatabaseName, number>>
+  /** Q·M of each: with q stripes, offsets are below the least power of two that is not below Q·M/q */
+  readonly slots: Readonly<Record<DatabaseName, number>>
   /** 64 hex digits */
   readonly publisherKey: string
   readonly liar: ServerName | null
@@ -42,9 +44,9 @@ export interface Sighting {
   readonly bytes: number
   /** whether its last 80 bytes were a claim, for the rollback fence that this server keeps */
   readonly claimed: boolean
-  /** what stands in `vectors`: offsets, or of an instant lookup the bytes of keys */
-  readonly of: 'offsets' | 'bytes'
-  /** Q, or bytes of a key: the length of each vector */
+  /** what stands in `vectors`: offsets, or of an instant lookup the bytes of keys; of one with one server an offset a stripe */
+  readonly of: 'offsets' | 'bytes' | 'stripes'
+  /** Q, bytes of a key, or stripes: the length of each vector */
   readonly columns: number
   /** one for each query of the batch */
   readonly vectors: readonly (readonly number[])[]

@@ -16,6 +16,10 @@ export class Lookup {
   readonly #verdict: HTMLElement
   #map: PirouetteMap | undefined
   #begun = false
+  /** server A alone is asked */
+  #one = false
+  /** settles when what was chosen is open, or has failed to */
+  #opening: Promise<void> = Promise.resolve()
   #busy = false
   /** what is shown */
   #epoch = 0
@@ -55,12 +59,37 @@ export class Lookup {
   async open(): Promise<void> {
     if (this.#begun) return
     this.#begun = true
+    await this.#reopen()
+  }
+
+  /** Has server A asked alone, or both again. */
+  async askOne(one: boolean): Promise<void> {
+    this.#one = one
+    if (this.#begun) await this.#reopen()
+  }
+
+  /** Opens what was chosen last, in its turn. */
+  #reopen(): Promise<void> {
+    this.#opening = this.#opening.then(async () => {
+      await this.#sightings.alone(async () => await this.#map?.close())
+      this.#map = undefined
+      this.#epoch = 0
+      this.#last = undefined
+      this.#show('none', '', [])
+      for (const part of ['.again', '.news', '.change']) find(this.#panel, part, HTMLElement).replaceChildren()
+      find(this.#panel, '.costs', HTMLElement).hidden = true
+      await this.#open(this.#one)
+    })
+    return this.#opening
+  }
+
+  async #open(one: boolean): Promise<void> {
     const at = (server: string) => `${server}/${this.#database.name}`
     const { servers, publisherKey } = this.#config
-    const { mode } = this.#database
+    const mode = one ? 'single' : this.#database.mode
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({
-        servers: [at(servers.A), at(servers.B)],
+        servers: one ? [at(servers.A)] : [at(servers.A), at(servers.B)],
         ...(mode && { mode }),
         publisherKey,
         onProgress,
@@ -171,10 +200,11 @@ export class Lookup {
       return
     }
     this.#setBusy(true)
-    this.#show('none', 'Asking both servers…', [])
+    this.#show('none', this.#one ? 'Asking server A…' : 'Asking both servers…', [])
     find(this.#panel, '.costs', HTMLElement).hidden = true
     find(this.#panel, '.again', HTMLElement).replaceChildren()
     this.#last = { key, epoch: map.epoch }
+    const asked = map.mode === 'single' ? (['A'] as const) : (['A', 'B'] as const)
     await this.#sightings.alone(async () => {
       try {
         const verdict = await this.#database.ask(map, key)
@@ -184,7 +214,7 @@ export class Lookup {
         this.#showFailure(map, error)
       }
       this.#showMode(map.mode) // none, if the map is condemned now
-      await this.#sightings.draw(this.#database.name, key).catch(() => {
+      await this.#sightings.draw(this.#database.name, key, asked).catch(() => {
         // The demo's own server has gone; the lookup itself was not its business.
       })
     })
@@ -206,8 +236,8 @@ export class Lookup {
     } else if (error instanceof TamperedError && error.server !== undefined) {
       const liar = this.#nameOf(error.server)
       this.#show('caught', `Server ${liar} lied, and was caught`, [
-        `Something in its answer does not fit the digests both servers agreed on, so nothing of the answer was used. ` +
-          `This map’s hint is condemned: to ask again with the same secrets could tell the servers what you asked. `,
+        `Something in its answer does not fit the database that was agreed on, so nothing of the answer was used. ` +
+          `This map’s hint is condemned: to ask again with the same secrets could tell what you asked. `,
         this.#startAfresh(map),
       ])
     } else if (error instanceof CondemnedError) {

@@ -15,7 +15,7 @@ async function start(): Promise<void> {
   const config = await fetchConfig()
   const sightings = new Sightings(
     { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
-    config.partitionRecords,
+    config,
     await fetchSeen(),
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
@@ -23,6 +23,9 @@ async function start(): Promise<void> {
   new FirstVisit(panel('first-visit'), keys, config, sightings)
   connectTabs(index => void lookups[index]?.open())
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
+  connectAsked(one => {
+    for (const lookup of lookups) void lookup.askOne(one)
+  })
   connectLiar(config.liar)
   await lookups[0]?.open()
 }
@@ -52,6 +55,14 @@ function connectTabs(chosen: (index: number) => void): void {
       tabs[next]?.focus()
     })
   }
+}
+
+/** Whom lookups ask: both servers, or server A alone. */
+function connectAsked(chosen: (one: boolean) => void): void {
+  const form = find(document, '#asked', HTMLFormElement)
+  const radios = form.elements.namedItem('asked') as RadioNodeList
+  radios.value = 'two' // not what was chosen before the page was loaded again
+  form.addEventListener('change', () => chosen(radios.value === 'one'))
 }
 
 function connectLiar(liarNow: ServerName | null): void {

@@ -1,31 +1,26 @@
 // Draws what the two servers saw: for every lookup a row with what was asked (known to this page alone) and, for each
 // server, a plot of the offsets it was sent. Newest first.
 
-import { type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
+import { type Config, type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
 import { bytes, count, element } from './format.js'
 
-const SERVERS: readonly ServerName[] = ['A', 'B']
 const ROWS_KEPT = 6
 const SVG = 'http://www.w3.org/2000/svg'
 
 export class Sightings {
   readonly #list: HTMLOListElement
   readonly #empty: HTMLElement
-  readonly #partitionRecords: Readonly<Record<DatabaseName, number>>
+  readonly #config: Config
   /** ids of the last sightings drawn, or there before this page was */
   readonly #drawn: Record<ServerName, number>
-  readonly #previous = new Map<DatabaseName, Record<ServerName, Sighting>>()
+  readonly #previous = new Map<string, Sighting>()
   /** settles when nobody is alone any more */
   #turn: Promise<unknown> = Promise.resolve()
 
-  constructor(
-    elements: { list: HTMLOListElement; empty: HTMLElement },
-    partitionRecords: Readonly<Record<DatabaseName, number>>,
-    already: Seen,
-  ) {
+  constructor(elements: { list: HTMLOListElement; empty: HTMLElement }, config: Config, already: Seen) {
     this.#list = elements.list
     this.#empty = elements.empty
-    this.#partitionRecords = partitionRecords
+    this.#config = config
     this.#drawn = { A: already.A.at(-1)?.id ?? 0, B: already.B.at(-1)?.id ?? 0 }
   }
 
@@ -36,36 +31,41 @@ export class Sightings {
     return result
   }
 
-  /** Asks what the servers saw of the lookup that has just ended, and draws it. */
-  async draw(database: DatabaseName, asked: string): Promise<void> {
+  /** Asks what the servers that were asked saw of the lookup that has just ended, and draws it. */
+  async draw(database: DatabaseName, asked: string, servers: readonly ServerName[]): Promise<void> {
     const seen = await fetchSeen()
     const newest = (server: ServerName) =>
       seen[server].findLast(one => one.database === database && one.id > this.#drawn[server])
-    const [a, b] = [newest('A'), newest('B')]
-    if (!a || !b) return // broken off before it was sent
-    const now = { A: a, B: b }
-    const before = this.#previous.get(database)
-    this.#previous.set(database, now)
-    this.#drawn.A = a.id
-    this.#drawn.B = b.id
-
-    const plots = SERVERS.map(server =>
-      plotFigure(server, now[server], before?.[server], this.#partitionRecords[database]),
-    )
+    const plots = servers.flatMap(server => {
+      const now = newest(server)
+      if (now === undefined) return []
+      const before = this.#previous.get(`${server} ${database}`)
+      this.#previous.set(`${server} ${database}`, now)
+      this.#drawn[server] = now.id
+      return [plotFigure(server, now, before, this.#boundOf(database, now))]
+    })
+    if (plots.length < servers.length) return // broken off before it was sent
     const label = element('p', { class: 'asked' }, element('span', { class: 'quiet' }, 'You asked'), asked)
     this.#list.prepend(element('li', {}, label, ...plots))
     while (this.#list.children.length > ROWS_KEPT) this.#list.lastElementChild?.remove()
     this.#empty.hidden = true
   }
+
+  /** What all numbers of a sighting are below. */
+  #boundOf(database: DatabaseName, { of, columns }: Sighting): number {
+    if (of === 'bytes') return 256
+    if (of === 'offsets') return this.#config.partitionRecords[database]
+    return 2 ** Math.ceil(Math.log2(this.#config.slots[database] / columns))
+  }
 }
 
-function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefined, partitionRecords: number) {
+function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefined, bound: number) {
   const numbers = now.vectors.flat()
-  const bound = now.of === 'bytes' ? 256 : partitionRecords
-  const what =
-    now.of === 'bytes'
-      ? `${count(now.vectors.length, 'key')} of ${now.columns} bytes`
-      : `${count(now.vectors.length, 'vector')} of ${now.columns} offsets`
+  const what = {
+    bytes: `${count(now.vectors.length, 'key')} of ${now.columns} bytes`,
+    offsets: `${count(now.vectors.length, 'vector')} of ${now.columns} offsets`,
+    stripes: `${count(now.vectors.length, 'vector')} of ${now.columns} offsets, each in one of two halves`,
+  }[now.of]
   const caption = element(
     'figcaption',
     {},
@@ -105,7 +105,7 @@ function plot({ of, vectors, columns }: Sighting, bound: number): SVGElement {
     'aria-label': `${vectors.flat().length} ${of} between 0 and ${bound - 1}`,
   })
   for (let q = 0; q < columns; q += 1) {
-    if (of === 'offsets') svg.append(svgElement('path', { class: 'partition', d: `M ${q + 0.5} 0 V ${bound}` }))
+    if (of !== 'bytes') svg.append(svgElement('path', { class: 'partition', d: `M ${q + 0.5} 0 V ${bound}` }))
     // Strokes of no length, with round ends: dots that stay round however the plot is stretched.
     const dots = vectors.map(vector => `M ${q + 0.5} ${vector[q]! + 0.5} h 0`)
     svg.append(svgElement('path', { class: 'dots', d: dots.join(' ') }))

@@ -226,7 +226,7 @@ describe('a new hint', () => {
 
     test('is unfenced and stays so, also when there is one later; the next hint is fenced', async () => {
       const { world } = await begun()
-      expect((await world.head())!.record.fenced).toBe(false)
+      expect((await world.head())!.record.fenced).toEqual([])
       withFence(world)
       const before = world.network.claims().length
       const map = await world.life().open()
@@ -234,7 +234,7 @@ describe('a new hint', () => {
       expect(world.network.claims()).toHaveLength(before)
       await world.drive(map.reset())
       await world.checkValues(map)
-      expect((await world.head())!.record.fenced).toBe(true)
+      expect((await world.head())!.record.fenced).toHaveLength(1)
       await world.auditor.assertSound()
     })
 

@@ -195,6 +195,22 @@ describe('a light hint', () => {
     expect([proofs(2 ** 20), proofs(2 ** 20, { blockRecords: 2 })]).toEqual(['merkle', 'tags'])
   })
 
+  test.each(KINDS)(
+    'is checked partition by partition, and the page has its thread back in between: %s',
+    async proofs => {
+      const { network, database } = keyless(40)
+      let pauses = 0
+      const pause = async () => {
+        pauses += 1
+      }
+      const harness = new Harness(network, 1, { pause })
+      const map = await harness.open({ mode: 'light', proofs, push: false })
+      expect(map.mode).toBe('light')
+      // Once before the first.
+      expect([pauses, database.manifest.partitions]).toEqual([10, 10])
+    },
+  )
+
   test('needs commitments: without them it is refused before anything is asked', async () => {
     const bare = keyless(6, {
       values: Array.from({ length: 6 }, (_, i) => Uint8Array.of(i + 1)),

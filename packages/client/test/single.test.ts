@@ -632,6 +632,62 @@ describe('two servers that may be one party', () => {
     },
   )
 
+  test('both fences confirm a state that is opened: a copy is refused by the one that has heard of the lookup', async () => {
+    const world = new World()
+    const { network } = world
+    const map = await world.life().open(two)
+    await world.checkValues(map, [1])
+    const home = network.queries()[0]!.server
+    const other = home === A ? B : A
+    const copy = world.copy()
+    // A lookup of which the first server never hears.
+    const [[id, known]] = [...network.hints].filter(([id]) => id.startsWith(home)) as [
+      [string, { version: number; hash: string }],
+    ]
+    network.misbehave[home] = hang('/v1/answer')
+    await world.checkValues(map, [2])
+    network.misbehave[home] = undefined
+    network.hints.set(id, known)
+    const { length } = network.claims()
+    const restored = await copy.life().open(two)
+    expect(
+      network
+        .claims(length)
+        .map(({ server }) => server)
+        .sort(),
+    ).toEqual([A, B])
+    expect(restored.condemned).toEqual({ server: undefined })
+    // Who is at the newest place opens, also while the second one's fence is away.
+    await world.checkValues(await world.life().open(two), [3])
+    network.misbehave[other] = on('/v1/fence', () => problem(503, 'not_ready'))
+    await world.checkValues(await world.life().open(two), [4])
+  })
+
+  test.each([A, B])('%s has no fence: the other one is used, and nothing is claimed there', async without => {
+    const world = new World()
+    const { network } = world
+    network.misbehave[without] = on('/v1/fence', () => problem(404, 'not_found'))
+    const life = world.life()
+    const map = await life.open(two)
+    await world.checkValues(map, [1])
+    const other = without === A ? B : A
+    expect((await world.head())!.record.fenced).toEqual([other])
+    expect(life.events).toContainEqual({ type: 'unfenced', server: without, reason: 'none' })
+    expect(map.stats.fenced).toBe(false)
+    for (const away of [A, B]) {
+      network.misbehave[A] = network.misbehave[B] = undefined
+      network.misbehave[away] = busy
+      const [{ length: queries }, { length: claims }] = [network.queries(), network.claims()]
+      await world.checkValues(map, [2])
+      expect(network.queries(queries).at(-1)!.server).toBe(away === A ? B : A)
+      expect(network.claims(claims).map(({ server }) => server)).not.toContain(without)
+      if (away === without) expect(network.claims(claims).at(-1)!.server).toBe(other)
+    }
+    network.misbehave[A] = network.misbehave[B] = undefined
+    const strict = await life.failure(world.life().open({ ...two, rollback: 'strict' }))
+    expect(strict).toMatchObject({ code: 'unsupported', reason: 'fence' })
+  })
+
   test('a lie of either is noticed as that of one server is', async () => {
     const { network, database } = keyless()
     const { map, harness } = await opened(new Living(network, database), { ...two, integrity: undefined })

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { CondemnedError, PirouetteError, type PirouetteMap, StorageError } from '../src/index.js'
-import { discardStateWith, type MemoryStore, type StateStore } from '../src/testing.js'
+import { discardStateWith, type MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, sameOnBoth } from './support/harness.js'
@@ -39,9 +39,9 @@ function dice(seed: number): (sides: number) => number {
 }
 
 /** A disk, as some life or other has left it. */
-async function left(roll: (sides: number) => number, seed: number): Promise<World> {
+async function left(roll: (sides: number) => number, seed: number, how: How): Promise<World> {
   const world = new World({ network: sameOnBoth(first), database: first, seed })
-  const options = { rollback: roll(2) === 0 ? 'strict' : 'confirm', proofs: roll(2) === 0 ? 'tags' : 'merkle' } as const
+  const options = how(roll)
   const life = world.life()
   if (roll(4) === 0) {
     await life.killAfter(roll(120), life.openIdle(options))
@@ -50,7 +50,8 @@ async function left(roll: (sides: number) => number, seed: number): Promise<Worl
   const map = await life.open(options)
   for (let lookups = roll(4); lookups > 0; lookups--) await world.drive(map.at(roll(200)))
   if (roll(2) === 0) {
-    world.network.misbehave[roll(2) === 0 ? A : B] = busy
+    const away = roll(2) === 0 ? A : B
+    for (const server of options.mode === 'single' ? [A, B] : [away]) world.network.misbehave[server] = busy
     await life.failure(map.at(roll(200)))
     world.network.misbehave[A] = undefined
     world.network.misbehave[B] = undefined
@@ -150,14 +151,25 @@ async function answers(life: Life, map: PirouetteMap, { byIndex }: Database): Pr
   return true
 }
 
-describe('from every stored state', () => {
+/** What a map is opened with. */
+type How = (roll: (sides: number) => number) => Partial<OpenWithOptions>
+
+const rollback = (roll: (sides: number) => number) => (roll(2) === 0 ? 'strict' : 'confirm')
+const single = { mode: 'single', lookups: 12 } as const
+const ways: Record<string, How> = {
+  'of a hint for two servers': roll => ({ rollback: rollback(roll), proofs: roll(2) === 0 ? 'tags' : 'merkle' }),
+  'of hints for one server': roll => ({ ...single, servers: [A], integrity: 'server', rollback: rollback(roll) }),
+  'of hints for two that may be one': roll => ({ ...single, collusion: 'tolerated', rollback: rollback(roll) }),
+}
+
+describe.each(Object.entries(ways))('from every stored state %s', (_, how) => {
   test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))('a working map is in reach (seed %i)', async seed => {
     const roll = dice(seed)
-    const world = await left(roll, seed)
+    const world = await left(roll, seed, how)
     if (roll(2) === 0) rot(world.disk, roll)
     const newest = serversLater(world.network, roll)
     const life = world.life()
-    const options = { rollback: roll(2) === 0 ? 'strict' : 'confirm', proofs: roll(2) === 0 ? 'tags' : 'auto' } as const
+    const options = how(roll)
     const opened = await outcome(life, life.openIdle(options))
     if (opened !== undefined) {
       // The old generation may answer for a while.
@@ -167,7 +179,7 @@ describe('from every stored state', () => {
       expect(await answers(life, opened, newest)).toBe(true)
       return
     }
-    await world.drive(discardStateWith(life.environment, { servers: [A, B] }))
+    await world.drive(discardStateWith(life.environment, { servers: options.servers ?? [A, B] }))
     const fresh = await life.open(options)
     expect(await answers(life, fresh, newest)).toBe(true)
   })

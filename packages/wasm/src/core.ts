@@ -283,7 +283,9 @@ export interface LightAttemptHandle {
   tagsRequest(): Uint8Array
   /** address in WASM memory of where the body of a party's reply is to be written whole: 0 retrieve server's, 1 refresh server's */
   replyPointer(party: number): number
-  /** checks both replies, without early exit; once */
+  /** checks a partition more of both replies, once they are there whole; whether there are more */
+  check(): boolean
+  /** checks what has not been checked yet, without early exit; once */
   finish(): LightOutcomeHandle
   /** overwrites secrets, then frees */
   free(): void

@@ -44,8 +44,10 @@ export interface PointproofsProver {
 }
 
 export interface Proving extends Pointproofs {
-  /** Throws with code `transcript` before anybody has contributed. The ceremony stays the caller's. */
-  prover(ceremony: Ceremony, shape: Shape): PointproofsProver
+  /** What provers are made of, wherever they work. Throws with code `transcript` before anybody has contributed. */
+  setup(ceremony: Ceremony): Uint8Array
+  /** Of what `setup` gave, in this thread or another: it is trusted. Throws with code `length`, `index` or `point`. */
+  prover(setup: Uint8Array, shape: Shape): PointproofsProver
   /** The proof of an answer (48 bytes), from the openings of its entries in order. Throws with code `length`, `index`, `point`. */
   proveTogether(
     shape: Shape,
@@ -64,8 +66,9 @@ export const loadProving: () => Promise<Proving> = once(async () => {
   return {
     // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
     ...pointproofs(glue as unknown as SharedGlue),
-    prover: (ceremony, { partitions, partitionRecords, recordBytes }) =>
-      new glue.ProverHandle(ceremony as glue.CeremonyHandle, partitions, partitionRecords, recordBytes),
+    setup: ceremony => (ceremony as glue.CeremonyHandle).setup(),
+    prover: (setup, { partitions, partitionRecords, recordBytes }) =>
+      new glue.ProverHandle(setup, partitions, partitionRecords, recordBytes),
     proveTogether: ({ partitions, partitionRecords, recordBytes }, ...rest) =>
       glue.proveTogether(partitions, partitionRecords, recordBytes, ...rest),
   }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::database;
+use common::{database, thorough};
 use pirouette_core::Error;
 use pirouette_core::commitment::Merkle;
 use pirouette_core::database::epoch::{Operation, apply};
@@ -95,7 +95,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
         let mut database = server(layout, seed);
         let mut client = client(&database, 6000, seed);
         let mut behind = reopened(&mut client); // follows by the journal alone
-        for round in 0..400u32 {
+        for round in 0..if thorough() { 400 } else { 150u32 } {
             let records = layout.records() as u32;
             // Often the same record again, in one batch and in many.
             let mut index = || if source.below(3) == 0 { 5 } else { source.below(records) };
@@ -146,7 +146,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             assert!(behind.replay(&effect[..effect.len() - 1]).is_err());
             behind.replay(&effect).unwrap();
             assert!(matches!(behind.replay(&effect), Err(Error::State(_))), "once");
-            if round % 100 == 99 {
+            if round % 50 == 49 {
                 assert_eq!(behind.encode(&BINDING).unwrap(), client.encode(&BINDING).unwrap());
                 client = reopened(&mut client);
             }
@@ -157,6 +157,40 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
         }));
     }
+}
+
+/// All that one hint is good for, to the last backup.
+#[test]
+fn twenty_thousand_lookups_with_edits_between_them_are_those_of_a_plain_map() {
+    const LOOKUPS: u32 = 20_000;
+    let layout = Layout::new(4096, 32, 16, 256).unwrap();
+    let mut database = server(layout, 71);
+    let mut client = client(&database, LOOKUPS as usize, 8);
+    let mut plain: Vec<Vec<u8>> = (0..4096).map(|index| database.record(index).unwrap().to_vec()).collect();
+    let mut source = ChaCha::new(&[72; 32], 1);
+    for lookup in 0..LOOKUPS {
+        if lookup % 25 == 0 {
+            let edited: Vec<u32> = (0..=source.below(12)).map(|_| source.below(4096)).collect();
+            for &index in &edited {
+                source.fill(&mut plain[index as usize]);
+            }
+            let operations: Vec<_> =
+                edited.iter().map(|&index| Operation::EditIndex(index, &plain[index as usize])).collect();
+            let list = apply(&mut database, None, &operations).unwrap().list;
+            client.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+            for _ in 0..source.below(3) {
+                client.state.step();
+            }
+        }
+        // Half of them of few records, which are so in many hints that were made for others.
+        let index = source.below(if lookup % 2 == 0 { 4096 } else { 9 });
+        let mut entropy = [0; 32];
+        source.fill(&mut entropy);
+        let found = look_up(&database, &mut client, &[index], &entropy);
+        assert!(found == plain[index as usize], "lookup {lookup}");
+    }
+    assert_eq!(client.state.left(), 0);
+    assert!(client.state.hazmat_agrees_with(&mut |slot| plain[slot].clone()));
 }
 
 #[test]

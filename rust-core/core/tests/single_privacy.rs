@@ -11,7 +11,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Enumerate, database};
+use common::{Enumerate, database, thorough};
 use pirouette_core::commitment::Merkle;
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::layout::Layout;
@@ -511,7 +511,8 @@ fn told(h: usize, queries: usize, turn: Turn) -> f64 {
 #[test]
 fn sequences_of_two_and_three_queries_by_one_to_three_hints_look_alike() {
     for h in 1..=3 {
-        for turn in [Turn::None, Turn::UsesLast] {
+        // The one that leaks nothing but does otherwise, with three hints in soak alone.
+        for turn in [Turn::None, Turn::UsesLast].into_iter().take(if h < 3 || thorough() { 2 } else { 1 }) {
             assert!(told(h, 2, turn) < EXACT, "{h} hints, {turn:?}");
         }
     }

@@ -1,6 +1,6 @@
 //! A server's half: the handles of packages/wasm/src/prover.ts.
 
-use pirouette_pointproofs::prover::{EDIT_BYTES, Edit, Placed, Prover, prove_together};
+use pirouette_pointproofs::prover::{EDIT_BYTES, Edit, Placed, Prover, prove_together, setup_of};
 use pirouette_pointproofs::{Error, G1_BYTES, G1_WHOLE_BYTES, Shape, Statement};
 use wasm_bindgen::prelude::*;
 
@@ -15,19 +15,14 @@ pub struct ProverHandle {
 
 #[wasm_bindgen]
 impl ProverHandle {
-    /// Of a transcript that holds, for Q partitions of M records of ℓ bytes.
+    /// Of what a ceremony's `setup` gave, for Q partitions of M records of ℓ bytes.
     ///
     /// # Errors
-    /// `index`; `transcript` before anybody has contributed.
+    /// `length`, `index`, `point`.
     #[wasm_bindgen(constructor)]
-    pub fn new(
-        ceremony: &CeremonyHandle,
-        partitions: f64,
-        partition_records: f64,
-        record_bytes: f64,
-    ) -> Outcome<ProverHandle> {
+    pub fn new(setup: &[u8], partitions: f64, partition_records: f64, record_bytes: f64) -> Outcome<ProverHandle> {
         let shape = shape_of([partitions, partition_records, record_bytes])?;
-        let prover = Prover::new(&ceremony.0).map_err(thrown)?;
+        let prover = Prover::of_setup(setup).map_err(thrown)?;
         Ok(ProverHandle { prover, shape })
     }
 
@@ -130,6 +125,17 @@ fn edits_of(bytes: &[u8]) -> Outcome<Vec<Edit>> {
 fn placed(places: &[u32], edits: &[u8]) -> Outcome<Vec<Placed>> {
     expect_each("edits", edits, EDIT_BYTES, places.len())?;
     Ok(places.iter().map(|&place| place as usize).zip(edits_of(edits)?).collect())
+}
+
+#[wasm_bindgen]
+impl CeremonyHandle {
+    /// What provers are made of.
+    ///
+    /// # Errors
+    /// `transcript` before anybody has contributed.
+    pub fn setup(&self) -> Outcome<Vec<u8>> {
+        setup_of(&self.0).map_err(thrown)
+    }
 }
 
 /// The proof of an answer, from the opening of each of its entries, 96 bytes each.

@@ -1,7 +1,7 @@
 //! Light hints: a client's attempt, and what the two servers make for it.
 
 use pirouette_core::error::Error;
-use pirouette_core::light::attempt::{Attempt, Inquiry, Liars, Outcome as Made};
+use pirouette_core::light::attempt::{Attempt, Checking, Inquiry, Liars, Outcome as Made};
 use wasm_bindgen::prelude::*;
 
 use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, proofs_named, thrown};
@@ -9,7 +9,9 @@ use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, proofs_nam
 /// A light hint in the making.
 #[wasm_bindgen]
 pub struct LightAttemptHandle {
+    /// until its replies are checked
     attempt: Option<Attempt>,
+    checking: Option<Checking>,
     /// bodies, by the numbers of the parties
     replies: [Vec<u8>; 2],
     _wipes: WipesStack,
@@ -31,7 +33,7 @@ impl LightAttemptHandle {
         let made = exactly("root", root).and_then(|root| {
             let attempt = Attempt::new(layout.0, proofs_named(proofs)?, commitments, &root)?;
             let replies = attempt.room()?;
-            Ok(LightAttemptHandle { attempt: Some(attempt), replies, _wipes: WipesStack })
+            Ok(LightAttemptHandle { attempt: Some(attempt), checking: None, replies, _wipes: WipesStack })
         });
         made.map_err(thrown)
     }
@@ -69,14 +71,33 @@ impl LightAttemptHandle {
         Ok(reply.as_mut_ptr() as usize)
     }
 
-    /// Checks both replies; once.
+    /// Checks a partition more of both replies, which are there whole; whether there are more.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn check(&mut self) -> Outcome<bool> {
+        self.begin_checking().map_err(thrown)?;
+        let [tags, parities] = &self.replies;
+        Ok(self.checking.as_mut().is_some_and(|checking| checking.step([tags, parities])))
+    }
+
+    /// Checks what has not been checked yet; once.
     ///
     /// # Errors
     /// `phase`.
     pub fn finish(&mut self) -> Outcome<LightOutcomeHandle> {
-        let attempt = self.attempt.take().ok_or_else(|| thrown(Error::Phase("the attempt is over")))?;
+        self.begin_checking().map_err(thrown)?;
         let [tags, parities] = std::mem::take(&mut self.replies);
-        attempt.finish(&parities, &tags).map(|made| LightOutcomeHandle(Some(made), WipesStack)).map_err(thrown)
+        let made = self.checking.take().map(|checking| checking.finish([&tags, &parities]));
+        Ok(LightOutcomeHandle(made, WipesStack))
+    }
+
+    fn begin_checking(&mut self) -> Result<(), Error> {
+        let [tags, parities] = &self.replies;
+        if let Some(attempt) = self.attempt.take() {
+            self.checking = Some(attempt.check([tags, parities])?);
+        }
+        self.checking.is_some().then_some(()).ok_or(Error::Phase("the attempt is over"))
     }
 }
 

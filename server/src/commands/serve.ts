@@ -10,6 +10,7 @@ import type { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
 import { BuildError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
+import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
 import { createServer, type MountedDataset } from '../http/server.js'
 import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
@@ -45,14 +46,16 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly light: number | false
   readonly lightRateLimit: number
   readonly lightTotalLimit: number
+  readonly metricsPort?: number
+  readonly metricsHost: string
   readonly logLevel: string
 }
 
 export async function serve(options: ServeArguments): Promise<void> {
-  let app: FastifyInstance | undefined
+  const apps: FastifyInstance[] = []
   let datasets: MountedDataset[] = []
   closeWhenAsked(
-    () => (app === undefined ? [] : [app]),
+    () => apps,
     async () => {
       for (const { updatable } of datasets) await updatable?.close()
     },
@@ -61,7 +64,8 @@ export async function serve(options: ServeArguments): Promise<void> {
   const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
   if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
   datasets = await mountAll(options)
-  app = await createServer({
+  const metrics = options.metricsPort === undefined ? undefined : new Metrics()
+  const app = await createServer({
     datasets,
     allowOrigins: options.allowOrigin,
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
@@ -71,8 +75,16 @@ export async function serve(options: ServeArguments): Promise<void> {
     light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
     lightRateLimit: options.lightRateLimit,
     publisherToken,
+    metrics,
     log: { level: options.logLevel, stream: process.stderr },
   })
+  apps.push(app)
+  if (metrics !== undefined) {
+    const figures = await metrics.server(app.readiness)
+    apps.push(figures)
+    await figures.listen({ host: options.metricsHost, port: options.metricsPort! })
+    process.stderr.write(`pirouette: figures at ${addressOf(figures)}/metrics\n`)
+  }
   await app.listen({ host: options.host, port: options.port })
   process.stdout.write(`listening on ${addressOf(app)}\n`)
 }

@@ -66,6 +66,16 @@ export class Fence {
     this.#count()
   }
 
+  /** Hints it knows, confirmed or new. */
+  get hints(): number {
+    return this.#confirmed + this.#new.size
+  }
+
+  /** Hints it may know. */
+  get most(): number {
+    return this.#most
+  }
+
   /**
    * Resolves when what it says is on disk. `network` is what a registration is counted for. Throws a `fence_full` Refusal
    * if there is no room for another hint, or not for another of that network.

@@ -64,9 +64,8 @@ export class Folding {
   }
 
   #started(): ProverThread {
-    const { location: file } = this.#store
-    const { transcript } = this.#openings.proved
-    this.#thread ??= new ProverThread({ file, transcript, shape: shapeOf(this.#newest()) }, () => {
+    const { setup } = this.#openings.proved
+    this.#thread ??= new ProverThread({ setup, shape: shapeOf(this.#newest()) }, () => {
       this.#thread = undefined
     })
     return this.#thread

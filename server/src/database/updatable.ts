@@ -210,6 +210,11 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** Why nothing can be kept at the moment, for people; undefined: it can. */
+  /** where it is stored */
+  get location(): string {
+    return this.#storage.location
+  }
+
   get storageFailure(): string | undefined {
     return this.#storage.failure
   }

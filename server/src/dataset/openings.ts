@@ -64,6 +64,8 @@ interface Edits {
 /** What proves and what it was made of, all public. */
 export interface Proved {
   readonly prover: PointproofsProver
+  /** what further provers are made of */
+  readonly setup: Uint8Array
   readonly transcript: Uint8Array
   readonly key: Uint8Array
 }

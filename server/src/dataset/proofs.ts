@@ -124,7 +124,8 @@ export async function provedWith(
     if (!equalBytes(core.blake3(key), fields.keyHash)) {
       throw new DatasetError(manifestFile, 'the key it names is not that of its transcript')
     }
-    return { prover: proving.prover(ceremony, shapeOf(manifest)), transcript, key }
+    const setup = proving.setup(ceremony)
+    return { prover: proving.prover(setup, shapeOf(manifest)), setup, key, transcript }
   } finally {
     ceremony.free()
   }

@@ -4,13 +4,11 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Shape } from '@pirouette/wasm/pointproofs'
 import { loadProving } from '@pirouette/wasm/prover'
-import { verifiedCeremony } from '../ceremony/transcript.js'
 
 /** What a thread is started with. */
 export interface ProverData {
-  /** where the transcript comes from, for messages */
-  readonly file: string
-  readonly transcript: Uint8Array
+  /** of a transcript that the thread which starts this one has verified */
+  readonly setup: Uint8Array
   readonly shape: Shape
 }
 
@@ -26,9 +24,8 @@ export type ProverTask =
       readonly edits: Uint8Array
     }
 
-const { file, transcript, shape } = workerData as ProverData
-const ceremony = await verifiedCeremony(file, transcript)
-const prover = (await loadProving()).prover(ceremony, shape)
+const { setup, shape } = workerData as ProverData
+const prover = (await loadProving()).prover(setup, shape)
 parentPort!.on('message', (task: ProverTask) => {
   const proved = 'q' in task ? prover.prove(task.q, task.partition) : prover.fold(task.openings, task.edits)
   parentPort!.postMessage(proved, [proved.buffer as ArrayBuffer])

@@ -6,13 +6,23 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { equalBytes, type Manifest, type PointproofsFields, rowListsBytes, toHex } from '@pirouette/protocol'
+import {
+  equalBytes,
+  type Manifest,
+  POINTPROOFS_ROW_RECORDS,
+  type PointproofsFields,
+  rowListsBytes,
+  toHex,
+} from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import type { Ceremony, Shape } from '@pirouette/wasm/pointproofs'
-import { OPENING_BYTES } from '@pirouette/wasm/prover'
+import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
 import { readCeremony, readReceipt } from '../ceremony/transcript.js'
 import { BuildError } from './errors.js'
 import type { ProverData, ProverTask } from './prover-thread.js'
+
+/** That a thread is worth: before its first row it makes tables, which takes as long as some rows do. */
+const ROWS_A_THREAD = 4
 
 /** A ceremony's transcript, and what shows that this operator has contributed to it. Both are files. */
 export interface CeremonyFiles {
@@ -23,9 +33,10 @@ export interface CeremonyFiles {
 
 /** What a database is proved with. */
 export interface Setup {
-  readonly file: string
   readonly transcript: Uint8Array
   readonly key: Uint8Array
+  /** what provers are made of */
+  readonly proving: Uint8Array
   readonly fields: Omit<PointproofsFields, 'rowsHash'>
 }
 
@@ -56,7 +67,8 @@ export async function readSetup(core: Core, { ceremony: file, receipt }: Ceremon
     const { development, hash: transcriptHash } = ceremony
     const transcript = await readFile(file)
     if (!equalBytes(core.blake3(transcript), transcriptHash)) throw new BuildError('it has changed meanwhile', file)
-    return { file, transcript, key, fields: { keyHash: core.blake3(key), transcriptHash, development } }
+    const proving = (await loadProving()).setup(ceremony)
+    return { transcript, key, proving, fields: { keyHash: core.blake3(key), transcriptHash, development } }
   } finally {
     ceremony.free()
   }
@@ -105,7 +117,7 @@ export async function proveDatabase(
     let thread: ProverThread | undefined
     try {
       for (let q = missing.shift(); q !== undefined; q = missing.shift()) {
-        thread ??= new ProverThread({ file: setup.file, transcript: setup.transcript, shape })
+        thread ??= new ProverThread({ setup: setup.proving, shape })
         const proved = await thread.do({ q, partition: from.partition(q) })
         rowLists.set(proved.subarray(0, rowBytes), q * rowBytes)
         await writeSealed(core, pathOf(q), proved)
@@ -118,7 +130,9 @@ export async function proveDatabase(
       await thread?.end()
     }
   }
-  const results = await Promise.allSettled(Array.from({ length: availableParallelism() }, prove))
+  const rows = missing.length * Math.ceil(partitionRecords / POINTPROOFS_ROW_RECORDS)
+  const threads = Math.min(availableParallelism(), Math.ceil(rows / ROWS_A_THREAD))
+  const results = await Promise.allSettled(Array.from({ length: threads }, prove))
   for (const result of results) if (result.status === 'rejected') throw result.reason
   return {
     setup,

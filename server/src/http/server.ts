@@ -1,5 +1,6 @@
 // The whole HTTP server: one or more databases, and what surrounds them in every deployment.
 
+import type { Socket } from 'node:net'
 import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
@@ -7,6 +8,7 @@ import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import type { LightOptions } from '../light/hints.js'
 import { Computations } from '../workers/computations.js'
+import type { Metrics } from './metrics.js'
 import { exitSoon, pirouettePlugin } from './plugin.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { headers } from './plugins/headers.js'
@@ -42,6 +44,8 @@ export interface ServerOptions {
   readonly publisherToken?: string | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
   readonly unsent?: UnsentOptions | undefined
+  /** times requests, and watches what is bounded; of one server */
+  readonly metrics?: Metrics | undefined
   /** see PirouetteOptions */
   readonly onTrap?: ((error: Error) => void) | undefined
 }
@@ -91,11 +95,14 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     ;(options.onTrap ?? exitSoon)(error)
   }
   app.addHook('onClose', () => computations.close())
+  const silent = silentConnections(app)
   app.addHook('preClose', async () => {
     readiness.stop('this server is shutting down')
-    hangUpWhenIdle(app)
+    hangUpWhenIdle(app, silent)
   })
 
+  options.metrics?.time(app)
+  options.metrics?.watch({ datasets: options.datasets, readiness, unsent, bodies, computations })
   await app.register(logging)
   await app.register(errors, { databases: options.datasets.map(({ name }) => prefixOf(name) || '/') })
   await app.register(headers, {
@@ -136,14 +143,28 @@ const timeouts = {
   pluginTimeout: 30 * SECOND,
 } satisfies FastifyServerOptions
 
+/** Those that no request has come from yet. Clients open some ahead, and Node takes them for busy when it closes. */
+function silentConnections({ server }: FastifyInstance): ReadonlySet<Socket> {
+  const silent = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    silent.add(socket)
+    socket.once('close', () => silent.delete(socket))
+  })
+  server.on('request', ({ socket }: { readonly socket: Socket }) => silent.delete(socket))
+  return silent
+}
+
 /** Node closes connections that are idle when the server closes, but leaves open those that become so later. */
-function hangUpWhenIdle(app: FastifyInstance): void {
-  const sweep = setInterval(() => app.server.closeIdleConnections(), SECOND / 10)
-  app.server.once('close', () => clearInterval(sweep))
+function hangUpWhenIdle({ server }: FastifyInstance, silent: ReadonlySet<Socket>): void {
+  const sweep = setInterval(() => {
+    server.closeIdleConnections()
+    for (const socket of silent) if (socket.bytesRead === 0) socket.destroy()
+  }, SECOND / 10)
+  server.once('close', () => clearInterval(sweep))
 }
 
 /** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
-function answerBrokenRequest(_error: Error, socket: import('node:net').Socket): void {
+function answerBrokenRequest(_error: Error, socket: Socket): void {
   if (!socket.writable) return
   const body = JSON.stringify(
     new Refusal('bad_request', 'the request is not well-formed HTTP, or came too slowly').reply,

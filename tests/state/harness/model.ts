@@ -300,7 +300,7 @@ export class Model {
     const names = [...record.parties].sort()
     if (names.join() !== [...SERVERS].sort().join()) throw new Error(`the roles are ${names.join(' and ')}`)
     const registration = this.#registrations.get(id)
-    if (!record.fenced || !registration?.granted || registration.server !== refreshServer) {
+    if (!record.fenced.includes(refreshServer) || !registration?.granted || registration.server !== refreshServer) {
       throw new Error('a hint is stored before its refresh server has granted it (S8)')
     }
     const { epoch } = decodeManifest(record.manifest)

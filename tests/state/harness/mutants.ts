@@ -182,8 +182,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'roles follow the order of the servers',
-    seed: 1,
-    shows: /shows a hint's id to its retrieve server \(S8\)/,
+    seed: 2,
+    shows: /is not the one stored \(S1\)/,
     store: (store, { tab }) =>
       changed(store, {
         read: async () => {

@@ -2,7 +2,7 @@
 // contradict; and what a refusal means.
 
 import { equalBytes, type FenceClaim, type FenceVerdict } from '@pirouette/protocol'
-import { CondemnedError, UnsupportedError } from '../base/errors.js'
+import { CondemnedError, ServerError, UnsupportedError } from '../base/errors.js'
 import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
 import { readManifest } from '../servers/manifests.js'
 import { condemnForItself } from '../state/condemnation.js'
@@ -49,10 +49,24 @@ export class Admission {
     })
   }
 
-  /** Has the fence confirm how far this hint has come, before it is first used in this life of the page. */
+  /**
+   * Has all fences confirm how far this hint has come, before it is first used in this life of the page: those of servers that are
+   * asked in the party's place as well, for what a lookup tells the party's own they do not hear. One of these that is away is
+   * asked again before anything leaves for it.
+   */
   async confirm(hint: Hint): Promise<void> {
-    const fence = this.#fenceOf(hint, 0)
-    if (fence !== undefined && !fence.awake) await this.#ask(hint, fence, claimOf(hint))
+    const links = fenceLinks(hint.scheme, hint.record, this.#machine.fences)
+    const fences = links.map((_, way) => this.#fenceOf(hint, way))
+    const claim = claimOf(hint)
+    const heard = await Promise.allSettled(
+      fences.map(fence => (fence === undefined || fence.awake ? 'granted' : fence.confirm(claim))),
+    )
+    const refused = heard.some(verdict => verdict.status === 'fulfilled' && verdict.value !== 'granted')
+    if (refused) await this.#refused(hint)
+    for (const [way, verdict] of heard.entries()) {
+      const passing = way > 0 && verdict.status === 'rejected' && verdict.reason instanceof ServerError
+      if (verdict.status === 'rejected' && !passing) throw verdict.reason
+    }
   }
 
   async #ask(hint: Hint, fence: Fence, claim: FenceClaim): Promise<void> {
@@ -87,7 +101,7 @@ export class Admission {
   #fenceOf({ record, scheme }: Hint, way: number): Fence | undefined {
     const link = fenceLinks(scheme, record, this.#machine.fences)[way]
     if (link === undefined) return undefined
-    if (!record.fenced) {
+    if (!record.fenced.includes(link.server.name)) {
       if (this.#machine.parts.rollback !== 'strict') return undefined
       const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
       throw new UnsupportedError('fence', `this map's hint was made without a rollback fence; ${instead}`)

@@ -93,7 +93,7 @@ async function openInMemory(): Promise<OpenedStore> {
 /** IndexedDB, which there is none of in Node. */
 const platformStore: OpenStore = async (identity, preference) => {
   if (preference === 'memory') return await openInMemory()
-  const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity))
+  const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity, pause))
   const manager = typeof navigator === 'object' ? (navigator.storage as Partial<StorageManager> | undefined) : undefined
   const persistent = await manager?.persisted?.().catch(() => false)
   const persist = async () => (await manager?.persist?.()) === true

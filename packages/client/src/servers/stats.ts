@@ -23,7 +23,8 @@ export interface Stats {
    */
   readonly commonHost: string | undefined
   /**
-   * whether a rollback fence knows this map's state; undefined: there is none now, it is condemned, say, or it needs none
+   * whether rollback fences know this map's state, those of all servers that may be asked; undefined: there is none now, it is
+   * condemned, say, or it needs none
    */
   readonly fenced: boolean | undefined
   readonly servers: readonly {

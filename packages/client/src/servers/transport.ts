@@ -3,7 +3,7 @@
 // with a hard cap known beforehand, under deadlines that depend on lengths alone.
 
 import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
-import { abortable, OVER, onAbort } from '../base/abort.js'
+import { OVER, onAbort } from '../base/abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from '../base/constants.js'
 import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
@@ -162,29 +162,52 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   outer?.throwIfAborted()
   const { clock, fetch } = link.environment
   const { name } = link.server
-  const controller = new AbortController()
-  const callOff = () => controller.abort(outer?.reason)
-  const withdraw = outer && onAbort(outer, callOff)
-  const giveUpAfter = (ms: number) =>
-    clock.setTimeout(() => {
-      const message = `no answer in time (allowed: ${ms} ms); it is unreachable, overloaded or holding back`
-      controller.abort(new NetworkError(name, message, { timedOut: true }))
-    }, ms)
-
   const { atMost, silenceMs = SILENCE_MS } = request
+  const controller = new AbortController()
+  const { signal } = controller
+  /** refuses what is awaited of the server at the moment */
+  let refuse: (reason: unknown) => void = () => {}
+  const callOff = (reason: unknown) => {
+    controller.abort(reason)
+    refuse(reason)
+  }
+  const withdraw = outer && onAbort(outer, () => callOff(outer.reason))
+
+  const start = clock.now()
   const lasting = atMost === Number.POSITIVE_INFINITY
-  const deadline = lasting ? undefined : giveUpAfter(deadlineMs(atMost + (request.body?.length ?? 0)))
-  let silence = giveUpAfter(silenceMs)
+  const allowedMs = lasting ? atMost : deadlineMs(atMost + (request.body?.length ?? 0))
+  /** since when the server has been waited for; undefined: what it has sent is being worked on */
+  let silentSince: number | undefined = start
+  // One timer, which looks when it is due whether that has moved: each would cost as much as the rest of this.
+  const watch = () => {
+    const now = clock.now()
+    const silentFor = silentSince === undefined ? 0 : now - silentSince
+    const left = Math.min(silenceMs - silentFor, allowedMs - (now - start))
+    if (left > 0) {
+      timer = clock.setTimeout(watch, left)
+      return
+    }
+    const ms = silentFor < silenceMs ? allowedMs : silenceMs
+    const message = `no answer in time (allowed: ${ms} ms); it is unreachable, overloaded or holding back`
+    callOff(new NetworkError(name, message, { timedOut: true }))
+  }
+  let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs))
+  /** What is awaited of the server, one thing at a time. */
   const onWire = <T>(work: Promise<T>): Promise<T> =>
-    abortable(work, controller.signal).catch(cause => {
-      if (controller.signal.aborted) throw controller.signal.reason
-      throw cause instanceof PirouetteError ? cause : unreachable(name, cause)
+    new Promise((resolve, reject) => {
+      refuse = reject
+      if (signal.aborted) reject(signal.reason)
+      work.then(resolve, cause => {
+        if (signal.aborted) reject(signal.reason)
+        else reject(cause instanceof PirouetteError ? cause : unreachable(name, cause))
+      })
     })
 
-  let unread: ReadableStreamDefaultReader<Uint8Array> | undefined
+  let whole = false
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   try {
     link.meter.bytesUp += request.body?.length ?? 0
-    const arriving = (async () => fetch(name + request.path, init(request, controller.signal)))()
+    const arriving = (async () => fetch(name + request.path, init(request, signal)))()
     const response = await onWire(arriving).catch(error => {
       // Should it arrive after all, it is thrown away unread.
       arriving.then(late => late.body?.cancel()).catch(() => {})
@@ -195,13 +218,11 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
 
     let received = 0
     const refused: Uint8Array[] = []
-    const reader = response.body?.getReader()
-    unread = reader
+    reader = response.body?.getReader()
     for (;;) {
-      clock.clearTimeout(silence)
-      silence = giveUpAfter(silenceMs)
+      silentSince = clock.now()
       const chunk = reader && (await onWire(reader.read()))
-      clock.clearTimeout(silence)
+      silentSince = undefined
       if (chunk === undefined || chunk.done) break
       received += chunk.value.length
       link.meter.bytesDown += chunk.value.length
@@ -209,16 +230,17 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
     }
-    unread = undefined
+    whole = true
     if (response.status !== 200) throw refusal(name, response, refused)
     if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
     return received
   } finally {
-    clock.clearTimeout(deadline)
-    clock.clearTimeout(silence)
+    clock.clearTimeout(timer)
     withdraw?.()
-    controller.abort(OVER) // nobody will read what may be left
-    unread?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
+    if (!whole) {
+      controller.abort(OVER) // nobody will read what is left
+      reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
+    }
   }
 }
 

@@ -18,7 +18,7 @@ import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
-import { belongsTo, type Hint } from '../state/hint.js'
+import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
 import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
@@ -96,7 +96,8 @@ export class StatefulSession implements Session {
   get stats(): Stats {
     const { known, parts } = this.#machine
     const { sizes = {}, lookupsLeft } = known?.state ?? {}
-    const fenced = known?.scheme.fencedBy === undefined ? undefined : known.record.fenced
+    const fences = known && fenceLinks(known.scheme, known.record, this.#machine.fences)
+    const fenced = fences?.length ? fences.every(({ server }) => known?.record.fenced.includes(server.name)) : undefined
     return parts.stats.snapshot({ fenced, held: sizes, lookupsLeft })
   }
 

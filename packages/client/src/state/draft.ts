@@ -14,7 +14,7 @@ import type { Links } from '../servers/transport.js'
 import { OutdatedError } from '../servers/updates.js'
 import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
 import { applied } from './applying.js'
-import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, partiesOf } from './hint.js'
+import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, knowingFences, partiesOf } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
 import { Saving } from './saving.js'
@@ -95,9 +95,9 @@ export class Draft {
    * is confirmed before the first lookup suffices.
    */
   async #confirm(): Promise<void> {
-    const { hintId, fenced } = this.#record
-    const fences = this.#fences
-    if (!fenced || (!this.#store.durable && fences.length === 1)) return
+    const { hintId } = this.#record
+    const fences = knowingFences(this.#scheme, this.#record, this.#machine.fences)
+    if (!this.#store.durable && this.#fences.length === 1) return
     const { databaseId } = this.#agreed.manifest
     const claim = { databaseId, hintId, version: placeOf(0, this.#agreed.manifest), requestHash: NO_REQUEST }
     for (const link of fences) await new Fence(link).confirm(claim).catch(() => {})
@@ -136,10 +136,8 @@ export class Draft {
         const instead = "choose servers that keep one, or open without rollback: 'strict'"
         throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full; ${instead}`)
       }
-      this.#record = { ...this.#record, fenced: outcome === 'registered' }
-      if (outcome === 'registered') continue
-      announce({ type: 'unfenced', server: name, reason: outcome })
-      break
+      if (outcome === 'registered') this.#record = { ...this.#record, fenced: [...this.#record.fenced, name] }
+      else announce({ type: 'unfenced', server: name, reason: outcome })
     }
     this.#registered = true
   }

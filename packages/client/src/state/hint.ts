@@ -102,7 +102,7 @@ export function drawRecord(
   const names = servers.map(({ name }) => name)
   // A role that followed from a server's name or position would be as good, until one of them changes.
   if (scheme.parties.length > 0 && (random(1)[0]! & 1) === 1) names.reverse()
-  return { hintId, scheme: scheme.name, parties: names.slice(0, scheme.parties.length), fenced: false, manifest }
+  return { hintId, scheme: scheme.name, parties: names.slice(0, scheme.parties.length), fenced: [], manifest }
 }
 
 /** Whether a state's parties are among these servers, in whatever roles. */
@@ -130,4 +130,9 @@ export function waysOf({ parties }: StatefulScheme, record: HintRecord, links: L
 export function fenceLinks(scheme: StatefulScheme, record: HintRecord, links: Links): Links {
   const { fencedBy } = scheme
   return fencedBy === undefined ? [] : waysOf(scheme, record, links).map(parties => parties[fencedBy]!)
+}
+
+/** Those of them whose fences know the hint. */
+export function knowingFences(scheme: StatefulScheme, record: HintRecord, links: Links): Links {
+  return fenceLinks(scheme, record, links).filter(({ server }) => record.fenced.includes(server.name))
 }

@@ -1,11 +1,11 @@
 // The stored form of a head, and its checks: nothing that was stored is trusted to be what it was (S3).
 
-import { toHex } from '@pirouette/protocol'
+import { equalBytes } from '@pirouette/protocol'
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError } from './store.js'
 
-/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme. */
-export const FORMAT = 3
+/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme, format 3 one fence. */
+export const FORMAT = 4
 
 /** What is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
@@ -30,7 +30,8 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
     isText(record.scheme) &&
     Array.isArray(record.parties) &&
     record.parties.every(isText) &&
-    typeof record.fenced === 'boolean' &&
+    Array.isArray(record.fenced) &&
+    record.fenced.every(isText) &&
     isBytes(record.manifest) &&
     (record.signature === undefined || isBytes(record.signature)) &&
     isStage(stage) &&
@@ -44,18 +45,19 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
   )
 }
 
-/** Whether two heads say the same, in all they say. */
+/** Whether two heads say the same, in all they say: rows come back with their properties in whatever order. */
 export function isSameHead(a: StoredHead, b: StoredHead): boolean {
-  return textOf(a) === textOf(b)
+  return isSame(a, b)
 }
 
-/** Each value with its name, in the order of the names: rows come back with their properties in whatever order. */
-function textOf(value: unknown): string {
-  if (isBytes(value)) return `bytes ${toHex(value)}`
-  if (Array.isArray(value)) return `[${value.map(textOf).join()}]`
-  if (typeof value !== 'object' || value === null) return `${typeof value} ${JSON.stringify(value)}`
-  const parts = Object.entries(value).map(([name, part]) => `${name}: ${textOf(part)}`)
-  return `{${parts.sort().join()}}`
+function isSame(a: unknown, b: unknown): boolean {
+  if (isBytes(a) || isBytes(b)) return isBytes(a) && isBytes(b) && equalBytes(a, b)
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b
+  const parts = Object.entries(a)
+  const others = new Map(Object.entries(b))
+  return (
+    parts.length === others.size && parts.every(([name, part]) => others.has(name) && isSame(part, others.get(name)))
+  )
 }
 
 export function isBytes(value: unknown): value is Uint8Array {

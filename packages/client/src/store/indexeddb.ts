@@ -67,9 +67,16 @@ const STORES = ['heads', 'values', 'journal', 'keys'] as const
 type Reading = IDBPTransaction<Schema, typeof STORES, 'readonly'>
 type Writing = IDBPTransaction<Schema, typeof STORES, 'readwrite'>
 
-/** The state of a pair of servers, in this origin's IndexedDB. Throws StoreUnavailableError, StoreFullError. */
-export async function openIndexedDbStore(servers: readonly string[]): Promise<DurableStore> {
-  if (typeof indexedDB === 'undefined') {
+/**
+ * The state of a pair of servers, in this origin's IndexedDB. `pause` gives the page its thread back. Throws
+ * StoreUnavailableError, StoreFullError.
+ */
+export async function openIndexedDbStore(
+  servers: readonly string[],
+  pause?: () => Promise<void>,
+): Promise<DurableStore> {
+  // A page may be refused it, which throws.
+  if (attempt(() => indexedDB) === undefined) {
     throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @pirouette/client/node')
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))
@@ -77,7 +84,7 @@ export async function openIndexedDbStore(servers: readonly string[]): Promise<Du
     const durability = await store.confirmDurability()
     const sealed = await store.canSeal()
     return {
-      store: sealed ? new SealedStore(store, () => store.sealingKey()) : store,
+      store: sealed ? new SealedStore(store, () => store.sealingKey(), pause) : store,
       sealed,
       durability,
       discardOthers: () => store.discardOthers(),

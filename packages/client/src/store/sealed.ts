@@ -14,6 +14,7 @@
 // with the head's version, is in order as far as any seal can tell: that is rollback, and the fence's to see (S8).
 
 import { equalBytes, toHex } from '@pirouette/protocol'
+import { WORK_BYTES } from '../base/constants.js'
 import {
   type Advance,
   type HintRecord,
@@ -44,16 +45,21 @@ export class SealedStore implements StateStore {
   readonly durable: boolean
   readonly #inner: StateStore
   readonly #key: () => Promise<CryptoKey>
+  readonly #pause: () => Promise<void>
   /** of the hint last seen: its values are bound to all of it but the manifest, and only that changes */
   #record: HintRecord | undefined
   /** the last entry or intent has been handed to the store below */
   #begun: Promise<void> = Promise.resolve()
 
-  /** `key` is asked at every use: it may change with the store under it. */
-  constructor(inner: StateStore, key: () => Promise<CryptoKey>) {
+  /**
+   * `key` is asked at every use: it may change with the store under it. `pause` gives a page its thread back: a hint is copied
+   * when it is sealed, and again when it is stored.
+   */
+  constructor(inner: StateStore, key: () => Promise<CryptoKey>, pause: () => Promise<void> = async () => {}) {
     this.durable = inner.durable
     this.#inner = inner
     this.#key = key
+    this.#pause = pause
   }
 
   async read(): Promise<StateHead | undefined> {
@@ -224,6 +230,7 @@ export class SealedStore implements StateStore {
     sealed.set(MAGIC)
     sealed.set(iv, MAGIC.length)
     sealed.set(new Uint8Array(ciphertext), MAGIC.length + NONCE_BYTES)
+    if (sealed.length > WORK_BYTES) await this.#pause()
     return sealed
   }
 
@@ -231,11 +238,12 @@ export class SealedStore implements StateStore {
     const unreadable = () => new StateUnreadableError(`the stored ${kind} does not unseal: lost key, or tampered with`)
     if (!equalBytes(sealed.subarray(0, MAGIC.length), MAGIC)) throw unreadable()
     const [iv, ciphertext] = [
-      sealed.slice(MAGIC.length, MAGIC.length + NONCE_BYTES),
-      sealed.slice(MAGIC.length + NONCE_BYTES),
-    ]
+      sealed.subarray(MAGIC.length, MAGIC.length + NONCE_BYTES),
+      sealed.subarray(MAGIC.length + NONCE_BYTES),
+    ] as [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>]
     const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version) }
     const key = await this.#key()
+    if (sealed.length > WORK_BYTES) await this.#pause()
     return await crypto.subtle.decrypt(parameters, key, ciphertext).then(
       plaintext => new Uint8Array(plaintext),
       () => {

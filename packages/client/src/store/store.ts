@@ -54,8 +54,8 @@ export interface HintRecord extends StoredEpoch {
   readonly scheme: string
   /** the servers' names, in the order of the scheme's parties; none: nothing leaves for a lookup */
   readonly parties: readonly string[]
-  /** a party's rollback fence knows this hint: its version is confirmed there before anything of a lookup leaves (S8) */
-  readonly fenced: boolean
+  /** servers whose rollback fences know this hint: its version is confirmed there before anything of a lookup leaves (S8) */
+  readonly fenced: readonly string[]
 }
 
 /** The state's small part: who, when, and what is under way. */

@@ -23,7 +23,7 @@ export function recordOf(number: number): HintRecord {
     hintId: hintId(number),
     scheme: 'full',
     parties: ['https://a.example', 'https://b.example/path'],
-    fenced: number === 1,
+    fenced: number === 1 ? ['https://b.example/path'] : [],
     manifest: bytes(`manifest ${number}`, 100),
   }
 }

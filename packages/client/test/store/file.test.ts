@@ -591,7 +591,7 @@ describe('in a real folder', () => {
         const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
         const hintId = new Uint8Array(16)
         const parties = ${JSON.stringify(servers)}
-        const record = { hintId, scheme: 'full', parties, fenced: false, manifest: hintId }
+        const record = { hintId, scheme: 'full', parties, fenced: [], manifest: hintId }
         await store.begin(record, hintId, hintId, undefined)
         ${then}
         console.log('has it')
@@ -620,7 +620,7 @@ describe('in a real folder', () => {
       const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
       const hintId = new Uint8Array(16)
       const parties = ${JSON.stringify(servers)}
-      const record = { hintId, scheme: 'full', parties, fenced: false, manifest: hintId }
+      const record = { hintId, scheme: 'full', parties, fenced: [], manifest: hintId }
       await store.begin(record, hintId, hintId, undefined)
       await store.complete(hintId, 0, hintId)
       for (let version = 0; ; version++) {

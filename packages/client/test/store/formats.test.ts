@@ -9,7 +9,7 @@ import { type StateHead, StateUnreadableError, type StoredHint } from '../../src
 import { show } from '../../src/testing/expect.js'
 import { bytes, epochOf, observe, recordOf } from '../../src/testing/fixtures.js'
 import { format1 } from './format-1.js'
-import { format3 } from './format-3.js'
+import { format4 } from './format-4.js'
 import { SimulatedDisk } from './power.js'
 
 const { hintId } = recordOf(1)
@@ -22,7 +22,7 @@ async function opened(files: Readonly<Record<string, string>>): Promise<FileStor
   return await FileStore.open(disk)
 }
 
-/** The state that the files of format 3 hold, made anew. */
+/** The state that the files of format 4 hold, made anew. */
 async function made(): Promise<string> {
   const store = new MemoryStore({ durable: true })
   await store.begin(recordOf(1), bytes('partial', 40), epochOf(1).directory, undefined)
@@ -37,12 +37,12 @@ async function made(): Promise<string> {
   return show(await observe(store))
 }
 
-test('files of format 3', async () => {
-  expect(show(await observe(await opened(format3.files)))).toBe(await made())
+test('files of format 4', async () => {
+  expect(show(await observe(await opened(format4.files)))).toBe(await made())
 })
 
-test('sealed values of format 3', async () => {
-  const { pending, checkpoint, entries } = format3.sealed
+test('sealed values of format 4', async () => {
+  const { pending, checkpoint, entries } = format4.sealed
   /** A store that holds those values. */
   class Old extends MemoryStore {
     override async read(): Promise<StateHead> {
@@ -53,7 +53,7 @@ test('sealed values of format 3', async () => {
       return { version: 1, checkpoint: unhex(checkpoint), ...epochOf(1), entries: entries.map(unhex) }
     }
   }
-  const key = await crypto.subtle.importKey('raw', unhex(format3.sealed.key), 'AES-GCM', false, ['encrypt', 'decrypt'])
+  const key = await crypto.subtle.importKey('raw', unhex(format4.sealed.key), 'AES-GCM', false, ['encrypt', 'decrypt'])
   expect(show(await observe(new SealedStore(new Old(), async () => key)))).toBe(await made())
 })
 

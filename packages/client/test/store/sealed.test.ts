@@ -114,7 +114,7 @@ describe('a value moved or exchanged', () => {
   })
 
   test('a hint that the fence knows, made out to be one that it does not', async () => {
-    disk.head = head => ({ ...head, record: { ...head.record, fenced: !record.fenced } })
+    disk.head = head => ({ ...head, record: { ...head.record, fenced: [] } })
     await unreadable(reopened().read())
     await unreadable(reopened().readHint(hintId))
   })

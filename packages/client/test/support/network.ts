@@ -125,7 +125,11 @@ export class Network {
     const body = new ReadableStream<Uint8Array>({
       start: controller => {
         const tell = (line: string) => controller.enqueue(new TextEncoder().encode(line))
-        stream = { server, tell, end: () => controller.close() }
+        const end = () => {
+          this.streams.delete(stream!)
+          controller.close()
+        }
+        stream = { server, tell, end }
         this.streams.add(stream)
         tell(encodeEvent(this.#databases[server]!.at(-1)!.manifest))
         init.signal?.addEventListener('abort', () => {

@@ -1,4 +1,5 @@
-// A database with Pointproofs as a server holds it: proved by the real module, under a ceremony held here.
+// A database with Pointproofs as a server holds it: proved by who knows α (tests/interop/reference), which takes no openings. What
+// servers do instead is in server/test/pointproofs.test.ts, and both together in tests/e2e/pointproofs.test.ts.
 
 import {
   encodeAnswerTo,
@@ -14,22 +15,20 @@ import {
   updateEntries,
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
-import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
+import { Ceremony, prove, rowLists } from '../../../../tests/interop/reference/pointproofs.js'
 import { buildDatabase, type Contents, type Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 
-const proving = await loadProving()
-const transcripts = new Map<boolean, Uint8Array>()
+const ceremonies = new Map<boolean, Ceremony>()
 
 /** Of one contributor; under `development`, or not. */
-function transcriptOf(development: boolean): Uint8Array {
-  const known = transcripts.get(development)
+function ceremonyOf(development: boolean): Ceremony {
+  const known = ceremonies.get(development)
   if (known !== undefined) return known
-  const begun = proving.ceremony(proving.beginCeremony(development), new Uint8Array(32))
-  const transcript = begun.contribute('Ada', new Uint8Array(32).fill(1)).slice(0, -32)
-  begun.free()
-  transcripts.set(development, transcript)
-  return transcript
+  const ceremony = new Ceremony(development)
+  ceremony.contribute('Ada', new Uint8Array(32).fill(1))
+  ceremonies.set(development, ceremony)
+  return ceremony
 }
 
 export function buildProved(core: Core, contents: Contents, development = false): Database {
@@ -56,30 +55,24 @@ function proved(
 ): Database {
   const { partitions, partitionRecords, recordBytes } = plain.manifest
   const shape = { partitions, partitionRecords, recordBytes }
-  const ceremony = proving.ceremony(transcriptOf(development), new Uint8Array(32))
-  const prover = proving.prover(ceremony, shape)
+  const ceremony = ceremonyOf(development)
   const key = ceremony.key()
-  const transcriptHash = ceremony.hash
-  ceremony.free()
-  const rowBytes = 32 + 48 * Math.ceil(partitionRecords / 256)
-  const parts = Array.from({ length: partitions }, (_, q) => {
-    const bytes = partitionRecords * recordBytes
-    const at = plain.handle.recordsPointer() + q * bytes
-    return prover.prove(q, new Uint8Array(core.memory.buffer, at, bytes).slice())
-  })
-  prover.free()
-  const rowLists = Buffer.concat(parts.map(bytes => bytes.subarray(0, rowBytes)))
-  const pointproofs = { rowsHash: core.blake3(rowLists), keyHash: core.blake3(key), transcriptHash, development }
+  const keyHash = core.blake3(key)
+  const at = plain.handle.recordsPointer()
+  const database = new Uint8Array(core.memory.buffer, at, partitions * partitionRecords * recordBytes).slice()
+  const lists = rowLists(ceremony.alpha, keyHash, shape, database)
+  const transcriptHash = core.blake3(ceremony.transcript())
+  const pointproofs = { rowsHash: core.blake3(lists), keyHash, transcriptHash, development }
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
   const blobs = new Map(plain.blobs)
   const entries = plain.blobs.get(hex(plain.manifest.updateListHash))
-  const list = entries && Buffer.concat([entries, lie(touchedOf(plain.manifest, entries, rowLists))])
+  const list = entries && Buffer.concat([entries, lie(touchedOf(plain.manifest, entries, lists))])
   if (list !== undefined) blobs.set(hex(core.blake3(list)), list)
   const listed = list && { updateListBytes: list.length, updateListHash: core.blake3(list) }
   const manifest = { ...plain.manifest, ...listed, suite: SUITE_POINTPROOFS, pointproofs }
   const manifestBytes = encodeManifest(manifest)
   const manifestHash = core.blake3(manifestBytes)
-  blobs.set(hex(pointproofs.rowsHash), rowLists)
+  blobs.set(hex(pointproofs.rowsHash), lists)
   blobs.set(hex(pointproofs.keyHash), key)
   const answer = (vectors: Uint8Array, proofs?: Proofs): Uint8Array => {
     if (proofs !== 'pointproofs') return plain.answer(vectors, proofs)
@@ -87,14 +80,8 @@ function proved(
     const count = vectors.length / 2 / partitions
     const body = Buffer.concat([records, new Uint8Array(POINTPROOF_BYTES)])
     const header = encodeAnswerTo({ suite: SUITE_POINTPROOFS, count }, manifest, body).subarray(0, HEADER_BYTES)
-    const offsets = new Uint16Array(vectors.slice().buffer)
-    const openings = Buffer.concat(
-      Array.from(offsets, (offset, n) => {
-        const at = rowBytes + offset * OPENING_BYTES
-        return parts[n % partitions]!.subarray(at, at + OPENING_BYTES)
-      }),
-    )
-    const proof = proving.proveTogether(shape, manifestHash, header, offsets, records, openings)
+    const offsets = [...new Uint16Array(vectors.slice().buffer)]
+    const proof = prove(ceremony.alpha, shape, database, { manifest: manifestHash, header, offsets, records })
     return Buffer.concat([records, proof])
   }
   return { ...plain, manifest, manifestBytes, blobs, answer }

@@ -2,9 +2,10 @@
 //! them is stored, registered or asked with. An attempt is made once: whatever fails, its root is never used again.
 
 use pirouette_kernels::light::sum_bytes;
-use pirouette_kernels::linear::{Point, times_x};
+use pirouette_kernels::linear::Point;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+use super::checks::{Columns, Sum, hazmat_columns_hold, hazmat_sum_holds};
 use super::{parities_reply_bytes, parities_request_bytes, tags_reply_bytes, tags_request_bytes};
 use crate::bytes::zeroed;
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
@@ -122,20 +123,20 @@ struct CrosswiseReplies {
 }
 
 impl Replies {
-    fn split(layout: &Layout, proofs: Proofs, parities_reply: &[u8], tags_reply: &[u8]) -> Result<Self, Error> {
+    /// All but the tags, which follow partition by partition.
+    fn begun(layout: &Layout, proofs: Proofs, [tags_reply, parities_reply]: [&[u8]; 2]) -> Result<Self, Error> {
         expect_length("parities and challenge sum", parities_reply, parities_reply_bytes(layout, proofs) as usize)?;
         expect_length("tags", tags_reply, tags_reply_bytes(layout, proofs) as usize)?;
-        let sum_bytes = sum_bytes(layout.record_bytes());
         let (parities, rest) = parities_reply.split_at(layout.partition_bytes());
-        let (sum, other_tags) = rest.split_at(sum_bytes);
-        let (other_sum, tags) = tags_reply.split_at(if proofs == Proofs::Tags { sum_bytes } else { 0 });
-        let words = |tags: &[u8]| tags.as_chunks().0.iter().map(|tag| u64::from_le_bytes(*tag)).collect();
+        let sum_bytes = sum_bytes(layout.record_bytes());
+        // Room for all of them, so that none stay behind where they were.
+        let tags = || Vec::with_capacity(layout.slots());
         Ok(Replies {
             parities: parities.to_vec(),
-            sum: sum.to_vec(),
-            tags: words(tags),
+            sum: rest[..sum_bytes].to_vec(),
+            tags: tags(),
             crosswise: (proofs == Proofs::Tags)
-                .then(|| CrosswiseReplies { sum: other_sum.to_vec(), tags: words(other_tags) }),
+                .then(|| CrosswiseReplies { sum: tags_reply[..sum_bytes].to_vec(), tags: tags() }),
         })
     }
 }
@@ -206,19 +207,27 @@ impl Attempt {
     /// # Errors
     /// [`Error::Length`] for replies of another length.
     pub fn finish(self, parities_reply: &[u8], tags_reply: &[u8]) -> Result<Outcome, Error> {
-        let mut replies = Replies::split(&self.layout, self.proofs(), parities_reply, tags_reply)?;
-        let permutations = Permutations::from_entropy(&self.layout, &self.seed);
-        let (sum, columns) = self.checks_hold(&permutations, &replies);
-        if let (Some(check), Some(other)) = (&self.crosswise, &mut replies.crosswise) {
-            hazmat_complete(&self.layout, &check.point(), &permutations, &replies.parities, &mut other.tags);
-        }
-        let verdict = Verdict { sum, columns, crosswise: self.crosswise_holds(&replies) };
-        if !verdict.holds() {
-            let taken = vec![false; self.layout.partitions()];
-            let inquiry =
-                Inquiry { attempt: self, verdict, replies, taken, tags_differ: false, crosswise_tags_differ: false };
-            return Ok(Outcome::Refused(Box::new(inquiry)));
-        }
+        let replies = [tags_reply, parities_reply];
+        self.check(replies).map(|checking| checking.finish(replies))
+    }
+
+    /// The same, to be done partition by partition. `replies`: the retrieve server's first.
+    ///
+    /// # Errors
+    /// As [`Attempt::finish`].
+    pub fn check(self, replies: [&[u8]; 2]) -> Result<Checking, Error> {
+        let Attempt { layout, check, crosswise, .. } = &self;
+        Ok(Checking {
+            replies: Replies::begun(layout, self.proofs(), replies)?,
+            permutations: Permutations::identities(layout),
+            retrieve: Found::new(layout, check),
+            refresh: crosswise.as_ref().map(|check| Found::new(layout, check)),
+            next: 0,
+            attempt: self,
+        })
+    }
+
+    fn accepted(&self, permutations: Permutations, replies: &mut Replies) -> Hint {
         let checks = match (&self.crosswise, &mut replies.crosswise) {
             (Some(check), Some(other)) => {
                 for (tag, other) in replies.tags.iter_mut().zip(&other.tags) {
@@ -228,9 +237,9 @@ impl Attempt {
                 key.copy_from_slice([self.check.point, check.point].as_flattened());
                 Checks::Tags(Tags::of_both(*key, std::mem::take(&mut replies.tags)))
             }
-            _ => Checks::commitments(&self.layout, &self.commitments)?,
+            _ => Checks::Commitments(self.commitments.clone()),
         };
-        Ok(Outcome::Accepted(Hint {
+        Hint {
             layout: self.layout,
             stamp: Stamp { hint_id: self.hint_id, version: 0 },
             checks,
@@ -238,7 +247,7 @@ impl Attempt {
             permutations,
             parities: std::mem::take(&mut replies.parities),
             condemned: false,
-        }))
+        }
     }
 
     /// A and B: the retrieve server's tags, and by these the parities.
@@ -252,6 +261,93 @@ impl Attempt {
     fn crosswise_holds(&self, replies: &Replies) -> bool {
         let both = self.crosswise.as_ref().zip(replies.crosswise.as_ref());
         both.is_none_or(|(check, other)| check.sum_holds(&self.layout, &other.sum, &other.tags))
+    }
+}
+
+/// What one server's tags add up to.
+struct Found {
+    challenge: ChaCha,
+    sum: Sum,
+    columns: Columns,
+}
+
+impl Found {
+    fn new(layout: &Layout, check: &Check) -> Self {
+        Found { challenge: ChaCha::new(&check.challenge, 0), sum: Sum::new(layout), columns: Columns::new(layout) }
+    }
+
+    fn add_to_sum(&mut self, tags: &[u64]) {
+        let challenge = &mut self.challenge;
+        self.sum.add(|words| challenge.fill(words.as_flattened_mut()), tags);
+    }
+}
+
+/// The checks of both replies under way, partition by partition, so that nobody has to wait for all of it. Secret.
+pub struct Checking {
+    attempt: Attempt,
+    /// with the tags of as many partitions as have been checked
+    replies: Replies,
+    permutations: Permutations,
+    retrieve: Found,
+    /// for a hint that is to keep tags
+    refresh: Option<Found>,
+    next: usize,
+}
+
+impl Checking {
+    /// Checks one partition more of the same replies; whether there are more.
+    ///
+    /// # Panics
+    /// If they are shorter than those that this was begun with.
+    pub fn step(&mut self, [tags_reply, parities_reply]: [&[u8]; 2]) -> bool {
+        let layout = &self.attempt.layout;
+        let (m, q, last) = (layout.partition_records(), self.next, layout.partitions() - 1);
+        if q > last {
+            return false;
+        }
+        self.permutations.draw(q, &mut ChaCha::new(&self.attempt.seed, q as u64));
+        let permutation = self.permutations.of(q);
+        let words = |tags: &[u8], into: &mut Vec<u64>| {
+            let of_partition = &tags[q * m * TAG_BYTES..][..m * TAG_BYTES];
+            into.extend(of_partition.as_chunks().0.iter().map(|tag| u64::from_le_bytes(*tag)));
+        };
+        let Replies { parities, sum, tags, crosswise } = &mut self.replies;
+        let own_sum_bytes = crosswise.as_ref().map_or(0, |other| other.sum.len());
+        words(&tags_reply[own_sum_bytes..], tags);
+        self.retrieve.add_to_sum(&tags[q * m..]);
+        self.retrieve.columns.add(permutation, &tags[q * m..]);
+        if let (Some(check), Some(found), Some(other)) = (&self.attempt.crosswise, &mut self.refresh, crosswise) {
+            if q < last {
+                words(&parities_reply[parities.len() + sum.len()..], &mut other.tags);
+                found.columns.add(permutation, &other.tags[q * m..]);
+            } else {
+                found.columns.complete(layout, &check.point(), permutation, parities, &mut other.tags);
+            }
+            found.add_to_sum(&other.tags[q * m..]);
+        }
+        self.next += 1;
+        q < last
+    }
+
+    /// Checks what has not been checked yet, and says what came of it.
+    #[must_use]
+    pub fn finish(mut self, replies: [&[u8]; 2]) -> Outcome {
+        while self.step(replies) {}
+        let Checking { attempt, mut replies, permutations, retrieve, refresh, .. } = self;
+        let (layout, point) = (attempt.layout, attempt.check.point());
+        let crosswise = attempt.crosswise.as_ref().zip(replies.crosswise.as_ref()).zip(refresh.as_ref());
+        let verdict = Verdict {
+            sum: retrieve.sum.is_of(&point, &replies.sum),
+            columns: retrieve.columns.are_of(&layout, &point, &replies.parities),
+            crosswise: crosswise.is_none_or(|((check, other), found)| found.sum.is_of(&check.point(), &other.sum)),
+        };
+        if !verdict.holds() {
+            let taken = vec![false; layout.partitions()];
+            let inquiry =
+                Inquiry { attempt, verdict, replies, taken, tags_differ: false, crosswise_tags_differ: false };
+            return Outcome::Refused(Box::new(inquiry));
+        }
+        Outcome::Accepted(attempt.accepted(permutations, &mut replies))
     }
 }
 
@@ -326,85 +422,4 @@ fn correct(point: &Point, records: &[u8], record_bytes: usize, tags: &mut [u64])
         let right = point.tag(record);
         differ | (std::mem::replace(tag, right) != right)
     })
-}
-
-/// A: whether the tags of all slots agree with a challenge sum: H(y) = ⊕ of `t_i` times challenge word i over all slots i,
-/// padding included. `words` fills in the challenge words of the next slots. Of the caller's: for tests that enumerate them.
-#[inline(never)]
-#[must_use]
-pub fn hazmat_sum_holds(
-    layout: &Layout,
-    point: &Point,
-    mut words: impl FnMut(&mut [[u8; 8]]),
-    sum: &[u8],
-    tags: &[u64],
-) -> bool {
-    // As servers add up slots (`Buckets`), by bytes of words.
-    let mut buckets = Zeroizing::new([[0u64; 256]; TAG_BYTES]);
-    let mut of_partition = Zeroizing::new(vec![[0; 8]; layout.partition_records()]);
-    for tags in tags.chunks_exact(layout.partition_records()) {
-        words(&mut of_partition);
-        for (tag, word) in tags.iter().zip(&*of_partition) {
-            for (bucket, value) in buckets.iter_mut().zip(word) {
-                bucket[usize::from(*value)] ^= tag;
-            }
-        }
-    }
-    let of_bit = |bit: usize| {
-        let those = buckets[bit / 8].iter().enumerate().filter(|(value, _)| (value >> (bit % 8)) & 1 == 1);
-        those.fold(0, |sum, (_, bucket)| sum ^ bucket)
-    };
-    point.tag(sum) == (0..u64::BITS as usize).rev().fold(0, |sum, bit| times_x(sum) ^ of_bit(bit))
-}
-
-/// B: whether the parities agree with the tags of all slots: `H(h_j) = ⊕_q t_(q·M + σ_q(j))` for all columns j. Under
-/// permutations of the caller's: for tests that enumerate them.
-#[inline(never)]
-#[must_use]
-pub fn hazmat_columns_hold(
-    layout: &Layout,
-    point: &Point,
-    permutations: &Permutations,
-    parities: &[u8],
-    tags: &[u64],
-) -> bool {
-    let columns = columns(layout, permutations, tags);
-    let differences = parities.chunks_exact(layout.record_bytes()).zip(&*columns);
-    differences.fold(0, |all, (parity, tags)| all | (point.tag(parity) ^ tags)) == 0
-}
-
-/// The XOR of the tags of each column, of as many partitions as there are tags of.
-#[inline(never)]
-fn columns(layout: &Layout, permutations: &Permutations, tags: &[u64]) -> Zeroizing<Vec<u64>> {
-    let m = layout.partition_records();
-    let mut columns = Zeroizing::new(vec![0; m]);
-    for (q, tags) in tags.chunks_exact(m).enumerate() {
-        for (column, &offset) in columns.iter_mut().zip(permutations.of(q)) {
-            *column ^= tags[usize::from(offset)];
-        }
-    }
-    columns
-}
-
-/// Appends to the tags of all slots but the last partition's those of the last, which make the columns agree with the
-/// parities. Under permutations of the caller's: for tests that enumerate them.
-#[inline(never)]
-pub fn hazmat_complete(
-    layout: &Layout,
-    point: &Point,
-    permutations: &Permutations,
-    parities: &[u8],
-    tags: &mut Vec<u64>,
-) {
-    let (m, last) = (layout.partition_records(), layout.partitions() - 1);
-    let columns = columns(layout, permutations, tags);
-    // Room for all of them, so that none stay behind where they were.
-    let mut complete = Vec::with_capacity(layout.slots());
-    complete.extend_from_slice(tags);
-    complete.resize(layout.slots(), 0);
-    let parities = parities.chunks_exact(layout.record_bytes());
-    for ((parity, column), &offset) in parities.zip(&*columns).zip(permutations.of(last)) {
-        complete[last * m + usize::from(offset)] = point.tag(parity) ^ column;
-    }
-    std::mem::replace(tags, complete).zeroize();
 }

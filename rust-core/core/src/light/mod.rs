@@ -10,9 +10,10 @@
 //! server sums them up under challenge words of its own. Neither knows both keys, so the sum of both tags proves an entry
 //! of an answer, whichever server it is from.
 //!
-//! Client: [`attempt`]. Servers: [`making`].
+//! Client: [`attempt`], by [`checks`]. Servers: [`making`].
 
 pub mod attempt;
+pub mod checks;
 pub mod making;
 
 use pirouette_kernels::light::sum_bytes;

@@ -4,7 +4,7 @@
 
 use super::*;
 use pirouette_core::database::list::UpdateList;
-use pirouette_core::light::attempt::hazmat_complete;
+use pirouette_core::light::checks::hazmat_complete;
 use pirouette_core::tapir::query::{Pending, Role, hazmat_query_from};
 use pirouette_core::tapir::recon::verify;
 use pirouette_core::tapir::update::{HintUpdate, update_hint};

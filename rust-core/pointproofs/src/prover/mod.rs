@@ -21,13 +21,26 @@ use crate::error::{Error, expect_length};
 use crate::point::{G1_BYTES, G1_WHOLE_BYTES};
 use crate::scalar::record_bytes;
 use crate::statement::{COEFFICIENT_BYTES, HASH_BYTES, ROW_RECORDS, Shape, Statement};
-use crate::transcript::Verified;
+use crate::transcript::{G1_POWERS, Verified};
 use crate::verify::row_list_bytes;
 
 const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs row weights v1";
 
 /// From so many on, products out of tables are faster, whose additions share inversions.
 const MANY_SUMS: usize = 32;
+
+/// Bytes of what provers are made of.
+const SETUP_BYTES: usize = HASH_BYTES + G1_POWERS * G1_WHOLE_BYTES;
+
+/// What provers are made of, for others in the same hands: the hash of a transcript's key, and its powers in G1.
+///
+/// # Errors
+/// [`Error::Transcript`] before anybody has contributed.
+pub fn setup_of(transcript: &Verified) -> Result<Vec<u8>, Error> {
+    let mut setup = blake3::hash(&transcript.key()?).as_bytes().to_vec();
+    setup.extend(transcript.g1_powers().flatten());
+    Ok(setup)
+}
 
 /// What a server commits and opens with.
 pub struct Prover {
@@ -36,7 +49,8 @@ pub struct Prover {
     powers: Vec<G1Affine>,
     /// of the powers; made when first needed
     multiples: OnceLock<Multiples>,
-    openings: Openings,
+    /// made when the first is wanted: who only holds rows to their records needs no tables
+    openings: OnceLock<Openings>,
 }
 
 /// What a server keeps of a partition.
@@ -95,11 +109,25 @@ impl Prover {
     /// # Errors
     /// [`Error::Transcript`] before anybody has contributed.
     pub fn new(transcript: &Verified) -> Result<Self, Error> {
-        let key_hash = *blake3::hash(&transcript.key()?).as_bytes();
-        let mut powers = transcript.g1_powers().map(|bytes| whole(&bytes)).collect::<Result<Vec<_>, _>>()?;
+        Self::of_setup(&setup_of(transcript)?)
+    }
+
+    /// Of what [`setup_of`] made of a transcript: it is not verified again.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::Point`] for what is not on the curve.
+    pub fn of_setup(setup: &[u8]) -> Result<Self, Error> {
+        expect_length("setup", setup, SETUP_BYTES)?;
+        let (hash, powers) = setup.split_at(HASH_BYTES);
+        let mut key_hash = [0; HASH_BYTES];
+        key_hash.copy_from_slice(hash);
+        let mut powers = powers.as_chunks().0.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         powers.insert(ROW_RECORDS, G1Affine::zero());
-        let openings = Openings::new(ROW_RECORDS, &powers);
-        Ok(Prover { key_hash, powers, multiples: OnceLock::new(), openings })
+        Ok(Prover { key_hash, powers, multiples: OnceLock::new(), openings: OnceLock::new() })
+    }
+
+    fn openings(&self) -> &Openings {
+        self.openings.get_or_init(|| Openings::new(ROW_RECORDS, &self.powers))
     }
 
     /// Commits to partition `q` and opens all its records. The same bytes whenever and wherever it is done.
@@ -113,7 +141,7 @@ impl Prover {
             let commitment = G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], row);
             row_list.extend_from_slice(&compressed(commitment.into_affine()));
         }
-        let openings = self.openings.of_rows(&rows);
+        let openings = self.openings().of_rows(&rows);
         let openings = openings[..shape.partition_records()].iter().flat_map(uncompressed).collect();
         Ok(Proved { row_list, openings })
     }
@@ -224,7 +252,7 @@ impl Prover {
         for edit in edits {
             differences[edit.column] += edit.difference;
         }
-        let mut folded = self.openings.of_rows(&[differences]);
+        let mut folded = self.openings().of_rows(&[differences]);
         let old = openings.as_chunks().0.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         folded.truncate(old.len());
         affine::add_all(&mut folded, &old);

@@ -8,6 +8,7 @@ import {
   type FastifyBaseLogger,
   type FastifyError,
   type FastifyInstance,
+  type FastifyRequest,
   type FastifyServerOptions,
   LogController,
 } from 'fastify'
@@ -15,9 +16,8 @@ import fp from 'fastify-plugin'
 
 export const logging = fp(async (app: FastifyInstance) => {
   app.addHook('onResponse', (request, reply, done) => {
-    const { method, url } = request.routeOptions
     app.log.info({
-      route: url === undefined ? 'none' : `${method} ${url}`,
+      route: routeOf(request),
       status: reply.statusCode,
       bytes: bodyBytes(request.method, reply.statusCode, reply.getHeader('content-length')),
       milliseconds: Math.round(reply.elapsedTime * 1000) / 1000,
@@ -25,6 +25,11 @@ export const logging = fp(async (app: FastifyInstance) => {
     done()
   })
 })
+
+/** The pattern, nothing of the URL. */
+export function routeOf({ routeOptions: { method, url } }: FastifyRequest): string {
+  return url === undefined ? 'none' : `${method} ${url}`
+}
 
 /** Options for Fastify that silence all but the server's own logger, and strip what objects that may carry. */
 export const loggingOptions = {

@@ -1,0 +1,140 @@
+// Figures for whoever watches a server, in the form that Prometheus reads, on a port of their own: they are the operator's,
+// not the world's. Counts and durations by route, and how full what is bounded is; nothing of who asked, or what (P7).
+
+import { statfs } from 'node:fs/promises'
+import { type FastifyInstance, fastify } from 'fastify'
+import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Computations } from '../workers/computations.js'
+import { whenOver } from './over.js'
+import { routeOf } from './plugins/logging.js'
+import type { Readiness } from './readiness.js'
+import { healthRoutes } from './routes/health.js'
+import type { MountedDataset } from './server.js'
+import type { Unsent } from './unsent.js'
+
+/** What there is to watch of a server. */
+export interface Watched {
+  readonly datasets: readonly MountedDataset[]
+  readonly readiness: Readiness
+  readonly unsent: Unsent
+  readonly bodies: Unsent
+  readonly computations: Computations
+}
+
+/** Seconds: from an answer that is in memory to a partition over a slow line. */
+const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10, 60]
+
+export class Metrics {
+  readonly #registry = new Registry()
+  readonly #seconds = new Histogram({
+    name: 'pirouette_request_seconds',
+    help: 'From the head of a request until its reply has left or its connection is gone',
+    labelNames: ['route', 'status'],
+    buckets: BUCKETS,
+    registers: [this.#registry],
+  })
+  readonly #underWay = new Gauge({
+    name: 'pirouette_requests_under_way',
+    help: 'Requests whose replies have not left; of GET /v1/events, streams that are open',
+    labelNames: ['route'],
+    registers: [this.#registry],
+  })
+
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry })
+  }
+
+  /** Times the requests of `app`, whose routes are still to be added. */
+  time(app: FastifyInstance): void {
+    app.addHook('onRequest', (request, reply, done) => {
+      const route = routeOf(request)
+      const since = performance.now()
+      this.#underWay.inc({ route })
+      whenOver(request, reply, () => {
+        this.#underWay.dec({ route })
+        this.#seconds.observe({ route, status: reply.statusCode }, (performance.now() - since) / 1000)
+      })
+      done()
+    })
+  }
+
+  /** Reads these whenever it is asked. Once. */
+  watch({ datasets, readiness, unsent, bodies, computations: { instant, light } }: Watched): void {
+    this.#gauge('ready', 'Whether queries are answered', () => Number(readiness.ready))
+    this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
+    this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
+    this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
+    if (instant !== undefined) {
+      this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
+      this.#gauge('instant_passes', 'Passes under way', () => instant.passes)
+    }
+    if (light !== undefined) {
+      this.#gauge('light_waiting', 'Requests of light hints that wait', () => light.waiting)
+      this.#gauge('light_computing', 'Replies to them that are being computed', () => light.computing)
+    }
+    const databases = datasets.map(({ name = '', dataset, updatable }) => ({
+      name,
+      updatable,
+      manifest: () => (updatable?.newest ?? dataset!).manifest,
+    }))
+    this.#perDatabase('generation', 'Of the newest epoch', databases, ({ manifest }) => manifest().generation)
+    this.#perDatabase('epoch', 'The newest', databases, ({ manifest }) => manifest().epoch)
+    this.#perDatabase('records', 'In the newest epoch', databases, ({ manifest }) => manifest().records)
+    this.#perDatabase(
+      'expires_seconds',
+      'When its manifest expires, since 1970; 0: never',
+      databases,
+      ({ manifest }) => manifest().expires,
+    )
+    const changing = databases.flatMap(({ name, updatable }) => (updatable === undefined ? [] : [{ name, updatable }]))
+    this.#perDatabase('fence_hints', 'Hints that the fence knows', changing, ({ updatable }) => updatable.fence.hints)
+    this.#perDatabase('fence_room', 'Hints that it may know at most', changing, ({ updatable }) => updatable.fence.most)
+    this.#perDatabase('store_failing', 'Whether the latest write failed', changing, ({ updatable }) =>
+      Number(updatable.storageFailure !== undefined),
+    )
+    this.#perDatabase('store_free_bytes', 'Free where the store is', changing, async ({ updatable }) => {
+      const { bavail, bsize } = await statfs(updatable.location)
+      return bavail * bsize
+    })
+  }
+
+  /** What is to be served on a port of its own: /metrics, /healthz, /readyz. */
+  async server(readiness: Readiness): Promise<FastifyInstance> {
+    const app = fastify({ logger: false })
+    app.get('/metrics', async (_request, reply) =>
+      reply.type(this.#registry.contentType).send(await this.#registry.metrics()),
+    )
+    healthRoutes(app, readiness)
+    await app.ready()
+    return app
+  }
+
+  #gauge(name: string, help: string, read: () => number): void {
+    const gauge: Gauge = new Gauge({
+      name: `pirouette_${name}`,
+      help,
+      registers: [this.#registry],
+      collect: () => gauge.set(read()),
+    })
+  }
+
+  #perDatabase<T extends { readonly name: string }>(
+    name: string,
+    help: string,
+    databases: readonly T[],
+    read: (database: T) => number | Promise<number>,
+  ): void {
+    const gauge: Gauge<'database'> = new Gauge({
+      name: `pirouette_${name}`,
+      help,
+      labelNames: ['database'],
+      registers: [this.#registry],
+      collect: async () => {
+        for (const database of databases) {
+          // What cannot be read is NaN, and everything else there all the same.
+          gauge.set({ database: database.name }, await Promise.resolve(read(database)).catch(() => Number.NaN))
+        }
+      },
+    })
+  }
+}

@@ -1,0 +1,114 @@
+// The figures for whoever watches a server: what they count, on which port, and that nothing of a request is in them (P7).
+
+import { readFile } from 'node:fs/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, Metrics } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { batchOn, keyed } from './updatable-helpers.js'
+
+const CANARY = 'canary51d9'
+
+/** A server with a database that does not change, at /fixed, and one that does, and where its figures are. */
+async function watchedServer() {
+  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+  const updatable = await keyed({}, { fence: { entries: 100 } })
+  const metrics = new Metrics()
+  const app = await createServer({ datasets: [{ updatable }, { name: 'fixed', dataset }], metrics })
+  onTestFinished(() => app.close())
+  const figures = await metrics.server(app.readiness)
+  onTestFinished(() => figures.close())
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const at = await figures.listen({ port: 0, host: '127.0.0.1' })
+  const scrape = async () => await (await fetch(`${at}/metrics`)).text()
+  /** The value of a line, by all that stands before it. */
+  const figure = async (name: string) => {
+    const line = (await scrape()).split('\n').find(line => line.startsWith(`${name} `))
+    return line === undefined ? undefined : Number(line.slice(name.length + 1))
+  }
+  return { app, url, at, dataset, updatable, scrape, figure }
+}
+
+test('requests are counted by route and status, and those under way, streams too, as they come and go', async () => {
+  const { url, dataset, figure } = await watchedServer()
+  const ask = async (path: string, init?: RequestInit) => (await fetch(url + path, init)).arrayBuffer()
+  for (let n = 0; n < 3; n++) await ask('/fixed/v1/answer', { method: 'POST', body: queryAt(dataset.manifest, n) })
+  await ask('/fixed/v1/answer', { method: 'POST', body: 'malformed' })
+  await ask('/nowhere')
+  const count = (route: string, status: number) =>
+    figure(`pirouette_request_seconds_count{route="${route}",status="${status}"}`)
+  await expect.poll(() => count('POST /fixed/v1/answer', 200)).toBe(3)
+  await expect.poll(() => count('POST /fixed/v1/answer', 400)).toBe(1)
+  await expect.poll(() => count('none', 404)).toBe(1)
+
+  const streams = () => figure('pirouette_requests_under_way{route="GET /v1/events"}')
+  const open = [new AbortController(), new AbortController()]
+  for (const { signal } of open) await fetch(`${url}/v1/events`, { signal })
+  expect(await streams()).toBe(2)
+  open[0]!.abort()
+  await expect.poll(streams).toBe(1)
+  open[1]!.abort()
+  await expect.poll(streams).toBe(0)
+})
+
+test('what a database is at is there, and what is stored that cannot be written', async () => {
+  const { updatable, at, figure, app } = await watchedServer()
+  const ofDatabase = (name: string, database = '') => figure(`pirouette_${name}{database="${database}"}`)
+  expect(await ofDatabase('epoch')).toBe(1)
+  expect(await ofDatabase('records')).toBe(3)
+  expect(await ofDatabase('records', 'fixed')).toBe(100)
+  expect(await ofDatabase('fence_hints', 'fixed')).toBeUndefined()
+  const { databaseId } = updatable
+  const [hintId, requestHash] = [pseudoRandom(16), pseudoRandom(32)]
+  await updatable.fence.judge({ kind: 'register', databaseId, hintId, version: 0, requestHash })
+  expect([await ofDatabase('fence_hints'), await ofDatabase('fence_room')]).toEqual([1, 100])
+  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"other"}\n'))
+  expect([await ofDatabase('epoch'), await ofDatabase('generation')]).toEqual([2, 1])
+  expect(await ofDatabase('store_failing')).toBe(0)
+  expect(await ofDatabase('store_free_bytes')).toBeNaN() // it is in memory; the rest is there all the same
+
+  expect([await figure('pirouette_ready'), await figure('pirouette_problems')]).toEqual([1, 0])
+  app.readiness.stop('for this test')
+  expect(await figure('pirouette_ready')).toBe(0)
+  expect([(await fetch(`${at}/healthz`)).status, (await fetch(`${at}/readyz`)).status]).toEqual([200, 503])
+})
+
+test('nothing of a request is in them, and they are not on the port that the world asks', async () => {
+  const { url, dataset, scrape } = await watchedServer()
+  const headers = {
+    'x-canary': CANARY,
+    'user-agent': CANARY,
+    referer: `https://${CANARY}/`,
+    origin: `https://${CANARY}`,
+  }
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const reply = await fetch(url + path, { ...init, headers })
+    await reply.arrayBuffer()
+    return reply.status
+  }
+  await ask(`/fixed/v1/answer?key=${CANARY}`, { method: 'POST', body: queryAt(dataset.manifest, 0) })
+  await ask('/fixed/v1/answer', { method: 'POST', body: CANARY.repeat(100) })
+  await ask('/v1/fence', { method: 'POST', body: CANARY })
+  await ask(`/${CANARY}`)
+  await ask(`/v1/blobs/${CANARY}`)
+  await ask('/v1/answer', { method: CANARY.toUpperCase() })
+  const text = await scrape()
+  expect(text).toContain('pirouette_request_seconds_count')
+  expect(text.toLowerCase()).not.toContain(CANARY)
+  expect(text).not.toContain('127.0.0.1')
+  expect(await ask('/metrics')).toBe(404)
+})
+
+test('every figure that the dashboard draws is there', async () => {
+  const { url, scrape } = await watchedServer()
+  await (await fetch(`${url}/v1/manifest`)).arrayBuffer()
+  await expect.poll(scrape).toContain('route="GET /v1/manifest"')
+  const text = await scrape()
+  const dashboard = JSON.parse(await readFile(new URL('../../docs/dashboard.json', import.meta.url), 'utf8')) as {
+    panels: { title: string; targets: { expr: string }[] }[]
+  }
+  const drawn = dashboard.panels.flatMap(({ targets }) =>
+    targets.flatMap(({ expr }) => expr.match(/\b(pirouette|nodejs|process)_\w+/g)!),
+  )
+  expect(new Set(drawn).size).toBeGreaterThan(10)
+  expect(drawn.filter(name => !new RegExp(`^${name}[{ ]`, 'm').test(text))).toEqual([])
+})

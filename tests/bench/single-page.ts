@@ -1,0 +1,78 @@
+// The part of the bench with one server that runs in a page. It is sent over as text, so that it uses nothing from outside
+// itself but the globals `pirouette` and `publish`.
+
+import type {} from '../support/web.js'
+import type { Measured } from './page.js'
+
+/** A durable map, from nothing stored: its offline phase, lookups, an update that `publish()` makes, and opened again. */
+export async function measureSingle(server: string, warmUpLookups: number, lookups: number) {
+  const turn = (ms?: number) => new Promise(resolve => setTimeout(resolve, ms))
+  /** The longest task, as Chromium reports those from 50 ms on; 0: there was none. */
+  const watch = () => {
+    const longTasks: number[] = []
+    const note = (entries: PerformanceEntryList) => {
+      for (const { duration } of entries) longTasks.push(duration)
+    }
+    const observer = new PerformanceObserver(list => note(list.getEntries()))
+    observer.observe({ type: 'longtask' })
+    return async () => {
+      await turn(200) // they are reported late
+      note(observer.takeRecords())
+      observer.disconnect()
+      return Math.max(0, ...longTasks)
+    }
+  }
+  const watched = async <T>(work: () => Promise<T>) => {
+    const ended = watch()
+    const start = performance.now()
+    const result = await work()
+    const ms = performance.now() - start
+    return { result, ms, taskMs: await ended() }
+  }
+  const gone = indexedDB.deleteDatabase('pirouette')
+  await new Promise(resolve => {
+    gone.onsuccess = resolve
+  })
+  const options = { servers: [server], integrity: 'server', mode: 'single', storage: 'required' } as const
+  const offline = await watched(() => pirouette.open({ ...options, push: false }))
+  const map = offline.result
+  await turn(50)
+  const lookUp = async (map: Awaited<ReturnType<typeof pirouette.open>>, into: Measured['samples'][number][]) => {
+    const index = Math.floor(Math.random() * map.size)
+    const start = performance.now()
+    const value = await map.at(index)
+    const ms = performance.now() - start
+    into.push({ index, value: Array.from(value ?? []) })
+    await turn(4)
+    return ms
+  }
+  const [samples, samplesAfter, lookupMs]: [Measured['samples'][number][], Measured['samples'][number][], number[]] = [
+    [],
+    [],
+    [],
+  ]
+  for (let i = 0; i < warmUpLookups + lookups; i++) {
+    const ms = await lookUp(map, samples)
+    if (i >= warmUpLookups) lookupMs.push(ms)
+  }
+  const { lastLookup } = map.stats
+  await (globalThis as unknown as { publish(): Promise<void> }).publish()
+  const followed = await watched(() => map.sync())
+  for (let i = 0; i < 5; i++) await lookUp(map, samplesAfter)
+  await map.close()
+  const reopened = await watched(() => pirouette.open({ ...options, push: false }))
+  await lookUp(reopened.result, samplesAfter)
+  await reopened.result.close()
+  return {
+    offlineMs: offline.ms,
+    longestTaskMs: offline.taskMs,
+    lookupMs,
+    lookupBytes: lastLookup!.bytesUp + lastLookup!.bytesDown,
+    followMs: followed.ms,
+    followTaskMs: followed.taskMs,
+    reopenMs: reopened.ms,
+    reopenTaskMs: reopened.taskMs,
+    samples,
+    samplesAfter,
+  }
+}
