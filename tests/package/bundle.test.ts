@@ -5,8 +5,11 @@ import { brotliCompressSync, constants } from 'node:zlib'
 import { build, type Metafile } from 'esbuild'
 import { expect, test } from 'vitest'
 
-/** Of which light hints, with the check of what they are made of, are 9 kB; blocks, mode `auto`, its planner and directories in parts 15 kB. */
-const BUDGET_BYTES = 150_000
+/**
+ * Of which light hints, with the check of what they are made of, in steps, are 10 kB; blocks, mode `auto`, its planner and
+ * directories in parts 15 kB; saying what came where something else was expected 1 kB.
+ */
+const BUDGET_BYTES = 155_000
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 50_000
 
@@ -15,7 +18,7 @@ const compressed = (bytes: Uint8Array) =>
 
 const inputsOf = ({ inputs }: Metafile['outputs'][string]) => Object.keys(inputs)
 
-test('what every app loads stays within 150 kB of brotli; the check of signatures is a part of its own, loaded by who needs it', async () => {
+test('what every app loads stays within 155 kB of brotli; the check of signatures is a part of its own, loaded by who needs it', async () => {
   const { outputFiles, metafile } = await build({
     stdin: {
       contents: `export { open } from '@pirouette/client'`,
