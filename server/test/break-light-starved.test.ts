@@ -50,7 +50,7 @@ test('an update is made while somebody keeps the passes busy with another databa
   }
   const secrets = pseudoRandom(lightRequestBytes('tags') - 40)
   const hint = hints.submit({ part: 'tags', epochs: updatable, generation: 1, epoch: 1, secrets, network: 'a' })
-  await expect.poll(() => hints.computing).toBe(1)
+  await expect.poll(() => hints.computing, { interval: 1, timeout: 20_000 }).toBe(1)
   const flood = Promise.all(Array.from({ length: OUTSTANDING }, ask))
   const publishing = updatable.publish(batchOn(updatable, [{ op: 'edit', index: 1, value: 'x'.repeat(256) }]))
   const first = await Promise.race([publishing.then(() => 'the update'), flood.then(() => 'the flood')])

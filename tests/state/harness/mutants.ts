@@ -111,7 +111,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a recovered record answers a new call',
-    seed: 8,
+    seed: 107,
     shows: /without a query of its own \(P4\)/,
     core: (core, { tab }) => ({
       ...core,
