@@ -9,10 +9,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, loadDataset, UpdatableDatabase } from '../dist/index.js'
-import type { Transaction } from '../dist/storage/storage.js'
 import { pseudoRandom, vectors } from './helpers.js'
 import { ceremonyIn, isGenuine, keyAndRowsOf } from './proved.js'
-import { batchOn, bodyOf, FailingStorage, opened, refusal } from './updatable-helpers.js'
+import { batchOn, bodyOf, opened, RememberingStorage, refusal } from './updatable-helpers.js'
 
 const RECORDS = 600
 const BYTES = 8
@@ -20,50 +19,6 @@ const BYTES = 8
 const HEADROOM = 20
 const records = pseudoRandom(RECORDS * BYTES, 3)
 const TIMEOUT = { timeout: 900_000 }
-
-/** What transactions have written, to be had as of any of them. */
-class RememberingStorage extends FailingStorage {
-  #written: [string, Uint8Array | undefined][][] = []
-
-  override async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
-    const writes: [string, Uint8Array | undefined][] = []
-    const result = await super.transact(transaction =>
-      work({
-        get: key => transaction.get(key),
-        remove: key => {
-          writes.push([key, undefined])
-          transaction.remove(key)
-        },
-        put: (key, value) => {
-          transaction.put(key, value)
-          writes.push([key, Uint8Array.from(value)])
-        },
-      }),
-    )
-    this.#written.push(writes)
-    return result
-  }
-
-  get transactions(): number {
-    return this.#written.length
-  }
-
-  /** Keys that the nth transaction wrote. */
-  keys(n: number): string[] {
-    return this.#written[n]!.map(([key]) => key)
-  }
-
-  async asOf(count: number): Promise<FailingStorage> {
-    const copy = new FailingStorage()
-    await copy.transact(transaction => {
-      for (const [key, value] of this.#written.slice(0, count).flat()) {
-        if (value === undefined) transaction.remove(key)
-        else transaction.put(key, value)
-      }
-    })
-    return copy
-  }
-}
 
 let first: RememberingStorage
 

@@ -43,6 +43,50 @@ export class FailingStorage extends MemoryStorage {
   }
 }
 
+/** What transactions have written, to be had as of any of them. */
+export class RememberingStorage extends FailingStorage {
+  #written: [string, Uint8Array | undefined][][] = []
+
+  override async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+    const writes: [string, Uint8Array | undefined][] = []
+    const result = await super.transact(transaction =>
+      work({
+        get: key => transaction.get(key),
+        remove: key => {
+          writes.push([key, undefined])
+          transaction.remove(key)
+        },
+        put: (key, value) => {
+          transaction.put(key, value)
+          writes.push([key, Uint8Array.from(value)])
+        },
+      }),
+    )
+    this.#written.push(writes)
+    return result
+  }
+
+  get transactions(): number {
+    return this.#written.length
+  }
+
+  /** Keys that the nth transaction wrote. */
+  keys(n: number): string[] {
+    return this.#written[n]!.map(([key]) => key)
+  }
+
+  async asOf(count: number): Promise<FailingStorage> {
+    const copy = new FailingStorage()
+    await copy.transact(transaction => {
+      for (const [key, value] of this.#written.slice(0, count).flat()) {
+        if (value === undefined) transaction.remove(key)
+        else transaction.put(key, value)
+      }
+    })
+    return copy
+  }
+}
+
 export async function storageOf(
   name: string,
   contents: string | Uint8Array,

@@ -1,7 +1,9 @@
-// A server that deviates at will, in modes that nothing is downloaded for: it changes, cuts, lengthens, replays, refuses or
-// withholds what it likes, announces epochs and brings them about. Whatever it does, what both servers see is the same
-// whatever is looked up; what is found is right at some epoch there was; and what a caller gets is a PirouetteError.
+// A server that deviates at will, in modes that nothing is downloaded for, and with Pointproofs of a database that changes: it
+// changes, cuts, lengthens, replays, refuses or withholds what it likes, announces epochs and brings them about. Whatever it does,
+// what both servers see is the same whatever is looked up; what is found is right at some epoch there was; and what a caller
+// gets is a PirouetteError.
 
+import { loadPointproofs } from '@pirouette/wasm/pointproofs'
 import { describe, expect, test } from 'vitest'
 import { InternalError, PirouetteError, type PirouetteMap } from '../src/index.js'
 import { light } from '../src/scheme/light/light.js'
@@ -11,6 +13,7 @@ import { openWith } from '../src/testing.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, ok, problem } from './support/network.js'
+import { buildProved, nextProved } from './support/pointproofs.js'
 import { World } from './support/world.js'
 
 /** Of each mode. */
@@ -26,12 +29,16 @@ const changes: Operation[][] = [
   Array.from({ length: 6 }, (_, i) => ({ op: 'add', key: `more-${i}`, value: text('m') })),
   [{ op: 'delete', key: 'added.example' }],
 ]
-const epochs = [keyed().database]
-for (const operations of changes) epochs.push(nextEpoch(core, epochs.at(-1)!, operations))
+const plain = [keyed().database]
+for (const operations of changes) plain.push(nextEpoch(core, plain.at(-1)!, operations))
+const { contents } = plain[0]!
+const proved = [buildProved(core, { ...contents, partitions: 3 })]
+for (const operations of changes) proved.push(nextProved(core, proved.at(-1)!, operations))
+const module = await loadPointproofs()
 
 const possible = new Map<string, Set<string>>()
 {
-  const now = new Map(NAMES.map((name, i) => [name, hex(epochs[0]!.contents.values[i]!)]))
+  const now = new Map(NAMES.map((name, i) => [name, hex(contents.values[i]!)]))
   const note = () => {
     for (const name of [
       ...NAMES,
@@ -76,7 +83,10 @@ function drawing(seed: number): (below: number) => number {
 /** Everything both servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
 async function seenIn(which: string, seed: number, keyOf: (i: number) => string): Promise<string[]> {
   const [mode, hint] = which.split(' ') as [string, string?]
-  const choose: Choose = hint === undefined ? chooseScheme : (_core, _manifest, basis) => (basis.light ? light : tapir)
+  const isProved = hint === 'proved'
+  const epochs = isProved ? proved : plain
+  const choose: Choose =
+    hint === undefined || isProved ? chooseScheme : (_core, _manifest, basis) => (basis.light ? light : tapir)
 
   const network = sameOnBoth(epochs[0]!)
   const w = new World({ network, database: epochs[0]!, seed })
@@ -140,6 +150,7 @@ async function seenIn(which: string, seed: number, keyOf: (i: number) => string)
       )
       return network.fetch(url, init)
     },
+    loadPointproofs: async () => module,
   })
   const failures: unknown[] = []
   const attempt = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
@@ -151,7 +162,8 @@ async function seenIn(which: string, seed: number, keyOf: (i: number) => string)
     }
   }
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 4
-  const options = { servers: [A, B], mode, allowLight: hint === 'light', push: false } as never
+  const proofs = isProved ? { proofs: 'pointproofs' } : {}
+  const options = { servers: [A, B], mode, allowLight: hint === 'light', push: false, ...proofs } as never
   let map: PirouetteMap | undefined
   const found: [string, Uint8Array | undefined][] = []
   for (let i = 0; i < 16; i++) {
@@ -192,7 +204,7 @@ async function seenIn(which: string, seed: number, keyOf: (i: number) => string)
   return seen
 }
 
-describe.each(['instant', 'light', 'auto', 'auto full', 'auto light'])('mode %s', mode => {
+describe.each(['instant', 'light', 'auto', 'auto full', 'auto light', 'full proved'])('mode %s', mode => {
   for (let seed = 1; seed <= RUNS; seed++) {
     test(`what a deviating server makes both see does not depend on the keys (seed ${seed})`, async () => {
       const all = []

@@ -65,7 +65,7 @@ export async function publish(file: string | undefined, options: PublishArgument
     'manifest hash': summary.manifestHash,
     signed: key === undefined ? 'no' : 'yes',
     ...(summary.growth !== undefined && {
-      'new generation': `${summary.began ? 'begun' : 'due, and not begun (--no-generation)'}: ${summary.growth}`,
+      'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
     }),
   }
   process.stdout.write(
@@ -73,6 +73,10 @@ export async function publish(file: string | undefined, options: PublishArgument
       .map(([name, value]) => `${name}: ${value}\n`)
       .join(''),
   )
+}
+
+function notBegun({ generation }: PublishArguments): string {
+  return generation ? 'due, and to be built (pirouette build --succeeds)' : 'due, and not begun (--no-generation)'
 }
 
 /** At one server: the publisher's own copy, which says what has to come of a batch. */

@@ -54,12 +54,10 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
 export async function serve(options: ServeArguments): Promise<void> {
   const apps: FastifyInstance[] = []
   let datasets: MountedDataset[] = []
-  closeWhenAsked(
-    () => apps,
-    async () => {
-      for (const { updatable } of datasets) await updatable?.close()
-    },
-  )
+  const closeDatasets = async () => {
+    for (const { updatable } of datasets) await updatable?.close()
+  }
+  closeWhenAsked(() => apps, closeDatasets)
   const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
   const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
   if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
@@ -79,13 +77,18 @@ export async function serve(options: ServeArguments): Promise<void> {
     log: { level: options.logLevel, stream: process.stderr },
   })
   apps.push(app)
-  if (metrics !== undefined) {
-    const figures = await metrics.server(app.readiness)
-    apps.push(figures)
-    await figures.listen({ host: options.metricsHost, port: options.metricsPort! })
-    process.stderr.write(`pirouette: figures at ${addressOf(figures)}/metrics\n`)
+  const figures = await metrics?.server(app.readiness)
+  if (figures !== undefined) apps.push(figures)
+  try {
+    await figures?.listen({ host: options.metricsHost, port: options.metricsPort! })
+    await app.listen({ host: options.host, port: options.port })
+  } catch (error) {
+    // What listens already, and what is computed behind, would keep a process that serves nothing alive.
+    await Promise.all(apps.map(each => each.close()))
+    await closeDatasets()
+    throw error
   }
-  await app.listen({ host: options.host, port: options.port })
+  if (figures !== undefined) process.stderr.write(`pirouette: figures at ${addressOf(figures)}/metrics\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
 }
 

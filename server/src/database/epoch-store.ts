@@ -237,12 +237,12 @@ export class EpochStore {
       transaction.remove(DIRECTORY + hex(generation))
       transaction.put(GENERATION + hex(generation), json({ dropped: true }))
     })
-    for (let start = 0; this.#storage.count(chunkPrefix(generation)) > 0; start += CHUNKS_TOGETHER) {
-      await this.#storage.transact(transaction => {
-        for (let number = start; number < start + CHUNKS_TOGETHER; number++) {
-          transaction.remove(chunkKey(generation, number))
-        }
-      })
+    for (const prefix of [chunkPrefix(generation), openingsPrefix(generation)]) {
+      for (let start = 0; this.#storage.count(prefix) > 0; start += CHUNKS_TOGETHER) {
+        await this.#storage.transact(transaction => {
+          for (let number = start; number < start + CHUNKS_TOGETHER; number++) transaction.remove(prefix + hex(number))
+        })
+      }
     }
     await this.#storage.transact(transaction => transaction.remove(GENERATION + hex(generation)))
   }

@@ -5,6 +5,7 @@ import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Computations } from '../workers/computations.js'
+import { hangUpWhenIdle } from './idle.js'
 import { whenOver } from './over.js'
 import { routeOf } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
@@ -101,6 +102,7 @@ export class Metrics {
   /** What is to be served on a port of its own: /metrics, /healthz, /readyz. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false })
+    hangUpWhenIdle(app)
     app.get('/metrics', async (_request, reply) =>
       reply.type(this.#registry.contentType).send(await this.#registry.metrics()),
     )

@@ -8,6 +8,7 @@ import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import type { LightOptions } from '../light/hints.js'
 import { Computations } from '../workers/computations.js'
+import { hangUpWhenIdle } from './idle.js'
 import type { Metrics } from './metrics.js'
 import { exitSoon, pirouettePlugin } from './plugin.js'
 import { errors, frameworkError } from './plugins/errors.js'
@@ -95,11 +96,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     ;(options.onTrap ?? exitSoon)(error)
   }
   app.addHook('onClose', () => computations.close())
-  const silent = silentConnections(app)
-  app.addHook('preClose', async () => {
-    readiness.stop('this server is shutting down')
-    hangUpWhenIdle(app, silent)
-  })
+  app.addHook('preClose', async () => readiness.stop('this server is shutting down'))
+  hangUpWhenIdle(app)
 
   options.metrics?.time(app)
   options.metrics?.watch({ datasets: options.datasets, readiness, unsent, bodies, computations })
@@ -142,26 +140,6 @@ const timeouts = {
   keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
   pluginTimeout: 30 * SECOND,
 } satisfies FastifyServerOptions
-
-/** Those that no request has come from yet. Clients open some ahead, and Node takes them for busy when it closes. */
-function silentConnections({ server }: FastifyInstance): ReadonlySet<Socket> {
-  const silent = new Set<Socket>()
-  server.on('connection', (socket: Socket) => {
-    silent.add(socket)
-    socket.once('close', () => silent.delete(socket))
-  })
-  server.on('request', ({ socket }: { readonly socket: Socket }) => silent.delete(socket))
-  return silent
-}
-
-/** Node closes connections that are idle when the server closes, but leaves open those that become so later. */
-function hangUpWhenIdle({ server }: FastifyInstance, silent: ReadonlySet<Socket>): void {
-  const sweep = setInterval(() => {
-    server.closeIdleConnections()
-    for (const socket of silent) if (socket.bytesRead === 0) socket.destroy()
-  }, SECOND / 10)
-  server.once('close', () => clearInterval(sweep))
-}
 
 /** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
 function answerBrokenRequest(_error: Error, socket: Socket): void {

@@ -13,6 +13,7 @@ import {
   equalBytes,
   fromHex,
   type Manifest,
+  SUITE_POINTPROOFS,
   signedBatchBytes,
   signedBytes,
   toHex,
@@ -45,7 +46,7 @@ export interface PublishOptions {
   readonly encoding?: BatchEncoding | undefined
   /** the expiry of the manifest that the operations make, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
-  /** after a batch, begin a new generation if that pays; default true */
+  /** after a batch, begin a new generation if that pays, unless the database has Pointproofs; default true */
   readonly generation?: boolean | undefined
   /** room in it, in records; default: a tenth of what there are */
   readonly headroom?: number | undefined
@@ -61,7 +62,7 @@ export interface PublishSummary {
   readonly repeated: boolean
   /** why a new generation pays; undefined: it does not */
   readonly growth?: string | undefined
-  /** … and it was begun: this is its first epoch */
+  /** … and it was begun: this is its first epoch. With Pointproofs it has to be built */
   readonly began: boolean
 }
 
@@ -96,7 +97,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   let agreed = await verify(target.generation, target.epoch)
   const { changes } = await servers[0].status(target.changed)
   const growth = options.operations === undefined ? undefined : whyGenerationPays(core, agreed.manifest)
-  const began = growth !== undefined && options.generation !== false
+  // Where openings would all have to be made anew, a generation is built, and no batch begins it.
+  const isBuilt = agreed.manifest.suite === SUITE_POINTPROOFS
+  const began = growth !== undefined && options.generation !== false && !isBuilt
   if (began) {
     const { manifest, bytes } = agreed
     await send(generationAfter(manifest, bytes, options.expires ?? 0))
