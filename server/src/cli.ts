@@ -33,7 +33,7 @@ const buildOptions = () => [
   ),
   new Option(
     '--proofs <kind>',
-    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing; pointproofs: as merkle, and one short proof an answer (about four milliseconds a record and core), for a database that does not change',
+    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing; pointproofs: as merkle, and one short proof an answer (about two milliseconds a record and core, once)',
   ).choices(['merkle', 'tags', 'pointproofs']),
   new Option('--ceremony <transcript>', 'pointproofs: the ceremony that the key comes from'),
   new Option(

@@ -16,17 +16,20 @@
 //!
 //! |                                          | native | WebAssembly |
 //! |------------------------------------------|--------|-------------|
-//! | ark-bls12-381 0.6.0: a pair of 18        | 0.53   | –           |
-//! | ark-bls12-381 0.6.0: multiply in G1      | 0.18   | –           |
-//! | bls12_381 0.9.0: a pair of 18            | 0.48   | –           |
-//! | bls12_381 0.9.0: multiply in G1          | 0.37   | –           |
-//! | ceremony: contribute                     | 334    | 1669        |
-//! | ceremony: verify                         | 289    | 1339        |
-//! | commit to and open a record              | 0.69   | 3.9         |
+//! | ark-bls12-381 0.6.0: a pair of 18        | 0.44   | –           |
+//! | ark-bls12-381 0.6.0: multiply in G1      | 0.14   | –           |
+//! | bls12_381 0.9.0: a pair of 18            | 0.39   | –           |
+//! | bls12_381 0.9.0: multiply in G1          | 0.35   | –           |
+//! | ceremony: contribute                     | 303    | 1379        |
+//! | ceremony: verify                         | 232    | 1200        |
+//! | commit to and open a record              | 0.30   | 1.8         |
 //! | hold a record to its row list, of 65 536 | –      | 0.012       |
-//! | one proof of 16 entries, at the server   | 0.55   | 4.7         |
-//! | verify both answers of a lookup, Q = 16  | 24     | 113         |
-//! | read the key                             | 0.3    | 4.3         |
+//! | one proof of 16 entries, at the server   | 0.49   | 3.3         |
+//! | … with 128 edits since their openings    | –      | 8.6         |
+//! | 32 row commitments after 500 edits       | –      | 87          |
+//! | fold edits into a row's 256 openings     | –      | 312         |
+//! | verify both answers of a lookup, Q = 16  | 19     | 104         |
+//! | read the key                             | 0.2    | 3.0         |
 //!
 //! For pairs they are alike. `bls12_381` takes the same steps whatever the values, which verifying and a ceremony's secrets want; its
 //! points keep their coordinates to themselves. `ark-bls12-381` shows them, and so the many additions that openings are

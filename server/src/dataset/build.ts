@@ -54,7 +54,7 @@ export interface BuildOptions {
   readonly headroom?: number | undefined
   /**
    * `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must; `pointproofs`: as
-   * `merkle`, and all answers can also be proved as a whole. Such a database does not change.
+   * `merkle`, and all answers can also be proved as a whole.
    */
   readonly proofs?: Proofs | undefined
   /** `pointproofs` only, and required there: the transcript of the ceremony that made the key */
