@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 // The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
 
-import { callApp, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
+import { callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
 import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
@@ -44,6 +44,11 @@ function readAs<T>(complaint: string, decode: () => T): T {
   } catch {
     throw new UsageError(`${complaint}; get() has its bytes`)
   }
+}
+
+function checkCall(call: string, options: object, names: readonly string[]): void {
+  checkOptions(call, options)
+  checkNames(call, options, names)
 }
 
 /** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
@@ -126,6 +131,7 @@ export class PirouetteMap {
    * if (value !== undefined) show(new Blob([value]))
    */
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
+    checkCall('get', options, ['signal'])
     const [value] = await this.getMany([key], options)
     return value
   }
@@ -164,7 +170,7 @@ export class PirouetteMap {
 
   /** The value at an index below `size`; undefined: the slot is empty. */
   async at(index: number, options: CallOptions = {}): Promise<Found> {
-    checkOptions('at', options)
+    checkCall('at', options, ['signal'])
     this.#assertOpen()
     return await toApp(this.#session.ask(valueAt(index), options.signal), options.signal)
   }
@@ -177,7 +183,7 @@ export class PirouetteMap {
    * const [mail, name] = await map.getMany(['mail', 'name'], { padTo: 8 })
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
-    checkOptions('getMany', options)
+    checkCall('getMany', options, ['signal', 'padTo'])
     this.#assertOpen()
     // A string is a list of characters, too, which nobody means.
     if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
@@ -213,7 +219,7 @@ export class PirouetteMap {
    * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
    */
   async sync(options: CallOptions = {}): Promise<void> {
-    checkOptions('sync', options)
+    checkCall('sync', options, ['signal'])
     this.#assertOpen()
     await toApp(this.#session.sync(options.signal), options.signal)
   }
@@ -227,6 +233,7 @@ export class PirouetteMap {
    */
   async reset(options: ResetOptions = {}): Promise<void> {
     checkOptions('reset', options, ['onProgress'])
+    checkNames('reset', options, ['signal', 'onProgress'])
     this.#assertOpen()
     const onProgress: OnProgress = progress => callApp(() => options.onProgress?.(progress))
     await toApp(this.#session.reset(onProgress, options.signal), options.signal)

@@ -3,7 +3,7 @@
 
 import { useModule } from '@pirouette/wasm/client'
 import { abortable } from './base/abort.js'
-import { AppFailure, checkOptions, toApp } from './base/boundary.js'
+import { AppFailure, checkNames, checkOptions, toApp } from './base/boundary.js'
 import { StorageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
@@ -90,6 +90,7 @@ export async function openWith(
  */
 export async function discardState(options: DiscardOptions): Promise<void> {
   checkOptions('discardState', options, ['store'])
+  checkNames('discardState', options, ['servers', 'store'])
   const { servers, store } = options
   await discardStateWith(platformEnvironment(undefined, store), { servers })
 }

@@ -54,7 +54,7 @@ export interface OpenWithOptions extends Allowances {
   /** Whether state is to outlive the page; `preferred` if not given. */
   readonly storage?: StoragePreference | undefined
   /**
-   * The publisher's Ed25519 key (32 bytes, or the 64 hex digits that `pirouette keygen` prints), known out of band. With
+   * The publisher's Ed25519 key (32 bytes, 64 hex digits, or the line that `pirouette keygen` prints), known out of band. With
    * it, the database must be signed, else SignatureError: even two servers that lie together cannot make up a record, nor
    * take a map back to where it has been before. Without it, comparing the servers has to do. Not with mode `light`, whose
    * hints servers make: what they agree to make up there has no signature over it.
@@ -106,7 +106,8 @@ export interface OpenWithOptions extends Allowances {
   readonly allowDevelopmentCeremony?: boolean | undefined
   /**
    * Whether the map keeps a stream to each server open, to learn of new versions of the database within a second. If not
-   * given, it does in browsers; elsewhere a stream would keep the process from ending.
+   * given, it does in browsers; elsewhere a stream would keep the process from ending. Without it a map moves on at `sync()`,
+   * and when servers no longer answer its epoch; in mode `local` at `sync()` alone.
    */
   readonly push?: boolean | undefined
   /** Told, after the fact, what becomes of the state. From before `open()` resolves until the map is closed. */
@@ -171,7 +172,7 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   wasm: true,
 }
 
-/** Throws UsageError for options that are none: one that is misspelt must not be taken for one that was not given. */
+/** Throws UsageError for options that there are not. */
 export function checkOpenOptions(options: OpenOptions): void {
   checkOptions('open', options, ['fetch', 'store'])
   checkNames('open', options, Object.keys(OPTIONS))

@@ -457,7 +457,9 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['no signal', { signal: {} }, /signal to be an AbortSignal, got an object \(Object\)/],
     ['servers: a text', { servers: A }, /servers: expected \[one URL\].*got no list \(string\)/],
     ['servers: three', { servers: [A, B, A] }, /got a list of 3/],
-    ['a key with a word before it', { publisherKey: `public key: ${KEY}` }, /64 hex digits.*got 76 characters/],
+    ['a key with a word before it', { publisherKey: `key: ${KEY}` }, /64 hex digits.*got 69 characters/],
+    ['a misspelt listener', { onevent: () => {} }, /no option "onevent"; expected onEvent/],
+    ['a listener there is not', { onUpdate: () => {} }, /no option "onUpdate"/],
     ['a key that is too short', { publisherKey: new Uint8Array(31) }, /publisherKey: expected 32 bytes.*got 31 bytes/],
     ['lookups with two servers', { lookups: 5 }, /lookups: expected one server, or collusion: 'tolerated'/],
     ['no number of lookups', { lookups: 0, servers: [A], publisherKey: KEY }, /from 1 to 1048576, got 0/],
@@ -477,6 +479,25 @@ describe('of an option that cannot be, the message says what was expected and wh
     for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'usage' })
     await expect(client.estimate([A, B], { lookupsPerDy: 5 } as never)).rejects.toMatchObject({ code: 'usage' })
     expect(() => fileStore(nothing)).toThrow("fileStore: expected a folder's path, got nothing")
+  })
+
+  test('of a lookup: one that is misspelt would leave its number unhidden', async () => {
+    const { network } = keyed()
+    const map = await new Harness(network).open()
+    const calls = [
+      () => map.getMany(['a'], { padto: 8 } as never),
+      () => map.get('a', { padTo: 8 } as never),
+      () => map.getText('a', { sgnal: undefined, padTo: 8 } as never),
+      () => map.sync({ Signal: 1 } as never),
+      () => client.discardState({ servers: [A, B], stoer: 1 } as never),
+    ]
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({
+        code: 'usage',
+        message: expect.stringMatching(/there is no option/),
+      })
+    }
+    expect(network.queries()).toEqual([])
   })
 
   test('an event that there is not', async () => {

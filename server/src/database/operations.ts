@@ -75,7 +75,8 @@ export function readOperations(
     } catch (error) {
       if (!(error instanceof WireError)) throw error
       const { valueBytes, variable } = manifest
-      refuse(i + 1, `the value has ${value.length} bytes; ${variable ? 'at most' : 'exactly'} ${valueBytes} fit`)
+      const fit = variable ? `at most ${valueBytes} fit` : `exactly ${valueBytes} fit, as all had one length`
+      refuse(i + 1, `the value has ${value.length} bytes; ${fit} (build --max-value-bytes leaves room)`)
     }
   })
   return {

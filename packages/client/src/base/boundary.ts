@@ -57,12 +57,17 @@ export function checkOptions(
   }
 }
 
-/** Throws UsageError for an option that there is not. An object of the app's may have methods besides. */
+/**
+ * Throws UsageError for an option that there is not: one that is misspelt must not be taken for one that was not given. An
+ * object of the app's may have methods besides, if they do not look like listeners.
+ */
 export function checkNames(call: string, options: object, names: readonly string[]): void {
-  const given = Object.entries(options).filter(([, value]) => typeof value !== 'function')
-  const unknown = given.map(([name]) => name).find(name => !names.includes(name))
+  const meantBy = (given: string) => names.find(name => name.toLowerCase() === given.toLowerCase())
+  const isOther = ([name, value]: [string, unknown]) =>
+    typeof value === 'function' && meantBy(name) === undefined && !/^on/i.test(name)
+  const unknown = Object.entries(options).find(given => !names.includes(given[0]) && !isOther(given))?.[0]
   if (unknown === undefined) return
-  const meant = names.find(name => name.toLowerCase() === unknown.toLowerCase())
+  const meant = meantBy(unknown)
   const instead = meant === undefined ? `expected some of ${names.join(', ')}` : `expected ${meant}`
   throw new UsageError(`${call}: there is no option ${JSON.stringify(unknown.slice(0, 40))}; ${instead}`)
 }

@@ -103,11 +103,12 @@ export class Publisher {
   }
 }
 
-/** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits as `pirouette keygen` prints them. */
+/** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits, alone or in the line that `pirouette keygen` prints. */
 export function parsePublisherKey(key: string | Uint8Array): string {
-  const digits = typeof key === 'string' ? key.toLowerCase() : key instanceof Uint8Array ? toHex(key) : ''
+  const text = typeof key === 'string' ? key.trim().replace(/^public key: /, '') : ''
+  const digits = key instanceof Uint8Array ? toHex(key) : text.toLowerCase()
   if (digits.length === 2 * KEY_BYTES && /^[0-9a-f]+$/.test(digits)) return digits
   const came =
     typeof key === 'string' ? `${key.length} characters` : `${(key as Partial<Uint8Array>)?.length ?? 'no'} bytes`
-  throw new UsageError(`publisherKey: expected 32 bytes or 64 hex digits and nothing besides, got ${came}`)
+  throw new UsageError(`publisherKey: expected 32 bytes, 64 hex digits, or the line that keygen prints, got ${came}`)
 }
