@@ -14,7 +14,9 @@ const alone = [
 
 /** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
 const long = [
-  ...['pointproofs', 'ceremony', 'durability', 'process'].map(name => `server/test/${name}`),
+  ...['pointproofs', 'pointproofs-updates', 'break-proved-schedules', 'ceremony', 'durability', 'process'].map(
+    name => `server/test/${name}`,
+  ),
   ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
   ...['sdk', 'demo', 'sizes', 'pointproofs', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
   ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),
@@ -40,7 +42,7 @@ export default defineConfig({
   test: {
     globalSetup: 'tests/support/temporary.ts',
     sequence: { sequencer: LongFirst },
-    maxWorkers: availableParallelism() + 2, // while some wait for a process or a browser, others have their cores
+    maxWorkers: availableParallelism() + 1, // while one waits for a process or a browser, another has its core
     projects: [
       { test: { ...common, name: 'alone', include: alone } },
       {
