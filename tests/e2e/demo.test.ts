@@ -40,7 +40,7 @@ class Panel {
   /** The news of an epoch, once the page has followed there by itself. */
   async newsOf(epoch: number): Promise<string> {
     const arrived = (id: string, epoch: number) =>
-      document.querySelector(`#${id} .epoch`)?.textContent === `Epoch ${epoch}` &&
+      document.querySelector(`#${id} .epoch`)?.textContent === `Version ${epoch}` &&
       document.querySelector(`#${id} .news`)?.textContent
     // Not by frames: only the page in front has any.
     const news = await this.page.waitForFunction(arrived, { polling: 'mutation' }, this.id, epoch)
@@ -98,8 +98,17 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     }
   })
 
-  test('an unlisted domain is proved absent', async () => {
+  test('an unlisted domain is proved absent, and beside it stands who would have learnt what, and who did', async () => {
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+    await page.waitForSelector('#phishing:not([aria-busy=true]) .learnt:not([hidden])')
+    const told = await page.$$eval('#phishing .learnt figure', all => all.map(figure => figure.textContent))
+    expect(told).toHaveLength(3)
+    expect(told[0]).toContain('GET /phishing?domain=wikipedia.org\n→ not listed')
+    for (const [i, server] of ['A', 'B'].entries()) {
+      const { bytes } = demo.proxies[server as 'A' | 'B'].seen.at(-1)!
+      expect(told[i + 1]).toContain(`Server ${server} saw ${bytes} B`)
+      expect(told[i + 1]).not.toContain('wikipedia')
+    }
   })
 
   test('a name in the key directory leads to its key, and another to none', async () => {
@@ -269,7 +278,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       return outcome!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
     }
     const epochNow = async () =>
-      Number((await page.$eval('#phishing .epoch', e => e.textContent!)).replace('Epoch ', ''))
+      Number((await page.$eval('#phishing .epoch', e => e.textContent!)).replace('Version ', ''))
     const domain = `${name}.publishing.example`
     const other = await browser.newPage()
     const complaintsOfOther = await complaintsOf(other)
