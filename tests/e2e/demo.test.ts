@@ -3,6 +3,7 @@
 // (In Firefox too in `npm run soak -- tests`; the SDK runs there in every `npm test`, in sdk.test.ts.)
 
 import { loadCore, type ModeCosts } from '@pirouette/wasm'
+import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
@@ -361,6 +362,25 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await type('records', '0')
     await says('There can be no such database')
     expect(await page.$('#plan-costs[hidden]')).not.toBeNull()
+  })
+
+  test('axe finds nothing, and nothing is wider than the screen: on phone and desktop, light and dark', async () => {
+    await page.evaluate(axe.source)
+    for (const width of [390, 1440]) {
+      await page.setViewport({ width, height: 850 })
+      for (const value of THOROUGH ? ['light', 'dark'] : [width === 390 ? 'dark' : 'light']) {
+        await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
+        for (const tab of ['keys', 'phishing'] as const) {
+          await page.click(`#${tab}-tab`)
+          await new Panel(page, tab).ask('wikipedia.org')
+          await page.waitForSelector(`#${tab}:not([aria-busy=true]) .learnt:not([hidden])`)
+          const { violations } = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run())
+          const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+          expect(found, `${width} px, ${value}, ${tab}`).toEqual([])
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width)
+        }
+      }
+    }
   })
 
   test('nothing is complained about', async () => {
