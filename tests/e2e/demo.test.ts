@@ -222,6 +222,25 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(ofBoth).toHaveLength(demo.proxies.B.seen.length)
   })
 
+  test('axe finds nothing, and nothing is wider than the screen: on phone and desktop, light and dark', async () => {
+    await page.evaluate(axe.source)
+    for (const width of [390, 1440]) {
+      await page.setViewport({ width, height: 850 })
+      for (const value of THOROUGH ? ['light', 'dark'] : [width === 390 ? 'dark' : 'light']) {
+        await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
+        for (const tab of ['keys', 'phishing'] as const) {
+          await page.click(`#${tab}-tab`)
+          await new Panel(page, tab).ask('wikipedia.org')
+          await page.waitForSelector(`#${tab}:not([aria-busy=true]) .learnt:not([hidden])`)
+          const { violations } = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run())
+          const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+          expect(found, `${width} px, ${value}, ${tab}`).toEqual([])
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width)
+        }
+      }
+    }
+  })
+
   test('server A alone answers, where that is chosen, and a lie of its is caught; then both again', async () => {
     const choose = async (asked: 'one' | 'two', mode: string) => {
       await page.click(`#asked input[value=${asked}]`)
@@ -362,25 +381,6 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await type('records', '0')
     await says('There can be no such database')
     expect(await page.$('#plan-costs[hidden]')).not.toBeNull()
-  })
-
-  test('axe finds nothing, and nothing is wider than the screen: on phone and desktop, light and dark', async () => {
-    await page.evaluate(axe.source)
-    for (const width of [390, 1440]) {
-      await page.setViewport({ width, height: 850 })
-      for (const value of THOROUGH ? ['light', 'dark'] : [width === 390 ? 'dark' : 'light']) {
-        await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
-        for (const tab of ['keys', 'phishing'] as const) {
-          await page.click(`#${tab}-tab`)
-          await new Panel(page, tab).ask('wikipedia.org')
-          await page.waitForSelector(`#${tab}:not([aria-busy=true]) .learnt:not([hidden])`)
-          const { violations } = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run())
-          const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
-          expect(found, `${width} px, ${value}, ${tab}`).toEqual([])
-          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width)
-        }
-      }
-    }
   })
 
   test('nothing is complained about', async () => {
