@@ -12,8 +12,8 @@ export interface Guarded {
   readonly durable: boolean
   /** an operation is over */
   tidy(): void
-  /** all operations of a lease are: resolves when what they have left to do is done */
-  rest(): Promise<void>
+  /** all operations of a lease are: resolves when what they have left is done; some of it gives way to who waits */
+  rest(isWaitedFor: () => boolean): Promise<void>
 }
 
 interface Operation {
@@ -87,7 +87,7 @@ export class Queue {
       if (this.#waiting.length === 0) await pause() // the caller may ask again
       if (clock.now() >= until) break
     }
-    await this.#guarded.rest()
+    await this.#guarded.rest(() => this.#waiting.length > 0)
   }
 
   async #locked(work: () => Promise<void>): Promise<void> {
