@@ -3,6 +3,7 @@
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { THOROUGH } from '../../tests/support/thorough.js'
 import { pirouette } from './command.js'
 import { temporaryDirectory } from './helpers.js'
 
@@ -31,7 +32,8 @@ test('begun, contributed to, verified with the receipt; nothing is overwritten, 
     expect([code, stdout]).toEqual([1, ''])
     return stderr
   }
-  await writeFile(stray, `${receipt.replace(/^./, digit => (digit === '0' ? '1' : '0'))}`)
+  const another = receipt.replace(/^./, digit => (digit === '0' ? '1' : '0'))
+  await writeFile(stray, another)
   expect(await refusal('verify', mine, '--receipt', stray)).toMatch(/the contribution of .*stray is not in it; do not/)
   expect(await refusal('verify', mine, '--receipt', mine)).toContain('expected a receipt, 64 hex digits')
   expect(await refusal('init', '--out', mine)).toContain('it exists already, and nothing is overwritten')
@@ -56,11 +58,15 @@ test('begun, contributed to, verified with the receipt; nothing is overwritten, 
   expect(ended.stdout).toContain('an earlier run was interrupted')
   expect([await readFile(mine), await readFile(`${mine}.receipt`, 'utf8')]).toEqual([transcript, receipt])
   // Before it: then nothing is there that anybody could keep, and another is made.
-  await rename(mine, part)
-  await rm(`${mine}.receipt`)
-  expect(await ceremony(...contributing)).toMatchObject({ code: 0, stderr: '' })
-  expect(await readFile(`${mine}.receipt`, 'utf8')).not.toBe(receipt)
-  expect(await ceremony('verify', mine, '--receipt', `${mine}.receipt`)).toMatchObject({ code: 0 })
+  if (THOROUGH) {
+    await rename(mine, part)
+    await rm(`${mine}.receipt`)
+    expect(await ceremony(...contributing)).toMatchObject({ code: 0, stderr: '' })
+    expect(await readFile(`${mine}.receipt`, 'utf8')).not.toBe(receipt)
+    expect(await ceremony('verify', mine, '--receipt', `${mine}.receipt`)).toMatchObject({ code: 0 })
+  } else {
+    await writeFile(`${mine}.receipt`, another)
+  }
   // A receipt alone is of a transcript that has gone elsewhere: it is not written over. Nor is what does not go with it.
   await rm(mine)
   expect(await refusal(...contributing)).toContain('nothing is overwritten')

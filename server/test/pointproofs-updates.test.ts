@@ -5,17 +5,18 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@pirouette/protocol'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { ProverHandle } from '../../packages/wasm/generated/prover.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { answerQuery } from '../dist/http/answer.js'
-import { buildDataset, loadDataset, UpdatableDatabase } from '../dist/index.js'
+import { buildDataset, createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
 import { pseudoRandom, vectors } from './helpers.js'
 import { ceremonyIn, isGenuine, keyAndRowsOf } from './proved.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from './updatable-helpers.js'
 
-const RECORDS = 600
+const RECORDS = 520
 const BYTES = 8
-/** in two partitions of 310, of two rows each: 20 more until a third is opened */
+/** in two partitions of 270, a row and a short one each: 20 more until a third is opened */
 const HEADROOM = 20
 const records = pseudoRandom(RECORDS * BYTES, 3)
 const TIMEOUT = { timeout: 900_000 }
@@ -202,6 +203,11 @@ test('what cannot be written is neither told of nor used', TIMEOUT, async () => 
   await updatable.folded()
   expect(foldings(storage).filter(n => n > 0)).toEqual([])
   await expectAnswered(updatable, model, draw)
+  // Whoever runs it hears so.
+  const app = await createServer({ datasets: [{ updatable }] })
+  onTestFinished(() => app.close())
+  const problems = async () => (await app.inject('/readyz')).json().problems
+  expect(await problems()).toEqual([expect.stringContaining('edits are not folded into openings')])
   // A whole batch, then: the epoch is the old one until it comes again.
   storage.fails = key => key.startsWith('list/')
   const body = batchOn(updatable, [{ op: 'edit', index: 3, value: 'ab'.repeat(BYTES) }], { encoding: 'hex' })
@@ -216,8 +222,40 @@ test('what cannot be written is neither told of nor used', TIMEOUT, async () => 
   await expectAnswered(updatable, model, draw)
   await updatable.folded()
   expect(foldings(storage).filter(n => n > 0).length).toBeGreaterThan(0)
+  expect(await problems()).toBeUndefined()
   await expectAnswered(updatable, model, draw)
 })
+
+test(
+  'once a batch is folded, the newest epoch is answered without correcting for it, and the one before without it',
+  TIMEOUT,
+  async () => {
+    const corrected: number[] = []
+    const { proveEdited } = ProverHandle.prototype
+    ProverHandle.prototype.proveEdited = function (this: ProverHandle, ...args) {
+      corrected.push(args[6].length)
+      return proveEdited.apply(this, args)
+    }
+    onTestFinished(() => {
+      ProverHandle.prototype.proveEdited = proveEdited
+    })
+    const updatable = await opened(await copyOf(first))
+    const model = initial()
+    const edits = (epoch: number) =>
+      Array.from(
+        { length: 150 },
+        (_, index): Change => ({ op: 'edit', index, value: pseudoRandom(BYTES, epoch + index) }),
+      )
+    // More than are followed at a time, of one row; the epoch before the second batch is out of what the first was folded to.
+    for (const epoch of [2, 3]) {
+      await change(updatable, model, edits(epoch))
+      await updatable.folded()
+      corrected.length = 0
+      await expectAnswered(updatable, model, numbers(epoch))
+      expect(corrected).toEqual([0, 0])
+    }
+  },
+)
 
 test('the next generation is built, not made of a batch', TIMEOUT, async () => {
   const updatable = await opened(await copyOf(first))

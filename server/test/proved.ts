@@ -23,16 +23,25 @@ export interface CeremonyFiles {
   readonly early: string
 }
 
+/** Held once: whatever is not its own is the same for every test. */
+const held = (() => {
+  let contents: Readonly<Record<keyof CeremonyFiles, string | Uint8Array>> | undefined
+  return () => {
+    if (contents !== undefined) return contents
+    const ceremony = new Ceremony(false)
+    const receipt = (name: string, entropy: number) => `${contributed(ceremony, name, entropy)}\n`
+    const mine = receipt('Ada', 1)
+    const early = ceremony.transcript()
+    const theirs = receipt('Grace', 2)
+    contents = { transcript: ceremony.transcript(), mine, theirs, early }
+    return contents
+  }
+})()
+
 /** Of what two contribute, files as operators have them. The reference makes them: how the command does is in ceremony.test.ts. */
 export async function ceremonyIn(folder: string): Promise<CeremonyFiles> {
-  const ceremony = new Ceremony(false)
-  const receipt = (name: string, entropy: number) => `${contributed(ceremony, name, entropy)}\n`
-  const mine = receipt('Ada', 1)
-  const early = ceremony.transcript()
-  const theirs = receipt('Grace', 2)
-  const named = { transcript: ceremony.transcript(), mine, theirs, early } as const
   const paths: Record<string, string> = {}
-  for (const [name, content] of Object.entries(named)) {
+  for (const [name, content] of Object.entries(held())) {
     paths[name] = join(folder, name)
     await writeFile(paths[name], content)
   }

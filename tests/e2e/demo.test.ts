@@ -3,6 +3,7 @@
 // (In Firefox too in `npm run soak -- tests`; the SDK runs there in every `npm test`, in sdk.test.ts.)
 
 import { loadCore, type ModeCosts } from '@pirouette/wasm'
+import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
@@ -40,7 +41,7 @@ class Panel {
   /** The news of an epoch, once the page has followed there by itself. */
   async newsOf(epoch: number): Promise<string> {
     const arrived = (id: string, epoch: number) =>
-      document.querySelector(`#${id} .epoch`)?.textContent === `Epoch ${epoch}` &&
+      document.querySelector(`#${id} .epoch`)?.textContent === `Version ${epoch}` &&
       document.querySelector(`#${id} .news`)?.textContent
     // Not by frames: only the page in front has any.
     const news = await this.page.waitForFunction(arrived, { polling: 'mutation' }, this.id, epoch)
@@ -98,8 +99,17 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     }
   })
 
-  test('an unlisted domain is proved absent', async () => {
+  test('an unlisted domain is proved absent, and beside it stands who would have learnt what, and who did', async () => {
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+    await page.waitForSelector('#phishing:not([aria-busy=true]) .learnt:not([hidden])')
+    const told = await page.$$eval('#phishing .learnt figure', all => all.map(figure => figure.textContent))
+    expect(told).toHaveLength(3)
+    expect(told[0]).toContain('GET /phishing?domain=wikipedia.org\n→ not listed')
+    for (const [i, server] of ['A', 'B'].entries()) {
+      const { bytes } = demo.proxies[server as 'A' | 'B'].seen.at(-1)!
+      expect(told[i + 1]).toContain(`Server ${server} saw ${bytes} B`)
+      expect(told[i + 1]).not.toContain('wikipedia')
+    }
   })
 
   test('a name in the key directory leads to its key, and another to none', async () => {
@@ -212,6 +222,25 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(ofBoth).toHaveLength(demo.proxies.B.seen.length)
   })
 
+  test('axe finds nothing, and nothing is wider than the screen: on phone and desktop, light and dark', async () => {
+    await page.evaluate(axe.source)
+    for (const width of [390, 1440]) {
+      await page.setViewport({ width, height: 850 })
+      for (const value of THOROUGH ? ['light', 'dark'] : [width === 390 ? 'dark' : 'light']) {
+        await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
+        for (const tab of ['keys', 'phishing'] as const) {
+          await page.click(`#${tab}-tab`)
+          await new Panel(page, tab).ask('wikipedia.org')
+          await page.waitForSelector(`#${tab}:not([aria-busy=true]) .learnt:not([hidden])`)
+          const { violations } = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run())
+          const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+          expect(found, `${width} px, ${value}, ${tab}`).toEqual([])
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width)
+        }
+      }
+    }
+  })
+
   test('server A alone answers, where that is chosen, and a lie of its is caught; then both again', async () => {
     const choose = async (asked: 'one' | 'two', mode: string) => {
       await page.click(`#asked input[value=${asked}]`)
@@ -269,7 +298,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       return outcome!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
     }
     const epochNow = async () =>
-      Number((await page.$eval('#phishing .epoch', e => e.textContent!)).replace('Epoch ', ''))
+      Number((await page.$eval('#phishing .epoch', e => e.textContent!)).replace('Version ', ''))
     const domain = `${name}.publishing.example`
     const other = await browser.newPage()
     const complaintsOfOther = await complaintsOf(other)

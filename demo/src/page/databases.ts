@@ -10,6 +10,8 @@ export interface Verdict {
   readonly kind: 'found' | 'absent' | 'alarm'
   readonly title: string
   readonly body: (Node | string)[]
+  /** what a server that is asked in plain words would have replied */
+  readonly plain: string
 }
 
 export interface Database {
@@ -24,6 +26,8 @@ export interface Database {
   readonly read: (typed: string) => string | undefined
   /** said if `read` cannot make anything of it */
   readonly unreadable: string
+  /** how a server is asked for it that is asked in plain words */
+  readonly plainRequest: (key: string) => string
   readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
   /** what was published, oldest first; without it: nobody changes it */
   readonly changes?: () => Promise<readonly Published[]>
@@ -47,17 +51,23 @@ export const phishing: Database = {
   examples: ['metemask.today', 'nft.moonbirds.tv', 'wikipedia.org'],
   read: hostOf,
   unreadable: 'There is no domain in this. Type one such as example.org, or paste a URL.',
+  plainRequest: host => `GET /phishing?domain=${encodeURIComponent(host)}`,
   async ask(map, host) {
     const hosts = hostAndParents(host)
     const values = await map.getMany(hosts, { padTo: KEYS_PER_LOOKUP })
     const listed = hosts.filter((_, i) => values[i] !== undefined)
     if (listed.length === 0) {
       const rest = hosts.length === 1 ? [' is not on it.'] : [': none of them is on it.']
-      return { kind: 'absent', title: 'Not listed, and that is proved', body: [...list(hosts), ...rest] }
+      return {
+        kind: 'absent',
+        title: 'Not listed, and that is proved',
+        body: [...list(hosts), ...rest],
+        plain: 'not listed',
+      }
     }
     const itself = listed[0] === host
     const above = itself ? [' itself is on the list.'] : [' is below a domain on the list: ', code(listed[0]!), '.']
-    return { kind: 'alarm', title: 'Listed as phishing', body: [code(host), ...above] }
+    return { kind: 'alarm', title: 'Listed as phishing', body: [code(host), ...above], plain: 'listed' }
   },
   // All of them are fetched, so that this tells nobody which of them matters here.
   changes: fetchPublished,
@@ -74,10 +84,16 @@ export const keys: Database = {
   examples: ['quiet-otter-17@example.org', 'merry-heron-3@example.org', 'alice@example.org'],
   read: typed => typed.trim().toLowerCase() || undefined,
   unreadable: 'Type a name such as quiet-otter-17@example.org.',
+  plainRequest: name => `GET /keys?name=${encodeURIComponent(name)}`,
   async ask(map, name) {
     const key = await map.get(name)
     if (key === undefined) {
-      return { kind: 'absent', title: 'No such name, and that is proved', body: [code(name), ' has no key.'] }
+      return {
+        kind: 'absent',
+        title: 'No such name, and that is proved',
+        body: [code(name), ' has no key.'],
+        plain: 'no such name',
+      }
     }
     const hex = Array.from(key, byte => byte.toString(16).padStart(2, '0')).join('')
     const groups = hex.match(/.{1,8}/g) ?? []
@@ -85,6 +101,7 @@ export const keys: Database = {
       kind: 'found',
       title: 'Found',
       body: [code(name), ' has the key ', element('code', { class: 'key' }, groups.join(' '))],
+      plain: `${hex.slice(0, 16)}…`,
     }
   },
 }

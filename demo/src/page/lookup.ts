@@ -4,6 +4,7 @@ import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Verdict } from './databases.js'
 import { bytes, element, find, messageOf, milliseconds } from './format.js'
+import { learnt } from './learnt.js'
 import { type Mode, modeOf } from './modes.js'
 import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
@@ -77,7 +78,7 @@ export class Lookup {
       this.#last = undefined
       this.#show('none', '', [])
       for (const part of ['.again', '.news', '.change']) find(this.#panel, part, HTMLElement).replaceChildren()
-      find(this.#panel, '.costs', HTMLElement).hidden = true
+      this.#hideResult()
       await this.#open(this.#one)
     })
     return this.#opening
@@ -145,7 +146,7 @@ export class Lookup {
 
   #showEpoch(epoch: number): void {
     this.#epoch = epoch
-    this.#write('.epoch', `Epoch ${epoch}`)
+    this.#write('.epoch', `Version ${epoch}`)
     find(this.#panel, '.version:has(.epoch)', HTMLElement).hidden = false
     this.#write('.about', this.#database.about(this.#map))
   }
@@ -201,22 +202,27 @@ export class Lookup {
     }
     this.#setBusy(true)
     this.#show('none', this.#one ? 'Asking server A…' : 'Asking both servers…', [])
-    find(this.#panel, '.costs', HTMLElement).hidden = true
+    this.#hideResult()
     find(this.#panel, '.again', HTMLElement).replaceChildren()
     this.#last = { key, epoch: map.epoch }
     const asked = map.mode === 'single' ? (['A'] as const) : (['A', 'B'] as const)
     await this.#sightings.alone(async () => {
+      let answer: string | undefined
       try {
         const verdict = await this.#database.ask(map, key)
+        answer = verdict.plain
         this.#show(verdict.kind, verdict.title, verdict.body)
         this.#showCosts(map)
       } catch (error) {
         this.#showFailure(map, error)
       }
       this.#showMode(map.mode) // none, if the map is condemned now
-      await this.#sightings.draw(this.#database.name, key, asked).catch(() => {
+      try {
+        const seen = await this.#sightings.draw(this.#database.name, key, asked)
+        if (seen.length > 0) this.#showLearnt(this.#database.plainRequest(key), answer, seen)
+      } catch {
         // The demo's own server has gone; the lookup itself was not its business.
-      })
+      }
     })
     this.#setBusy(false)
   }
@@ -279,6 +285,16 @@ export class Lookup {
     this.#write('.offline', bytes(offline))
     this.#write('.memory', bytes(Object.values(stats.held).reduce((sum, held) => sum + held, 0)))
     find(this.#panel, '.costs', HTMLElement).hidden = false
+  }
+
+  #showLearnt(...of: Parameters<typeof learnt>): void {
+    const section = find(this.#panel, '.learnt', HTMLElement)
+    section.replaceChildren(...learnt(...of))
+    section.hidden = false
+  }
+
+  #hideResult(): void {
+    for (const part of ['.costs', '.learnt']) find(this.#panel, part, HTMLElement).hidden = true
   }
 
   #enable(enabled: boolean): void {

@@ -1,11 +1,18 @@
 // Draws what the two servers saw: for every lookup a row with what was asked (known to this page alone) and, for each
-// server, a plot of the offsets it was sent. Newest first.
+// server, a plot of the offsets it was sent. Newest first; the newest also beside its answer (learnt.ts).
 
 import { type Config, type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
 import { bytes, count, element } from './format.js'
 
 const ROWS_KEPT = 6
 const SVG = 'http://www.w3.org/2000/svg'
+
+/** What a server saw of a lookup; `bound` is what all its numbers are below. */
+export interface Seeing {
+  readonly server: ServerName
+  readonly sighting: Sighting
+  readonly bound: number
+}
 
 export class Sightings {
   readonly #list: HTMLOListElement
@@ -31,24 +38,28 @@ export class Sightings {
     return result
   }
 
-  /** Asks what the servers that were asked saw of the lookup that has just ended, and draws it. */
-  async draw(database: DatabaseName, asked: string, servers: readonly ServerName[]): Promise<void> {
+  /** Asks what the servers that were asked saw of the lookup that has just ended, and draws it; none if it was not sent. */
+  async draw(database: DatabaseName, asked: string, servers: readonly ServerName[]): Promise<readonly Seeing[]> {
     const seen = await fetchSeen()
     const newest = (server: ServerName) =>
       seen[server].findLast(one => one.database === database && one.id > this.#drawn[server])
-    const plots = servers.flatMap(server => {
-      const now = newest(server)
-      if (now === undefined) return []
-      const before = this.#previous.get(`${server} ${database}`)
-      this.#previous.set(`${server} ${database}`, now)
-      this.#drawn[server] = now.id
-      return [plotFigure(server, now, before, this.#boundOf(database, now))]
+    const seeings = servers.flatMap(server => {
+      const sighting = newest(server)
+      return sighting === undefined ? [] : [{ server, sighting, bound: this.#boundOf(database, sighting) }]
     })
-    if (plots.length < servers.length) return // broken off before it was sent
+    const plots = seeings.map(seeing => {
+      const { server, sighting } = seeing
+      const before = this.#previous.get(`${server} ${database}`)
+      this.#previous.set(`${server} ${database}`, sighting)
+      this.#drawn[server] = sighting.id
+      return plotFigure(seeing, before)
+    })
+    if (plots.length < servers.length) return [] // broken off before it was sent
     const label = element('p', { class: 'asked' }, element('span', { class: 'quiet' }, 'You asked'), asked)
     this.#list.prepend(element('li', {}, label, ...plots))
     while (this.#list.children.length > ROWS_KEPT) this.#list.lastElementChild?.remove()
     this.#empty.hidden = true
+    return seeings
   }
 
   /** What all numbers of a sighting are below. */
@@ -59,7 +70,7 @@ export class Sightings {
   }
 }
 
-function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefined, bound: number) {
+function plotFigure({ server, sighting: now, bound }: Seeing, before: Sighting | undefined) {
   const numbers = now.vectors.flat()
   const what = {
     bytes: `${count(now.vectors.length, 'key')} of ${now.columns} bytes`,
@@ -96,7 +107,7 @@ function plotFigure(server: ServerName, now: Sighting, before: Sighting | undefi
 }
 
 /** A column for each partition, or each byte of a key; a dot for each number. One unit is a column wide and 1 high. */
-function plot({ of, vectors, columns }: Sighting, bound: number): SVGElement {
+export function plot({ of, vectors, columns }: Sighting, bound: number): SVGElement {
   const svg = svgElement('svg', {
     class: of,
     viewBox: `0 0 ${columns} ${bound}`,

@@ -40,6 +40,10 @@ export interface PointproofsProver {
   ): Uint8Array
   /** The openings of a row, 96 bytes each, brought up to date with edits of it: some hundredths of a second. */
   fold(openings: Uint8Array, edits: Uint8Array): Uint8Array
+  /** One for a database of another shape, which shares this one's tables, and is to be freed as well. */
+  shaped(partitions: number, partitionRecords: number, recordBytes: number): PointproofsProver
+  /** Makes the tables that `follow` and `proveEdited` need, which takes half a second, before the first of them does. */
+  warm(): void
   free(): void
 }
 

@@ -1,5 +1,7 @@
 //! A server's half: the handles of packages/wasm/src/prover.ts.
 
+use std::rc::Rc;
+
 use pirouette_pointproofs::prover::{EDIT_BYTES, Edit, Placed, Prover, prove_together, setup_of};
 use pirouette_pointproofs::{Error, G1_BYTES, G1_WHOLE_BYTES, Shape, Statement};
 use wasm_bindgen::prelude::*;
@@ -9,7 +11,7 @@ use crate::{CeremonyHandle, Outcome, exactly, shape_of, thrown};
 /// What commits to the partitions of one database under a ceremony's key, and opens all their records.
 #[wasm_bindgen]
 pub struct ProverHandle {
-    prover: Prover,
+    prover: Rc<Prover>,
     shape: Shape,
 }
 
@@ -23,7 +25,21 @@ impl ProverHandle {
     pub fn new(setup: &[u8], partitions: f64, partition_records: f64, record_bytes: f64) -> Outcome<ProverHandle> {
         let shape = shape_of([partitions, partition_records, record_bytes])?;
         let prover = Prover::of_setup(setup).map_err(thrown)?;
-        Ok(ProverHandle { prover, shape })
+        Ok(ProverHandle { prover: Rc::new(prover), shape })
+    }
+
+    /// The same one, with its tables, for a database of another shape.
+    ///
+    /// # Errors
+    /// `length`, `index`.
+    pub fn shaped(&self, partitions: f64, partition_records: f64, record_bytes: f64) -> Outcome<ProverHandle> {
+        let shape = shape_of([partitions, partition_records, record_bytes])?;
+        Ok(ProverHandle { prover: Rc::clone(&self.prover), shape })
+    }
+
+    /// Makes tables that following edits needs, before the first does.
+    pub fn warm(&self) {
+        self.prover.warm();
     }
 
     /// A partition's row list, and behind it the openings of its records, 96 bytes each.

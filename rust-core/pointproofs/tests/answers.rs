@@ -100,7 +100,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| World::new(3, 300, 8));
 
 #[test]
 fn honest_answers_hold_for_short_rows_whole_rows_and_one_more() {
-    for m in [1, 255, 256, 257] {
+    for m in [1, 20, 255, 256, 257] {
         let world = World::new(2, m, 3);
         let offsets = [0, m / 2, m.saturating_sub(2), m - 1].map(|offset| offset as u16);
         for pair in [[offsets[0], offsets[3]], [offsets[1], offsets[2]], [offsets[3], offsets[0]]] {
@@ -381,6 +381,12 @@ fn followed(edited: &[(usize, [u8; 8])]) {
     assert_eq!(folded, anew.openings[..256 * 96]);
     let mut short = old.openings[256 * 96..].to_vec(); // the last row has 44 records
     PROVER.fold(&mut short, &[]).unwrap();
+    assert_eq!(short, old.openings[256 * 96..]);
+    let [there, back] = [([7; 8], before.record(q, 260)), (before.record(q, 260).try_into().unwrap(), &[7; 8])]
+        .map(|(new, old): ([u8; 8], &[u8])| Edit::new((q * 300 + 260) as u64, 260, old, &new));
+    PROVER.fold(&mut short, &[there]).unwrap();
+    assert_ne!(short, old.openings[256 * 96..]);
+    PROVER.fold(&mut short, &[back]).unwrap();
     assert_eq!(short, old.openings[256 * 96..]);
     assert!(matches!(PROVER.fold(&mut short[1..], &[]), Err(Error::Length { .. })));
     let answer = before.answer(&[0, 1, 2]);

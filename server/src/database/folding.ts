@@ -1,19 +1,24 @@
-// Folding edits into the openings of the rows they are of, in a thread, behind the epochs. What is folded is written with the
-// epoch it is as of, and only then used; until it is, answers are corrected by those edits, which the update lists tell of.
+// Folding edits into the openings of the rows they are of, in a thread, behind the epochs. What is folded is as of the newest epoch;
+// the one before is answered out of what was there, so it is written, with its epoch, once a later one has come: until then,
+// and until it is on disk, the update lists tell of those edits.
 
 import type { Manifest } from '@pirouette/protocol'
 import type { Openings } from '../dataset/openings.js'
-import { ProverThread, shapeOf } from '../dataset/proving.js'
+import { ProverThread } from '../dataset/prover-threads.js'
 import type { EpochStore } from './epoch-store.js'
 import type { InTurn } from './write-behind.js'
 
 export class Folding {
+  /** told of what a thread or the disk has failed with */
+  onFailure: (error: Error) => void = () => {}
+
   readonly #store: EpochStore
   readonly #openings: Openings
   readonly #newest: () => Manifest
   #thread: ProverThread | undefined
   #running: Promise<void> | undefined
   #stopped = false
+  #failure: string | undefined
 
   constructor(store: EpochStore, openings: Openings, newest: () => Manifest) {
     this.#store = store
@@ -21,11 +26,20 @@ export class Folding {
     this.#newest = newest
   }
 
+  /** Why edits are not folded at the moment, for people. Answers are right all the same, and take longer by and by. */
+  get failure(): string | undefined {
+    return this.#failure
+  }
+
   /** Goes on with rows that have many edits, or old ones. */
   catchUp(inTurn: InTurn): void {
-    // Should it fail, nothing is lost: the edits are there, and it is tried again after the next batch.
     this.#running ??= this.#run(inTurn)
-      .catch(() => {})
+      .then(
+        () => {
+          this.#failure = undefined
+        },
+        error => this.#fail(error as Error),
+      )
       .finally(() => {
         this.#running = undefined
       })
@@ -36,38 +50,45 @@ export class Folding {
     await this.#running
   }
 
-  /** Nothing is written afterwards. */
+  /** After the row that is being folded. Nothing is written afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true
-    const thread = this.#thread
-    this.#thread = undefined
-    await thread?.end()
     await this.#running
+    this.#thread?.giveBack()
+    this.#thread = undefined
   }
 
   async #run(inTurn: InTurn): Promise<void> {
     for (;;) {
-      const { epoch, generation } = this.#newest()
-      // The epoch before the newest is answered as well: no later edit may be in.
-      const fold = this.#stopped ? undefined : this.#openings.next(epoch - 1, epoch)
+      if (this.#stopped || !(await this.#write(inTurn))) return
+      const fold = this.#openings.next(this.#newest())
       if (fold === undefined) return
-      const { row, edits } = fold
-      const bytes = await this.#started().do({ openings: fold.bytes, edits })
-      const folded = { epoch: fold.epoch, bytes }
-      const written = await inTurn(async () => {
-        if (this.#stopped || !(await this.#store.writeOpenings(generation, row, folded))) return false
-        this.#openings.folded(row, folded)
-        return true
-      })
-      if (!written) return
+      const { row, epoch, bytes, edits } = fold
+      this.#thread ??= ProverThread.take(this.#openings.proved.setup.proving)
+      const folded = await this.#thread.do({ openings: bytes, edits })
+      this.#openings.folded(row, { epoch, bytes: folded })
     }
   }
 
-  #started(): ProverThread {
-    const { setup } = this.#openings.proved
-    this.#thread ??= new ProverThread({ setup, shape: shapeOf(this.#newest()) }, () => {
-      this.#thread = undefined
-    })
-    return this.#thread
+  /** All that has been folded and whose epoch is not the newest any more; whether it could be. */
+  async #write(inTurn: InTurn): Promise<boolean> {
+    const { generation, epoch } = this.#newest()
+    for (const [row, folded] of [...this.#openings.settled(epoch - 1)]) {
+      const written = await inTurn(async () => {
+        if (this.#stopped || !(await this.#store.writeOpenings(generation, row, folded))) return false
+        this.#openings.stored(row, folded)
+        return true
+      })
+      if (!written) return false
+    }
+    return true
+  }
+
+  /** Nothing is lost: the edits are there, and it is tried again, in another thread, after the next batch. */
+  #fail(error: Error): void {
+    void this.#thread?.end()
+    this.#thread = undefined
+    this.#failure = `edits are not folded into openings, answers take longer: ${error.message}`
+    this.onFailure(error)
   }
 }

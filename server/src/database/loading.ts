@@ -333,6 +333,7 @@ class Loader {
     const transcript = this.#store.transcript(generation) ?? this.#wrong('its transcript is missing')
     const proved = await provedWith(this.#core, newest, transcript, location, location)
     try {
+      proved.prover.warm()
       const rowLists = this.#rowLists(newest, lists)
       for (let q = 0; q < partitions; q++) {
         const partition = recordBytesView(this.#core, database, q * partitionBytes(newest), partitionBytes(newest))
@@ -359,7 +360,7 @@ class Loader {
       for (const { epoch, changed } of steps) openings.missed(epoch, changed)
       const last = steps.at(-1)
       const before =
-        start === newest || last === undefined ? undefined : openings.before(start.partitions, last.changed)
+        start === newest || last === undefined ? undefined : await openings.before(start.partitions, last.changed)
       if (before !== undefined && !equalBytes(this.#core.blake3(before), start.pointproofs!.rowsHash)) {
         this.#wrong(`the rows before the newest epoch are not those of epoch ${start.epoch}`)
       }

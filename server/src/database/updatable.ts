@@ -174,7 +174,7 @@ export class UpdatableDatabase implements Epochs {
     const { core, database, manifest, manifestBytes, directory, openings } = dataset
     const chunk = chunksOf(core, database, manifest)
     const proofs = openings && {
-      transcript: openings.proved.transcript,
+      transcript: openings.proved.setup.transcript,
       rowLists: openings.rowLists,
       openings: openings.rows(),
     }
@@ -209,12 +209,22 @@ export class UpdatableDatabase implements Epochs {
     return this.#newest.manifest.databaseId
   }
 
-  /** Why nothing can be kept at the moment, for people; undefined: it can. */
   /** where it is stored */
   get location(): string {
     return this.#storage.location
   }
 
+  /** Why openings fall behind at the moment, for people; undefined: they do not. */
+  get foldingFailure(): string | undefined {
+    return this.#folding?.failure
+  }
+
+  /** `listener` is told whenever folding edits into openings fails. */
+  onFoldingFailure(listener: (error: Error) => void): void {
+    if (this.#folding !== undefined) this.#folding.onFailure = listener
+  }
+
+  /** Why nothing can be kept at the moment, for people; undefined: it can. */
   get storageFailure(): string | undefined {
     return this.#storage.failure
   }
@@ -279,7 +289,9 @@ export class UpdatableDatabase implements Epochs {
   /** Row lists of epochs that are answered, and the key. */
   #provedBlob(hash: string): Uint8Array | undefined {
     const { pointproofs } = this.#newest.manifest
-    return pointproofs && hash === toHex(pointproofs.keyHash) ? this.#openings!.proved.key : this.#rowLists.get(hash)
+    return pointproofs && hash === toHex(pointproofs.keyHash)
+      ? this.#openings!.proved.setup.key
+      : this.#rowLists.get(hash)
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
@@ -388,7 +400,7 @@ export class UpdatableDatabase implements Epochs {
     // Passes under way end first; what the core has, and which epoch is which, change at one go.
     const turn = await this.#readers.exclusively(() => {
       const change = this.#applyInCore(operations)
-      return this.#orFail(async () => this.#turn(batch, change))
+      return this.#orFail(() => this.#turn(batch, change))
     })
     return this.#write(turn, hash)
   }
@@ -551,8 +563,11 @@ export class UpdatableDatabase implements Epochs {
     return undefined
   }
 
-  /** The core's database has changed: what was its newest epoch is its previous one from here on. */
-  #turn(batch: Batch, change: EpochHandle): Turn {
+  /**
+   * The core's database has changed: what was its newest epoch is its previous one from here on. Whatever changes with that does so
+   * at once; commitments to rows follow, between answers.
+   */
+  async #turn(batch: Batch, change: EpochHandle): Promise<Turn> {
     this.#newest.isCores = 'previous'
     this.#previous = undefined
     this.#partitions = undefined
@@ -568,7 +583,7 @@ export class UpdatableDatabase implements Epochs {
     }
     const directoryBytes = directory?.encode() ?? new Uint8Array()
     const sized = this.#sized()
-    const { rows, fields } = this.#proved(batch.epoch, sized.partitions, delta)
+    const { rows, fields } = await this.#proved(batch.epoch, sized.partitions, delta)
     const list = rows === undefined ? delta : Buffer.concat([delta, rows])
     const manifest: Manifest = {
       ...before,
@@ -586,11 +601,11 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** What an update list changes in what answers are proved with; nothing without Pointproofs. */
-  #proved(
+  async #proved(
     epoch: number,
     partitions: number,
     delta: Uint8Array,
-  ): { rows?: Uint8Array; fields?: Pick<Manifest, 'pointproofs'> } {
+  ): Promise<{ rows?: Uint8Array; fields?: Pick<Manifest, 'pointproofs'> }> {
     const before = this.#newest.manifest
     if (this.#openings === undefined || before.pointproofs === undefined) return {}
     const handle = this.#core.decodeUpdateList(delta)
@@ -598,7 +613,7 @@ export class UpdatableDatabase implements Epochs {
     handle.free()
     const bytes = before.recordBytes * before.blockRecords
     const block = (number: number) => recordBytesView(this.#core, this.#database, number * bytes, bytes)
-    const rows = this.#openings.turn(epoch, partitions, changedBlocks(before, indices, differences, block))
+    const rows = await this.#openings.turn(epoch, partitions, changedBlocks(before, indices, differences, block))
     this.#rowLists = new Map([...this.#rowLists].slice(-1))
     const rowsHash = this.#noteRowLists(this.#openings.rowLists)
     return { rows, fields: { pointproofs: { ...before.pointproofs, rowsHash } } }

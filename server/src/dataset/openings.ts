@@ -2,6 +2,7 @@
 // of an epoch, and beside them are the edits of its records since: an answer is corrected under way, by those that its own epoch
 // has, and so is right for every epoch that is answered. Now and then a row's edits are folded into its openings.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   encodeAnswerTo,
   grownRowLists,
@@ -17,9 +18,12 @@ import {
   SUITE_POINTPROOFS,
 } from '@pirouette/protocol'
 import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from '@pirouette/wasm/prover'
+import type { Setup } from '../ceremony/setup.js'
 
-/** A row is folded once so many edits are to be corrected for, … */
-const MOST_EDITS = 8
+/** An answer to one query is corrected for about so many edits, of all its rows together, … */
+const MOST_CORRECTIONS = 64
+/** … though it may be so many a row. A row that has more is folded, … */
+const MOST_EDITS = { least: 2, most: 8 }
 /** … or once one of them is so many epochs old: until then its update list is kept. */
 const MOST_EPOCHS = 32
 
@@ -42,17 +46,23 @@ export interface ProvedEpoch {
   readonly manifestHash: Uint8Array
 }
 
-/** What is folded: for another thread, and later for `folded`. */
+/** What is folded, as far as an epoch: for another thread, and later for `folded`. */
 export interface Fold extends RowOpenings {
   readonly row: number
   /** EDIT_BYTES each */
   readonly edits: Uint8Array
 }
 
+/** Openings on disk, and what came after. */
 interface Row extends RowOpenings {
   /** ascending by epoch; EDIT_BYTES an edit */
-  edits: { readonly epoch: number; readonly bytes: Uint8Array }[]
+  edits: readonly { readonly epoch: number; readonly bytes: Uint8Array }[]
+  /** of a later epoch; the epoch before that may still be answered out of those on disk */
+  ahead?: RowOpenings
 }
+
+/** A follower of edits goes on to other things after so many: some milliseconds. */
+const EDITS_AT_ONCE = 32
 
 /** Edits by row: which rows, ascending; of each edit which of these; EDIT_BYTES each. */
 interface Edits {
@@ -61,13 +71,10 @@ interface Edits {
   readonly edits: Uint8Array
 }
 
-/** What proves and what it was made of, all public. */
+/** What proves a database, and what it was made of. */
 export interface Proved {
   readonly prover: PointproofsProver
-  /** what further provers are made of */
-  readonly setup: Uint8Array
-  readonly transcript: Uint8Array
-  readonly key: Uint8Array
+  readonly setup: Setup
 }
 
 /** As many as a row has, of records that are all zero. */
@@ -124,9 +131,11 @@ export class Openings {
       offsets[n] = offset
       const number = (n % partitions) * perPartition + Math.floor(offset / POINTPROOFS_ROW_RECORDS)
       const row = this.#rows[number]!
+      const from = row.ahead !== undefined && row.ahead.epoch <= epoch ? row.ahead : row
       const at = (offset % POINTPROOFS_ROW_RECORDS) * OPENING_BYTES
-      openings.set(row.bytes.subarray(at, at + OPENING_BYTES), n * OPENING_BYTES)
+      openings.set(from.bytes.subarray(at, at + OPENING_BYTES), n * OPENING_BYTES)
       for (const { epoch: since, bytes } of row.edits) {
+        if (since <= from.epoch) continue
         if (since > epoch) break
         edits.push(bytes)
         for (let k = 0; k < bytes.length; k += EDIT_BYTES) entries.push(n)
@@ -142,31 +151,40 @@ export class Openings {
   }
 
   /** Follows to `epoch`, of so many partitions. Returns the commitments of the rows touched, ascending, 48 bytes each. */
-  turn(epoch: number, partitions: number, changed: ChangedBlocks): Uint8Array {
+  async turn(epoch: number, partitions: number, changed: ChangedBlocks): Promise<Uint8Array> {
     const layout = { ...this.#layout, partitions }
     for (let row = this.#rows.length; row < partitions * partitionRows(layout); row++) {
       this.#rows.push({ epoch: 0, bytes: zeroOpenings(recordsOf(layout, row)), edits: [] })
     }
     const edits = this.#editsOf(changed)
     const lists = grownRowLists(this.#rowLists, layout)
-    const touched = this.#followed(lists, edits)
+    const touched = await this.#followed(lists, edits)
     this.#rowLists = lists
     this.#note(epoch, edits)
     return touched
   }
 
   /** The row lists of the epoch before the newest, of so many partitions, from what it changed. */
-  before(partitions: number, { blocks, old, now }: ChangedBlocks): Uint8Array {
+  async before(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
     const lists = this.#rowLists.slice()
-    this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
+    await this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
     return lists.subarray(0, rowListsBytes({ ...this.#layout, partitions }))
   }
 
-  /** Brings the rows of edits up to date, in place. Returns them. */
-  #followed(lists: Uint8Array, { rows, of, edits }: Edits): Uint8Array {
+  /** Brings the rows of edits up to date, in place, giving way to answers. Returns them. */
+  async #followed(lists: Uint8Array, { rows, of, edits }: Edits): Promise<Uint8Array> {
     const places = rows.map(row => rowPlace(row, this.#layout))
-    const old = Buffer.concat(places.map(at => lists.subarray(at, at + POINTPROOF_BYTES)))
-    const touched = this.proved.prover.follow(old, of, edits)
+    const touched = Buffer.concat(places.map(at => lists.subarray(at, at + POINTPROOF_BYTES)))
+    for (let n = 0; n < of.length; n += EDITS_AT_ONCE) {
+      const some = of.subarray(n, n + EDITS_AT_ONCE)
+      // Edits are in the order of their rows.
+      const [first, last] = [some[0]!, some.at(-1)!]
+      const at = [first * POINTPROOF_BYTES, (last + 1) * POINTPROOF_BYTES] as const
+      const bytes = edits.subarray(n * EDIT_BYTES, (n + some.length) * EDIT_BYTES)
+      const places = some.map(row => row - first)
+      touched.set(this.proved.prover.follow(touched.subarray(...at), places, bytes), at[0])
+      await nextTurn()
+    }
     for (const [n, at] of places.entries()) {
       lists.set(touched.subarray(n * POINTPROOF_BYTES, (n + 1) * POINTPROOF_BYTES), at)
     }
@@ -192,28 +210,48 @@ export class Openings {
     for (const [n, number] of rows.entries()) {
       const row = this.#rows[number]!
       if (epoch <= row.epoch) continue
-      row.edits.push({ epoch, bytes: Buffer.concat(sorted[n]!) })
+      row.edits = [...row.edits, { epoch, bytes: Buffer.concat(sorted[n]!) }]
       this.#edited.add(number)
     }
   }
 
   /**
-   * A row that is to be folded, as far as the epoch `to`, the earliest that is answered; undefined: none is. `newest` is the
-   * newest epoch.
+   * The row that has most edits since its latest openings, if it is to be folded; as far as the newest epoch. Answers to the epoch
+   * before are made of what was there before that.
    */
-  next(to: number, newest: number): Fold | undefined {
-    for (const row of this.#edited) {
-      const { bytes, edits } = this.#rows[row]!
-      const known = edits.filter(({ epoch }) => epoch <= to)
+  next(newest: Manifest): Fold | undefined {
+    const { least, most } = MOST_EDITS
+    const allowed = Math.max(least, Math.min(most, Math.floor(MOST_CORRECTIONS / newest.partitions)))
+    let heaviest: (Fold & { readonly count: number }) | undefined
+    for (const number of this.#edited) {
+      const row = this.#rows[number]!
+      // Until that is on disk, nothing follows it.
+      if (row.ahead !== undefined) continue
+      const known = row.edits.filter(({ epoch }) => epoch <= newest.epoch)
       const count = known.reduce((sum, { bytes }) => sum + bytes.length / EDIT_BYTES, 0)
-      if (count <= MOST_EDITS && !(count > 0 && known[0]!.epoch <= newest - MOST_EPOCHS)) continue
-      return { row, epoch: to, bytes, edits: Buffer.concat(known.map(({ bytes }) => bytes)) }
+      const isOld = count > 0 && known[0]!.epoch <= newest.epoch - MOST_EPOCHS
+      if ((count <= allowed && !isOld) || count <= (heaviest?.count ?? 0)) continue
+      const edits = Buffer.concat(known.map(({ bytes }) => bytes))
+      heaviest = { row: number, epoch: newest.epoch, bytes: row.bytes, edits, count }
     }
-    return undefined
+    return heaviest
+  }
+
+  /** They may be answered from. */
+  folded(row: number, openings: RowOpenings): void {
+    this.#rows[row]!.ahead = openings
+  }
+
+  /** Folded openings no later than `epoch`, the earliest that is answered: they are to be on disk. */
+  *settled(epoch: number): Iterable<[row: number, RowOpenings]> {
+    for (const row of this.#edited) {
+      const { ahead } = this.#rows[row]!
+      if (ahead !== undefined && ahead.epoch <= epoch) yield [row, ahead]
+    }
   }
 
   /** They are on disk. */
-  folded(row: number, { epoch, bytes }: RowOpenings): void {
+  stored(row: number, { epoch, bytes }: RowOpenings): void {
     const edits = this.#rows[row]!.edits.filter(edit => edit.epoch > epoch)
     this.#rows[row] = { epoch, bytes, edits }
     if (edits.length === 0) this.#edited.delete(row)

@@ -13,9 +13,9 @@ import {
   rowListsBytes,
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
-import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
+import { OPENING_BYTES } from '@pirouette/wasm/prover'
 import { CeremonyError } from '../ceremony/errors.js'
-import { verifiedCeremony } from '../ceremony/transcript.js'
+import { setupOf } from '../ceremony/setup.js'
 import { blobPath, manifestPath, proofPath } from './directory.js'
 import { DatasetError } from './errors.js'
 import { Openings, type Proved, type RowOpenings, recordsOf } from './openings.js'
@@ -67,7 +67,7 @@ export class ProofsLoader {
     const path = proofPath(dir, 'transcript')
     const proved = await provedWith(core, manifest, await read(path), path, manifestPath(dir))
     const keyPath = blobPath(dir, fields.keyHash)
-    if (!equalBytes(await read(keyPath), proved.key)) {
+    if (!equalBytes(await read(keyPath), proved.setup.key)) {
       throw new DatasetError(keyPath, 'its bytes are not those of the key')
     }
     return new ProofsLoader(core, dir, manifest, proved, rowLists)
@@ -111,24 +111,18 @@ export async function provedWith(
   manifestFile: string,
 ): Promise<Proved> {
   const fields = manifest.pointproofs!
-  const proving = await loadProving()
-  const ceremony = await verifiedCeremony(file, transcript).catch(error => {
+  const setup = await setupOf(core, file, transcript).catch(error => {
     throw error instanceof CeremonyError ? new DatasetError(file, 'it is no transcript that holds') : error
   })
-  try {
-    const { hash, development } = ceremony
-    if (!equalBytes(hash, fields.transcriptHash) || development !== fields.development) {
-      throw new DatasetError(file, 'it is not the transcript that the manifest names')
-    }
-    const key = ceremony.key()
-    if (!equalBytes(core.blake3(key), fields.keyHash)) {
-      throw new DatasetError(manifestFile, 'the key it names is not that of its transcript')
-    }
-    const setup = proving.setup(ceremony)
-    return { prover: proving.prover(setup, shapeOf(manifest)), setup, key, transcript }
-  } finally {
-    ceremony.free()
+  const { transcriptHash, keyHash, development } = setup.fields
+  if (!equalBytes(transcriptHash, fields.transcriptHash) || development !== fields.development) {
+    throw new DatasetError(file, 'it is not the transcript that the manifest names')
   }
+  if (!equalBytes(keyHash, fields.keyHash)) {
+    throw new DatasetError(manifestFile, 'the key it names is not that of its transcript')
+  }
+  const { partitions, partitionRecords, recordBytes } = shapeOf(manifest)
+  return { prover: setup.prover.shaped(partitions, partitionRecords, recordBytes), setup }
 }
 
 /** Whether the rows of partition `q`, of M·ℓ bytes, commit to its records. */

@@ -9,11 +9,11 @@ import { loadProving } from '@pirouette/wasm/prover'
 export interface ProverData {
   /** of a transcript that the thread which starts this one has verified */
   readonly setup: Uint8Array
-  readonly shape: Shape
 }
 
 export type ProverTask =
   | {
+      readonly shape: Shape
       readonly q: number
       /** M·ℓ bytes */
       readonly partition: Uint8Array
@@ -24,9 +24,19 @@ export type ProverTask =
       readonly edits: Uint8Array
     }
 
-const { setup, shape } = workerData as ProverData
-const prover = (await loadProving()).prover(setup, shape)
+const { setup } = workerData as ProverData
+const any = (await loadProving()).prover(setup, { partitions: 1, partitionRecords: 1, recordBytes: 1 })
+
+function proved({ shape, q, partition }: Extract<ProverTask, { q: number }>): Uint8Array {
+  const prover = any.shaped(shape.partitions, shape.partitionRecords, shape.recordBytes)
+  try {
+    return prover.prove(q, partition)
+  } finally {
+    prover.free()
+  }
+}
+
 parentPort!.on('message', (task: ProverTask) => {
-  const proved = 'q' in task ? prover.prove(task.q, task.partition) : prover.fold(task.openings, task.edits)
-  parentPort!.postMessage(proved, [proved.buffer as ArrayBuffer])
+  const made = 'q' in task ? proved(task) : any.fold(task.openings, task.edits)
+  parentPort!.postMessage(made, [made.buffer as ArrayBuffer])
 })

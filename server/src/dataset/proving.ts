@@ -5,21 +5,14 @@
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
-import { Worker } from 'node:worker_threads'
-import {
-  equalBytes,
-  type Manifest,
-  POINTPROOFS_ROW_RECORDS,
-  type PointproofsFields,
-  rowListsBytes,
-  toHex,
-} from '@pirouette/protocol'
+import { equalBytes, type Manifest, POINTPROOFS_ROW_RECORDS, rowListsBytes, toHex } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
-import type { Ceremony, Shape } from '@pirouette/wasm/pointproofs'
-import { loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
-import { readCeremony, readReceipt } from '../ceremony/transcript.js'
+import type { Shape } from '@pirouette/wasm/pointproofs'
+import { OPENING_BYTES } from '@pirouette/wasm/prover'
+import { type Setup, setupOf } from '../ceremony/setup.js'
+import { readReceipt } from '../ceremony/transcript.js'
 import { BuildError } from './errors.js'
-import type { ProverData, ProverTask } from './prover-thread.js'
+import { ProverThread } from './prover-threads.js'
 
 /** That a thread is worth: before its first row it makes tables, which takes as long as some rows do. */
 const ROWS_A_THREAD = 4
@@ -29,15 +22,6 @@ export interface CeremonyFiles {
   readonly ceremony: string
   /** default: the transcript's name and `.receipt` */
   readonly receipt?: string | undefined
-}
-
-/** What a database is proved with. */
-export interface Setup {
-  readonly transcript: Uint8Array
-  readonly key: Uint8Array
-  /** what provers are made of */
-  readonly proving: Uint8Array
-  readonly fields: Omit<PointproofsFields, 'rowsHash'>
 }
 
 /** Row lists, one behind the other, and openings of a partition. */
@@ -57,21 +41,12 @@ export interface ProvedDatabase {
 export async function readSetup(core: Core, { ceremony: file, receipt }: CeremonyFiles): Promise<Setup> {
   const receiptFile = receipt ?? `${file}.receipt`
   const mine = await readReceipt(receiptFile)
-  const ceremony: Ceremony = await readCeremony(file)
-  try {
-    if (!ceremony.has(mine)) {
-      const reason = `the contribution of ${receiptFile} is not in it: whoever made it could forge; do not use it`
-      throw new BuildError(reason, file)
-    }
-    const key = ceremony.key()
-    const { development, hash: transcriptHash } = ceremony
-    const transcript = await readFile(file)
-    if (!equalBytes(core.blake3(transcript), transcriptHash)) throw new BuildError('it has changed meanwhile', file)
-    const proving = (await loadProving()).setup(ceremony)
-    return { transcript, key, proving, fields: { keyHash: core.blake3(key), transcriptHash, development } }
-  } finally {
-    ceremony.free()
+  const setup = await setupOf(core, file, await readFile(file))
+  if (!setup.ceremony.has(mine)) {
+    const reason = `the contribution of ${receiptFile} is not in it: whoever made it could forge; do not use it`
+    throw new BuildError(reason, file)
   }
+  return setup
 }
 
 /** Q partitions of blocks, as proofs have to do with them. */
@@ -117,17 +92,17 @@ export async function proveDatabase(
     let thread: ProverThread | undefined
     try {
       for (let q = missing.shift(); q !== undefined; q = missing.shift()) {
-        thread ??= new ProverThread({ setup: setup.proving, shape })
-        const proved = await thread.do({ q, partition: from.partition(q) })
+        thread ??= ProverThread.take(setup.proving)
+        const proved = await thread.do({ shape, q, partition: from.partition(q) })
         rowLists.set(proved.subarray(0, rowBytes), q * rowBytes)
         await writeSealed(core, pathOf(q), proved)
         onProgress(++done)
       }
+      thread?.giveBack()
     } catch (error) {
       missing.length = 0
-      throw error
-    } finally {
       await thread?.end()
+      throw error
     }
   }
   const rows = missing.length * Math.ceil(partitionRecords / POINTPROOFS_ROW_RECORDS)
@@ -143,34 +118,6 @@ export async function proveDatabase(
       return proved.subarray(rowBytes)
     },
     forget: () => rm(folder, { recursive: true, force: true }),
-  }
-}
-
-/** Does one thing at a time. */
-export class ProverThread {
-  readonly #worker: Worker
-  #settle: { resolve(proved: Uint8Array): void; reject(error: Error): void } | undefined
-
-  /** `onExit` hears once that it is of no more use. */
-  constructor(workerData: ProverData, onExit: () => void = () => {}) {
-    this.#worker = new Worker(new URL('./prover-thread.js', import.meta.url), { workerData, execArgv: [] })
-    this.#worker.on('message', proved => this.#settle?.resolve(proved))
-    this.#worker.on('error', error => this.#settle?.reject(error as Error))
-    this.#worker.on('exit', () => {
-      onExit()
-      this.#settle?.reject(new Error('a thread that proves has ended'))
-    })
-  }
-
-  do(task: ProverTask): Promise<Uint8Array> {
-    return new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject }
-      this.#worker.postMessage(task)
-    })
-  }
-
-  async end(): Promise<void> {
-    await this.#worker.terminate()
   }
 }
 

@@ -99,6 +99,8 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   if (light !== undefined) lightRoutes(routes, { epochs, hints: light, readiness, unsent, rateLimit: lightRateLimit })
   if (updatable !== undefined) {
     readiness.watch(() => updatable.storageFailure)
+    readiness.watch(() => updatable.foldingFailure)
+    updatable.onFoldingFailure(error => app.log.error({ err: error }, 'folding edits into openings has failed'))
     eventsRoute(app, updatable)
     fenceRoute(routes, { updatable, readiness, rateLimit })
     const publishers = new Publishers({ token: options.token, keys: options.publisherKeys })

@@ -1,6 +1,7 @@
 // docs/protocol.md, Pointproofs, on @noble/curves: who verifies, and who makes the key and proofs out of an α that is known.
 // Slow, and written from that page alone.
 
+import { normalizeZ } from '@noble/curves/abstract/curve.js'
 import { bls12_381 } from '@noble/curves/bls12-381.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
@@ -184,9 +185,18 @@ export class Ceremony {
   }
 
   #powers() {
-    const all = <P extends { multiplyUnsafe(scalar: bigint): P }>(base: P, count: number) =>
-      Array.from({ length: count }, (_, k) => times(base, Fr.pow(this.#alpha, BigInt(k + 1))))
-    this.#known ??= { g1: all(G1.Point.BASE, 2 * ROW), g2: all(G2.Point.BASE, ROW) }
+    const all = (count: number) => Array.from({ length: count }, (_, k) => Fr.pow(this.#alpha, BigInt(k + 1)))
+    // In affine coordinates all at once: one by one that takes longer than the products.
+    this.#known ??= {
+      g1: normalizeZ(
+        G1.Point,
+        all(2 * ROW).map(power => times(G1.Point.BASE, power)),
+      ),
+      g2: normalizeZ(
+        G2.Point,
+        all(ROW).map(power => times(G2.Point.BASE, power)),
+      ),
+    }
     return this.#known
   }
 }

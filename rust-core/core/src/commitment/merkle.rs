@@ -161,19 +161,25 @@ impl Commit for Merkle {
             cells[offset] = leaf(record);
             indices.push(offset);
         }
-        // Level by level, so that paths that meet are hashed once.
+        // Level by level, so that paths that meet are hashed once, and others side by side.
         let (mut below, mut start) = (0, layout.partition_records());
+        let (mut pairs, mut parents) = (Vec::with_capacity(indices.len()), vec![0; indices.len() * DIGEST_BYTES]);
         for width in widths(layout).skip(1) {
             for index in &mut indices {
                 *index >>= 1;
             }
             indices.dedup();
-            for &index in &indices {
-                let children = &cells[below..start];
+            let children = &cells[below..start];
+            pairs.clear();
+            pairs.extend(indices.iter().map(|&index| {
                 let right = children.get(2 * index + 1).unwrap_or(&[0; CELL_BYTES]);
-                let digest = node(&join(&children[2 * index], right));
+                join(&children[2 * index], right)
+            }));
+            nodes(&pairs, &mut parents[..pairs.len() * DIGEST_BYTES]);
+            let (parents, _) = parents.as_chunks();
+            for (&index, parent) in indices.iter().zip(parents) {
                 overwriting(start + index, &cells[start + index]);
-                cells[start + index] = digest;
+                cells[start + index] = *parent;
             }
             (below, start) = (start, start + width);
         }

@@ -26,8 +26,11 @@ use crate::verify::row_list_bytes;
 
 const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs row weights v1";
 
-/// From so many on, products out of tables are faster, whose additions share inversions.
+/// From so many on, sums of products out of tables are faster, whose additions share inversions.
 const MANY_SUMS: usize = 32;
+
+/// Up to so many products, of a row's records that are there with those to be opened, openings are made one by one.
+const FEW_PRODUCTS: usize = 1024;
 
 /// Bytes of what provers are made of.
 const SETUP_BYTES: usize = HASH_BYTES + G1_POWERS * G1_WHOLE_BYTES;
@@ -141,9 +144,44 @@ impl Prover {
             let commitment = G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], row);
             row_list.extend_from_slice(&compressed(commitment.into_affine()));
         }
-        let openings = self.openings().of_rows(&rows);
-        let openings = openings[..shape.partition_records()].iter().flat_map(uncompressed).collect();
+        let openings = self.opened(&rows, shape.partition_records()).iter().flat_map(uncompressed).collect();
         Ok(Proved { row_list, openings })
+    }
+
+    /// The openings of the first records of a partition, of all its rows.
+    fn opened(&self, rows: &[Vec<Fr>], records: usize) -> Vec<G1Affine> {
+        let records_of = |row: usize| ROW_RECORDS.min(records - row * ROW_RECORDS);
+        let is_few = |row: usize| {
+            let terms = rows[row].iter().filter(|&&scalar| scalar != Fr::ZERO).count();
+            terms * records_of(row) <= FEW_PRODUCTS
+        };
+        let (few, many): (Vec<usize>, Vec<usize>) = (0..rows.len()).partition(|&row| is_few(row));
+        let mut opened = vec![Vec::new(); rows.len()];
+        for row in few {
+            opened[row] = self.opened_one_by_one(&rows[row], records_of(row));
+        }
+        if !many.is_empty() {
+            let together: Vec<_> = many.iter().map(|&row| rows[row].clone()).collect();
+            let openings = self.openings().of_rows(&together);
+            for (row, openings) in many.into_iter().zip(openings.chunks_exact(ROW_RECORDS)) {
+                opened[row] = openings[..records_of(row)].to_vec();
+            }
+        }
+        opened.concat()
+    }
+
+    /// The openings of the first records of a row as the definition has them, from the few of its records that are not zero.
+    fn opened_one_by_one(&self, row: &[Fr], records: usize) -> Vec<G1Affine> {
+        let terms: Vec<(usize, Fr)> = row.iter().copied().enumerate().filter(|&(_, x)| x != Fr::ZERO).collect();
+        if terms.is_empty() {
+            return vec![G1Affine::zero(); records];
+        }
+        let factors = vec![&terms; records].into_iter().flatten().map(|&(_, x)| x).collect::<Vec<_>>();
+        let each = terms.len();
+        // For j = i the identity stands where nobody has anything.
+        let products = self.times(&factors, |n| ROW_RECORDS + terms[n % each].0 - n / each);
+        let sums = products.chunks_exact(each).map(|products| products.iter().sum::<G1Projective>());
+        G1Projective::normalize_batch(&sums.collect::<Vec<_>>())
     }
 
     /// Whether a partition's row list is one under this key and commits to these records, in a fraction of the time that
@@ -230,14 +268,22 @@ impl Prover {
             factors.extend(sums.iter().map(|sum| sum.into_bigint()));
             return Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()));
         }
-        let changes = self.times(&sums, |n| places[n]);
         let old = G1Projective::msm_bigint(&points, &factors);
-        Ok(compressed(changes.into_iter().fold(old, |sum, change| sum + change).into_affine()))
+        Ok(compressed((old + self.multiples().sum(&sums, &places)).into_affine()))
+    }
+
+    /// Makes the tables that following edits takes, and proving answers behind them, before the first needs them.
+    pub fn warm(&self) {
+        self.multiples();
+    }
+
+    fn multiples(&self) -> &Multiples {
+        self.multiples.get_or_init(|| Multiples::of(self.powers.clone()))
     }
 
     /// Products of powers.
     fn times(&self, factors: &[Fr], whose: impl Fn(usize) -> usize) -> Vec<G1Affine> {
-        self.multiples.get_or_init(|| Multiples::of(self.powers.clone())).times(factors, whose)
+        self.multiples().times(factors, whose)
     }
 
     /// All openings of a row, brought up to date with many edits at once: openings of sums are sums of openings.
@@ -252,9 +298,8 @@ impl Prover {
         for edit in edits {
             differences[edit.column] += edit.difference;
         }
-        let mut folded = self.openings().of_rows(&[differences]);
         let old = openings.as_chunks().0.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
-        folded.truncate(old.len());
+        let mut folded = self.opened(&[differences], old.len());
         affine::add_all(&mut folded, &old);
         for (into, point) in openings.as_chunks_mut().0.iter_mut().zip(&folded) {
             *into = uncompressed(point);

@@ -1,8 +1,8 @@
 //! Products of points that are always the same: tables of their multiples, and additions that share inversions.
 
-use ark_bls12_381::{Fr, G1Affine};
+use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::AffineRepr;
-use ark_ff::{BigInteger, PrimeField};
+use ark_ff::{AdditiveGroup, BigInteger, PrimeField};
 
 use super::affine::{add_all, add_at, double_all};
 
@@ -12,6 +12,13 @@ const WINDOWS: usize = 64;
 const MULTIPLES: usize = 8;
 /// There are tables for every so many windows: for the others the sum is doubled.
 const STRIDE: usize = 4;
+
+/// Digits of a scalar, eight bits each, where products are added up.
+const BYTES: usize = WINDOWS / 2;
+/// Of these there are tables for every so many.
+const BYTES_A_TABLE: usize = STRIDE / 2;
+/// Digits of one sign.
+const BUCKETS: usize = 128;
 
 /// Multiples of some points.
 pub(super) struct Multiples {
@@ -68,6 +75,57 @@ impl Multiples {
         }
         products
     }
+
+    /// The sum of factors' products, each with the point at its place. Digits have eight bits here: whatever has the same one
+    /// is added up first, wherever in its scalar that stands.
+    pub(super) fn sum(&self, factors: &[Fr], places: &[usize]) -> G1Projective {
+        let digits: Vec<[i16; BYTES]> = factors.iter().map(|&factor| signed_bytes(factor)).collect();
+        let mut sum = G1Projective::default();
+        for pass in (0..BYTES_A_TABLE).rev() {
+            let mut terms: [Vec<G1Affine>; BUCKETS] = std::array::from_fn(|_| Vec::new());
+            for (digits, &place) in digits.iter().zip(places) {
+                for at in (pass..BYTES).step_by(BYTES_A_TABLE) {
+                    if digits[at] != 0 {
+                        let entry = self.tables[at / BYTES_A_TABLE * self.count + place];
+                        let bucket = usize::from(digits[at].unsigned_abs()) - 1;
+                        terms[bucket].push(if digits[at] < 0 { -entry } else { entry });
+                    }
+                }
+            }
+            let mut buckets = [G1Affine::zero(); BUCKETS];
+            for round in 0..terms.iter().map(Vec::len).max().unwrap_or_default() {
+                let (at, addends): (Vec<usize>, Vec<G1Affine>) =
+                    terms.iter().enumerate().filter_map(|(at, terms)| Some((at, *terms.get(round)?))).unzip();
+                add_at(&mut buckets, &at, &addends);
+            }
+            // Σ d·bucket d
+            let (mut running, mut weighted) = (G1Projective::default(), G1Projective::default());
+            for bucket in buckets.iter().rev() {
+                running += bucket;
+                weighted += running;
+            }
+            if pass + 1 < BYTES_A_TABLE {
+                (0..8).for_each(|_| {
+                    sum.double_in_place();
+                });
+            }
+            sum += weighted;
+        }
+        sum
+    }
+}
+
+/// Digits of eight bits, from −127 to 128, the lowest first. The last takes no carry on.
+fn signed_bytes(value: Fr) -> [i16; BYTES] {
+    let bytes = value.into_bigint().to_bytes_le();
+    let mut digits = [0; BYTES];
+    let mut carry = 0;
+    for (digit, &byte) in digits.iter_mut().zip(&bytes) {
+        let value = i16::from(byte) + carry;
+        carry = i16::from(value > 128);
+        *digit = value - 256 * carry;
+    }
+    digits
 }
 
 /// Digits from −7 to 8, the lowest first. The last takes no carry on: a scalar has 255 bits.
