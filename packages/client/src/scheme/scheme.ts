@@ -17,6 +17,10 @@ import type { Link } from '../servers/transport.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
 
+/** What can be known of a scheme before its code is loaded. */
+export type KnownScheme = StatelessScheme | StatefulFacts
+export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed'>
+
 /** What every scheme is made with. */
 export interface SchemeContext {
   readonly core: Core
@@ -67,6 +71,8 @@ export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
   /** Whether a server that offers this can be a party. */
   isOffered(offers: Info['offers']): boolean
+  /** Throws UnsupportedError for a database without such lookups. */
+  assertIn(core: Core, manifest: Manifest): void
   /** A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness. To be freed. */
   begin(context: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array): StatelessBatch
 }
