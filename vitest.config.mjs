@@ -8,7 +8,7 @@ import { BaseSequencer } from 'vitest/node'
 const alone = [
   'packages/client/test/{break-bell,break-yield,locks,memory,page,starting}.test.ts',
   'packages/client/test/store/file.test.ts',
-  'server/test/break-{anonymous-load,descriptors}.test.ts',
+  'server/test/break-{anonymous-load,descriptors,prover-threads}.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
 ]
 
