@@ -127,7 +127,7 @@ export interface Preparation {
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
   /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
   update(update: Update, before: LayoutHandle, after: LayoutHandle): void
-  /** as of a state */
+  /** Does the work that `update` has left, giving the thread back in between; if there is no such method, there is none. */
   settle?(): Promise<void>
   /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
   readonly resumable: boolean
@@ -222,10 +222,10 @@ interface AnyState {
   /** Does what the next entry of a journal says. Throws StateUnreadableError. */
   replay(entry: Uint8Array): void
   /**
-   * Does the work that `update` or `replay` has left, giving the thread back in between; if there is no such method, none is.
-   * What needs it done does it at once.
+   * Does a piece, some milliseconds long, of the work that `update` and `replay` have left. Whether there is more; if there is no
+   * such method, there is none. What needs it done does it at once.
    */
-  settle?(): Promise<void>
+  step?(): boolean
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
   arrive(manifest: Manifest): void
   /** Its stored form, as it is now, bound to its manifest's hash. */
