@@ -15,7 +15,7 @@ import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
 import { type RunningServer, startServer } from './servers.js'
 
-export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
+export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
 export type { Watcher } from './proxy.js'
 
 export interface Demo {
@@ -69,14 +69,16 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
     const a = await start('A')
     const b = await start('B')
     const servers = { A: a.server.url, B: b.server.url }
-    await publisher.sign(servers, 'phishing')
-    await publisher.sign(servers, 'keys')
+    const names = Object.keys(databases) as DatabaseName[]
+    for (const name of names) await publisher.sign(servers, name)
     const proxies = { A: a.proxy, B: b.proxy }
-    const [phishing, keys] = [await readShape(a.server, 'phishing'), await readShape(a.server, 'keys')]
+    const shapes = await Promise.all(names.map(async name => [name, await readShape(a.server, name)] as const))
+    const each = (number: 'partitionRecords' | 'slots') =>
+      Object.fromEntries(shapes.map(([name, shape]) => [name, shape[number]])) as Record<DatabaseName, number>
     page.publish({
       proxies,
-      partitionRecords: { phishing: phishing.partitionRecords, keys: keys.partitionRecords },
-      slots: { phishing: phishing.slots, keys: keys.slots },
+      partitionRecords: each('partitionRecords'),
+      slots: each('slots'),
       publisherKey: publisher.publicKey,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),

@@ -2,7 +2,7 @@
 // lying, and what was published. The other end is src/node/page-server.ts.
 
 export type ServerName = 'A' | 'B'
-export type DatabaseName = 'phishing' | 'keys'
+export type DatabaseName = 'phishing' | 'keys' | 'passwords'
 
 /** `GET /config.json` */
 export interface Config {

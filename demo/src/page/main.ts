@@ -1,12 +1,13 @@
-// The page: two tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
+// The page: three tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
 // lie, and a calculator.
 
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
-import { keys, phishing } from './databases.js'
+import { keys, passwords, phishing } from './databases.js'
 import { FirstVisit } from './first-visit.js'
 import { element, find, messageOf } from './format.js'
 import { Lookup } from './lookup.js'
+import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
 
@@ -19,8 +20,11 @@ async function start(): Promise<void> {
     await fetchSeen(),
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  const lookups = [phishing, keys].map(database => new Lookup(panel(database.name), database, config, sightings))
+  const lookups = [phishing, keys, passwords].map(
+    database => new Lookup(panel(database.name), database, config, sightings),
+  )
   new FirstVisit(panel('first-visit'), keys, config, sightings)
+  connectProofs(panel('proving'), lookups[2]!)
   connectTabs(index => void lookups[index]?.open())
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectAsked(one => {

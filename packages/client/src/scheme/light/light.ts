@@ -17,6 +17,7 @@ export const light: StatefulScheme = {
   fencedBy: REFRESH,
   fallback: 'full',
   hashed: false,
+  provable: true,
 
   costs(core, manifest, { proofs, usage }) {
     return {

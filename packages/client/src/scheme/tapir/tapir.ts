@@ -17,6 +17,7 @@ export const tapir: StatefulScheme = {
   parties: HINT_PARTIES,
   fencedBy: REFRESH,
   hashed: true,
+  provable: true,
 
   costs(core, manifest, options) {
     const proofs = chooseProofs(core, manifest, options)
