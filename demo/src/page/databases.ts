@@ -1,4 +1,4 @@
-// The two databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
+// The databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
 
 import type { OpenOptions, PirouetteMap } from '@pirouette/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
@@ -103,5 +103,26 @@ export const keys: Database = {
       body: [code(name), ' has the key ', element('code', { class: 'key' }, groups.join(' '))],
       plain: `${hex.slice(0, 16)}…`,
     }
+  },
+}
+
+export const names: Database = {
+  name: 'names',
+  title: 'Is this name still free?',
+  about: map =>
+    `${map ? `${map.size.toLocaleString('en')} names` : 'All names'} of packages on npm. Ask for the one that you have in mind, ` +
+    'without giving the idea away.',
+  mode: 'instant', // nothing is downloaded, however many there are
+  question: 'Name of a package',
+  examples: ['left-pad', 'react', 'my-unheard-of-idea'],
+  read: typed => typed.trim() || undefined,
+  unreadable: 'Type a name such as left-pad.',
+  plainRequest: name => `GET /names?name=${encodeURIComponent(name)}`,
+  async ask(map, name) {
+    if (await map.has(name)) {
+      return { kind: 'found', title: 'Taken', body: [code(name), ' is a package on npm.'], plain: 'taken' }
+    }
+    const body = [code(name), ' is no package on npm, and nobody has learnt that you asked.']
+    return { kind: 'absent', title: 'Still free, and that is proved', body, plain: 'free' }
   },
 }

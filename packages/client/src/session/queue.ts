@@ -13,8 +13,8 @@ export interface Guarded {
   readonly durable: boolean
   /** an operation is over */
   tidy(): void
-  /** all operations of a lease are: resolves when what they have left to do is done */
-  rest(): Promise<void>
+  /** all operations of a lease are: resolves when what they have left is done; some of it gives way to who waits */
+  rest(isWaitedFor: () => boolean): Promise<void>
 }
 
 interface Operation {
@@ -94,7 +94,7 @@ export class Queue {
       if (this.#waiting.length === 0) await pause() // the caller may ask again
       if (!isFree(wanted) && clock.now() >= until) break
     }
-    await this.#guarded.rest()
+    await this.#guarded.rest(() => this.#waiting.length > 0)
   }
 
   /** Whether there is more to do with the lock in hand. It is kept for a while, in case there soon is, unless another tab asks. */
