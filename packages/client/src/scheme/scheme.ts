@@ -17,6 +17,10 @@ import type { Link } from '../servers/transport.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
 
+/** What can be known of a scheme before its code is loaded. */
+export type KnownScheme = StatelessScheme | StatefulFacts
+export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed' | 'provable'>
+
 /** What every scheme is made with. */
 export interface SchemeContext {
   readonly core: Core
@@ -45,6 +49,8 @@ interface AnyScheme {
    * life and kept by the server's name (S5); stateless schemes draw anew for each lookup. []: nothing leaves for a lookup.
    */
   readonly parties: readonly string[]
+  /** whether there is a choice of what proves answers: `open({ proofs })` */
+  readonly provable?: true
   /** What a map will cost, from the manifest alone. Throws UnsupportedError if these servers do not offer it. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
@@ -67,6 +73,8 @@ export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
   /** Whether a server that offers this can be a party. */
   isOffered(offers: Info['offers']): boolean
+  /** Throws UnsupportedError for a database without such lookups. */
+  assertIn(core: Core, manifest: Manifest): void
   /** A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness. To be freed. */
   begin(context: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array): StatelessBatch
 }
