@@ -1,6 +1,6 @@
-// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, three times: `core`, the whole of it, for
-// servers and Node; and for browsers, without the server half, `client`, and `single`, which can do lookups with one server as
-// well. And `worker`, for a server's worker threads. Beside
+// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, four times: `core`, the whole of it, for
+// servers and Node; and for browsers, without the server half, `instant`, which can do instant lookups alone, `client`, and
+// `single`, which can do lookups with one server as well. And `worker`, for a server's worker threads. Beside
 // them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm);
 // and `prover`, the same with what servers prove with.
 //
@@ -8,7 +8,7 @@
 //                    the crate's Cargo.toml); it installs nothing: all three have to be there
 //   2. share         core_bg.wasm and core.js for a memory that worker threads can read
 //   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
-//   4. inline        client_bg.wasm, single_bg.wasm and pointproofs_bg.wasm as strings, for apps that ship JavaScript only
+//   4. inline        what browsers load as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage } from './steps.mjs'
@@ -16,6 +16,7 @@ import { environment, Failure, root, run, runPackage } from './steps.mjs'
 export const generated = 'packages/wasm/generated'
 export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
+  ...['instant.js', 'instant.d.ts', 'instant_bg.wasm', 'inline-instant.js', 'inline-instant.d.ts'],
   ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
   ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
   ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm'],
@@ -34,7 +35,9 @@ export async function buildWasm(bin) {
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
   await buildOne(bin, fresh, 'wasm', 'core', [])
-  await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features'])
+  // Small rather than fast: it hashes one path and stretches one seed where the others go through whole databases.
+  await buildOne(bin, fresh, 'wasm', 'instant', ['--no-default-features'], { CARGO_PROFILE_RELEASE_OPT_LEVEL: 's' })
+  await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features', '--features', 'hints'])
   await buildOne(bin, fresh, 'wasm', 'single', ['--no-default-features', '--features', 'single'])
   await buildOne(bin, fresh, 'pointproofs-wasm', 'pointproofs', [])
   await buildOne(bin, fresh, 'pointproofs-wasm', 'prover', ['--features', 'prover'])
@@ -44,6 +47,7 @@ export async function buildWasm(bin) {
   // Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal as well as in the file itself, but
   // nothing in what is compressed already or in base64.
   for (const [file, name] of [
+    ['instant_bg.wasm', 'inline-instant'],
     ['client_bg.wasm', 'inline'],
     ['single_bg.wasm', 'inline-single'],
     ['pointproofs_bg.wasm', 'pointproofs-inline'],
@@ -57,7 +61,7 @@ export async function buildWasm(bin) {
   renameSync(fresh, finished)
 }
 
-async function buildOne(bin, into, crate, name, cargoFeatures) {
+async function buildOne(bin, into, crate, name, cargoFeatures, env = {}) {
   // A folder for each, because wasm-pack optimises all it finds where it writes.
   const own = join(into, name)
   const path = [join(root, bin), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
@@ -69,7 +73,10 @@ async function buildOne(bin, into, crate, name, cargoFeatures) {
     ],
     // rustc's flags (SIMD) are in rust-core/.cargo/config.toml, which cargo reads only when started below it. An
     // environment that sets RUSTFLAGS would replace them.
-    { cwd: join(root, 'rust-core'), env: { PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined } },
+    {
+      cwd: join(root, 'rust-core'),
+      env: { ...env, PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
+    },
   )
   for (const file of [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]) renameSync(join(own, file), join(into, file))
   rmSync(own, { recursive: true })

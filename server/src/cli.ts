@@ -54,12 +54,19 @@ const buildOptions = () => [
 const buildCommand = program
   .command('build')
   .description('Turn a data file into a dataset directory. Two operators with one file get the same manifest hash.')
-  .requiredOption('--data <file>', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
+  .argument('[data]', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
+  .option('--data <file>', 'the same')
   .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
   .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
 for (const option of buildOptions()) buildCommand.addOption(option)
-buildCommand.action(async options => (await import('./commands/build.js')).build(options))
+buildCommand.action(async (data, options) => {
+  if ((data === undefined) === (options.data === undefined)) {
+    const fault = data === undefined ? 'it is missing' : 'it is there twice'
+    buildCommand.error(`error: expected one data file, build FILE --out DIR or build --data FILE --out DIR; ${fault}`)
+  }
+  await (await import('./commands/build.js')).build({ data, ...options })
+})
 
 const serveCommand = program
   .command('serve')
@@ -73,8 +80,8 @@ const serveCommand = program
   .option('--metrics-host <address>', 'address to listen on for them', '127.0.0.1')
   .option(
     '--allow-origin <origin...>',
-    'web origins whose pages may read replies; localhost: pages of this machine, on any port',
-    ['*'],
+    'web origins whose pages may read replies, https://example.com say; localhost: pages of this machine, on any port (default: *, any)',
+    origins,
   )
   .option(
     '--trust-proxy [addresses]',
@@ -117,7 +124,7 @@ const devCommand = program
   .description('Both servers on this machine, for whoever writes an app: prints what to paste into it.')
   .option('--ports <a,b>', 'ports to listen on; 0: any free one', twoPorts, [0, 0])
   .option('--folder <dir>', 'keep stores and key there (default: a temporary folder)')
-  .option('--allow-origin <origin...>', 'as for serve', ['localhost'])
+  .option('--allow-origin <origin...>', 'as for serve (default: localhost)', origins)
   .option('--log-level <level>', 'as for serve', 'warn')
 for (const option of buildOptions()) devCommand.addOption(option)
 devCommand.action(async (data, options) => (await import('./commands/dev.js')).dev(data, options))
@@ -238,6 +245,22 @@ function workers(text: string): number | false {
   return count
 }
 
+/** As browsers send them: anything else would be taken, and never match. */
+function origins(text: string, before: string[] = []): string[] {
+  if (text !== '*' && text !== 'localhost' && originOf(text) !== text) {
+    const like = originOf(text) ?? originOf(`https://${text}`)
+    throw new InvalidArgumentError(
+      `It must be an origin, scheme://host with the port if it is not the usual one, and nothing behind${like === undefined ? '' : `: ${like}, perhaps`}; or *, or localhost.`,
+    )
+  }
+  return [...before, text]
+}
+
+function originOf(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url === undefined || url.origin === 'null' ? undefined : url.origin
+}
+
 function wholeNumbers(text: string, before: number[] = []): number[] {
   return [...before, wholeNumber(text)]
 }
@@ -248,9 +271,12 @@ function portNumber(text: string): number {
   return port
 }
 
+const TWO_PORTS = 'It must be two ports with a comma between them: 8801,8802 say.'
+
 function twoPorts(text: string): [number, number] {
   const [a, b, ...more] = text.split(',').map(portNumber)
-  if (a === undefined || b === undefined || more.length > 0) throw new InvalidArgumentError('It must be two ports.')
+  if (a === undefined || b === undefined || more.length > 0) throw new InvalidArgumentError(TWO_PORTS)
+  if (a === b && a !== 0) throw new InvalidArgumentError(TWO_PORTS)
   return [a, b]
 }
 
@@ -270,6 +296,9 @@ function systemMessage(error: SystemError): string {
   const [, reason] = getSystemErrorMap().get(errno) ?? []
   const about = path ?? (port === undefined ? undefined : `${address}:${port}`)
   if (reason === undefined || about === undefined) return message
-  const hint = code === 'EADDRINUSE' ? '; end what listens there, or choose another port (0: any free one)' : ''
+  const hint =
+    code === 'EADDRINUSE'
+      ? '; end what listens there, or choose another port (0: any free one; of dev, --ports 0,0)'
+      : ''
   return `${about}: ${reason} (${code})${hint}`
 }

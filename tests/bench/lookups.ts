@@ -7,7 +7,15 @@ import { decodeAnswer, decodeQuery, type Manifest, type Proofs } from '@pirouett
 import { bundle } from '../support/web.js'
 import { type Load, type LoadResult, putUnderLoad, type RecordedLookup, recordLookups } from './load.js'
 import { type Options, target } from './options.js'
-import { type Measured, measureMaps, measurePairs, measurePlain, type Plain, type Subject } from './page.js'
+import {
+  type Measured,
+  measureFlushes,
+  measureMaps,
+  measurePairs,
+  measurePlain,
+  type Plain,
+  type Subject,
+} from './page.js'
 import { type Figure, median, quantile, type Section } from './report.js'
 import { check, newestManifest, type Pair, partitionUrls, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
 
@@ -29,6 +37,7 @@ function subjectsOn(servers: Pair) {
 type Name = keyof ReturnType<typeof subjectsOn>
 type Run = Record<Name, Measured> & {
   readonly pairMs: readonly number[]
+  readonly flushMs: readonly number[]
   readonly plain: Plain
   readonly tabBytes: number | undefined
 }
@@ -58,13 +67,14 @@ export async function lookups(options: Options): Promise<Section[]> {
       const results = await page.evaluate(measureMaps, Object.values(subjects), WARM_UP_LOOKUPS, options.lookups)
       const pairs = recorded.tags.map(pair => pair.map(({ url, body }) => ({ url, body: Array.from(body) })))
       const pairMs = await page.evaluate(measurePairs, pairs.slice(0, options.lookups))
+      const flushMs = await page.evaluate(measureFlushes, options.lookups)
       const plain = await page.evaluate(measurePlain, `${plainServer.url}/`, records, options.lookups, blobs)
       const tabBytes = await stage.peakTabBytes()
       await page.close()
       for (const { samples } of [...results, plain]) check(data, recordBytes, samples)
       if (plain.everythingBytes < data.length) throw new Error('the download of everything is too short')
       const byName = Object.fromEntries(Object.keys(subjects).map((name, i) => [name, results[i]!]))
-      runs.push({ ...(byName as Record<Name, Measured>), pairMs, plain, tabBytes })
+      runs.push({ ...(byName as Record<Name, Measured>), pairMs, flushMs, plain, tabBytes })
       console.log(`offline phase ${results[0]!.offlineMs.toFixed(0)} ms`)
     }
 
@@ -136,6 +146,12 @@ function figuresOf(options: Options, runs: readonly Run[], databaseBytes: number
       samples: more('tagsDurable', 'tags'),
     },
     { name: 'The fence, more a lookup', unit: 'ms', samples: more('tagsFenced', 'tagsDurable') },
+    {
+      name: 'Lookup, durable, tags, of it until its requests leave',
+      unit: 'ms',
+      samples: all(run => run.tagsDurable.leaveMs),
+    },
+    { name: 'A strict transaction by itself, of as long a row', unit: 'ms', samples: all(run => run.flushMs) },
     { name: 'Two bare requests of the same bodies, tags', unit: 'ms', samples: all(run => run.pairMs) },
     {
       name: 'Lookup, durable, tags, to two bare requests in the same run',

@@ -19,6 +19,8 @@ export interface Measured {
   /** if watched */
   readonly longestTaskMs: number
   readonly lookupMs: readonly number[]
+  /** of them, until the first request leaves */
+  readonly leaveMs: readonly number[]
   /** from `open()` of a stored map to its first vector, without the round trip for the manifests */
   readonly reopenMs: number | undefined
   /** parities, permutations, tags */
@@ -76,24 +78,34 @@ export async function measureMaps(
     readonly offlineMs: number
     readonly longestTaskMs: number
     readonly lookupMs: number[]
+    readonly leaveMs: number[]
+    readonly leaving: { at?: number | undefined }
     readonly samples: Measured['samples'][number][]
   }
   const maps: Open[] = []
   for (const { servers, proofs, storage, watched } of subjects) {
     const ended = watched ? await watch() : undefined
     const start = performance.now()
-    const map = await pirouette.open({ servers, mode: 'full', proofs, storage })
+    const leaving: Open['leaving'] = {}
+    const noting = (url: string, init: RequestInit) => {
+      if (init.method === 'POST') leaving.at ??= performance.now()
+      return fetch(url, init)
+    }
+    const map = await pirouette.open({ servers, mode: 'full', proofs, storage, fetch: noting })
     const offlineMs = performance.now() - start
     const longestTaskMs = (await ended?.()) ?? 0
     await turn(50) // what is stored afterwards does not weigh on the next
-    maps.push({ map, offlineMs, longestTaskMs, lookupMs: [], samples: [] })
+    maps.push({ map, offlineMs, longestTaskMs, lookupMs: [], leaveMs: [], leaving, samples: [] })
   }
 
-  const lookUp = async ({ map, lookupMs, samples }: Open, counts: boolean) => {
+  const lookUp = async ({ map, lookupMs, leaveMs, leaving, samples }: Open, counts: boolean) => {
     const index = Math.floor(Math.random() * map.size)
+    leaving.at = undefined
     const start = performance.now()
     const value = await map.at(index)
-    if (counts) lookupMs.push(performance.now() - start)
+    const end = performance.now()
+    if (counts) lookupMs.push(end - start)
+    if (counts) leaveMs.push(leaving.at! - start)
     samples.push({ index, value: Array.from(value ?? []) })
     await turn(4)
   }
@@ -102,7 +114,7 @@ export async function measureMaps(
   }
 
   const results: Measured[] = []
-  for (const [i, { map, samples, ...times }] of maps.entries()) {
+  for (const [i, { map, samples, leaving: _, ...times }] of maps.entries()) {
     const { servers, proofs, storage, reopened } = subjects[i]!
     const { held, lastLookup, servers: traffic } = map.stats
     await map.close()
@@ -172,6 +184,37 @@ export async function measurePairs(
     times.push(performance.now() - start)
     await new Promise(resolve => setTimeout(resolve, 4))
   }
+  return times
+}
+
+/** What a browser takes to flush a row of a lookup's length to its disk, without the SDK: milliseconds each. */
+export async function measureFlushes(count: number): Promise<number[]> {
+  const name = 'flushes'
+  const finished = (request: IDBOpenDBRequest) =>
+    new Promise<IDBDatabase>(resolve => {
+      request.onsuccess = () => resolve(request.result)
+    })
+  await finished(indexedDB.deleteDatabase(name))
+  const opening = indexedDB.open(name)
+  opening.onupgradeneeded = () => opening.result.createObjectStore('rows')
+  const database = await finished(opening)
+  const times: number[] = []
+  for (let i = 0; i < count; i++) {
+    const row = crypto.getRandomValues(new Uint8Array(2048))
+    const start = performance.now()
+    const flushed = new Promise<void>(resolve => {
+      const transaction = database.transaction('rows', 'readwrite', { durability: 'strict' })
+      transaction.oncomplete = () => resolve()
+      const rows = transaction.objectStore('rows')
+      rows.get(0).onsuccess = () => transaction.commit()
+      rows.put(row, 0)
+    })
+    await flushed
+    times.push(performance.now() - start)
+    await new Promise(resolve => setTimeout(resolve, 4))
+  }
+  database.close()
+  await finished(indexedDB.deleteDatabase(name))
   return times
 }
 

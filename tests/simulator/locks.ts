@@ -1,5 +1,5 @@
 // The locks of an origin, as browsers have them: given in order of asking, let go by the dead, and taken from whoever
-// holds on for longer than the next in line has patience.
+// holds on for longer than the next in line has patience. Who asked before hears of it, if it runs, after a while.
 
 import type { Clock, Locks as SdkLocks } from '@pirouette/client/environment'
 
@@ -7,6 +7,7 @@ import type { Clock, Locks as SdkLocks } from '@pirouette/client/environment'
 interface Hold {
   readonly tab: object
   readonly go: () => void
+  readonly want: () => void
 }
 
 /** All of them have one name: there is one pair of servers. */
@@ -14,6 +15,7 @@ export class Locks {
   /** how often the lock was taken from its holder */
   stolen = 0
   #holder: Hold | undefined
+  #askedLast: Hold | undefined
   #waiting: Hold[] = []
   readonly #dead: Hold[] = []
 
@@ -21,9 +23,10 @@ export class Locks {
   of(tab: object, clock: Clock): SdkLocks {
     return {
       hold: async (_name, patienceMs, task) => {
-        const hold = await this.#acquired(tab, clock, patienceMs)
+        const wanted = new AbortController()
+        const hold = await this.#acquired(tab, clock, patienceMs, () => wanted.abort())
         try {
-          return await task()
+          return await task(wanted.signal)
         } finally {
           this.#release(hold)
         }
@@ -45,19 +48,24 @@ export class Locks {
 
   /** The tab does not hold the lock any more, though what it did with it goes on. */
   letGo(tab: object): void {
-    if (this.#holder?.tab === tab) this.#release(this.#holder)
+    if (this.#holder?.tab !== tab) return
+    this.#holder.want()
+    this.#release(this.#holder)
   }
 
-  #acquired(tab: object, clock: Clock, patienceMs: number): Promise<Hold> {
+  #acquired(tab: object, clock: Clock, patienceMs: number, want: () => void): Promise<Hold> {
     return new Promise(resolve => {
+      this.#askedLast?.want()
       const hold = {
         tab,
+        want: () => void clock.setTimeout(want, 0),
         go: () => {
           clock.clearTimeout(timer)
           this.#holder = hold
           resolve(hold)
         },
       }
+      this.#askedLast = hold
       const timer = clock.setTimeout(() => {
         this.#waiting = this.#waiting.filter(waiting => waiting !== hold)
         this.stolen++
@@ -71,6 +79,7 @@ export class Locks {
   #release(hold: Hold): void {
     if (this.#holder !== hold) return
     this.#holder = undefined
+    if (this.#askedLast === hold) this.#askedLast = undefined
     this.#waiting.shift()?.go()
   }
 }

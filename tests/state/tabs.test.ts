@@ -100,6 +100,26 @@ test('a page is frozen while it holds the lock: another goes on, and it follows 
   expect(assertNothingReused(stage.proxies, { frozen: true }).queries).toBe(3 + 20)
 })
 
+test('a page in front keeps the lock between lookups, until another asks for it; one that is hidden does not', async () => {
+  const [first, second] = (await pages(2)) as [Page, Page]
+  const held = () =>
+    first.evaluate(async () => {
+      const { held = [] } = await navigator.locks.query()
+      return held.filter(({ name }) => /^pirouette http.*\d$/.test(name!)).length
+    })
+  await first.bringToFront()
+  for (const [page, kept] of [
+    [first, 1],
+    [second, 0],
+    [first, 1],
+  ] as const) {
+    expect(await lookUp(page, wanted(0, 3))).toEqual(wanted(0, 3).map(recordAt))
+    await expect.poll(held).toBe(kept)
+  }
+  await second.bringToFront()
+  await expect.poll(held).toBe(0)
+})
+
 test('a reset in one page: the others follow it to the new hint', { timeout: 60_000 }, async () => {
   const [first, second] = (await pages(2)) as [Page, Page]
   const lookups = lookUp(second, wanted(1, 20))

@@ -89,7 +89,7 @@ export class FirstVisit {
       const map = await open({
         servers: mode.name === 'single' ? [a] : [a, b],
         ...{ mode: mode.name, storage: 'memory', push: false, signal },
-        publisherKey: mode.name === 'light' ? undefined : publisherKey, // no signature covers what servers make
+        ...(mode.name !== 'light' && { publisherKey }), // no signature covers what servers make
         onProgress: ({ loadedBytes, totalBytes }) => {
           moved.textContent = `${Math.floor((100 * loadedBytes) / totalBytes)} %`
         },

@@ -3,10 +3,12 @@
 import { scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
+import { checkKeyGiven } from './options.js'
 import { type Fetch, platformEnvironment } from './platform/environment.js'
+import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
+import { KNOWN, schemesFor } from './scheme/known.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
-import { chooseScheme, SCHEMES, schemesFor } from './scheme/table.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, parseServers } from './servers/pair.js'
 import { parsePublisherKey } from './servers/signatures.js'
@@ -63,6 +65,7 @@ export async function estimate(
 ): Promise<Estimate> {
   checkOptions('estimate', options, ['fetch'], ['allowDevelopmentCeremony'])
   checkNames('estimate', options, Object.keys(OPTIONS))
+  checkKeyGiven('estimate', options)
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
     if (number !== undefined && !(Number.isSafeInteger(number) && number >= 0)) {
@@ -77,7 +80,10 @@ export async function estimate(
   const links = linksOf(parsed, environment, meters)
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
-    const core = await startCore(environment, buildFor(apart))
+    const [core, { chooseScheme, SCHEMES }] = await Promise.all([
+      startCore(environment, buildFor('auto', apart, KNOWN)),
+      loadPart(() => import('./scheme/table.js')),
+    ])
     const { proofs = 'auto', allowDevelopmentCeremony, lookupsPerDay, changesPerDay } = options
     const schemeOptions = { proofs, allowDevelopmentCeremony, usage: { lookupsPerDay, changesPerDay } }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false, apart })

@@ -4,18 +4,18 @@
 import { useModule } from '@pirouette/wasm/client'
 import { abortable } from './base/abort.js'
 import { AppFailure, checkNames, checkOptions, toApp } from './base/boundary.js'
-import { StorageError } from './base/errors.js'
+import { StorageError, UsageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
 import { PirouetteMap } from './map.js'
 import { checkOpenOptions, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
 import { type Environment, platformEnvironment } from './platform/environment.js'
-import type { Scheme } from './scheme/scheme.js'
-import { type Choice, type Choose, chooseScheme, type Pays, paysAfter, SCHEMES } from './scheme/table.js'
+import { KNOWN } from './scheme/known.js'
 import { apartOf, identityOf, parseServers, type Servers } from './servers/pair.js'
 import { Publisher } from './servers/signatures.js'
-import { buildFor, openSession } from './session/opening.js'
+import { buildFor, openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
+import { StoreUnavailableError } from './store/store.js'
 
 /**
  * Opens a map: takes up the state of an earlier visit, or begins.
@@ -28,23 +28,26 @@ import type { Session } from './session/session.js'
 export async function open(options: OpenOptions): Promise<PirouetteMap> {
   checkOpenOptions(options)
   const { fetch, store, wasm, ...others } = options
-  if (wasm !== undefined) useModule(wasm, buildFor(apartOf(options.servers, options.collusion)))
-  return await openWith(platformEnvironment(fetch, store), others)
+  const { mode = 'auto', servers, collusion } = options
+  if (wasm !== undefined) useModule(wasm, buildFor(mode, apartOf(servers, collusion), KNOWN))
+  return await openBy(platformEnvironment(fetch, store), others, { known: KNOWN, loadKeeping })
 }
 
-/** As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and rules of their own. For tests. */
-export async function openWith(
+async function loadKeeping() {
+  return (await import('./session/keeping.js')).keeping()
+}
+
+/** As `open`, with everything outside passed in, and what schemes there are. */
+export async function openBy(
   environment: Environment,
   options: Options,
-  schemes: ReadonlyMap<string, Scheme> = SCHEMES,
-  pays: Pays = paysAfter,
-  choose: Choose = chooseScheme,
+  { known, loadKeeping }: Schemes,
 ): Promise<PirouetteMap> {
-  const { servers, usable, wishes } = readOptions(options, schemes)
+  const { servers, usable, wishes } = readOptions(options, known)
   const { signal, onProgress, onEvent, normalize } = options
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { schemes: usable, choice: { pays, choose } }, wishes)
+  const shared = join(environment, servers, { known: usable, loadKeeping }, wishes)
   // A listener that throws fails its own open(), and nobody else's.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
@@ -92,7 +95,15 @@ export async function discardState(options: DiscardOptions): Promise<void> {
   checkOptions('discardState', options, ['store'])
   checkNames('discardState', options, ['servers', 'store'])
   const { servers, store } = options
-  await discardStateWith(platformEnvironment(undefined, store), { servers })
+  try {
+    await discardStateWith(platformEnvironment(undefined, store), { servers })
+  } catch (error) {
+    const nowhere = store === undefined && error instanceof StorageError && error.cause instanceof StoreUnavailableError
+    if (!nowhere) throw error
+    const message =
+      'discardState: nothing is kept here, unless open() was given a store; pass the same: { servers, store }'
+    throw new UsageError(message)
+  }
 }
 
 /** As `discardState`, with storage passed in. For tests. */
@@ -116,6 +127,8 @@ export async function discardStateWith(
 
 export type DiscardOptions = Pick<OpenOptions, 'servers' | 'store'>
 
+type Schemes = Pick<SessionParts, 'known' | 'loadKeeping'>
+
 interface Shared {
   readonly environment: Environment
   readonly servers: Servers
@@ -133,12 +146,7 @@ interface Shared {
 const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 
 /** The session of this identity, one more holder counted; begun if there is none. */
-function join(
-  environment: Environment,
-  servers: Servers,
-  known: { readonly schemes: ReadonlyMap<string, Scheme>; readonly choice: Choice },
-  wishes: Wishes,
-): Shared {
+function join(environment: Environment, servers: Servers, schemes: Schemes, wishes: Wishes): Shared {
   const others = everyShared.get(environment.clock) ?? new Set()
   everyShared.set(environment.clock, others)
   for (const shared of others) {
@@ -165,7 +173,7 @@ function join(
   const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
   const parts = {
-    ...known,
+    ...schemes,
     environment,
     servers,
     preference,

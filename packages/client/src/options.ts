@@ -7,8 +7,8 @@ import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import type { Fetch } from './platform/environment.js'
-import type { ProofsPreference, Scheme } from './scheme/scheme.js'
-import { schemesFor } from './scheme/table.js'
+import { schemesFor } from './scheme/known.js'
+import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Allowances, type Apart, apartOf, assertParties, parseServers, type Servers } from './servers/pair.js'
 import { parsePublisherKey } from './servers/signatures.js'
@@ -125,8 +125,8 @@ export interface OpenOptions extends OpenWithOptions {
   readonly store?: OpenDurableStore | undefined
   /**
    * Where the WebAssembly module is, for apps that stream it or keep it: `() => fetch(url)` of the file
-   * `@pirouette/wasm/client_bg.wasm` (with one server, or `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its
-   * bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
+   * `@pirouette/wasm/client_bg.wasm` (in mode `instant`, `@pirouette/wasm/instant_bg.wasm`, a third of it; with one server, or
+   * `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
    * is needed. A page has one module of each: the first one counts.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
@@ -177,13 +177,24 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
 export function checkOpenOptions(options: OpenOptions): void {
   checkOptions('open', options, ['fetch', 'store'])
   checkNames('open', options, Object.keys(OPTIONS))
+  checkKeyGiven('open', options)
+}
+
+/**
+ * Throws UsageError for a publisherKey that is there and is nothing: an environment variable with another name must not leave the
+ * signature unchecked without a word.
+ */
+export function checkKeyGiven(call: string, options: { readonly publisherKey?: unknown }): void {
+  if (!('publisherKey' in options) || options.publisherKey !== undefined) return
+  const why = 'leave the option out if nothing is signed; is the variable that it comes from set?'
+  throw new UsageError(`${call}: publisherKey: expected a key, got nothing; ${why}`)
 }
 
 /** What maps with these options have in common, defaults in place. Throws UsageError for options that cannot be. */
 export function readOptions(
   options: Options,
-  schemes: ReadonlyMap<string, Scheme>,
-): { readonly servers: Servers; readonly usable: ReadonlyMap<string, Scheme>; readonly wishes: Wishes } {
+  schemes: ReadonlyMap<string, KnownScheme>,
+): { readonly servers: Servers; readonly usable: ReadonlyMap<string, KnownScheme>; readonly wishes: Wishes } {
   checkOptions('open', options, ['onProgress', 'onEvent', 'normalize'], BOOLEANS)
   const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
@@ -205,7 +216,7 @@ export function readOptions(
   if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
   if (publisherKey !== undefined && allowLight) throw new UsageError(`allowLight: it ${NOT_SIGNED}`)
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
-  if (proofs !== 'auto' && !possible.some(({ provable }) => provable)) {
+  if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
     const where = scheme === undefined || apart === 1 ? 'where one server is asked' : `in mode '${mode}'`
     throw new UsageError(`proofs: there is no choice of them ${where}, but in modes 'full' and 'light'`)
   }

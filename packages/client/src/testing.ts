@@ -1,7 +1,29 @@
 // @pirouette/client/environment: the door for tests. Whoever passes in a predictable `random`, or a store that forgets,
 // gives up the privacy this package is for.
 
-export { discardStateWith, openWith } from './open.js'
+import type { PirouetteMap } from './map.js'
+import { openBy } from './open.js'
+import type { Options } from './options.js'
+import type { Environment } from './platform/environment.js'
+import type { Scheme } from './scheme/scheme.js'
+import { type Choose, type Pays, SCHEMES } from './scheme/table.js'
+import { keeping } from './session/keeping.js'
+
+/**
+ * As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and rules of their own. Nothing is loaded
+ * on the way, so that what happens when is in the caller's hands.
+ */
+export function openWith(
+  environment: Environment,
+  options: Options,
+  schemes: ReadonlyMap<string, Scheme> = SCHEMES,
+  pays?: Pays,
+  choose?: Choose,
+): Promise<PirouetteMap> {
+  return openBy(environment, options, { known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) })
+}
+
+export { discardStateWith } from './open.js'
 export type { OpenWithOptions } from './options.js'
 export { type Clock, type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
 export type { Locks } from './platform/locks.js'

@@ -8,34 +8,37 @@ type Callback = () => Promise<unknown>
 
 /** `navigator.locks`, as far as it is used. */
 class Manager {
-  readonly log: string[] = []
-  #holder: { lost: (error: Error) => void } | undefined
-  readonly #queue: (() => void)[] = []
+  readonly stolen: string[] = []
+  readonly #holders = new Map<string, { lost: (error: Error) => void }>()
+  readonly #queues = new Map<string, (() => void)[]>()
 
-  request = async (_name: string, options: { signal?: AbortSignal; steal?: boolean }, callback: Callback) => {
+  request = async (name: string, options: { signal?: AbortSignal; steal?: boolean }, callback: Callback) => {
+    const queue = this.#queues.get(name) ?? []
+    this.#queues.set(name, queue)
+    const holder = this.#holders.get(name)
     if (options.steal) {
-      this.log.push('stolen')
-      this.#holder?.lost(new DOMException('stolen', 'AbortError'))
-    } else if (this.#holder) {
+      if (holder) this.stolen.push(name)
+      holder?.lost(new DOMException('stolen', 'AbortError'))
+    } else if (holder) {
       await new Promise<void>((resolve, reject) => {
-        this.#queue.push(resolve)
+        queue.push(resolve)
         options.signal?.addEventListener('abort', () => {
-          this.#queue.splice(this.#queue.indexOf(resolve), 1)
+          queue.splice(queue.indexOf(resolve), 1)
           reject(options.signal?.reason)
         })
       })
     }
     const me = { lost: (_error: Error) => {} }
-    this.#holder = me
+    this.#holders.set(name, me)
     const lost = new Promise((_, reject) => {
       me.lost = reject
     })
     try {
       return await Promise.race([callback(), lost])
     } finally {
-      if (this.#holder === me) {
-        this.#holder = undefined
-        this.#queue.shift()?.()
+      if (this.#holders.get(name) === me) {
+        this.#holders.delete(name)
+        queue.shift()?.()
       }
     }
   }
@@ -59,8 +62,14 @@ function task<T>() {
   const work = new Promise<T>(resolve => {
     finish = resolve
   })
-  const begun = vi.fn(() => work)
-  return { begun, finish }
+  const begun = vi.fn((_wanted?: AbortSignal) => work)
+  return {
+    begun,
+    finish,
+    get wanted() {
+      return begun.mock.calls[0]?.[0]
+    },
+  }
 }
 
 test('without any, tasks just run', async () => {
@@ -103,13 +112,56 @@ test('whoever has waited long enough takes it; the other goes on, and has its re
   await settle()
   vi.advanceTimersByTime(999)
   await settle()
-  expect(manager.log).toEqual([])
+  expect(manager.stolen).toEqual(['name bell'])
   vi.advanceTimersByTime(1)
   expect(await second).toBe(2)
-  expect(manager.log).toEqual(['stolen'])
+  expect(manager.stolen).toEqual(['name bell', 'name'])
   one.finish(1)
   expect(await first).toBe(1)
   expect(vi.getTimerCount()).toBe(0)
+})
+
+describe('whether somebody else wants it', () => {
+  test('is told at once, and whoever asked last is told of nobody', async () => {
+    withLocks(new Manager())
+    const tasks = [task<number>(), task<number>(), task<number>()]
+    const wanted = () => tasks.map(({ wanted }) => wanted?.aborted)
+    const held = []
+    for (const each of tasks) {
+      held.push(platformLocks.hold('name', 1000, each.begun))
+      await settle()
+    }
+    expect(wanted()).toEqual([true, undefined, undefined])
+    tasks[0]!.finish(1)
+    await settle()
+    expect(wanted()).toEqual([true, true, undefined]) // it was asked for while this one waited
+    tasks[1]!.finish(2)
+    await settle()
+    expect(wanted()).toEqual([true, true, false])
+    tasks[2]!.finish(3)
+    expect(await Promise.all(held)).toEqual([1, 2, 3])
+  })
+
+  test('is not known without locks, and where they are refused nothing may be kept', async () => {
+    withLocks(undefined)
+    await platformLocks.hold('name', 10, async wanted => expect(wanted).toBeUndefined())
+    withLocks({ request: () => Promise.reject(new DOMException('sandboxed', 'SecurityError')) })
+    await platformLocks.hold('name', 10, async wanted => expect(wanted?.aborted).toBe(true))
+  })
+
+  test('a page that is hidden, or will be, counts as wanted', async () => {
+    const page = withLocks(new Manager())
+    const one = task<number>()
+    const held = platformLocks.hold('name', 1000, one.begun)
+    await settle()
+    expect(one.wanted?.aborted).toBe(false)
+    Object.assign(page, { visibilityState: 'hidden' })
+    page.dispatchEvent(new Event('visibilitychange'))
+    expect(one.wanted?.aborted).toBe(true)
+    one.finish(1)
+    await held
+    await platformLocks.hold('name', 1000, async wanted => expect(wanted?.aborted).toBe(true))
+  })
 })
 
 describe.each(['pagehide', 'freeze'])('at %s', event => {
@@ -124,6 +176,7 @@ describe.each(['pagehide', 'freeze'])('at %s', event => {
     expect(await second).toBe(2)
     one.finish(1)
     expect(await first).toBe(1)
-    expect(manager.log).toEqual([])
+    expect(manager.stolen).toEqual(['name bell'])
+    expect(one.wanted?.aborted).toBe(true)
   })
 })

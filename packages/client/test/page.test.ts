@@ -38,10 +38,10 @@ test('a lock is not asked for while the page is away', async () => {
   page.leave()
   const two = page.locks.hold('two', 1000, async () => 2)
   await turns()
-  expect(page.granted).toEqual(['one'])
+  expect(page.granted).toEqual(['one bell', 'one'])
   page.comeBack()
   expect(await two).toBe(2)
-  expect(page.granted).toEqual(['one', 'two'])
+  expect(page.granted).toEqual(['one bell', 'one', 'two bell', 'two'])
   page.gone()
 })
 

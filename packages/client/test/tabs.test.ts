@@ -158,6 +158,72 @@ describe.each([
   })
 })
 
+describe('between lookups', () => {
+  test('a tab keeps the lock until another asks for it, which has it at once', async () => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    const first = await one.open()
+    await world.checkValues(first)
+    expect(world.locks.asked).toBe(1)
+    const second = await two.open()
+    await world.checkValues(second)
+    expect(world.locks.asked).toBe(2)
+    for (let i = 0; i < 3; i++) for (const map of [first, second]) await world.checkValues(map, [i])
+    expect(world.locks.asked).toBe(2 + 6)
+    expect(world.clock.now()).toBe(16 * world.blobMs) // the download alone took time
+    await world.auditor.assertSound()
+  })
+
+  test('and lets it go after a while', async () => {
+    const world = new World()
+    const first = await world.life().open()
+    await world.checkValues(first, [1])
+    await settle()
+    const start = world.clock.now()
+    expect(world.locks.held).toBe(1)
+    while (world.locks.held > 0) {
+      world.clock.advance()
+      await settle()
+    }
+    expect(world.clock.now() - start).toBeLessThanOrEqual(5_000)
+    await world.checkValues(first)
+    expect(world.locks.asked).toBe(2)
+  })
+
+  test('or when it is closed, which waits for nothing', async () => {
+    const world = new World()
+    const [one, two] = [world.life(), world.life()]
+    const [first, second] = [await one.open(), await two.open()]
+    await world.checkValues(first)
+    const start = world.clock.now()
+    await world.drive(first.close())
+    expect(world.locks.held).toBe(0)
+    await world.checkValues(second)
+    expect(world.clock.now()).toBe(start)
+  })
+
+  test('one that is killed meanwhile keeps nobody waiting, and one that stands still not for ever', async () => {
+    const world = new World()
+    const [one, two, three] = [world.life(), world.life(), world.life()]
+    const maps = [await one.open(), await two.open(), await three.open()] as const
+    await world.checkValues(maps[0])
+    one.kill()
+    const start = world.clock.now()
+    await world.checkValues(maps[1])
+    expect(world.clock.now()).toBe(start)
+    two.freeze()
+    await world.checkValues(maps[2])
+    expect(world.clock.now() - start).toBe(45_000)
+    expect(world.locks.stolen).toBe(1)
+    await two.thaw()
+    const asked = world.locks.asked
+    await world.checkValues(maps[1])
+    expect(world.locks.asked).toBe(asked + 1)
+    await world.checkValues(maps[2])
+    await world.auditor.assertSound()
+  })
+})
+
 describe('a tab that stands still while it holds the lock', () => {
   const moments: [Method, 'before' | 'after'][] = [
     ['putPending', 'before'],

@@ -59,11 +59,11 @@ export interface LayoutHandle {
   readonly blockRecords: number
   /** M·ℓ */
   readonly partitionBytes: number
-  /** one entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of opening proof */
+  /** with a ClientCore: one entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of opening proof */
   entryBytes(proofs?: Proofs): number
-  /** most queries a request may carry with proofs of this kind (`merkle`), of a generation's limit */
+  /** the same: most queries a request may carry with proofs of this kind (`merkle`), of a generation's limit */
   batchLimit(limit: number, proofs?: Proofs): number
-  /** most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
+  /** the same: most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
   maxBatch(proofs?: Proofs): number
   /** one instant query, to either server */
   readonly instantRequestBytes: number
@@ -84,6 +84,8 @@ export interface DirectoryHandle {
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
   /** the directory after the next entry of a journal, made on a hint of layout `before`; undefined: the same */
   replayed(entry: Uint8Array, before: LayoutHandle): DirectoryHandle | undefined
+  /** whether it is of this shape, as it says of itself */
+  isOf(shape: DirectoryShapeHandle): boolean
   /** indices of many fingerprints, 16 bytes each, in order */
   indices(fingerprints: Uint8Array, records: number): Uint32Array
   free(): void
@@ -111,8 +113,6 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
 export interface DirectoryShapeHandle {
   /** the blocks as a database of 2^b records in one partition */
   readonly layout: LayoutHandle
-  /** whether a directory says the same of itself */
-  isOf(directory: DirectoryHandle): boolean
   /** the block that a fingerprint (16 bytes) falls into */
   number(fingerprint: Uint8Array): number
   /** where to look for a fingerprint, by its block; throws `directory` if it is no block, or leads beyond the database */
@@ -644,21 +644,9 @@ export interface Plan {
   readonly reason: string
 }
 
-/** One instance of the WASM module, as a client needs it. */
-export interface ClientCore {
+/** One instance of the WASM module, as instant lookups and the choice of a mode need it: what every client has. */
+export interface InstantCore {
   readonly memory: { readonly buffer: ArrayBuffer }
-  /** costs and a recommendation; throws `layout` if there can be no such database */
-  plan(workload: Workload): Plan
-  /** bytes of journal at which a client that holds so many bytes of hint writes a new checkpoint */
-  journalLimit(heldBytes: number): number
-  /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
-  suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
-  /** the same for a light hint: tags, if both replies have at most 16 MiB with them */
-  lightProofs(layout: LayoutHandle): EntryProofs
-  /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
-  planBlockRecords(records: number, recordBytes: number, partitions?: number): number
-  /** `blockRecords`: g; 1 */
-  planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
   /** of a manifest's numbers; `blockRecords`: g; 1 */
   layout(
     records: number,
@@ -671,12 +659,40 @@ export interface ClientCore {
   blake3(bytes: Uint8Array): Uint8Array
   /** 16-byte key fingerprint (docs/protocol.md, Hashes) */
   fingerprint(key: Uint8Array): Uint8Array
-  /** from its stored form, for a database of `records`; refused if it leads beyond them */
-  decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   /** of 2^log blocks of so many bytes, under a seed of 16; throws `directory`, `layout`, `length` */
   directoryShape(log: number, blockBytes: number, seed: Uint8Array): DirectoryShapeHandle
   /** asks for 1 to `instantMaxBatch` records under 32 bytes of fresh OS entropy; throws `index`, `length` */
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
+  /**
+   * The mode for a client that is free to choose and has made so many lookups: the planner's rule, from manifest, offers and
+   * count alone. With the count it goes on, and never back.
+   */
+  chooseMode(
+    layout: LayoutHandle,
+    directory: DirectorySize,
+    offers: { readonly instant: boolean; readonly light: boolean },
+    lookups: number,
+  ): Mode
+}
+
+/** What hints and copies of a database need besides. Browsers load it when a map makes one: it is in a module of its own. */
+export interface ClientCore extends InstantCore {
+  /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
+  suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
+  /** the same for a light hint: tags, if both replies have at most 16 MiB with them */
+  lightProofs(layout: LayoutHandle): EntryProofs
+  /** what each way of looking up costs under a manifest of a database with these kinds of proof */
+  modeCosts(layout: LayoutHandle, directory: DirectorySize, proofs: readonly Proofs[], usage: Usage): ModeCosts[]
+  /** costs and a recommendation; throws `layout` if there can be no such database */
+  plan(workload: Workload): Plan
+  /** bytes of journal at which a client that holds so many bytes of hint writes a new checkpoint */
+  journalLimit(heldBytes: number): number
+  /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
+  planBlockRecords(records: number, recordBytes: number, partitions?: number): number
+  /** `blockRecords`: g; 1 */
+  planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
+  /** from its stored form, for a database of `records`; refused if it leads beyond them */
+  decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   /** begins a light hint under 32 bytes of fresh OS entropy; `proofs` (default `merkle`) is for its life. Throws `length` */
   newLightAttempt(
     layout: LayoutHandle,
@@ -700,18 +716,6 @@ export interface ClientCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): HintBuilderHandle
-  /**
-   * The mode for a client that is free to choose and has made so many lookups: the planner's rule, from manifest, offers and
-   * count alone. With the count it goes on, and never back.
-   */
-  chooseMode(
-    layout: LayoutHandle,
-    directory: DirectorySize,
-    offers: { readonly instant: boolean; readonly light: boolean },
-    lookups: number,
-  ): Mode
-  /** what each way of looking up costs under a manifest of a database with these kinds of proof */
-  modeCosts(layout: LayoutHandle, directory: DirectorySize, proofs: readonly Proofs[], usage: Usage): ModeCosts[]
   /** begins a copy of the database; `id`: 16 random bytes */
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
@@ -747,7 +751,7 @@ export interface SingleCore extends ClientCore {
   reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
 }
 
-/** One instance of the whole module: the server half as well. Node only; browsers get a ClientCore or a SingleCore. */
+/** One instance of the whole module: the server half as well. Node only; browsers get one of those before. */
 export interface Core extends SingleCore {
   /** shared with worker threads: views of it are over a SharedArrayBuffer, whatever TypeScript's library says */
   readonly memory: WasmMemory

@@ -3,9 +3,9 @@
 // wasm-bindgen's glue keeps the instance in a module variable; handles remember which instance they belong to and
 // refuse to run on another. After a trap the instance's memory cannot be trusted, so it is replaced, never reused.
 
-import type { ClientCore } from './core.js'
+import type { InstantCore } from './core.js'
 
-/** What both builds' glue has to start an instance and to replace it. */
+/** What every build's glue has to start an instance and to replace it. */
 export interface Glue {
   initSync(source: { module: WebAssembly.Module }): { readonly memory: WebAssembly.Memory }
   /** the next call of another function goes to a fresh instance */
@@ -14,15 +14,15 @@ export interface Glue {
 }
 
 /** Whose instance a core is. */
-const owners = new WeakMap<ClientCore, { discard(core: ClientCore): void }>()
+const owners = new WeakMap<InstantCore, { discard(core: InstantCore): void }>()
 
 /** After a trap: abandons `core`'s instance. */
-export function discardInstance(core: ClientCore): void {
+export function discardInstance(core: InstantCore): void {
   owners.get(core)?.discard(core)
 }
 
 /** The running core of one build, and its replacement. */
-export class Instance<C extends ClientCore> {
+export class Instance<C extends InstantCore> {
   readonly #glue: Glue
   readonly #core: (memory: WebAssembly.Memory) => C
   #loading: Promise<WebAssembly.Module> | undefined
@@ -49,7 +49,7 @@ export class Instance<C extends ClientCore> {
   }
 
   /** After a trap: abandons `core`'s instance and starts another for the next `load`. */
-  discard(core: ClientCore): void {
+  discard(core: InstantCore): void {
     if (core !== this.#current) return
     this.#glue.restart()
     this.#glue.blake3(new Uint8Array()) // now, so that no handle of the old instance reaches the new one

@@ -333,6 +333,53 @@ fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
     assert!(most >= 3, "{most}: it was not cut");
 }
 
+/// Epochs that wait are gone through together, and lookups of a journal between them do not hold them up.
+#[test]
+fn updates_that_wait_are_one_pass_whatever_was_looked_up_between_them() {
+    let layout = Layout::plan(1 << 16, 32, None).unwrap();
+    let mut database = server(layout, 67);
+    let mut straight = client(&database, 300, 9);
+    let before = straight.encode(&BINDING).unwrap();
+    let mut journal = Vec::new();
+    for round in 0..4u8 {
+        let record = [round + 1; 32];
+        let edits: Vec<_> = (0..2000).map(|n| Operation::EditIndex(n * 31 + u32::from(round % 3), &record)).collect();
+        let list = apply(&mut database, None, &edits).unwrap().list.bytes().to_vec();
+        journal.push(straight.update(&list, layout, &[], &[0; 32]).unwrap());
+        while straight.state.step() {}
+        let indices: Vec<u32> = (0..15).map(|n| n * 31 + u32::from(round)).collect();
+        assert_eq!(look_up(&database, &mut straight, &indices, &[round; 32]), expected(&database, &indices));
+        journal.push(straight.take_effect().unwrap());
+    }
+    let after = straight.encode(&BINDING).unwrap();
+    let replayed = |between: usize| {
+        let mut client: Client = Asked::new(Hint::decode(&before, layout, &BINDING).unwrap());
+        for entry in &journal {
+            client.replay(entry).unwrap();
+            for _ in 0..between {
+                client.state.step();
+            }
+        }
+        let mut left = 0;
+        while client.state.step() {
+            left += 1;
+        }
+        assert!(client.state.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
+        assert_eq!(client.encode(&BINDING).unwrap(), after);
+        left
+    };
+    let mut one: Client = Asked::new(Hint::decode(&before, layout, &BINDING).unwrap());
+    one.replay(&journal[0]).unwrap();
+    let mut steps = 0;
+    while one.state.step() {
+        steps += 1;
+    }
+    assert_eq!(replayed(0), steps, "all stripes once, as for the first of them alone");
+    for between in [1, 2, steps] {
+        replayed(between);
+    }
+}
+
 #[test]
 fn a_database_grows_within_its_stripes_and_not_beyond() {
     let layout = Layout::new(1000, 8, 5, 200).unwrap(); // 1000 slots

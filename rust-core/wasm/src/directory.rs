@@ -1,10 +1,11 @@
-//! Directories: whole, and of clients that look single blocks up.
+//! Whole directories.
 
 use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::{Directory, Shape};
+use pirouette_core::directory::Directory;
 use pirouette_core::tapir::state::journal::update_in;
 use wasm_bindgen::prelude::*;
 
+use crate::blocks::DirectoryShapeHandle;
 use crate::{LayoutHandle, Outcome, exactly, thrown};
 
 /// The public map from fingerprint to record index.
@@ -69,56 +70,10 @@ impl DirectoryHandle {
     pub fn indices(&self, fingerprints: &[u8], records: u32) -> Outcome<Vec<u32>> {
         self.0.indices(fingerprints, records).map_err(thrown)
     }
-}
 
-/// What the blocks of a directory have in common, as a manifest says it.
-#[wasm_bindgen]
-pub struct DirectoryShapeHandle(Shape);
-
-#[wasm_bindgen]
-impl DirectoryShapeHandle {
-    /// Of 2^log blocks of so many bytes, under a seed of 16 bytes.
-    ///
-    /// # Errors
-    /// `directory`, `layout`, `length`.
-    #[wasm_bindgen(constructor)]
-    pub fn new(log: u32, block_bytes: u32, seed: &[u8]) -> Outcome<DirectoryShapeHandle> {
-        exactly("seed", seed)
-            .and_then(|seed| Shape::new(log, block_bytes as usize, &seed))
-            .map(DirectoryShapeHandle)
-            .map_err(thrown)
-    }
-
-    /// Whether a directory says the same of itself.
+    /// Whether it is of this shape, as it says of itself.
     #[wasm_bindgen(js_name = isOf)]
-    pub fn is_of(&self, directory: &DirectoryHandle) -> bool {
-        self.0 == *directory.0.shape()
-    }
-
-    /// The blocks as a database of 2^log records in one partition.
-    ///
-    /// # Errors
-    /// `layout`.
-    #[wasm_bindgen(getter)]
-    pub fn layout(&self) -> Outcome<LayoutHandle> {
-        self.0.layout().map(LayoutHandle).map_err(thrown)
-    }
-
-    /// The block that a fingerprint falls into.
-    ///
-    /// # Errors
-    /// `length`.
-    pub fn number(&self, fingerprint: &[u8]) -> Outcome<u32> {
-        exactly("fingerprint", fingerprint).map(|fingerprint| self.0.number(&fingerprint)).map_err(thrown)
-    }
-
-    /// Where to look for a fingerprint, by its block.
-    ///
-    /// # Errors
-    /// `length`; `directory` if it is no block, or leads beyond the database.
-    pub fn index(&self, block: &[u8], fingerprint: &[u8], records: u32) -> Outcome<u32> {
-        exactly("fingerprint", fingerprint)
-            .and_then(|fingerprint| self.0.index(block, &fingerprint, records))
-            .map_err(thrown)
+    pub fn is_of(&self, shape: &DirectoryShapeHandle) -> bool {
+        shape.0 == *self.0.shape()
     }
 }

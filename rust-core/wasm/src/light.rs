@@ -4,7 +4,9 @@ use pirouette_core::error::Error;
 use pirouette_core::light::attempt::{Attempt, Checking, Inquiry, Liars, Outcome as Made};
 use wasm_bindgen::prelude::*;
 
-use crate::{ClientHandle, LayoutHandle, Outcome, WipesStack, exactly, proofs_named, thrown};
+use crate::proofs::proofs_named;
+use crate::tapir::ClientHandle;
+use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
 
 /// A light hint in the making.
 #[wasm_bindgen]

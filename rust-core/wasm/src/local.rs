@@ -4,7 +4,8 @@ use pirouette_core::database::list::UpdateList;
 use pirouette_core::local::Local;
 use wasm_bindgen::prelude::*;
 
-use crate::{LayoutHandle, Outcome, StoredFormHandle, exactly, thrown};
+use crate::tapir::StoredFormHandle;
+use crate::{LayoutHandle, Outcome, exactly, thrown};
 
 /// The records of a database, some or all of its partitions.
 #[wasm_bindgen]

@@ -13,7 +13,8 @@ use pirouette_core::{key, tapir::permutation};
 use wasm_bindgen::prelude::*;
 
 use crate::directory::DirectoryHandle;
-use crate::{LayoutHandle, Outcome, exactly, proofs_named, thrown};
+use crate::proofs::proofs_named;
+use crate::{LayoutHandle, Outcome, exactly, thrown};
 
 /// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
 ///

@@ -9,7 +9,8 @@ use pirouette_core::single::making::{Builder, lookups};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::{LayoutHandle, Outcome, StoredFormHandle, WipesStack, exactly, thrown, whole};
+use crate::tapir::StoredFormHandle;
+use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
 
 /// Bytes of one query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless
 /// it is said.

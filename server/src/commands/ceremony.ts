@@ -8,6 +8,7 @@ import type { Ceremony } from '@pirouette/wasm/pointproofs'
 import { loadProving } from '@pirouette/wasm/prover'
 import { CeremonyError } from '../ceremony/errors.js'
 import { readCeremony, readReceipt, refusedBy, verifiedCeremony } from '../ceremony/transcript.js'
+import { saying } from './progress.js'
 
 const ENTROPY_BYTES = 32
 const RECEIPT_BYTES = 32
@@ -27,11 +28,11 @@ export async function contribute(file: string, options: { name: string; out: str
   const [partFile, receiptFile] = [`${out}.part`, `${out}.receipt`]
   if (await exists(out)) throw new CeremonyError(`${out}: it exists already, and nothing is overwritten`)
   if (await exists(receiptFile)) return await finish(out, partFile, receiptFile)
-  const before = await readCeremony(file)
+  const before = await saying(`verifying ${file}`, () => readCeremony(file))
   const entropy = randomBytes(ENTROPY_BYTES)
   let contributed: Uint8Array
   try {
-    contributed = before.contribute(options.name, entropy)
+    contributed = await saying('contributing', () => before.contribute(options.name, entropy))
   } catch (error) {
     throw refusedBy(file, error)
   } finally {
@@ -40,7 +41,7 @@ export async function contribute(file: string, options: { name: string; out: str
   }
   const transcript = contributed.slice(0, -RECEIPT_BYTES)
   const receipt = contributed.slice(-RECEIPT_BYTES)
-  const after = await verifiedCeremony(out, transcript) // what goes out is looked at as others will look at it
+  const after = await saying('verifying the contribution', () => verifiedCeremony(out, transcript)) // what goes out is looked at as others will look at it
   if (!after.has(receipt)) throw new CeremonyError(`${out}: the contribution is not in it; nothing was written`)
   await writeFile(partFile, transcript, { flush: true }) // over one that was interrupted before it had a receipt: of no use
   await create(receiptFile, `${toHex(receipt)}\n`)
@@ -75,7 +76,7 @@ async function exists(file: string): Promise<boolean> {
 
 export async function verify(file: string, options: { receipt?: string[] }): Promise<void> {
   const receipts = await Promise.all((options.receipt ?? []).map(readReceipt))
-  const ceremony = await readCeremony(file)
+  const ceremony = await saying(`verifying ${file}`, () => readCeremony(file))
   for (const [at, receipt] of receipts.entries()) {
     if (!ceremony.has(receipt)) {
       throw new CeremonyError(`${file}: the contribution of ${options.receipt?.[at]} is not in it; do not use it`)

@@ -24,7 +24,7 @@ import { addressOf, closeWhenAsked } from './serve.js'
 export type DevArguments = Omit<BuildArguments, 'data' | 'out' | 'force' | 'record'> & {
   readonly folder?: string
   readonly ports: readonly [number, number]
-  readonly allowOrigin: string[]
+  readonly allowOrigin?: string[]
   readonly logLevel: string
 }
 
@@ -37,7 +37,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       for (const database of databases) await database.close()
     },
   )
-  const { folder: kept, ports, allowOrigin, logLevel, ...choices } = options
+  const { folder: kept, ports, allowOrigin = ['localhost'], logLevel, ...choices } = options
   const temporary = mkdtempSync(join(tmpdir(), 'pirouette-dev-'))
   process.once('exit', () => rmSync(temporary, { recursive: true, force: true }))
   const folder = kept ?? temporary
@@ -53,21 +53,28 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
   const dataset = await loadDataset(built)
-  for (const [i, port] of ports.entries()) {
-    const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), dataset, data, folder)
-    databases.push(database)
-    const app = await createServer({
-      datasets: [{ updatable: database, publisherKeys: [key.publicKey] }],
-      allowOrigins: allowOrigin,
-      log: { level: logLevel, stream: process.stderr },
-    })
-    await app.listen({ host: '127.0.0.1', port })
-    apps.push(app)
+  try {
+    for (const [i, port] of ports.entries()) {
+      const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), dataset, data, folder)
+      databases.push(database)
+      const app = await createServer({
+        datasets: [{ updatable: database, publisherKeys: [key.publicKey] }],
+        allowOrigins: allowOrigin,
+        log: { level: logLevel, stream: process.stderr },
+      })
+      apps.push(app)
+      await app.listen({ host: '127.0.0.1', port })
+    }
+    dataset.close()
+    const [a, b] = apps.map(addressOf) as [string, string]
+    await publish({ servers: [a, b], key, record })
+    process.stdout.write(paste(a, b, toHex(key.publicKey), kept, keyFile))
+  } catch (error) {
+    // One that listens already would keep a process alive that is of no use.
+    await Promise.all(apps.map(app => app.close()))
+    for (const database of databases) await database.close()
+    throw error
   }
-  dataset.close()
-  const [a, b] = apps.map(addressOf) as [string, string]
-  await publish({ servers: [a, b], key, record })
-  process.stdout.write(paste(a, b, toHex(key.publicKey), keyFile))
 }
 
 /** What is in the store already, or else what was built. Throws BuildError if they are not of one database. */
@@ -84,7 +91,8 @@ async function openStore(dir: string, dataset: Dataset, data: string, folder: st
   return database
 }
 
-function paste(a: string, b: string, publisherKey: string, keyFile: string): string {
+function paste(a: string, b: string, publisherKey: string, kept: string | undefined, keyFile: string): string {
+  const again = 'key, addresses and what was published are others the next time'
   return `Two servers on this machine, until Ctrl-C. Paste into an app:
 
 import { open } from '@pirouette/client'
@@ -97,5 +105,5 @@ const map = await open({
 To change what they serve, write operations into a file (docs/operations.md, A database that changes), and
 
 npx pirouette publish --servers ${a},${b} --key ${keyFile} changes.jsonl
-`
+${kept === undefined ? `\nNothing of it is kept: ${again}, unless you begin with --folder DIR --ports 8801,8802.\n` : ''}`
 }

@@ -14,6 +14,17 @@ export async function withProgress<T>(work: (onProgress: (progress: Progress) =>
   }
 }
 
+/** Runs `work`, which says nothing of itself, and says what it is meanwhile. */
+export async function saying<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+  if (!process.stderr.isTTY) return await work()
+  process.stderr.write(`\r\x1b[K${what} …`)
+  try {
+    return await work()
+  } finally {
+    process.stderr.write('\r\x1b[K')
+  }
+}
+
 function drawProgress(): { draw: (progress: Progress) => void; clear: () => void } {
   let drawnAt = 0
   return {

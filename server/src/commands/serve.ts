@@ -36,7 +36,8 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly fenceEntries: number
   readonly port: number
   readonly host: string
-  readonly allowOrigin: string[]
+  /** missing: any */
+  readonly allowOrigin?: string[]
   readonly trustProxy?: string | true
   readonly rateLimit: number
   /** worker threads; false: off; missing: as many as suit the machine */

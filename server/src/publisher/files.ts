@@ -56,7 +56,7 @@ export async function readKeyFile(file: string): Promise<KeyPair> {
  * a key file with its secret half, which has no place on a server.
  */
 export async function readPublicKey(digitsOrFile: string): Promise<Uint8Array> {
-  const text = DIGITS.test(digitsOrFile) ? digitsOrFile : (await readFile(digitsOrFile, 'utf8')).trim()
+  const text = DIGITS.test(digitsOrFile) ? digitsOrFile : (await readFile(digitsOrFile, 'utf8').catch(notThere)).trim()
   if (text.startsWith(HEADER)) {
     throw new PublishError(
       `${digitsOrFile}: it holds the secret key, which only the publisher may have; give the public one`,
@@ -75,6 +75,14 @@ export async function readableByAll(file: string): Promise<string | undefined> {
   if (process.platform === 'win32') return undefined // its modes say nothing
   const { mode } = await stat(file)
   return (mode & OTHERS_READ) === 0 ? undefined : `${file}: everybody on this machine may read it; chmod 600 it`
+}
+
+/** What was to be a key, and has been taken for the name of a file. */
+function notThere(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'ENOENT') throw error
+  throw new PublishError(
+    `${error.path}: expected a public key, 64 hex digits as \`pirouette keygen\` prints them, or a file that holds them; it is neither`,
+  )
 }
 
 const OTHERS_READ = 0o004

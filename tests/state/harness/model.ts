@@ -475,7 +475,7 @@ export class Model {
     if (!head.condemned && !book.excused) throw new Error(': a lie is found out, and the hint is not condemned')
   }
 
-  /** S3: whoever opens finishes what is pending, before anything else; if a server fails, the next lookup does. */
+  /** S3: whoever opens finishes what is pending, before anything else; if a server or the disk fails, the next lookup does. */
   #opened({ tab, troublesBefore }: Call, alone: boolean): void {
     this.#of(tab).betrayed.clear()
     const { head, torn } = tab.disk!

@@ -48,7 +48,7 @@ export class Tab implements SimulatedTab {
   /** where its state is */
   disk: Disk | undefined
   state: 'running' | 'frozen' | 'dead' = 'running'
-  /** requests that a server has not answered as it should, or not in time */
+  /** requests that a server has not answered as it should, or not in time, and calls of the disk that have failed */
   troubles = 0
   readonly #world: World
   readonly #preference: StoragePreference

@@ -69,6 +69,7 @@ export class World extends Simulation<Tab> {
   diskFails(tab: Tab, method?: Method): boolean {
     if (this.#calm || !this.chance.happens(this.faults.storeFaults)) return false
     this.count('the disk failed')
+    tab.troubles++
     this.model.diskFails(tab, method === 'condemn')
     return true
   }

@@ -55,8 +55,14 @@ export const ROUNDS = 32
  */
 export const STORE_FAILURES = 2
 
-/** How long a busy tab may keep the lock over several operations. Others wait no longer than for a slow lookup. */
+/** How long a busy tab may keep a lock that others ask for. They wait no longer than for a slow lookup. */
 export const LOCK_LEASE_MS = 500
+
+/**
+ * How long an idle tab keeps a lock that nobody asks for: what is looked up meanwhile need not wait for it. Not for ever: a
+ * page may be stopped without a word, in a debugger say, and others would lose their patience waiting.
+ */
+export const LOCK_KEPT_MS = 5_000
 
 /**
  * How long the rollback fence need not have been heard for a hint to count as wide awake: a machine that was suspended, or

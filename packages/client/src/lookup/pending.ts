@@ -12,7 +12,7 @@
 import type { Manifest } from '@pirouette/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
-import { FailedServers } from '../scheme/download.js'
+import { FailedServers, goSteps } from '../scheme/download.js'
 import type { AskedState } from '../scheme/scheme.js'
 import { worstOf } from '../servers/retry.js'
 import type { Links } from '../servers/transport.js'
@@ -141,6 +141,7 @@ async function attempt(
     })
   }
   await oneAfterAnother(waysOf(hint.scheme, record, machine.lookups), manifest, send)
+  await goSteps(machine.context, state)
   // Parities and permutations go to the next state together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {

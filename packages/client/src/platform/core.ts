@@ -1,7 +1,7 @@
 // Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so it is
 // the end of that instance and of every map on it; `loadCore()` has a fresh one for later maps.
 
-import { type Core, discardCore } from '@pirouette/wasm/client'
+import { type ClientCore, type Core, discardCore } from '@pirouette/wasm/client'
 import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
 import { StateUnreadableError } from '../store/store.js'
 
@@ -15,6 +15,12 @@ export function isDead(core: Core): boolean {
 /** Throws UnsupportedError if the instance has trapped. */
 export function assertAlive(core: Core): void {
   if (dead.has(core)) throw trapped()
+}
+
+/** The core with hints and copies of databases, which is loaded before a map makes one or takes one up. */
+export function hintsOf(core: Core): ClientCore {
+  if ('newHintBuilder' in core) return core as ClientCore
+  throw new UnsupportedError('module', 'the WebAssembly module given to open({ wasm }) can do instant lookups alone')
 }
 
 /** Runs `work`, which calls into `core`, and turns what the core refuses into this package's errors. */

@@ -1,13 +1,12 @@
 // Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
-import { type Build, type Core, loadCore, loadSingleCore } from '@pirouette/wasm/client'
+import { type Build, type Cores, loadCore } from '@pirouette/wasm/client'
 import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError } from '../base/errors.js'
-import { openIndexedDbStore } from '../store/indexeddb.js'
-import { MemoryStore } from '../store/memory.js'
-import { confirmed, type OpenDurableStore, type OpenedStore, type OpenStore } from '../store/storage.js'
+import type { OpenDurableStore, OpenStore } from '../store/storage.js'
 import { type Locks, platformLocks } from './locks.js'
+import { loadPart } from './parts.js'
 import { platformTabs, type Tabs } from './tabs.js'
 
 export interface Clock {
@@ -33,8 +32,8 @@ export interface Environment {
   readonly locks: Locks
   /** one tab for all */
   readonly tabs: Tabs
-  /** `single`: with what lookups with one server need */
-  readonly loadCore: (build: Build) => Promise<Core>
+  /** the build of that name, or one that can do more */
+  readonly loadCore: <B extends Build>(build: B) => Promise<Cores[B]>
   /** what verifies Pointproofs: a module of its own, for maps that need it */
   readonly loadPointproofs: () => Promise<Pointproofs>
   /** gives the thread back, so that the page can paint and react, and resolves soon after */
@@ -51,14 +50,10 @@ export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDu
     openStore,
     locks: platformLocks,
     tabs: platformTabs(),
-    loadCore: loadBuild,
+    loadCore,
     loadPointproofs,
     pause,
   }
-}
-
-function loadBuild(build: Build): Promise<Core> {
-  return build === 'single' ? loadSingleCore() : loadCore()
 }
 
 async function loadPointproofs(): Promise<Pointproofs> {
@@ -86,18 +81,14 @@ function random(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
 
-async function openInMemory(): Promise<OpenedStore> {
-  return { store: new MemoryStore(), storage: 'memory' }
+const platformStore: OpenStore = async (...wanted) => {
+  const { openPlatformStore } = await loadStores()
+  return await openPlatformStore(pause, ...wanted)
 }
 
-/** IndexedDB, which there is none of in Node. */
-const platformStore: OpenStore = async (identity, preference) => {
-  if (preference === 'memory') return await openInMemory()
-  const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity, pause))
-  const manager = typeof navigator === 'object' ? (navigator.storage as Partial<StorageManager> | undefined) : undefined
-  const persistent = await manager?.persisted?.().catch(() => false)
-  const persist = async () => (await manager?.persist?.()) === true
-  return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
+/** Maps that keep nothing do without. */
+function loadStores() {
+  return loadPart(() => import('./stores.js'))
 }
 
 const appStores = new WeakMap<OpenDurableStore, OpenStore>()
@@ -106,10 +97,9 @@ const appStores = new WeakMap<OpenDurableStore, OpenStore>()
 function appStore(open: OpenDurableStore): OpenStore {
   const known = appStores.get(open)
   if (known !== undefined) return known
-  const openStore: OpenStore = async (identity, preference) => {
-    if (preference === 'memory') return await openInMemory()
-    const { store, discardOthers } = await confirmed(await open(identity))
-    return { store, storage: 'persistent', discardOthers }
+  const openStore: OpenStore = async (...wanted) => {
+    const { openAppStore } = await loadStores()
+    return await openAppStore(open, ...wanted)
   }
   appStores.set(open, openStore)
   return openStore

@@ -1,12 +1,12 @@
 // Starting the WebAssembly modules, and, where that fails, finding out what is to be done about it.
 
-import type { Build, Core } from '@pirouette/wasm/client'
+import type { Build, Cores } from '@pirouette/wasm/client'
 import type { Pointproofs } from '@pirouette/wasm/pointproofs'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 
 /** The running core. Throws UnsupportedError. */
-export function startCore({ loadCore }: Pick<Environment, 'loadCore'>, build: Build): Promise<Core> {
+export function startCore<B extends Build>({ loadCore }: Pick<Environment, 'loadCore'>, build: B): Promise<Cores[B]> {
   return started(() => loadCore(build))
 }
 

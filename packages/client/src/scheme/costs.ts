@@ -2,18 +2,18 @@
 
 import { type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
 import type { Core, Mode, ModeCosts, Usage } from '@pirouette/wasm/client'
-import { inCore } from '../platform/core.js'
+import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 
 /** Queries that a request may carry with proofs of this kind. */
 export function batchLimit(core: Core, manifest: Manifest, proofs: Proofs): number {
-  return withLayout(core, manifest, layout => inCore(core, () => layout.batchLimit(manifest.maxBatch, proofs)))
+  return withLayout(core, manifest, layout => inCore(hintsOf(core), () => layout.batchLimit(manifest.maxBatch, proofs)))
 }
 
 /** Of the mode with this kind of proof, if it has any. */
 export function costsOf(core: Core, manifest: Manifest, mode: Mode, proofs?: Proofs, usage: Usage = {}): ModeCosts {
   const all = withLayout(core, manifest, layout =>
-    inCore(core, () => core.modeCosts(layout, manifest, proofsOf(manifest), usage)),
+    inCore(core, () => hintsOf(core).modeCosts(layout, manifest, proofsOf(manifest), usage)),
   )
   return all.find(costs => costs.mode === mode && (proofs === undefined || costs.proofs === proofs))!
 }

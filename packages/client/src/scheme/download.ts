@@ -9,7 +9,7 @@ import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import { counted } from '../base/progress.js'
-import { coreCode, inCore, release } from '../platform/core.js'
+import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
 import { withRetry, worstOf } from '../servers/retry.js'
@@ -90,12 +90,12 @@ async function getDirectory(
 function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, servers: readonly Link[]): DirectoryHandle {
   let directory: DirectoryHandle | undefined
   try {
-    directory = inCore(core, () => core.decodeDirectory(bytes, manifest.records))
+    directory = inCore(core, () => hintsOf(core).decodeDirectory(bytes, manifest.records))
   } catch (error) {
     if (coreCode(error) !== 'directory') throw error
   }
   const read = directory
-  if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => shape.isOf(read)))) return read
+  if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => read.isOf(shape)))) return read
   release(core, read)
   const all = servers.map(({ server }) => server.name).join(' and ')
   throw new ProtocolError(all, 'the directory published there is malformed; ask the operators')

@@ -4,15 +4,14 @@
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@pirouette/protocol'
 import type { ClientHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm/client'
 import { StorageError } from '../base/errors.js'
-import { inCore, readBack } from '../platform/core.js'
+import { hintsOf, inCore, readBack } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
 import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
 import { Verifier, verifierBytes } from './verifier.js'
 
-/** Who is asked through a hint; the refresh server keeps its fence. */
-export const HINT_PARTIES = ['retrieve', 'refresh'] as const
+/** The party that keeps a hint's fence. */
 export const REFRESH = 1
 
 export class HintState extends CoreState<ClientHandle> {
@@ -124,7 +123,7 @@ export function reopenHint(
 ): HintState {
   const { core } = context
   const client = withLayout(core, manifest, layout =>
-    readBack(core, () => core.reopenClient(checkpoint, layout, manifest.commitments, binding)),
+    readBack(core, () => hintsOf(core).reopenClient(checkpoint, layout, manifest.commitments, binding)),
   )
   return new HintState(context, client, manifest)
 }

@@ -17,6 +17,10 @@ import type { Link } from '../servers/transport.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
 
+/** What can be known of a scheme before its code is loaded. */
+export type KnownScheme = StatelessScheme | StatefulFacts
+export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed' | 'provable'>
+
 /** What every scheme is made with. */
 export interface SchemeContext {
   readonly core: Core
@@ -45,8 +49,6 @@ interface AnyScheme {
    * life and kept by the server's name (S5); stateless schemes draw anew for each lookup. []: nothing leaves for a lookup.
    */
   readonly parties: readonly string[]
-  /** whether there is a choice of what proves answers: `open({ proofs })` */
-  readonly provable?: true
   /** What a map will cost, from the manifest alone. Throws UnsupportedError if these servers do not offer it. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
@@ -69,6 +71,8 @@ export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
   /** Whether a server that offers this can be a party. */
   isOffered(offers: Info['offers']): boolean
+  /** Throws UnsupportedError for a database without such lookups. */
+  assertIn(core: Core, manifest: Manifest): void
   /** A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness. To be freed. */
   begin(context: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array): StatelessBatch
 }
@@ -88,6 +92,8 @@ export interface StatefulScheme extends AnyScheme {
    * that lie alike can make it up.
    */
   readonly hashed: boolean
+  /** whether there is a choice of what proves answers: `open({ proofs })` */
+  readonly provable?: boolean
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */
@@ -123,7 +129,7 @@ export interface Preparation {
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
   /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
   update(update: Update, before: LayoutHandle, after: LayoutHandle): void
-  /** as of a state */
+  /** Does the work that `update` has left, giving the thread back in between; if there is no such method, there is none. */
   settle?(): Promise<void>
   /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
   readonly resumable: boolean
@@ -218,10 +224,10 @@ interface AnyState {
   /** Does what the next entry of a journal says. Throws StateUnreadableError. */
   replay(entry: Uint8Array): void
   /**
-   * Does the work that `update` or `replay` has left, giving the thread back in between; if there is no such method, none is.
-   * What needs it done does it at once.
+   * Does a piece, some milliseconds long, of the work that `update` and `replay` have left. Whether there is more; if there is no
+   * such method, there is none. What needs it done does it at once.
    */
-  settle?(): Promise<void>
+  step?(): boolean
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
   arrive(manifest: Manifest): void
   /** Its stored form, as it is now, bound to its manifest's hash. */

@@ -1,4 +1,5 @@
-// All schemes there are. A further one is a folder beside this file, and a line here.
+// All schemes there are, with what they do, and the choice among them. A further one is a folder beside this file, a line here, and
+// what it is in facts.ts and known.ts.
 
 import { hasLight, type Manifest } from '@pirouette/protocol'
 import type { Core, Mode } from '@pirouette/wasm/client'
@@ -16,14 +17,6 @@ import { tapir } from './tapir/tapir.js'
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
   [tapir, light, local, instant, single].map(scheme => [scheme.name, scheme]),
 )
-
-/**
- * Those that may be used where so many parties stand apart: what needs two learns with one all there is to know; and of two
- * that do, none need be asked alone.
- */
-export function schemesFor(schemes: ReadonlyMap<string, Scheme>, apart: Apart): ReadonlyMap<string, Scheme> {
-  return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
-}
 
 /** What answers before there is a state, if anything does. */
 export function firstScheme(schemes: ReadonlyMap<string, Scheme>): StatelessScheme | undefined {
@@ -44,12 +37,6 @@ export type Pays = (core: Core, manifest: Manifest, lookups: number, light: bool
 
 /** The scheme that a new map is made for where the app leaves it open. */
 export type Choose = (core: Core, manifest: Manifest, basis: Basis) => StatefulScheme
-
-/** What a map in mode `auto` goes by. */
-export interface Choice {
-  readonly pays: Pays
-  readonly choose: Choose
-}
 
 /** The planner's rule. */
 export const paysAfter: Pays = (core, manifest, lookups, light) =>

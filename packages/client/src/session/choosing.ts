@@ -9,6 +9,7 @@
 // whether they have failed: never on what was asked, nor on what an app has given up (P5, I3).
 
 import type { Manifest } from '@pirouette/protocol'
+import type { Core } from '@pirouette/wasm/client'
 import { scoped } from '../base/abort.js'
 import { FAILED_LOOKUPS } from '../base/constants.js'
 import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
@@ -16,7 +17,7 @@ import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
-import type { Basis, Choice } from '../scheme/table.js'
+import type { Basis, Choose, Pays } from '../scheme/table.js'
 import { compareEpochs } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
@@ -24,10 +25,22 @@ import type { Session } from './session.js'
 import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
+/** What the choice goes by, and what takes it. */
+export interface Choice {
+  readonly pays: Pays
+  readonly choose: Choose
+  /** a light hint may be made */
+  readonly allowLight: boolean
+  /** what a state needs of the core, and answers before it do not. Throws UnsupportedError. */
+  readonly loadHints: () => Promise<Core>
+}
+
 export class ChoosingSession implements Session {
-  readonly #parts: Parts
+  /** of the state's session, too: hints take its core's place before it begins */
+  readonly #parts: { -readonly [K in keyof Parts]: Parts[K] }
   readonly #scheme: StatelessScheme
   readonly #choice: Choice
+  #hints: Promise<Core> | undefined
   /** what the state to be made is chosen by; of when its preparation began */
   readonly #basis: { -readonly [K in keyof Basis]: Basis[K] }
   readonly #closing = new AbortController()
@@ -59,14 +72,13 @@ export class ChoosingSession implements Session {
     this.#now = next
   }
 
-  /** `scheme` answers until a state does, which is made once it pays; a light hint only if that is allowed. */
+  /** `scheme` answers until a state does, which is made once it pays. */
   static async withStore(
     given: Omit<Parts, 'choose'>,
     scheme: StatelessScheme,
     choice: Choice,
-    allowLight: boolean,
   ): Promise<ChoosingSession> {
-    const basis: Basis = { lookups: 0, light: allowLight, apart: given.apart }
+    const basis: Basis = { lookups: 0, light: choice.allowLight, apart: given.apart }
     const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
     return new ChoosingSession(parts, scheme, choice, basis, await StatefulSession.withStore(parts))
   }
@@ -120,6 +132,7 @@ export class ChoosingSession implements Session {
     const next = this.#next // perhaps it was whole already, and has begun anew just now
     if (next === undefined) return
     if (next.storage === 'memory' || (await next.stored()) === undefined) return next.beginAgain()
+    await this.#equip()
     await next.reset(onProgress, signal)
     if (!this.#isBehind(next)) this.#takeOver(next)
   }
@@ -138,15 +151,16 @@ export class ChoosingSession implements Session {
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const stateful = this.#now as StatefulSession
     const stored = await stateful.stored()
-    if (stored?.stage === 'whole') return await stateful.begin(progress, signal)
-    const stateless = new StatelessSession(this.#parts, this.#scheme, () => this.#begun(), stored?.manifest)
+    if (stored?.stage === 'whole') return await this.#beginWith(stateful, progress, signal)
+    // Of parts of its own: it keeps its core.
+    const stateless = new StatelessSession({ ...this.#parts }, this.#scheme, () => this.#begun(), stored?.manifest)
     try {
       await stateless.begin(progress, signal)
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error
       this.#note(stateless)
-      return await stateful.begin(progress, signal)
+      return await this.#beginWith(stateful, progress, signal)
     }
     this.#note(stateless)
     this.#now = stateless
@@ -198,12 +212,28 @@ export class ChoosingSession implements Session {
     this.#preparing = preparing
   }
 
+  /** The state's session begins, with a core that has what a state takes. */
+  async #beginWith(session: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    await this.#equip()
+    signal.throwIfAborted()
+    await session.begin(progress, signal)
+  }
+
+  /** Once: nothing of a state may meet another instance than its own. Where that has crashed, no state is made any more. */
+  async #equip(): Promise<void> {
+    this.#hints ??= this.#choice.loadHints().catch(error => {
+      this.#hints = undefined
+      throw error
+    })
+    this.#parts.core = await this.#hints
+  }
+
   /** Never rejects: what fails is tried again after as many lookups more. */
   async #prepare(next: StatefulSession): Promise<void> {
     this.#parts.announce({ type: 'preparing' })
     try {
       await scoped([this.#closing.signal, this.#calledOff.signal], async signal => {
-        await next.begin(new ProgressMeter(), signal)
+        await this.#beginWith(next, new ProgressMeter(), signal)
         if (this.#isBehind(next)) await next.sync(signal)
         if (this.#isBehind(next)) return // the servers' word of now against their word of before: not for us to decide
         signal.throwIfAborted()

@@ -1,61 +1,76 @@
 // Opening a session: the core, then whatever the mode needs.
 
-import type { Manifest } from '@pirouette/protocol'
 import type { Build } from '@pirouette/wasm/client'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
-import { type Choice, firstScheme } from '../scheme/table.js'
+import type { KnownScheme } from '../scheme/scheme.js'
 import type { Apart } from '../servers/pair.js'
 import { StatsKeeper } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
-import { ChoosingSession } from './choosing.js'
 import type { Session } from './session.js'
-import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
-async function sessionOf({
-  choice,
-  allowLight,
-  ...given
-}: Omit<SessionParts, 'push'> & Omit<Parts, 'choose'>): Promise<ChoosingSession | StatefulSession | StatelessSession> {
-  const { mode, schemes, core, apart } = given
-  const first = mode === 'auto' ? firstScheme(schemes) : undefined
-  if (first !== undefined) return await ChoosingSession.withStore(given, first, choice, allowLight)
-  const scheme = schemes.get(mode)
-  const choose = (manifest: Manifest) => choice.choose(core, manifest, { lookups: 0, light: allowLight, apart })
-  const parts = { ...given, choose }
-  return scheme?.kind === 'stateless' ? new StatelessSession(parts, scheme) : await StatefulSession.withStore(parts)
+/** A session that is still to begin. */
+export interface UnbegunSession extends Session {
+  begin(progress: ProgressMeter, signal: AbortSignal): Promise<void>
+  /** hears of new epochs from now on */
+  listen(): void
 }
 
-/** The WebAssembly module that maps load where so many parties stand apart. */
-export function buildFor(apart: Apart): Build {
-  return apart === 1 ? 'single' : 'client'
-}
+/** Makes a session that keeps a state, or may come to. */
+export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-export interface SessionParts extends Omit<Parts, 'core' | 'stats' | 'choose'> {
-  readonly push: boolean
-  readonly choice: Choice
+export interface KeepingParts extends Omit<Parts, 'choose' | 'schemes'> {
   /** mode `auto` may make a light hint */
   readonly allowLight: boolean
 }
 
+export interface SessionParts extends Omit<KeepingParts, 'core' | 'stats'> {
+  /** what may be used, by name */
+  readonly known: ReadonlyMap<string, KnownScheme>
+  readonly push: boolean
+  /** loads what makes sessions that keep a state */
+  readonly loadKeeping: () => Promise<Keeping>
+}
+
+/** The WebAssembly module that a map in this mode needs in the end. */
+export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): Build {
+  if (apart === 1) return 'single'
+  return known.get(mode)?.kind === 'stateless' ? 'instant' : 'client'
+}
+
 /** Loads the core, and takes up the stored state or prepares anew. A condemned state opens, too. */
-export async function openSession(
-  { push, ...context }: SessionParts,
-  onProgress: OnProgress,
-  signal: AbortSignal,
-): Promise<Session> {
-  const core = await startCore(context.environment, buildFor(context.apart))
-  signal.throwIfAborted()
-  const session = await sessionOf({ ...context, core, stats: new StatsKeeper(context.servers) })
+export async function openSession(parts: SessionParts, onProgress: OnProgress, signal: AbortSignal): Promise<Session> {
+  const session = await sessionOf(parts, signal)
   const progress = new ProgressMeter(onProgress)
   try {
     await session.begin(progress, signal)
     progress.phase('ready')
-    if (push) session.listen()
+    if (parts.push) session.listen()
     return session
   } catch (error) {
     await session.close()
     throw error
   }
+}
+
+async function sessionOf(
+  { push, known, loadKeeping, ...given }: SessionParts,
+  signal: AbortSignal,
+): Promise<UnbegunSession> {
+  const { environment, mode, apart, servers } = given
+  const scheme = known.get(mode)
+  const start = (build: Build) => startCore(environment, build)
+  const complete = (core: KeepingParts['core']) => ({ ...given, core, stats: new StatsKeeper(servers) })
+  if (scheme?.kind === 'stateless') {
+    const core = await start('instant')
+    signal.throwIfAborted()
+    return new StatelessSession(complete(core), scheme)
+  }
+  const answersFirst = mode === 'auto' && [...known.values()].some(({ kind }) => kind === 'stateless')
+  const build = answersFirst ? 'instant' : buildFor(mode, apart, known)
+  const [core, keep] = await Promise.all([start(build), loadPart(loadKeeping)])
+  signal.throwIfAborted()
+  return await keep(complete(core))
 }

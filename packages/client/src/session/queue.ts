@@ -1,10 +1,11 @@
 // Turns and the lock: at most one operation on a state is under way at any time, in this session by a queue, in other tabs
-// by a lock; and where a lock was missing or taken away, by the store's refusal (state/). Short operations share a lease
-// of the lock, and the lock is kept until the last effect is stored: whoever asks again at once waits for neither.
+// by a lock; and where a lock was missing or taken away, by the store's refusal (state/). The lock is kept until the last
+// effect is stored, and then for a while, unless another tab asks for it: whoever asks again here waits for neither.
 
-import { abortable, scoped } from '../base/abort.js'
-import { LOCK_LEASE_MS, LOCK_PATIENCE_MS } from '../base/constants.js'
+import { abortable, OVER, scoped } from '../base/abort.js'
+import { LOCK_KEPT_MS, LOCK_LEASE_MS, LOCK_PATIENCE_MS } from '../base/constants.js'
 import type { Environment } from '../platform/environment.js'
+import { sleep } from '../servers/retry.js'
 
 /** What operations work on. */
 export interface Guarded {
@@ -12,8 +13,8 @@ export interface Guarded {
   readonly durable: boolean
   /** an operation is over */
   tidy(): void
-  /** all operations of a lease are: resolves when what they have left to do is done */
-  rest(): Promise<void>
+  /** all operations of a lease are: resolves when what they have left is done; some of it gives way to who waits */
+  rest(isWaitedFor: () => boolean): Promise<void>
 }
 
 interface Operation {
@@ -29,6 +30,8 @@ export class Queue {
   readonly #closing: AbortSignal
   /** in the order they were asked for */
   readonly #waiting: Operation[] = []
+  /** ends the wait of a lock that is kept */
+  #wake: () => void = () => {}
   #working: Promise<void> | undefined
 
   /** `closing`: from then on nobody waits for a lock that somebody else holds. */
@@ -60,6 +63,7 @@ export class Queue {
         }
       }
       this.#waiting.push({ run, refuse: reject })
+      this.#wake()
       this.#working ??= this.#work()
     })
   }
@@ -68,7 +72,10 @@ export class Queue {
     await undefined // what is called off in the same breath has not begun
     while (this.#waiting.length > 0) {
       try {
-        await this.#locked(() => this.#workWhileLocked())
+        await this.#locked(async wanted => {
+          do await this.#workOff(wanted)
+          while (await this.#hasMore(wanted))
+        })
       } catch (error) {
         this.#waiting.shift()?.refuse(error) // the lock was not to be had
       }
@@ -77,7 +84,7 @@ export class Queue {
   }
 
   /** Works the queue off, for as long as other tabs may be kept waiting; then does what has become due. */
-  async #workWhileLocked(): Promise<void> {
+  async #workOff(wanted?: AbortSignal): Promise<void> {
     const { clock, pause } = this.#environment
     const until = clock.now() + LOCK_LEASE_MS
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
@@ -85,12 +92,24 @@ export class Queue {
       this.#guarded.tidy()
       if (!this.#guarded.durable) continue
       if (this.#waiting.length === 0) await pause() // the caller may ask again
-      if (clock.now() >= until) break
+      if (!isFree(wanted) && clock.now() >= until) break
     }
-    await this.#guarded.rest()
+    await this.#guarded.rest(() => this.#waiting.length > 0)
   }
 
-  async #locked(work: () => Promise<void>): Promise<void> {
+  /** Whether there is more to do with the lock in hand. It is kept for a while, in case there soon is, unless another tab asks. */
+  async #hasMore(wanted?: AbortSignal): Promise<boolean> {
+    const mayKeep = () => isFree(wanted) && !this.#closing.aborted && this.#guarded.durable
+    if (wanted !== undefined && this.#waiting.length === 0 && mayKeep()) {
+      const more = new AbortController()
+      this.#wake = () => more.abort(OVER)
+      const until = AbortSignal.any([more.signal, wanted, this.#closing])
+      await sleep(this.#environment.clock, LOCK_KEPT_MS, until)
+    }
+    return this.#waiting.length > 0 && mayKeep()
+  }
+
+  async #locked(work: (wanted?: AbortSignal) => Promise<void>): Promise<void> {
     if (!this.#guarded.durable) return await work()
     await scoped([this.#closing], async closing => {
       let hasBegun = false
@@ -101,10 +120,10 @@ export class Queue {
           resolve()
         }
       })
-      const held = this.#environment.locks.hold(this.#lockName, LOCK_PATIENCE_MS, async () => {
+      const held = this.#environment.locks.hold(this.#lockName, LOCK_PATIENCE_MS, async wanted => {
         closing.throwIfAborted()
         begin()
-        return await work()
+        return await work(wanted)
       })
       // close() need not wait for a lock that somebody else holds. For work that has begun, if only just now, it does.
       await abortable(Promise.race([held, begun]), closing).catch(error => {
@@ -113,4 +132,9 @@ export class Queue {
       await held
     })
   }
+}
+
+/** Whether it is known that nobody else asks for the lock. */
+function isFree(wanted: AbortSignal | undefined): boolean {
+  return wanted !== undefined && !wanted.aborted
 }

@@ -60,7 +60,7 @@ export class StatefulSession implements Session {
         return machine.durable
       },
       tidy: () => machine.freeRetired(),
-      rest: () => this.#rest(),
+      rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
     }
     const lockName = `pirouette ${identityOf(servers).join(' ')}`
     this.#queue = new Queue(environment, lockName, guarded, this.#closing.signal)
@@ -329,10 +329,14 @@ export class StatefulSession implements Session {
 
   // ---- the rest ------------------------------------------------------------------------------------
 
-  /** What becomes due when operations are over, while the lock is still held. */
-  async #rest(): Promise<void> {
-    await this.#machine.settling
-    if (this.#closed === undefined && !this.dead && this.#machine.checkpointDue) await this.#machine.writeCheckpoint()
+  /** What becomes due when operations are over, while the lock is still held. What updates have left gives way to the next one. */
+  async #rest(isWaitedFor: () => boolean): Promise<void> {
+    const machine = this.#machine
+    await machine.settling
+    const mayGoOn = () => this.#closed === undefined && !this.dead
+    while (mayGoOn() && !isWaitedFor() && machine.known?.state.step?.() === true)
+      await machine.parts.environment.pause()
+    if (mayGoOn() && machine.checkpointDue) await machine.writeCheckpoint()
   }
 
   /**

@@ -26,11 +26,14 @@ import type { Session } from './session.js'
 
 type Offers = Info['offers']
 
+/** What it is made of. */
+export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
+
 /** A lookup has begun. What is given is called when it has ended, whoever still waits for it, with the error it has ended with. */
 export type OnBegun = () => (error: unknown) => void
 
 export class StatelessSession implements Session {
-  readonly #parts: Parts
+  readonly #parts: StatelessParts
   readonly #scheme: StatelessScheme
   readonly #begun: OnBegun
   /** what an earlier life has seen, which a publisher's word does not go back from */
@@ -47,7 +50,7 @@ export class StatelessSession implements Session {
 
   /** `begun`: told of each lookup. `remembered`: what an earlier life has seen. */
   constructor(
-    parts: Parts,
+    parts: StatelessParts,
     scheme: StatelessScheme,
     begun: OnBegun = () => () => {},
     remembered?: Manifest | undefined,
@@ -241,11 +244,11 @@ export class StatelessSession implements Session {
 
   /** What both servers have now and the publisher vouches for. What it has yet to sign waits, if there is something before. */
   async #newest(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed> {
-    const { core, publisher, options } = this.#parts
+    const { core, publisher } = this.#parts
     const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal))
     const seen = this.#at?.manifest ?? this.#remembered
     if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
-    this.#scheme.costs(core, agreed.manifest, options) // throws if the database has no such lookups
+    this.#scheme.assertIn(core, agreed.manifest)
     return agreed
   }
 

@@ -41,7 +41,6 @@ export async function advance(machine: Machine, hint: Hint, step: Step): Promise
     const update = { entry: kept, manifest: bytes, signature, pending }
     const { journalBytes } = await machine.store.advance(record.hintId, version, update)
     machine.checkpoints.note(journalBytes)
-    await state.settle?.()
   } catch (error) {
     if (error instanceof ProtocolError) throw error
     machine.noteFailure(error)

@@ -69,7 +69,6 @@ export async function replay(hint: Hint, entries: readonly Uint8Array[], at: Agr
           readBack(core, () => known.replayed(entry, before)),
         )
       state.replay(entry)
-      await state.settle?.()
       if (next === undefined) continue
       release(core, directory)
       directory = next

@@ -2,7 +2,7 @@
 // unsealing and replaying effect by effect at the next open(), about 0.1 ms each in a browser. At an eighth of the hint's
 // length there are some hundreds of them, two thousand at most (records of a byte): effects grow with Q as hints do.
 
-import { inCore } from '../platform/core.js'
+import { hintsOf, inCore } from '../platform/core.js'
 import type { StateStore } from '../store/store.js'
 import { bindingOf, type Hint } from './hint.js'
 
@@ -19,7 +19,7 @@ export class Checkpoints {
   /** Whether one should be written. After a failure only when the journal has grown as much again. */
   isDue({ core, state }: Hint): boolean {
     const held = Object.values(state.sizes).reduce((sum, bytes) => sum + bytes, 0)
-    return this.#journalBytes - this.#failedAt >= inCore(core, () => core.journalLimit(held))
+    return this.#journalBytes - this.#failedAt >= inCore(core, () => hintsOf(core).journalLimit(held))
   }
 
   /**

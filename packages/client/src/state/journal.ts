@@ -12,6 +12,7 @@ import type { Machine } from './machine.js'
 export async function intend(machine: Machine, hint: Hint, own: boolean): Promise<void> {
   const { state, record, version } = hint
   if (state.kind !== 'asked') return
+  await machine.answering
   try {
     await machine.store.putPending(record.hintId, version, state.pendingBytes())
   } catch (error) {
@@ -29,13 +30,14 @@ export async function intend(machine: Machine, hint: Hint, own: boolean): Promis
 
 /**
  * The answers are verified, so this call's records are right, whatever becomes of the effect; the caller does not
- * wait for it. Until it is stored, the batch is pending in the store, and whoever finds it sends the same bytes. An
- * intent that follows at once is refused unless the effect was stored before it: its version tells.
+ * wait for it, and has the thread first. Until it is stored, the batch is pending in the store, and whoever finds it sends the
+ * same bytes. An intent that follows at once is refused unless the effect was stored before it: its version tells.
  */
 export async function note(machine: Machine, hint: Hint, version: number, effect: Uint8Array): Promise<void> {
-  const storing = storeEffect(machine, hint, version, effect)
-  if (!machine.durable) return await storing
-  machine.settling = storing
+  const store = () => storeEffect(machine, hint, version, effect)
+  if (!machine.durable) return await store()
+  machine.answering = machine.parts.environment.pause()
+  machine.settling = machine.answering.then(store)
 }
 
 async function storeEffect(machine: Machine, hint: Hint, version: number, effect: Uint8Array): Promise<void> {

@@ -84,6 +84,8 @@ export class Machine {
   readonly lookups: Links
   readonly fences: Links
   readonly checkpoints = new Checkpoints()
+  /** whoever asked last has the thread, and then its effect is handed to the store */
+  answering: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
   settling: Promise<void> = Promise.resolve()
   #opened: OpenedStore

@@ -5,7 +5,7 @@ import { equalBytes, type Manifest } from '@pirouette/protocol'
 import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
 import { ROUNDS } from '../base/constants.js'
 import { CondemnedError } from '../base/errors.js'
-import { readBack, release } from '../platform/core.js'
+import { hintsOf, readBack, release } from '../platform/core.js'
 import { isDirectoryOf } from '../scheme/download.js'
 import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import { type Agreed, readManifest } from '../servers/manifests.js'
@@ -201,7 +201,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
 function readDirectory(core: Core, manifest: Manifest, bytes: Uint8Array): DirectoryHandle | undefined {
   if (!manifest.keyed) return undefined
   if (!isDirectoryOf(core, manifest, bytes)) throw unreadable('the stored directory is not the one of its manifest')
-  return readBack(core, () => core.decodeDirectory(bytes, manifest.records))
+  return readBack(core, () => hintsOf(core).decodeDirectory(bytes, manifest.records))
 }
 
 /** What a stored state was brought to. */

@@ -2,7 +2,8 @@
 //
 //   heads    identity                        → the head's row (head.ts)
 //   values   [identity, hint, kind, version] → bytes: checkpoint, manifest and directory of the checkpoint's version;
-//                                              of a half-made hint partial and directory, at version 0
+//                                              of a half-made hint partial and directory, at version 0.
+//                                              Of one that is longer than a row, what follows is at [‥, version, 1], …
 //   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
 //   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
 //
@@ -52,12 +53,17 @@ import {
 const DATABASE = 'pirouette'
 const SCHEMA_VERSION = 1
 
+/** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
+const ROW_BYTES = 1 << 20
+
 type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory'
+
+type ValueKey = [identity: string, hint: string, kind: Kind, version: number]
 
 // Values are unknown: what is stored is checked before it is used.
 interface Schema extends DBSchema {
   heads: { key: string; value: unknown }
-  values: { key: [identity: string, hint: string, kind: Kind, version: number]; value: unknown }
+  values: { key: ValueKey | [...ValueKey, row: number]; value: unknown }
   journal: { key: [identity: string, hint: string, version: number]; value: unknown }
   keys: { key: string; value: unknown }
 }
@@ -166,13 +172,13 @@ export class IndexedDbStore implements StateStore {
     return await this.#read(async tx => {
       const head = rules.usable(await this.#head(tx), hintId, 'whole')
       const version = head.checkpointVersion
-      return {
-        version,
-        checkpoint: await this.#value(tx, hintId, 'checkpoint', version),
-        manifest: await this.#value(tx, hintId, 'manifest', version),
-        directory: await this.#value(tx, hintId, 'directory', version),
-        entries: await this.#entries(tx, head, version),
-      }
+      const [checkpoint, manifest, directory, entries] = await Promise.all([
+        this.#value(tx, hintId, 'checkpoint', version),
+        this.#value(tx, hintId, 'manifest', version),
+        this.#value(tx, hintId, 'directory', version),
+        this.#entries(tx, head, version),
+      ])
+      return { version, checkpoint, manifest, directory, entries }
     })
   }
 
@@ -191,48 +197,38 @@ export class IndexedDbStore implements StateStore {
   ): Promise<void> {
     await this.#write('strict', async tx => {
       const head = rules.begun(await this.#replaceable(tx, replaces), record, replaces)
-      const values = tx.objectStore('values')
-      queue([
-        ...this.#erase(tx),
-        values.put(partial, this.#valueKey(record.hintId, 'partial', 0)),
-        values.put(directory, this.#valueKey(record.hintId, 'directory', 0)),
-        this.#putHead(tx, head),
-      ])
+      queue(this.#erase(tx))
+      await this.#putValue(tx, record.hintId, 'partial', 0, partial)
+      await this.#putValue(tx, record.hintId, 'directory', 0, directory)
+      queue([this.#putHead(tx, head)])
     })
   }
 
   async putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     await this.#write('relaxed', async tx => {
       rules.halfMade(await this.#head(tx), hintId, version)
-      queue([tx.objectStore('values').put(partial, this.#valueKey(hintId, 'partial', 0))])
+      await this.#putValue(tx, hintId, 'partial', 0, partial)
     })
   }
 
   async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
     await this.#write('relaxed', async tx => {
       const head = rules.updated(await this.#head(tx), hintId, version, update)
-      const values = tx.objectStore('values')
-      queue([
-        values.put(update.partial, this.#valueKey(hintId, 'partial', 0)),
-        values.put(update.directory, this.#valueKey(hintId, 'directory', 0)),
-        this.#putHead(tx, head),
-      ])
+      await this.#putValue(tx, hintId, 'partial', 0, update.partial)
+      await this.#putValue(tx, hintId, 'directory', 0, update.directory)
+      queue([this.#putHead(tx, head)])
     })
   }
 
   async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
     await this.#write('strict', async tx => {
       const head = rules.completed(await this.#head(tx), hintId, version)
-      const values = tx.objectStore('values')
       const directory = await this.#value(tx, hintId, 'directory', 0)
-      queue([
-        values.delete(this.#valueKey(hintId, 'partial', 0)),
-        values.delete(this.#valueKey(hintId, 'directory', 0)),
-        values.put(checkpoint, this.#valueKey(hintId, 'checkpoint', version)),
-        values.put(head.record.manifest, this.#valueKey(hintId, 'manifest', version)),
-        values.put(directory, this.#valueKey(hintId, 'directory', version)),
-        this.#putHead(tx, head),
-      ])
+      queue((['partial', 'directory'] as const).map(kind => this.#deleteValue(tx, hintId, kind, 0)))
+      await this.#putValue(tx, hintId, 'checkpoint', version, checkpoint)
+      await this.#putValue(tx, hintId, 'manifest', version, head.record.manifest)
+      await this.#putValue(tx, hintId, 'directory', version, directory)
+      queue([this.#putHead(tx, head)])
     })
   }
 
@@ -268,13 +264,12 @@ export class IndexedDbStore implements StateStore {
       const before = await this.#head(tx)
       const head = rules.checkpointed(before, hintId, version, checkpoint.manifest)
       const journalBytes = rules.totalBytes(await this.#entries(tx, head, version))
-      const values = tx.objectStore('values')
       const hint = [this.#identity, toHex(hintId)]
+      for (const kind of ['checkpoint', 'manifest', 'directory'] as const) {
+        queue([this.#deleteValue(tx, hintId, kind, before!.checkpointVersion)])
+        await this.#putValue(tx, hintId, kind, version, checkpoint[kind])
+      }
       queue([
-        ...(['checkpoint', 'manifest', 'directory'] as const).flatMap(kind => [
-          values.delete(this.#valueKey(hintId, kind, before!.checkpointVersion)),
-          values.put(checkpoint[kind], this.#valueKey(hintId, kind, version)),
-        ]),
         tx.objectStore('journal').delete(IDBKeyRange.bound(hint, [...hint, version], false, true)),
         this.#putHead(tx, { ...head, journalBytes }),
       ])
@@ -359,14 +354,46 @@ export class IndexedDbStore implements StateStore {
     ]
   }
 
-  #valueKey(hintId: Uint8Array, kind: Kind, version: number): Schema['values']['key'] {
+  #valueKey(hintId: Uint8Array, kind: Kind, version: number): ValueKey {
     return [this.#identity, toHex(hintId), kind, version]
   }
 
+  /** In place of the one there is. Its rows are handed over one after the other, the thread given back in between. */
+  async #putValue(tx: Writing, hintId: Uint8Array, kind: Kind, version: number, value: Uint8Array): Promise<void> {
+    const values = tx.objectStore('values')
+    const key = this.#valueKey(hintId, kind, version)
+    queue([values.delete(rowsAfter(key))])
+    let start = 0
+    for (; value.length - start >= ROW_BYTES; start += ROW_BYTES) {
+      await values.put(value.slice(start, start + ROW_BYTES), rowKey(key, start / ROW_BYTES))
+    }
+    queue([values.put(start === 0 ? value : value.slice(start), rowKey(key, start / ROW_BYTES))])
+  }
+
+  #deleteValue(tx: Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<void> {
+    const key = this.#valueKey(hintId, kind, version)
+    return tx.objectStore('values').delete(IDBKeyRange.bound(key, [...key, []]))
+  }
+
   async #value(tx: Reading | Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<Uint8Array> {
-    const value = await tx.objectStore('values').get(this.#valueKey(hintId, kind, version))
-    if (!isBytes(value)) throw new StateUnreadableError(`the stored ${kind} is missing or torn`)
-    return value
+    const values = tx.objectStore('values')
+    const key = this.#valueKey(hintId, kind, version)
+    const torn = () => new StateUnreadableError(`the stored ${kind} is missing or torn`)
+    const first = await values.get(key)
+    if (!isBytes(first)) throw torn()
+    if (first.length < ROW_BYTES) return first
+    const more = await values.count(rowsAfter(key))
+    const value = new Uint8Array((1 + more) * ROW_BYTES)
+    let length = 0
+    const take = (row: unknown, number: number) => {
+      if (!isBytes(row) || row.length > ROW_BYTES || row.length < ROW_BYTES !== (number === more)) throw torn()
+      value.set(row, number * ROW_BYTES)
+      length += row.length
+    }
+    take(first, 0)
+    const rows = Array.from({ length: more }, async (_, i) => take(await values.get(rowKey(key, 1 + i)), 1 + i))
+    await Promise.all(rows)
+    return value.subarray(0, length)
   }
 
   /** All entries from version `from` on: as many as lead to the head's version, or the state is unreadable. */
@@ -457,6 +484,16 @@ async function run<T, Tx extends Reading | Writing>(begin: () => Tx, work: (tx: 
     const reason = isDomException(error, 'AbortError') ? await ended : error
     throw asStoreError(reason)
   }
+}
+
+/** The key of a value's row: the first has the value's own. */
+function rowKey(key: ValueKey, row: number): Schema['values']['key'] {
+  return row === 0 ? key : [...key, row]
+}
+
+/** All rows of a value but its first. */
+function rowsAfter(key: ValueKey): IDBKeyRange {
+  return IDBKeyRange.bound([...key, 1], [...key, []])
 }
 
 /**

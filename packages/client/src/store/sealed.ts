@@ -7,6 +7,9 @@
 // reorder entries, pass one hint's value off as another's, exchange the roles, or talk a client out of asking the fence:
 // it does not unseal, and the state is unreadable (S3). To their epoch hints are bound by the core.
 //
+// A long value is sealed in pieces, and a page has its thread back between two. Each is bound to its number, to how many
+// there are, and to the first one's nonce: pieces of two values make none.
+//
 // What this buys: script that reads the database (a malicious dependency, an extension) can use the key while it runs,
 // but cannot carry the hint away to read it elsewhere; remains of deleted rows in the database's files are noise without
 // the key. What it does not: the key lies in the same profile, which browsers protect no better than the rest, so a copy
@@ -14,7 +17,6 @@
 // with the head's version, is in order as far as any seal can tell: that is rollback, and the fence's to see (S8).
 
 import { equalBytes, toHex } from '@pirouette/protocol'
-import { WORK_BYTES } from '../base/constants.js'
 import {
   type Advance,
   type HintRecord,
@@ -30,10 +32,14 @@ import {
 
 type Kind = 'partial' | 'checkpoint' | 'pending' | 'entry'
 
-// The stored form: magic, nonce, ciphertext with its tag. A later form has another magic.
+// The stored form: magic; then for each piece of a value its nonce, and its ciphertext with its tag. All pieces but the last
+// are as long as they may be; of an empty value there is one. A later form has another magic.
 const MAGIC = new TextEncoder().encode('PIRs\x01')
+const PIECE_BYTES = 1 << 20
 const NONCE_BYTES = 12
-// Random nonces of 96 bits are good for 2^32 values under one key; a hint of 2^30 lookups is long gone by then.
+const TAG_BYTES = 16
+const AROUND_BYTES = NONCE_BYTES + TAG_BYTES
+// Random nonces of 96 bits are good for 2^32 pieces under one key; a hint of 2^30 lookups is long gone by then.
 const ALGORITHM = 'AES-GCM'
 
 /** A key to seal with. It cannot be exported. */
@@ -52,8 +58,8 @@ export class SealedStore implements StateStore {
   #begun: Promise<void> = Promise.resolve()
 
   /**
-   * `key` is asked at every use: it may change with the store under it. `pause` gives a page its thread back: a hint is copied
-   * when it is sealed, and again when it is stored.
+   * `key` is asked at every use: it may change with the store under it. `pause` gives a page its thread back: browsers may seal
+   * a piece at once, and so would seal piece after piece.
    */
   constructor(inner: StateStore, key: () => Promise<CryptoKey>, pause: () => Promise<void> = async () => {}) {
     this.durable = inner.durable
@@ -223,38 +229,65 @@ export class SealedStore implements StateStore {
   }
 
   async #seal(record: HintRecord, kind: Kind, version: number, value: Uint8Array): Promise<Uint8Array> {
-    const iv = crypto.getRandomValues(new Uint8Array(NONCE_BYTES))
-    const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version) }
-    const ciphertext = await crypto.subtle.encrypt(parameters, await this.#key(), value as Uint8Array<ArrayBuffer>)
-    const sealed = new Uint8Array(MAGIC.length + NONCE_BYTES + ciphertext.byteLength)
+    const key = await this.#key()
+    const pieces = Math.max(1, Math.ceil(value.length / PIECE_BYTES))
+    const sealed = new Uint8Array(MAGIC.length + value.length + pieces * AROUND_BYTES)
     sealed.set(MAGIC)
-    sealed.set(iv, MAGIC.length)
-    sealed.set(new Uint8Array(ciphertext), MAGIC.length + NONCE_BYTES)
-    if (sealed.length > WORK_BYTES) await this.#pause()
+    for (let piece = 0, start = MAGIC.length; piece < pieces; piece++) {
+      const iv = crypto.getRandomValues(sealed.subarray(start, start + NONCE_BYTES))
+      const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version, placeOf(sealed, piece)) }
+      const plaintext = value.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES) as Uint8Array<ArrayBuffer>
+      const ciphertext = new Uint8Array(await crypto.subtle.encrypt(parameters, key, plaintext))
+      sealed.set(ciphertext, start + NONCE_BYTES)
+      start += NONCE_BYTES + ciphertext.length
+      if (pieces > 1) await this.#pause()
+    }
     return sealed
   }
 
   async #open(record: HintRecord, kind: Kind, version: number, sealed: Uint8Array): Promise<Uint8Array> {
     const unreadable = () => new StateUnreadableError(`the stored ${kind} does not unseal: lost key, or tampered with`)
-    if (!equalBytes(sealed.subarray(0, MAGIC.length), MAGIC)) throw unreadable()
-    const [iv, ciphertext] = [
-      sealed.subarray(MAGIC.length, MAGIC.length + NONCE_BYTES),
-      sealed.subarray(MAGIC.length + NONCE_BYTES),
-    ] as [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>]
-    const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version) }
+    const pieces = piecesOf(sealed)
+    const length = sealed.length - MAGIC.length - pieces * AROUND_BYTES
+    const isWhole = length >= (pieces - 1) * PIECE_BYTES
+    if (!equalBytes(sealed.subarray(0, MAGIC.length), MAGIC) || !isWhole) throw unreadable()
     const key = await this.#key()
-    if (sealed.length > WORK_BYTES) await this.#pause()
-    return await crypto.subtle.decrypt(parameters, key, ciphertext).then(
-      plaintext => new Uint8Array(plaintext),
-      () => {
+    const value = new Uint8Array(length)
+    for (let piece = 0, start = MAGIC.length; piece < pieces; piece++) {
+      const end = start + AROUND_BYTES + PIECE_BYTES
+      const iv = sealed.slice(start, start + NONCE_BYTES)
+      const ciphertext = sealed.subarray(start + NONCE_BYTES, end) as Uint8Array<ArrayBuffer>
+      const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version, placeOf(sealed, piece)) }
+      const plaintext = await crypto.subtle.decrypt(parameters, key, ciphertext).catch(() => {
         throw unreadable()
-      },
-    )
+      })
+      value.set(new Uint8Array(plaintext), piece * PIECE_BYTES)
+      start = end
+      if (pieces > 1) await this.#pause()
+    }
+    return value
   }
 }
 
+/** How many pieces a sealed value has. */
+function piecesOf(sealed: Uint8Array): number {
+  return Math.max(1, Math.ceil((sealed.length - MAGIC.length) / (PIECE_BYTES + AROUND_BYTES)))
+}
+
+/** What a piece of several is bound to besides: its number, how many there are, and the first one's nonce, if that is another. */
+function placeOf(sealed: Uint8Array, piece: number): readonly (number | string)[] {
+  const pieces = piecesOf(sealed)
+  if (pieces === 1) return []
+  return [piece, pieces, piece === 0 ? '' : toHex(sealed.subarray(MAGIC.length, MAGIC.length + NONCE_BYTES))]
+}
+
 /** The additional data of a seal. JSON, because it is unambiguous for strings and numbers. */
-function boundTo(record: HintRecord, kind: Kind, version: number): Uint8Array<ArrayBuffer> {
-  const { hintId, scheme, parties, fenced } = record
-  return new TextEncoder().encode(JSON.stringify(['pirouette', kind, version, toHex(hintId), scheme, parties, fenced]))
+function boundTo(
+  { hintId, scheme, parties, fenced }: HintRecord,
+  kind: Kind,
+  version: number,
+  place: ReturnType<typeof placeOf>,
+): Uint8Array<ArrayBuffer> {
+  const bound = ['pirouette', kind, version, toHex(hintId), scheme, parties, fenced, ...place]
+  return new TextEncoder().encode(JSON.stringify(bound))
 }

@@ -133,6 +133,55 @@ describe('a value moved or exchanged', () => {
   })
 })
 
+describe('a value of several pieces', () => {
+  const [pieceBytes, aroundBytes, magicBytes] = [2 ** 20, 28, 5]
+  const value = bytes('of three pieces', 2 * pieceBytes + 7)
+  const start = (piece: number) => magicBytes + piece * (pieceBytes + aroundBytes)
+  const read = async () => (await reopened().readPartial(hintId)).partial
+  /** the sealed value as stored, changed */
+  const changed = (change: (sealed: Uint8Array) => Uint8Array) => {
+    disk.partial = change
+    return read()
+  }
+  beforeEach(() => sealed.putPartial(hintId, 0, value))
+
+  test('untouched, it reads', async () => {
+    expect(Buffer.compare(await read(), value)).toBe(0)
+  })
+
+  test('two exchanged, one left out, one added, the end cut off, a bit changed in any', async () => {
+    const parts = (sealed: Uint8Array) => [0, 1, 2].map(piece => sealed.slice(start(piece), start(piece + 1)))
+    const joined = (sealed: Uint8Array, order: readonly number[]) =>
+      Buffer.concat([sealed.subarray(0, magicBytes), ...order.map(piece => parts(sealed)[piece]!)])
+    expect((await changed(sealed => joined(sealed, [0, 1, 2]))).length).toBe(value.length)
+    for (const order of [[1, 0, 2], [0, 2], [0, 1], [1, 2], [0, 1, 1, 2], [0, 1, 2, 2], [0], []]) {
+      await unreadable(changed(sealed => joined(sealed, order)))
+    }
+    await unreadable(changed(sealed => sealed.slice(0, -1)))
+    await unreadable(changed(sealed => sealed.slice(0, start(2) + 5)))
+    for (const piece of [0, 1, 2]) await unreadable(changed(sealed => flipped(sealed, 8 * start(piece) + 77)))
+  })
+
+  test('a piece of another value of the same kind and version', async () => {
+    let before: Uint8Array = new Uint8Array()
+    await changed(sealed => {
+      before = sealed
+      return sealed
+    })
+    disk.partial = partial => partial
+    await sealed.putPartial(hintId, 0, value)
+    for (const piece of [0, 1, 2]) {
+      await unreadable(
+        changed(sealed => {
+          const mixed = sealed.slice()
+          mixed.set(before.subarray(start(piece), start(piece + 1)), start(piece))
+          return mixed
+        }),
+      )
+    }
+  })
+})
+
 describe('across an epoch', () => {
   test('a batch, an update and an effect of before put in the place of those after', async () => {
     await sealed.complete(hintId, 0, bytes('checkpoint', 60))

@@ -87,19 +87,33 @@ export class World {
   }
 }
 
-/** What browsers do: a lock for each name, first come, first served, until somebody steals it. */
+/**
+ * What browsers do: a lock for each name, first come, first served, until somebody steals it. Whoever asked before hears that
+ * another does.
+ */
 export class FakeLocks {
   readonly #holders = new Map<string, object | undefined>()
+  readonly #bells = new Map<string, () => void>()
   readonly #waiting = new Map<string, (() => void)[]>()
+  /** how often a lock was asked for, and taken from its holder */
+  asked = 0
   stolen = 0
 
   constructor(private readonly clock: ManualClock) {}
+
+  get held(): number {
+    return this.#holders.size
+  }
 
   /** One life's view of them. */
   of(life: Life): Locks {
     return {
       hold: async (name, patienceMs, task) => {
+        this.asked++
         const me = {}
+        const wanted = new AbortController()
+        this.#bells.get(name)?.()
+        this.#bells.set(name, () => life.hear(() => wanted.abort()))
         const take = () => void this.#holders.set(name, me)
         const release = () => {
           if (this.#holders.get(name) !== me) return
@@ -110,7 +124,7 @@ export class FakeLocks {
         if (this.#holders.has(name)) await this.#turn(name, patienceMs, take)
         else take()
         if (life.killed) release()
-        return await task().finally(release)
+        return await task(wanted.signal).finally(release)
       },
     }
   }
@@ -162,12 +176,7 @@ export class Life {
       clock: {
         now: clock.now,
         date: clock.date,
-        setTimeout: (callback, ms) =>
-          clock.setTimeout(() => {
-            const stop = this.#stopped
-            if (stop === undefined) callback()
-            else stop.over.then(callback, callback)
-          }, ms),
+        setTimeout: (callback, ms) => clock.setTimeout(() => this.hear(callback), ms),
         clearTimeout: clock.clearTimeout,
       },
       fetch: async (url, init) => {
@@ -241,6 +250,13 @@ export class Life {
     this.#thaw()
     this.#gate = undefined
     await settle()
+  }
+
+  /** Something comes from outside: at once, when it thaws, or never. */
+  hear(event: () => void): void {
+    const stop = this.#stopped
+    if (stop === undefined) event()
+    else void stop.over.then(event, event)
   }
 
   /** Set while nothing of this life may happen. Looked at right before anything does, with no turn between. */

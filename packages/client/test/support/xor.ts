@@ -34,6 +34,7 @@ export const xor: StatelessScheme = {
     }
   },
   isOffered: () => true,
+  assertIn() {},
   begin({ environment }, manifest, of, indices) {
     const { epoch } = manifest
     const { records, recordBytes } = instantLayout(manifest, of)

@@ -140,11 +140,11 @@ pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Er
             return Err(Error::State("an effect of what this hint does not have"));
         }
     }
-    hint.settle();
     apply(hint, effect);
     Ok(())
 }
 
+/// Parities may lack edits that steps are still to add: what takes a backup's place then gets them.
 fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
     let bytes = hint.geometry.record_bytes();
     for (&[slot, pair, index], block) in effect.used.iter().zip(effect.blocks.chunks_exact(bytes)) {
@@ -152,7 +152,8 @@ fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
             continue;
         }
         let (slot, pair) = (slot as usize, pair as usize);
-        hint.replace(slot, pair, index);
+        let (before, ..) = hint.replace(slot, pair, index);
+        hint.edits_follow(slot, before);
         let above = hint.flips[slot];
         let mut parity = hint.half(pair, above).to_vec();
         xor_into(&mut parity, block);

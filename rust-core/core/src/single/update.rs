@@ -20,6 +20,7 @@ const FEW: usize = 4;
 const STEP_VALUES: usize = 1 << 20;
 
 /// Differences of blocks, ascending by slot.
+#[derive(Default)]
 pub(crate) struct Edits {
     slots: Vec<u32>,
     /// ℓ′ bytes each
@@ -44,6 +45,24 @@ impl Edits {
             xor_into(&mut edits.differences[start..][layout.slot(entry.index)], entry.difference);
         }
         edits
+    }
+
+    /// These and the others from number `from` on.
+    fn with(&self, others: &Edits, from: usize, geometry: &Geometry) -> Self {
+        let mut all = Edits::default();
+        let (mut these, mut those) = (0, from);
+        while let Some(&slot) = self.slots.get(these).into_iter().chain(others.slots.get(those)).min() {
+            let start = all.differences.len();
+            all.slots.push(slot);
+            all.differences.resize(start + geometry.record_bytes(), 0);
+            for (edits, edit) in [(self, &mut these), (others, &mut those)] {
+                if edits.slots.get(*edit) == Some(&slot) {
+                    xor_into(&mut all.differences[start..], edits.difference(*edit, geometry));
+                    *edit += 1;
+                }
+            }
+        }
+        all
     }
 
     fn difference(&self, edit: usize, geometry: &Geometry) -> &[u8] {
@@ -78,10 +97,9 @@ pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) 
 }
 
 impl<F: Function> Hint<F> {
-    /// Adds edits to tags and extras, and begins to add them to parities and pairs: [steps](Self::step) go on with that, and
-    /// whatever needs those goes all that are left.
+    /// Adds edits to tags and extras, and begins to add them to parities and pairs, together with what is left of earlier
+    /// ones: [steps](Self::step) go on with that, and whatever needs those goes all that are left.
     pub(crate) fn begin_edits(&mut self, edits: Edits) {
-        self.settle();
         let geometry = self.geometry;
         let mut edited = vec![0u64; geometry.room().div_ceil(64)];
         for (edit, &slot) in edits.slots.iter().enumerate() {
@@ -96,6 +114,17 @@ impl<F: Function> Hint<F> {
                 xor_into(self.parity_mut(slot), edits.difference(edit, &geometry));
             }
         }
+        self.editing = Some(match self.editing.take() {
+            None => Editing { edits, next: 0, owners: self.owners() },
+            Some(mut editing) => {
+                editing.edits = edits.with(&editing.edits, editing.next, &geometry);
+                editing.next = 0;
+                editing
+            }
+        });
+    }
+
+    fn owners(&self) -> Vec<u32> {
         let mut owners = vec![NOBODY; self.cutoffs.len()];
         for (owner, &id) in self.ids.iter().enumerate() {
             owners[id as usize] = owner as u32;
@@ -103,7 +132,15 @@ impl<F: Function> Hint<F> {
         for (pair, &id) in self.backups.iter().enumerate().skip(self.next) {
             owners[id as usize] = (self.ids.len() + pair) as u32;
         }
-        self.editing = Some(Editing { edits, next: 0, owners });
+        owners
+    }
+
+    /// The backup in a slot has taken the place of an id: edits that are left are the slot's now.
+    pub(crate) fn edits_follow(&mut self, slot: usize, before: u32) {
+        if let Some(editing) = &mut self.editing {
+            editing.owners[before as usize] = NOBODY;
+            editing.owners[self.ids[slot] as usize] = slot as u32;
+        }
     }
 
     /// Does some of the work that an update has left. Whether there is more.

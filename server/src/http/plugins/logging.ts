@@ -26,9 +26,9 @@ export const logging = fp(async (app: FastifyInstance) => {
   })
 })
 
-/** The pattern, nothing of the URL. */
+/** The pattern, nothing of the URL; nor of what the router lets through for a schema to refuse. */
 export function routeOf({ routeOptions: { method, url } }: FastifyRequest): string {
-  return url === undefined ? 'none' : `${method} ${url}`
+  return url === undefined ? 'none' : `${method} ${url.replace('([^]+)', '')}`
 }
 
 /** Options for Fastify that silence all but the server's own logger, and strip what objects that may carry. */

@@ -33,6 +33,10 @@ export const instant: StatelessScheme = {
     return { ...costsOf(core, manifest, 'instant', undefined, usage), maxBatch: manifest.maxBatch }
   },
 
+  assertIn(core, manifest) {
+    sizesOf(core, manifest, 'records')
+  },
+
   isOffered: ({ instant }) => instant === true,
 
   begin(context, manifest, of, indices) {

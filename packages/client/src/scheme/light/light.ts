@@ -5,19 +5,16 @@
 
 import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
-import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
+import { LIGHT } from '../facts.js'
+import { REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
 import { LightPreparation } from './preparation.js'
 import { chooseProofs } from './proofs.js'
 
 export const light: StatefulScheme = {
-  name: 'light',
-  kind: 'stateful',
-  parties: HINT_PARTIES,
+  ...LIGHT,
   fencedBy: REFRESH,
   fallback: 'full',
-  hashed: false,
-  provable: true,
 
   costs(core, manifest, { proofs, usage }) {
     return {

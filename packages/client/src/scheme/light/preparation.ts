@@ -16,7 +16,7 @@ import { together } from '../../base/abort.js'
 import { ATTEMPTS } from '../../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../../base/errors.js'
 import { counted } from '../../base/progress.js'
-import { inCore, release } from '../../platform/core.js'
+import { hintsOf, inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { fromWire } from '../../servers/manifests.js'
 import { withRetry } from '../../servers/retry.js'
@@ -79,7 +79,7 @@ export class LightPreparation implements Preparation {
     const root = environment.random(ROOT_BYTES)
     try {
       return withLayout(core, this.#manifest, layout =>
-        inCore(core, () => core.newLightAttempt(layout, this.#manifest.commitments, root, proofs)),
+        inCore(core, () => hintsOf(core).newLightAttempt(layout, this.#manifest.commitments, root, proofs)),
       )
     } finally {
       root.fill(0)

@@ -4,7 +4,7 @@
 import { type EntryProofs, hasLight, type Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
-import { inCore } from '../../platform/core.js'
+import { hintsOf, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import type { ProofsPreference } from '../scheme.js'
 
@@ -17,5 +17,5 @@ export function chooseProofs(core: Core, manifest: Manifest, wish: ProofsPrefere
     throw new UnsupportedError('offer', "proofs: 'pointproofs' does not go with mode: 'light', but with 'full'")
   }
   if (wish !== 'auto') return wish
-  return withLayout(core, manifest, layout => inCore(core, () => core.lightProofs(layout)))
+  return withLayout(core, manifest, layout => inCore(core, () => hintsOf(core).lightProofs(layout)))
 }

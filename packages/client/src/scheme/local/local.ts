@@ -4,22 +4,20 @@
 
 import type { Manifest } from '@pirouette/protocol'
 import type { LayoutHandle, LocalHandle } from '@pirouette/wasm/client'
-import { inCore, readBack, release } from '../../platform/core.js'
+import { hintsOf, inCore, readBack, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
 import { downloadPartitions } from '../download.js'
+import { LOCAL } from '../facts.js'
 import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme, Update } from '../scheme.js'
 import { storedForm } from '../stored-form.js'
 
 const ID_BYTES = 16
 
 export const local: StatefulScheme = {
-  name: 'local',
-  kind: 'stateful',
-  parties: [],
+  ...LOCAL,
   fencedBy: undefined,
-  hashed: true,
 
   costs(core, manifest, { usage }) {
     return { ...costsOf(core, manifest, 'local', undefined, usage), maxBatch: manifest.maxBatch }
@@ -29,7 +27,7 @@ export const local: StatefulScheme = {
     const { core, environment } = context
     const id = environment.random(ID_BYTES)
     const handle = withLayout(core, manifest, layout =>
-      inCore(core, () => core.newLocal(layout, manifest.contentHashes, id)),
+      inCore(core, () => hintsOf(core).newLocal(layout, manifest.contentHashes, id)),
     )
     return new LocalPreparation(context, manifest, handle)
   },
@@ -46,7 +44,7 @@ export const local: StatefulScheme = {
 
 function resumed({ core }: SchemeContext, manifest: Manifest, stored: Uint8Array, binding: Uint8Array): LocalHandle {
   return withLayout(core, manifest, layout =>
-    readBack(core, () => core.resumeLocal(stored, layout, manifest.contentHashes, binding)),
+    readBack(core, () => hintsOf(core).resumeLocal(stored, layout, manifest.contentHashes, binding)),
   )
 }
 

@@ -5,17 +5,15 @@
 import { inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { costsOf } from '../costs.js'
+import { SINGLE } from '../facts.js'
 import type { StatefulScheme } from '../scheme.js'
 import { singleOf, sizesOf } from './core.js'
 import { SinglePreparation } from './preparation.js'
 import { SingleState } from './state.js'
 
 export const single: StatefulScheme = {
-  name: 'single',
-  kind: 'stateful',
-  parties: ['server'],
+  ...SINGLE,
   fencedBy: 0,
-  hashed: true,
 
   costs(core, manifest, { usage, lookups: wanted }) {
     const sizes = sizesOf(core, manifest)

@@ -66,8 +66,13 @@ export class SingleState extends CoreState<SingleHandle> {
     return this.inCore(handle => handle.update(list, after))
   }
 
-  settle(): Promise<void> {
-    return goSteps(this.context, { step: () => this.inCore(handle => handle.step()) })
+  step(): boolean {
+    return this.inCore(handle => handle.step())
+  }
+
+  override async checkpoint(binding: Uint8Array): Promise<Uint8Array> {
+    await goSteps(this.context, this)
+    return await super.checkpoint(binding)
   }
 
   /** Its tags are its own: it is bound to no commitments. */

@@ -5,7 +5,7 @@
 import { type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
-import { inCore } from '../../platform/core.js'
+import { hintsOf, inCore } from '../../platform/core.js'
 import type { SchemeOptions } from '../scheme.js'
 import { assertCeremony } from '../verifier.js'
 
@@ -31,7 +31,7 @@ export function chooseProofs(
   const { records, recordBytes, partitions, partitionRecords, blockRecords, directoryBytes } = manifest
   return inCore(core, () => {
     const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-    const suitable = core.suitableProofs(layout, directoryBytes)
+    const suitable = hintsOf(core).suitableProofs(layout, directoryBytes)
     layout.free()
     const isProved = offered.includes('pointproofs') && (allowDevelopmentCeremony || !manifest.pointproofs?.development)
     return suitable !== 'tags' && isProved ? 'pointproofs' : suitable

@@ -3,21 +3,18 @@
 // Answers carry opening proofs, one proof for all of each, or are checked with tags that the client keeps.
 
 import type { Manifest } from '@pirouette/protocol'
-import { inCore, readBack } from '../../platform/core.js'
+import { hintsOf, inCore, readBack } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { batchLimit, costsOf } from '../costs.js'
-import { HINT_PARTIES, REFRESH, reopenHint } from '../hint-state.js'
+import { TAPIR } from '../facts.js'
+import { REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
 import { HintPreparation } from './preparation.js'
 import { chooseProofs } from './proofs.js'
 
 export const tapir: StatefulScheme = {
-  name: 'full',
-  kind: 'stateful',
-  parties: HINT_PARTIES,
+  ...TAPIR,
   fencedBy: REFRESH,
-  hashed: true,
-  provable: true,
 
   costs(core, manifest, options) {
     const proofs = chooseProofs(core, manifest, options)
@@ -30,7 +27,9 @@ export const tapir: StatefulScheme = {
     const proofs = chooseProofs(core, manifest, options)
     const { commitments, contentHashes } = manifest
     const builder = withLayout(core, manifest, layout =>
-      inCore(core, () => core.newHintBuilder(layout, commitments, contentHashes, environment.random(32), proofs)),
+      inCore(core, () =>
+        hintsOf(core).newHintBuilder(layout, commitments, contentHashes, environment.random(32), proofs),
+      ),
     )
     return new HintPreparation(context, manifest, builder)
   },
@@ -39,7 +38,7 @@ export const tapir: StatefulScheme = {
     const { core } = context
     const { commitments, contentHashes } = manifest
     const builder = withLayout(core, manifest, layout =>
-      readBack(core, () => core.resumeHintBuilder(partial, layout, commitments, contentHashes, binding)),
+      readBack(core, () => hintsOf(core).resumeHintBuilder(partial, layout, commitments, contentHashes, binding)),
     )
     return new HintPreparation(context, manifest, builder)
   },

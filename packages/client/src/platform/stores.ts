@@ -1,0 +1,39 @@
+// Where a platform keeps state: IndexedDB, which there is none of in Node; what an app hands in; memory.
+
+import { openIndexedDbStore } from '../store/indexeddb.js'
+import { MemoryStore } from '../store/memory.js'
+import {
+  confirmed,
+  type Identity,
+  type OpenDurableStore,
+  type OpenedStore,
+  type StoragePreference,
+} from '../store/storage.js'
+
+export async function openPlatformStore(
+  pause: () => Promise<void>,
+  identity: Identity,
+  preference: StoragePreference,
+): Promise<OpenedStore> {
+  if (preference === 'memory') return openInMemory()
+  const { store, discardOthers } = await confirmed(await openIndexedDbStore(identity, pause))
+  const manager = typeof navigator === 'object' ? (navigator.storage as Partial<StorageManager> | undefined) : undefined
+  const persistent = await manager?.persisted?.().catch(() => false)
+  const persist = async () => (await manager?.persist?.()) === true
+  return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
+}
+
+/** An app's own. */
+export async function openAppStore(
+  open: OpenDurableStore,
+  identity: Identity,
+  preference: StoragePreference,
+): Promise<OpenedStore> {
+  if (preference === 'memory') return openInMemory()
+  const { store, discardOthers } = await confirmed(await open(identity))
+  return { store, storage: 'persistent', discardOthers }
+}
+
+function openInMemory(): OpenedStore {
+  return { store: new MemoryStore(), storage: 'memory' }
+}

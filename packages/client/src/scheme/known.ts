@@ -1,0 +1,23 @@
+// All schemes there are, as far as every map has to know them. What needs no state is here whole; the code of the others is in
+// table.ts, which is loaded by who needs it.
+
+import type { Apart } from '../servers/pair.js'
+import { LIGHT, LOCAL, SINGLE, TAPIR } from './facts.js'
+import { instant } from './instant/instant.js'
+import type { KnownScheme } from './scheme.js'
+
+/** By name, which is the mode that an app asks for. */
+export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
+  [TAPIR, LIGHT, LOCAL, instant, SINGLE].map(scheme => [scheme.name, scheme]),
+)
+
+/**
+ * Those that may be used where so many parties stand apart: what needs two learns with one all there is to know; and of two
+ * that do, none need be asked alone.
+ */
+export function schemesFor<S extends KnownScheme>(
+  schemes: ReadonlyMap<string, S>,
+  apart: Apart,
+): ReadonlyMap<string, S> {
+  return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
+}

@@ -1,0 +1,40 @@
+// What instant lookups need of the core, over any build's glue.
+
+import type * as instantGlue from '../generated/instant.js'
+import type { DirectoryShapeHandle, DirectorySize, InstantCore, LayoutHandle, Mode } from './core.js'
+
+/** The classes and functions that all builds export. */
+export type InstantGlue = Pick<
+  typeof instantGlue,
+  'LayoutHandle' | 'DirectoryShapeHandle' | 'InstantQueryHandle' | 'blake3' | 'chooseMode' | 'fingerprint'
+>
+
+/**
+ * The glue declares its parameters as its own classes; our interface declares what those classes have in public: in builds with
+ * hints, sizes by kinds of proof as well.
+ */
+function own(layout: LayoutHandle): instantGlue.LayoutHandle {
+  return layout as unknown as instantGlue.LayoutHandle
+}
+
+export function instantCore(
+  glue: InstantGlue,
+  memory: WebAssembly.Memory,
+): InstantCore & { memory: WebAssembly.Memory } {
+  return {
+    memory,
+    layout: (...numbers) => new glue.LayoutHandle(...numbers) as unknown as LayoutHandle,
+    blake3: glue.blake3,
+    fingerprint: glue.fingerprint,
+    directoryShape: (...shape) => new glue.DirectoryShapeHandle(...shape) as unknown as DirectoryShapeHandle,
+    newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
+    chooseMode: (layout, directory, { instant, light }, lookups) =>
+      glue.chooseMode(own(layout), ...sizeOf(directory), instant, light, lookups) as Mode,
+  }
+}
+
+/** As glue takes it. */
+export function sizeOf(directory: DirectorySize): [number, number, number] {
+  const { directoryBytes, directoryBlockLog = 0, directoryBlockBytes = 0 } = directory
+  return [directoryBytes, directoryBlockLog, directoryBlockBytes]
+}

@@ -1,0 +1,52 @@
+//! Directories of clients that look single blocks up.
+
+use pirouette_core::directory::Shape;
+use wasm_bindgen::prelude::*;
+
+use crate::{LayoutHandle, Outcome, exactly, thrown};
+
+/// What the blocks of a directory have in common, as a manifest says it.
+#[wasm_bindgen]
+pub struct DirectoryShapeHandle(pub(crate) Shape);
+
+#[wasm_bindgen]
+impl DirectoryShapeHandle {
+    /// Of 2^log blocks of so many bytes, under a seed of 16 bytes.
+    ///
+    /// # Errors
+    /// `directory`, `layout`, `length`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(log: u32, block_bytes: u32, seed: &[u8]) -> Outcome<DirectoryShapeHandle> {
+        exactly("seed", seed)
+            .and_then(|seed| Shape::new(log, block_bytes as usize, &seed))
+            .map(DirectoryShapeHandle)
+            .map_err(thrown)
+    }
+
+    /// The blocks as a database of 2^log records in one partition.
+    ///
+    /// # Errors
+    /// `layout`.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> Outcome<LayoutHandle> {
+        self.0.layout().map(LayoutHandle).map_err(thrown)
+    }
+
+    /// The block that a fingerprint falls into.
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn number(&self, fingerprint: &[u8]) -> Outcome<u32> {
+        exactly("fingerprint", fingerprint).map(|fingerprint| self.0.number(&fingerprint)).map_err(thrown)
+    }
+
+    /// Where to look for a fingerprint, by its block.
+    ///
+    /// # Errors
+    /// `length`; `directory` if it is no block, or leads beyond the database.
+    pub fn index(&self, block: &[u8], fingerprint: &[u8], records: u32) -> Outcome<u32> {
+        exactly("fingerprint", fingerprint)
+            .and_then(|fingerprint| self.0.index(block, &fingerprint, records))
+            .map_err(thrown)
+    }
+}

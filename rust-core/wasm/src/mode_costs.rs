@@ -1,0 +1,126 @@
+//! The planner, of modes: plain objects out, as packages/wasm/src/core.ts types them.
+
+use js_sys::{Array, Object, Reflect};
+use pirouette_core::commitment::Proofs;
+use pirouette_core::cost::{self, Mode, ModeCosts, Pack, Workload};
+use pirouette_core::error::Error;
+use wasm_bindgen::prelude::*;
+
+use crate::cost::{directory_size, mode_name};
+use crate::proofs::{name_of, proofs_named};
+use crate::{LayoutHandle, Outcome, thrown};
+
+/// Which kind of proof suits a client, where servers offer both: tags, if what it would hold fits 64 MB.
+#[wasm_bindgen(js_name = suitableProofs, unchecked_return_type = "'merkle' | 'tags'")]
+pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
+    let fit = cost::tags_fit(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES);
+    name_of(if fit { Proofs::Tags } else { Proofs::Openings })
+}
+
+/// Which kind of proof suits a light hint: tags, if both replies have at most 16 MiB with them.
+#[wasm_bindgen(js_name = lightProofs, unchecked_return_type = "'merkle' | 'tags'")]
+pub fn light_proofs(layout: &LayoutHandle) -> String {
+    name_of(cost::light_proofs(&layout.0))
+}
+
+/// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
+///
+/// # Errors
+/// `layout`, for a property that is no whole number; `index` for a kind of proof there is not.
+#[wasm_bindgen(js_name = modeCosts)]
+pub fn mode_costs(
+    layout: &LayoutHandle,
+    directory_bytes: u32,
+    block_log: u32,
+    block_bytes: u32,
+    proofs: Vec<String>,
+    workload: &JsValue,
+) -> Outcome<Array> {
+    let workload = read(workload).map_err(thrown)?;
+    let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
+    let proofs = proofs.into_iter().map(|name| proofs_named(Some(name))).collect::<Result<Vec<_>, _>>();
+    Ok(modes_array(&cost::modes(&layout.0, &directory, &proofs.map_err(thrown)?, &workload)))
+}
+
+pub(crate) fn modes_array(modes: &[ModeCosts]) -> Array {
+    modes.iter().map(mode_object).collect()
+}
+
+fn mode_object(costs: &ModeCosts) -> Object {
+    let out = object([
+        ("prepareBytesUp", costs.prepare_bytes_up),
+        ("prepareBytes", costs.prepare_bytes_down),
+        ("firstBytes", costs.first_bytes),
+        ("lookupBytesUp", costs.lookup_bytes_up),
+        ("lookupBytesDown", costs.lookup_bytes_down),
+        ("dayBytes", costs.day_bytes),
+        ("memoryBytes", costs.held.bytes()),
+        ("diskBytes", costs.disk_bytes),
+        ("serverPrepareMicros", costs.server_prepare_micros),
+        ("serverLookupMicros", costs.server_lookup_micros),
+    ]);
+    set(&out, "mode", mode_name(costs.mode));
+    if let Some(proofs) = costs.proofs {
+        set(&out, "proofs", name_of(proofs));
+    }
+    let held = &costs.held;
+    let hint = [("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)];
+    let parts = match costs.mode {
+        Mode::Local => vec![("records", held.records)],
+        Mode::Instant => vec![],
+        Mode::Single => vec![("hints", held.hints), ("tags", held.tags)],
+        Mode::Light | Mode::Full if costs.proofs == Some(Proofs::Pointproofs) => {
+            [&hint[..], &[("verifier", held.verifier)]].concat()
+        }
+        Mode::Light | Mode::Full => hint.to_vec(),
+    };
+    set(&out, "held", object(parts));
+    out
+}
+
+/// A missing property has the default of [`Workload::new`].
+#[allow(clippy::cast_sign_loss)] // checked
+pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
+    let property = |name: &str| Reflect::get(workload, &name.into()).unwrap_or(JsValue::UNDEFINED);
+    let number = |name: &str| match property(name) {
+        value if value.is_undefined() => Ok(None),
+        value => value
+            .as_f64()
+            .filter(|number| number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(number))
+            .map(|number| Some(number as u64))
+            .ok_or_else(|| Error::Layout(format!("{name} must be a whole number"))),
+    };
+    let base = Workload::new(number("records")?.unwrap_or(0), number("valueBytes")?.unwrap_or(0));
+    Ok(Workload {
+        keyed: property("keyed").is_truthy(),
+        variable: property("variable").is_truthy(),
+        partitions: number("partitions")?,
+        pack: match property("pack").as_string().as_deref() {
+            Some("auto") => Pack::Auto,
+            _ => number("pack")?.map_or(base.pack, Pack::Records),
+        },
+        batch: number("batch")?.unwrap_or(base.batch),
+        lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
+        hint_lookups: number("hintLookups")?,
+        changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
+        memory_bytes: number("memoryBytes")?.unwrap_or(base.memory_bytes),
+        uplink_kbit: number("uplinkKbit")?.unwrap_or(base.uplink_kbit),
+        downlink_kbit: number("downlinkKbit")?.unwrap_or(base.downlink_kbit),
+        ..base
+    })
+}
+
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+#[allow(clippy::cast_precision_loss)] // JavaScript's numbers are exact to 2^53; only days of 2^32 lookups are beyond
+pub(crate) fn object(numbers: impl IntoIterator<Item = (&'static str, u64)>) -> Object {
+    let out = Object::new();
+    for (name, number) in numbers {
+        set(&out, name, number as f64);
+    }
+    out
+}
+
+pub(crate) fn set(object: &Object, name: &str, value: impl Into<JsValue>) {
+    let _ = Reflect::set(object, &name.into(), &value.into());
+}

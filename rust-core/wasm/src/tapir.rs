@@ -1,0 +1,261 @@
+//! TAPIR: hints in the making, hints, what they ask, and how they are stored.
+
+use pirouette_core::commitment::{Merkle, Proofs};
+use pirouette_core::database::list::UpdateList;
+use pirouette_core::error::Error;
+use pirouette_core::scheme::{Asked, Verdict};
+use pirouette_core::tapir::hint::{Hint, HintBuilder};
+use pirouette_core::tapir::query::role_of;
+use pirouette_core::tapir::recon::judged;
+use pirouette_core::tapir::state::Unsealed;
+use pirouette_core::tapir::update::update_builder;
+use wasm_bindgen::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::proofs::{name_of, proofs_named};
+use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
+
+/// A stored form, written but for its checksum.
+#[wasm_bindgen]
+pub struct StoredFormHandle(Option<Unsealed>, WipesStack);
+
+impl StoredFormHandle {
+    pub(crate) fn new(form: Unsealed) -> Self {
+        StoredFormHandle(Some(form), WipesStack)
+    }
+
+    fn form(&mut self) -> Outcome<&mut Unsealed> {
+        self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the stored form was taken")))
+    }
+}
+
+#[wasm_bindgen]
+impl StoredFormHandle {
+    /// Hashes at most so many bytes more; whether there are more.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn hash(&mut self, most: usize) -> Outcome<bool> {
+        self.form().map(|form| form.hash(most))
+    }
+
+    /// The stored form, once; what has not been hashed yet is.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn take(&mut self) -> Outcome<Vec<u8>> {
+        self.form()?;
+        Ok(self.0.take().map(Unsealed::seal).unwrap_or_default())
+    }
+}
+
+/// A hint in the making.
+#[wasm_bindgen]
+pub struct HintBuilderHandle(HintBuilder, WipesStack);
+
+receives_partitions!(HintBuilderHandle, fold, is_folded);
+
+#[wasm_bindgen]
+impl HintBuilderHandle {
+    /// Begins a hint under 32 bytes of fresh entropy. Only one with Merkle proofs looks at commitments.
+    ///
+    /// # Errors
+    /// `length`, `layout`, `index` for a kind of proof there is not.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+        entropy: &[u8],
+        proofs: Option<String>,
+    ) -> Outcome<HintBuilderHandle> {
+        let proofs = proofs_named(proofs).map_err(thrown)?;
+        exactly("entropy", entropy)
+            .and_then(|entropy| match proofs {
+                Proofs::Openings => HintBuilder::new(layout.0, commitments, content_hashes, entropy),
+                Proofs::Tags => HintBuilder::with_tags(layout.0, content_hashes, entropy),
+                Proofs::Pointproofs => HintBuilder::judged_elsewhere(layout.0, content_hashes, entropy),
+            })
+            .map(|builder| HintBuilderHandle(builder, WipesStack))
+            .map_err(thrown)
+    }
+
+    /// What will prove the answers that the hint takes.
+    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
+    pub fn proofs(&self) -> String {
+        name_of(self.0.proofs())
+    }
+
+    /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up. A hint that
+    /// keeps tags looks at no commitments.
+    ///
+    /// # Errors
+    /// `update`, `state`, `layout`, `length`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        before: &LayoutHandle,
+        after: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+    ) -> Outcome<()> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| update_builder(&mut self.0, &list, commitments, content_hashes))
+            .map_err(thrown)
+    }
+
+    /// The id of the hint to be, 16 bytes.
+    #[wasm_bindgen(getter, js_name = hintId)]
+    pub fn hint_id(&self) -> Vec<u8> {
+        self.0.hint_id().to_vec()
+    }
+
+    /// Partitions folded.
+    #[wasm_bindgen(getter)]
+    pub fn folded(&self) -> usize {
+        self.0.folded()
+    }
+
+    /// The stored form of what is folded so far, bound to the hash of its manifest (32 bytes).
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn partial(&self, binding: &[u8]) -> Outcome<StoredFormHandle> {
+        exactly("binding", binding).map(|binding| StoredFormHandle::new(self.0.written(&binding))).map_err(thrown)
+    }
+
+    /// Takes up a half-made hint again under the manifest it was begun under.
+    ///
+    /// # Errors
+    /// `state`, `length`, `layout`.
+    pub fn resume(
+        partial: &[u8],
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        content_hashes: &[u8],
+        binding: &[u8],
+    ) -> Outcome<HintBuilderHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| HintBuilder::decode(partial, layout.0, commitments, content_hashes, &binding))
+            .map(|builder| HintBuilderHandle(builder, WipesStack))
+            .map_err(thrown)
+    }
+
+    /// The client state. `version`: how many updates were applied since it was first stored; 0 if not given.
+    ///
+    /// # Errors
+    /// `phase`, if partitions are missing; the handle is gone all the same.
+    pub fn finish(self, version: Option<u32>) -> Outcome<ClientHandle> {
+        let hint = self.0.finish_at(version.unwrap_or(0).into()).map_err(|(error, _)| thrown(error))?;
+        Ok(ClientHandle::new(hint))
+    }
+}
+
+/// A hint and at most one pending batch.
+#[wasm_bindgen]
+pub struct ClientHandle(Asked<Merkle, Hint>, WipesStack);
+
+impl ClientHandle {
+    pub(crate) fn new(hint: Hint) -> Self {
+        ClientHandle(Asked::new(hint), WipesStack)
+    }
+}
+
+asks!(ClientHandle);
+
+#[wasm_bindgen]
+impl ClientHandle {
+    /// What the retrieve server is sent.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = retrieveVectors)]
+    pub fn retrieve_vectors(&self) -> Outcome<Vec<u8>> {
+        self.0.request(0).map_err(thrown)
+    }
+
+    /// What the refresh server is sent.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = refreshVectors)]
+    pub fn refresh_vectors(&self) -> Outcome<Vec<u8>> {
+        self.0.request(1).map_err(thrown)
+    }
+
+    /// Verifies one answer whole. `false`: forged, and condemned.
+    ///
+    /// # Errors
+    /// `phase`, `length`, `condemned`, `index` for a role that is neither 0 nor 1.
+    pub fn verify(&mut self, role: u32, entries: &[u8]) -> Outcome<bool> {
+        self.0.verify(role as usize, entries).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
+    }
+
+    /// Takes an answer that somebody else has verified, with their verdict: `false` condemns.
+    ///
+    /// # Errors
+    /// `phase`, also for a hint that verifies by itself; `length`, `condemned`, `index` as `verify`.
+    pub fn judged(&mut self, role: u32, answer: &[u8], genuine: bool) -> Outcome<bool> {
+        self.0
+            .with_pending(|hint, pending| judged::<Merkle>(hint, pending, role_of(role as usize)?, answer, genuine))
+            .map_err(thrown)
+    }
+
+    /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
+    /// entry that does the same elsewhere. A hint that keeps tags looks at no commitments.
+    ///
+    /// # Errors
+    /// `update`, `state`, `layout`, `length`, `condemned`; nothing has changed then.
+    pub fn update(
+        &mut self,
+        list: &[u8],
+        after: &LayoutHandle,
+        commitments: &[u8],
+        entropy: &[u8],
+    ) -> Outcome<Vec<u8>> {
+        let entropy = Zeroizing::new(exactly("entropy", entropy).map_err(thrown)?);
+        self.0.update(list, after.0, commitments, &entropy).map_err(thrown)
+    }
+
+    /// After `replay` went through an update: the commitments of the epoch it led to.
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn rebind(&mut self, commitments: &[u8]) -> Outcome<()> {
+        self.0.state.rebind(commitments).map_err(thrown)
+    }
+
+    /// Brings a hint back under the manifest it was made under.
+    ///
+    /// # Errors
+    /// `state`, `length`.
+    pub fn reopen(
+        checkpoint: &[u8],
+        layout: &LayoutHandle,
+        commitments: &[u8],
+        binding: &[u8],
+    ) -> Outcome<ClientHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| Hint::decode(checkpoint, layout.0, commitments, &binding))
+            .map(ClientHandle::new)
+            .map_err(thrown)
+    }
+
+    /// What proves the answers it takes.
+    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
+    pub fn proofs(&self) -> String {
+        name_of(self.0.state.proofs())
+    }
+
+    /// Bytes of parities.
+    #[wasm_bindgen(getter, js_name = hintBytes)]
+    pub fn hint_bytes(&self) -> usize {
+        self.0.state.parity_bytes()
+    }
+
+    /// Bytes of permutations.
+    #[wasm_bindgen(getter, js_name = permutationBytes)]
+    pub fn permutation_bytes(&self) -> usize {
+        self.0.state.permutation_bytes()
+    }
+}
