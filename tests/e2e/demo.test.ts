@@ -11,9 +11,12 @@ import { launchBrowser } from '../../tools/browsers.mjs'
 import { THOROUGH } from '../support/thorough.js'
 import { complaintsOf } from '../support/web.js'
 
+/** In the place of 4.5 million. */
+const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
+
 let demo: Demo
 beforeAll(async () => {
-  demo = await startDemo({ port: 0, quiet: true })
+  demo = await startDemo({ port: 0, quiet: true, large: ['left-pad', 'react', ...PACKAGES] })
 })
 afterAll(() => demo.close())
 
@@ -21,7 +24,7 @@ afterAll(() => demo.close())
 class Panel {
   constructor(
     private readonly page: Page,
-    private readonly id: 'phishing' | 'keys' | 'passwords',
+    private readonly id: 'phishing' | 'keys' | 'passwords' | 'names',
   ) {}
 
   async ready(): Promise<void> {
@@ -155,6 +158,21 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(await complaintsOfStranger.all()).toEqual([])
     await context.close()
     await page.bringToFront()
+  })
+
+  test('a name that is free and one that is not look the same to both servers', async () => {
+    const names = new Panel(page, 'names')
+    await page.click('#names-tab')
+    await names.ready()
+    expect(await names.ask('left-pad')).toMatchObject({ kind: 'found', text: expect.stringContaining('Taken') })
+    expect(await names.ask('my-idea')).toMatchObject({ kind: 'absent', text: expect.stringContaining('Still free') })
+    await page.click('#phishing-tab')
+    for (const { seen } of Object.values(demo.proxies)) {
+      const own = seen.filter(({ database }) => database === 'names')
+      const shapes = own.map(({ bytes, columns, vectors }) => [bytes, columns, vectors.length])
+      expect(shapes).toHaveLength(4) // of each a block of the directory, and a record
+      expect(shapes.slice(2)).toEqual(shapes.slice(0, 2))
+    }
   })
 
   test('what belongs to the phishing list alone is shown with it alone', async () => {

@@ -1,4 +1,4 @@
-// The three databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
+// The databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
 
 import type { OpenOptions, PirouetteMap } from '@pirouette/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
@@ -127,5 +127,26 @@ export const passwords: Database = {
     return (await map.has(password))
       ? { kind: 'alarm', title: 'It has leaked', body: [code(password), ' is on the list.'], plain: 'leaked' }
       : { kind: 'absent', title: 'Not on the list, and that is proved', body: [code(password)], plain: 'not there' }
+  },
+}
+
+export const names: Database = {
+  name: 'names',
+  title: 'Is this name still free?',
+  about: map =>
+    `${map ? `${map.size.toLocaleString('en')} names` : 'All names'} of packages on npm. Ask for the one that you have in mind, ` +
+    'without giving the idea away.',
+  mode: 'instant', // nothing is downloaded, however many there are
+  question: 'Name of a package',
+  examples: ['left-pad', 'react', 'my-unheard-of-idea'],
+  read: typed => typed.trim() || undefined,
+  unreadable: 'Type a name such as left-pad.',
+  plainRequest: name => `GET /names?name=${encodeURIComponent(name)}`,
+  async ask(map, name) {
+    if (await map.has(name)) {
+      return { kind: 'found', title: 'Taken', body: [code(name), ' is a package on npm.'], plain: 'taken' }
+    }
+    const body = [code(name), ' is no package on npm, and nobody has learnt that you asked.']
+    return { kind: 'absent', title: 'Still free, and that is proved', body, plain: 'free' }
   },
 }

@@ -1,9 +1,9 @@
-// The page: three tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
+// The page: tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
 // lie, and a calculator.
 
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
-import { keys, passwords, phishing } from './databases.js'
+import { keys, names, passwords, phishing } from './databases.js'
 import { FirstVisit } from './first-visit.js'
 import { element, find, messageOf } from './format.js'
 import { Lookup } from './lookup.js'
@@ -20,23 +20,29 @@ async function start(): Promise<void> {
     await fetchSeen(),
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  const lookups = [phishing, keys, passwords].map(
-    database => new Lookup(panel(database.name), database, config, sightings),
-  )
+  const large = config.slots.names !== undefined
+  find(document, '#names-tab', HTMLElement).hidden = !large
+  const shown = [phishing, keys, passwords, ...(large ? [names] : [])]
+  const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings))
   new FirstVisit(panel('first-visit'), keys, config, sightings)
   connectProofs(panel('proving'), lookups[2]!)
-  connectTabs(index => void lookups[index]?.open())
+  const select = connectTabs(index => void lookups[index]?.open())
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectAsked(one => {
     for (const lookup of lookups) void lookup.askOne(one)
   })
   connectLiar(config.liar)
-  await lookups[0]?.open()
+  select(
+    Math.max(
+      0,
+      shown.findIndex(({ name }) => `#${name}` === location.hash),
+    ),
+  )
 }
 
 /** Tabs as in the ARIA Authoring Practices: arrow keys move between them. `chosen` hears the index of the new one. */
-function connectTabs(chosen: (index: number) => void): void {
-  const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]')]
+function connectTabs(chosen: (index: number) => void): (index: number) => void {
+  const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]:not([hidden])')]
   const select = (index: number) => {
     for (const [i, tab] of tabs.entries()) {
       const selected = i === index
@@ -59,6 +65,7 @@ function connectTabs(chosen: (index: number) => void): void {
       tabs[next]?.focus()
     })
   }
+  return select
 }
 
 /** Whom lookups ask: both servers, or server A alone. */

@@ -59,7 +59,7 @@ export interface OpenWithOptions extends Allowances {
    * take a map back to where it has been before. Without it, comparing the servers has to do. Not with mode `light`, whose
    * hints servers make: what they agree to make up there has no signature over it.
    */
-  readonly publisherKey?: string | Uint8Array | undefined
+  readonly publisherKey?: string | Uint8Array
   /**
    * How copies of the state (a restored backup, a cloned profile) are found out, with the help of the refresh server's
    * rollback fence; `confirm` if not given. A copy that is opened is found out before it shows anything; one that was
@@ -126,8 +126,8 @@ export interface OpenOptions extends OpenWithOptions {
   /**
    * Where the WebAssembly module is, for apps that stream it or keep it: `() => fetch(url)` of the file
    * `@pirouette/wasm/client_bg.wasm` (in mode `instant`, `@pirouette/wasm/instant_bg.wasm`, a third of it; with one server, or
-   * `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
-   * is needed. A page has one module of each: the first one counts.
+   * `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is
+   * loaded as JavaScript when it is needed. A page has one module of each: the first one counts.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
 }

@@ -495,6 +495,31 @@ describe('of an option that cannot be, the message says what was expected and wh
     expect(() => fileStore(nothing)).toThrow("fileStore: expected a folder's path, got nothing")
   })
 
+  test('a publisherKey that is there and is nothing: a variable with another name must not drop the check', async () => {
+    const fetch = vi.fn()
+    const servers = [A, B] as const
+    const { PUBLISHER_KYE: publisherKey } = {} as { PUBLISHER_KYE: string } // as types of environments have it
+    const calls = [client.open({ servers, fetch, publisherKey }), client.estimate(servers, { fetch, publisherKey })]
+    for (const call of calls) {
+      await expect(call).rejects.toMatchObject({
+        code: 'usage',
+        message: expect.stringMatching(/expected a key, got nothing/),
+      })
+    }
+    expect(fetch).not.toHaveBeenCalled()
+  })
+
+  test('discardState() where nothing is kept: it wants the store that open() had', async () => {
+    const failed = client.discardState({ servers: [A, B] })
+    await expect(failed).rejects.toMatchObject({
+      code: 'usage',
+      message: expect.stringMatching(/given a store; pass the same/),
+    })
+    const store = () => Promise.reject(new Error('no such folder'))
+    const broken = client.discardState({ servers: [A, B], store })
+    await expect(broken).rejects.toMatchObject({ code: 'storage', message: expect.stringMatching(/no such folder/) })
+  })
+
   test('of a lookup: one that is misspelt would leave its number unhidden', async () => {
     const { network } = keyed()
     const map = await new Harness(network).open()
