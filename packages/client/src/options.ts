@@ -216,7 +216,7 @@ export function readOptions(
   if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
   if (publisherKey !== undefined && allowLight) throw new UsageError(`allowLight: it ${NOT_SIGNED}`)
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
-  if (proofs !== 'auto' && !possible.some(({ provable }) => provable)) {
+  if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
     const where = scheme === undefined || apart === 1 ? 'where one server is asked' : `in mode '${mode}'`
     throw new UsageError(`proofs: there is no choice of them ${where}, but in modes 'full' and 'light'`)
   }

@@ -49,8 +49,6 @@ interface AnyScheme {
    * life and kept by the server's name (S5); stateless schemes draw anew for each lookup. []: nothing leaves for a lookup.
    */
   readonly parties: readonly string[]
-  /** whether there is a choice of what proves answers: `open({ proofs })` */
-  readonly provable?: true
   /** What a map will cost, from the manifest alone. Throws UnsupportedError if these servers do not offer it. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
@@ -94,6 +92,8 @@ export interface StatefulScheme extends AnyScheme {
    * that lie alike can make it up.
    */
   readonly hashed: boolean
+  /** whether there is a choice of what proves answers: `open({ proofs })` */
+  readonly provable?: boolean
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */
