@@ -6,9 +6,9 @@ import { BaseSequencer } from 'vitest/node'
 
 /** What puts something else in the place of a global or a module, or looks at the memory of the whole process. */
 const alone = [
-  'packages/client/test/{locks,memory,page,starting}.test.ts',
+  'packages/client/test/{break-bell,break-yield,locks,memory,page,starting}.test.ts',
   'packages/client/test/store/file.test.ts',
-  'server/test/break-{anonymous-load,descriptors}.test.ts',
+  'server/test/break-{anonymous-load,descriptors,prover-threads}.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
 ]
 

@@ -129,7 +129,7 @@ async function build() {
   await buildProduct()
   await buildPage()
   const { dataIsReady, prepareData } = await importDemo()
-  if (!(await dataIsReady())) await step('Building the two databases of the demo', prepareData)
+  if (!(await dataIsReady())) await step('Building the databases of the demo', prepareData)
 }
 
 async function bench() {

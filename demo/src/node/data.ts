@@ -1,8 +1,10 @@
-// The demo's two databases, and a large one on request.
+// The demo's three databases, and a large one on request.
 //
 // phishing: the domains on the blocklist of eth-phishing-detect (MetaMask and contributors), as keys without values.
 // keys: a directory of 2^18 made-up names, each with 64 made-up bytes: too large to be kept
 // whole as a matter of course. No person's name and nobody's key is in it.
+// passwords: 256 made-up ones, as keys without values, with Pointproofs, under a ceremony for development that the two
+// servers of this demo hold: few, because each is proved when the demo is started for the first time.
 //
 // names: the names of all packages on npm (all-the-package-names, Zeke Sikelianos and contributors), as keys without values:
 // 4.5 million. On request, for they have to be fetched, and to be built for a minute.
@@ -22,8 +24,12 @@ import { ADJECTIVES, ANIMALS } from './words.js'
 export const databases: Readonly<Record<DatabaseName, string>> = {
   phishing: join(dataFolder, 'phishing'),
   keys: join(dataFolder, 'keys'),
+  passwords: join(dataFolder, 'passwords'),
   names: join(dataFolder, 'names'),
 }
+
+/** Of both servers; beside it is a receipt of each. */
+const ceremony = join(dataFolder, 'ceremony.pirt')
 
 /** What their publisher knows to be its own to begin with. */
 export const publisherRecord = join(dataFolder, 'record')
@@ -44,6 +50,9 @@ export async function prepareData(): Promise<void> {
   await writeFile(join(dataFolder, 'keys.csv'), keyDirectoryCsv())
   await build('phishing', 'phishing.txt')
   await build('keys', 'keys.csv', '--value-encoding', 'hex')
+  await writeFile(join(dataFolder, 'passwords.txt'), `${leakedPasswords().join('\n')}\n`)
+  const receipt = await holdCeremony()
+  await build('passwords', 'passwords.txt', '--proofs', 'pointproofs', '--ceremony', ceremony, '--receipt', receipt)
   await writeFile(join(dataFolder, 'stamp'), await stamp())
 }
 
@@ -78,6 +87,35 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
       }
     }
   }
+}
+
+/** Made-up ones, such as people make up. */
+export function leakedPasswords(): string[] {
+  return ADJECTIVES.slice(0, 16).flatMap((adjective, i) =>
+    ANIMALS.slice(0, 16).map((animal, j) => `${adjective}${animal}${1 + ((7 * i + j) % 99)}`),
+  )
+}
+
+/** As the operators of both servers would by mail, unless they have. The first one's receipt. */
+async function holdCeremony(): Promise<string> {
+  const [begun, first] = ['begun.pirt', 'first.pirt'].map(name => join(dataFolder, name)) as [string, string]
+  const run = (...args: string[]) => promisify(execFile)(process.execPath, [pirouetteCommand, 'ceremony', ...args])
+  const receipt = `${first}.receipt`
+  const holds = run('verify', ceremony, '--receipt', receipt)
+  if (
+    await holds.then(
+      () => true,
+      () => false,
+    )
+  )
+    return receipt
+  for (const file of [begun, first, ceremony]) {
+    for (const end of ['', '.part', '.receipt']) await rm(`${file}${end}`, { force: true })
+  }
+  await run('init', '--development', '--out', begun)
+  await run('contribute', begun, '--name', 'Server A of the demo', '--out', first)
+  await run('contribute', first, '--name', 'Server B of the demo', '--out', ceremony)
+  return receipt
 }
 
 function keyDirectoryCsv(): string {

@@ -15,7 +15,7 @@ import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
 import { type RunningServer, startServer } from './servers.js'
 
-export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
+export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
 export type { Watcher } from './proxy.js'
 
 export interface Demo {
@@ -46,7 +46,7 @@ export async function startDemo({
 }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
   if (large !== false) await prepareNames(large === true ? undefined : large)
-  const asked: DatabaseName[] = ['phishing', 'keys', ...(large === false ? [] : (['names'] as const))]
+  const asked: DatabaseName[] = ['phishing', 'keys', 'passwords', ...(large === false ? [] : (['names'] as const))]
   const closers: (() => Promise<void>)[] = []
   const folder = await mkdtemp(join(tmpdir(), 'pirouette-demo-'))
   const close = async () => {

@@ -3,7 +3,7 @@
 
 export type ServerName = 'A' | 'B'
 /** `names`: only if the demo was started with it */
-export type DatabaseName = 'phishing' | 'keys' | 'names'
+export type DatabaseName = 'phishing' | 'keys' | 'passwords' | 'names'
 
 /** `GET /config.json` */
 export interface Config {

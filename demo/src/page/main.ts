@@ -3,10 +3,11 @@
 
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
-import { keys, names, phishing } from './databases.js'
+import { keys, names, passwords, phishing } from './databases.js'
 import { FirstVisit } from './first-visit.js'
 import { element, find, messageOf } from './format.js'
 import { Lookup } from './lookup.js'
+import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
 
@@ -21,9 +22,10 @@ async function start(): Promise<void> {
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
   const large = config.slots.names !== undefined
   find(document, '#names-tab', HTMLElement).hidden = !large
-  const shown = [phishing, keys, ...(large ? [names] : [])]
+  const shown = [phishing, keys, passwords, ...(large ? [names] : [])]
   const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings))
   new FirstVisit(panel('first-visit'), keys, config, sightings)
+  connectProofs(panel('proving'), lookups[2]!)
   const select = connectTabs(index => void lookups[index]?.open())
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectAsked(one => {

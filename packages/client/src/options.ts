@@ -90,7 +90,8 @@ export interface OpenWithOptions extends Allowances {
    */
   readonly allowLight?: boolean | undefined
   /**
-   * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
+   * What proves that answers are genuine, in modes `full`, `light` and `auto` with two servers; in others there is no choice, and
+   * UsageError for one. `merkle`: proofs that the servers send. `tags`: nothing
    * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, in mode
    * `full`, where servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
    * verifying takes about a tenth of a second. `auto`, if not given:
@@ -214,6 +215,11 @@ export function readOptions(
   const { allowLight = false, allowDevelopmentCeremony = false } = options
   if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
   if (publisherKey !== undefined && allowLight) throw new UsageError(`allowLight: it ${NOT_SIGNED}`)
+  const possible = scheme === undefined ? [...usable.values()] : [scheme]
+  if (proofs !== 'auto' && !possible.some(({ provable }) => provable)) {
+    const where = scheme === undefined || apart === 1 ? 'where one server is asked' : `in mode '${mode}'`
+    throw new UsageError(`proofs: there is no choice of them ${where}, but in modes 'full' and 'light'`)
+  }
   const push = options.push ?? typeof addEventListener === 'function'
   const answers = { mode, allowLight, proofs, allowDevelopmentCeremony, lookups }
   return { servers, usable, wishes: { storage, publisherKey, rollback, ...answers, push, apart } }

@@ -104,6 +104,20 @@ describe('servers', () => {
   })
 })
 
+test.each(['instant', 'local'])('proofs in mode %s, which has no choice of them: refused, not ignored', async mode => {
+  const { network } = keyless()
+  for (const proofs of ['merkle', 'tags', 'pointproofs'] as const) {
+    const error = await new Harness(network).failure(new Harness(network).open({ mode: mode as 'local', proofs }))
+    expect(error).toMatchObject({
+      name: 'UsageError',
+      message: expect.stringContaining(`no choice of them in mode '${mode}'`),
+    })
+  }
+  const alone = { servers: [A], integrity: 'server', proofs: 'merkle' } as const
+  expect(await new Harness(network).failure(new Harness(network).open(alone))).toMatchObject({ code: 'usage' })
+  expect(network.seen).toEqual([])
+})
+
 describe('keys', () => {
   const refused: [string, unknown][] = [
     ['empty text', ''],

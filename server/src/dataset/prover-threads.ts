@@ -16,6 +16,8 @@ export class ProverThread {
   readonly #name: string
   #settle: { resolve(proved: Uint8Array): void; reject(error: Error): void } | undefined
   #timer: NodeJS.Timeout | undefined
+  /** or is about to */
+  #hasEnded = false
 
   private constructor(setup: Uint8Array, name: string) {
     const workerData: ProverData = { setup }
@@ -28,10 +30,13 @@ export class ProverThread {
       return waiting
     }
     this.#worker.on('message', proved => settle()?.resolve(proved))
-    this.#worker.on('error', error => settle()?.reject(error as Error))
+    this.#worker.on('error', error => {
+      this.#endsNow()
+      settle()?.reject(error as Error)
+    })
     this.#worker.on('exit', () => {
-      this.#leave()
-      settle()?.reject(new Error('a thread that proves has ended'))
+      this.#endsNow()
+      settle()?.reject(ended())
     })
     this.#worker.unref()
   }
@@ -44,8 +49,9 @@ export class ProverThread {
     return thread
   }
 
-  /** Rejects if the thread fails, which is then of no more use. */
+  /** Rejects if the thread fails, which is then of no more use, or has failed while it was idle. */
   do(task: ProverTask): Promise<Uint8Array> {
+    if (this.#hasEnded) return Promise.reject(ended())
     this.#worker.ref()
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
@@ -55,6 +61,7 @@ export class ProverThread {
 
   /** Once it has done what it was told. */
   giveBack(): void {
+    if (this.#hasEnded) return
     const others = idle.get(this.#name) ?? []
     idle.set(this.#name, others)
     others.push(this)
@@ -62,7 +69,14 @@ export class ProverThread {
   }
 
   async end(): Promise<void> {
+    this.#endsNow()
     await this.#worker.terminate()
+  }
+
+  /** Nobody is handed it any more. */
+  #endsNow(): void {
+    this.#hasEnded = true
+    this.#leave()
   }
 
   /** It is idle no longer. */
@@ -72,4 +86,8 @@ export class ProverThread {
     if (others.length > 0) idle.set(this.#name, others)
     else idle.delete(this.#name)
   }
+}
+
+function ended(): Error {
+  return new Error('a thread that proves has ended')
 }

@@ -36,7 +36,7 @@ export interface Environment {
   readonly loadCore: <B extends Build>(build: B) => Promise<Cores[B]>
   /** what verifies Pointproofs: a module of its own, for maps that need it */
   readonly loadPointproofs: () => Promise<Pointproofs>
-  /** gives the thread back, so that the page can paint and react, and resolves soon after */
+  /** gives the thread back, so that the page can paint and react, and resolves soon after; never rejects */
   readonly pause: () => Promise<void>
 }
 
@@ -109,10 +109,17 @@ function appStore(open: OpenDurableStore): OpenStore {
 declare const scheduler: { readonly yield?: () => Promise<void> } | undefined
 declare const setImmediate: ((callback: () => void) => unknown) | undefined
 
-function pause(): Promise<void> {
-  if (typeof scheduler === 'object' && typeof scheduler.yield === 'function') return scheduler.yield()
-  if (typeof setImmediate === 'function') return new Promise(resolve => setImmediate(resolve))
-  return new Promise(resolve => {
+async function pause(): Promise<void> {
+  if (typeof scheduler === 'object' && typeof scheduler.yield === 'function') {
+    try {
+      return await scheduler.yield()
+    } catch {
+      // Called in a task of scheduler.postTask() that the app has aborted, as is all that follows from there. It is not the app's
+      // to call off (P5), and others wait for it.
+    }
+  }
+  if (typeof setImmediate === 'function') return await new Promise(resolve => setImmediate(() => resolve()))
+  await new Promise<void>(resolve => {
     const { port1, port2 } = new MessageChannel()
     port1.onmessage = () => {
       port1.close()

@@ -3,9 +3,13 @@
 //
 // Whoever asks for a lock takes its bell first, from whoever asked before: a second lock, which is always given and always
 // taken away. So a holder that still has the bell knows that nobody waits, and one that loses it is told at once, whenever
-// that is, and by whatever tab: it may keep the lock between two pieces of work until then.
+// that is, and by whatever tab: it may keep the lock between two pieces of work until then. Where two ask at once, the holder may
+// have taken the bell after the other, who therefore rings again once it has waited.
 
 import { pageShown } from './page.js'
+
+/** Whoever has waited so long rings again: it is in line by now, behind whoever has the lock and took the bell before that. */
+const RING_AGAIN_MS = 500
 
 export interface Locks {
   /**
@@ -26,11 +30,13 @@ export const platformLocks: Locks = {
       const [wanted, ended] = [new AbortController(), new AbortController()]
       const want = () => wanted.abort()
       const over = new Promise<void>(resolve => ended.signal.addEventListener('abort', () => resolve()))
-      locks.request(`${name} bell`, { steal: true }, () => over).then(want, want)
+      const ring = (until?: Promise<void>) => locks.request(`${name} bell`, { steal: true }, () => until)
+      ring(over).then(want, want)
       let begun = false
       const run = async () => {
         begun = true
         clearTimeout(timer)
+        clearTimeout(again)
         const left = frozen(want, ended.signal)
         const work = (async () => await task(wanted.signal))()
         work.then(resolve, reject)
@@ -39,10 +45,12 @@ export const platformLocks: Locks = {
       }
       const patience = new AbortController()
       const timer = setTimeout(() => patience.abort(), patienceMs)
+      const again = setTimeout(() => ring().catch(() => {}), RING_AGAIN_MS)
       locks
         .request(name, { signal: patience.signal }, run)
         .catch(async () => {
-          if (!begun) await locks.request(name, { steal: true }, run)
+          if (begun) want()
+          else await locks.request(name, { steal: true }, run)
         })
         .catch(async () => {
           // Not to be had at all, as in a sandboxed frame. (If begun: it was stolen from us, and the task goes on.)

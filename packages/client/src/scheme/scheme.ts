@@ -19,7 +19,7 @@ export type Scheme = StatelessScheme | StatefulScheme
 
 /** What can be known of a scheme before its code is loaded. */
 export type KnownScheme = StatelessScheme | StatefulFacts
-export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed'>
+export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed' | 'provable'>
 
 /** What every scheme is made with. */
 export interface SchemeContext {
@@ -49,6 +49,8 @@ interface AnyScheme {
    * life and kept by the server's name (S5); stateless schemes draw anew for each lookup. []: nothing leaves for a lookup.
    */
   readonly parties: readonly string[]
+  /** whether there is a choice of what proves answers: `open({ proofs })` */
+  readonly provable?: true
   /** What a map will cost, from the manifest alone. Throws UnsupportedError if these servers do not offer it. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
