@@ -1,6 +1,6 @@
 // `npm start`, `npm test` and their like begin here, on Node built-ins alone: this runs before `npm ci` has.
 //
-//   node tools/bootstrap.mjs start [--port N]     everything below, then two servers and the page
+//   node tools/bootstrap.mjs start [--port N] [--large]  everything below, then two servers and the page
 //                            test                 build, lint, Rust tests beside TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
@@ -42,13 +42,15 @@ await main(async () => {
 
 async function start() {
   const port = portWanted()
+  const large = args.includes('--large')
   await build()
+  if (large) await fetchLarge()
   const { startDemo } = await importDemo()
   console.log('Starting two servers, a watcher in front of each, and the page')
-  const demo = await startDemo({ port })
+  const demo = await startDemo({ port, large })
   whenStopped(() => demo.close())
   const seconds = (performance.now() / 1000).toFixed(1) // since this process began
-  console.log(`\nPirouette is up after ${seconds} s.\n\n  page      ${demo.url}`)
+  console.log(`\nPirouette is up after ${seconds} s.\n\n  page      ${demo.url}${large ? '/#names' : ''}`)
   for (const [name, url] of Object.entries(demo.servers)) console.log(`  server ${name}  ${url}`)
   console.log('\nStop with Ctrl-C.')
 }
@@ -127,7 +129,7 @@ async function build() {
   await buildProduct()
   await buildPage()
   const { dataIsReady, prepareData } = await importDemo()
-  if (!(await dataIsReady())) await step('Building the two databases of the demo', prepareData)
+  if (!(await dataIsReady())) await step('Building the databases of the demo', prepareData)
 }
 
 async function bench() {
@@ -170,6 +172,18 @@ async function lint() {
   await buildProduct()
   const runs = await Promise.all([lintTypeScript(), lintRust()])
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
+}
+
+/** The names of 4.5 million packages, which `startDemo` builds a database of. */
+async function fetchLarge() {
+  const outputs = ['demo/large/node_modules/.package-lock.json']
+  await cachedStep(
+    'large',
+    'Fetching the large set, 27 MB',
+    { inputs: ['demo/large/package-lock.json'], outputs },
+    () => npm(['ci', '--no-audit', '--no-fund', '--prefix', 'demo/large']),
+  )
+  console.log('Building its database takes a minute or two the first time')
 }
 
 async function docs() {

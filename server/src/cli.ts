@@ -40,6 +40,10 @@ const buildOptions = () => [
     '--receipt <file>',
     'pointproofs: the receipt of your contribution (default: the transcript and .receipt)',
   ),
+  new Option(
+    '--prover <command>',
+    'pointproofs: a program that proves natively, compiled from rust-core/prover (default: prove in threads)',
+  ),
   new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
     wholeNumber,
   ),

@@ -34,11 +34,13 @@ test('requests are counted by route and status, and those under way, streams too
   for (let n = 0; n < 3; n++) await ask('/fixed/v1/answer', { method: 'POST', body: queryAt(dataset.manifest, n) })
   await ask('/fixed/v1/answer', { method: 'POST', body: 'malformed' })
   await ask('/nowhere')
+  await ask('/v1/epochs/1')
   const count = (route: string, status: number) =>
     figure(`pirouette_request_seconds_count{route="${route}",status="${status}"}`)
   await expect.poll(() => count('POST /fixed/v1/answer', 200)).toBe(3)
   await expect.poll(() => count('POST /fixed/v1/answer', 400)).toBe(1)
   await expect.poll(() => count('none', 404)).toBe(1)
+  await expect.poll(() => count('GET /v1/epochs/:epoch', 200)).toBe(1)
 
   const streams = () => figure('pirouette_requests_under_way{route="GET /v1/events"}')
   const open = [new AbortController(), new AbortController()]

@@ -8,6 +8,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { answerBytes, encodeManifest, HEADER_BYTES, type Manifest, SUITE_POINTPROOFS, toHex } from '@pirouette/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Ceremony } from '../../tests/interop/reference/pointproofs.js'
+import { VERSION } from '../dist/base/version.js'
 import { FixedEpochs } from '../dist/database/epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { type BuildOptions, buildDataset, loadDataset } from '../dist/index.js'
@@ -97,6 +98,28 @@ describe('a build', () => {
     await expect(built({ proofs: 'merkle' })).rejects.toThrow(/go together/)
     const options = { proofs: undefined, ceremony: undefined }
     await expect(built({ ...options, receipt: files.mine })).rejects.toThrow(/--receipt means nothing/)
+    await expect(built({ ...options, receipt: undefined, prover: 'x' })).rejects.toThrow(/--prover means nothing/)
+  })
+
+  test('by a command proves the same, and says what is wrong with one', { timeout: 600_000 }, async () => {
+    const folder = await temporaryDirectory()
+    const script = async (name: string, text: string) => {
+      const path = join(folder, name)
+      await writeFile(path, `#!${process.execPath}\n${text}`, { mode: 0o755 })
+      return path
+    }
+    const few = { partitions: 2 } as const
+    const some = records.subarray(0, 40 * BYTES)
+    const out = await built({ ...few, prover: await script('prover.mjs', proverScript) }, some)
+    expect(await contentsOf(out)).toEqual(await contentsOf(await built(few, some)))
+    const refusal = async (name: string, text: string) => built({ ...few, prover: await script(name, text) }, some)
+    await expect(refusal('older', 'console.log("pirouette-prover 0.0.0")')).rejects.toThrow(
+      /older: it is not the prover of version/,
+    )
+    await expect(refusal('failing', 'process.exitCode = 3')).rejects.toThrow(/failing: it has ended with code 3/)
+    await expect(built({ ...few, prover: join(folder, 'none') }, some)).rejects.toThrow(
+      /none: cannot be run \(ENOENT\)/,
+    )
   })
 
   test('in blocks proves the blocks', { timeout: 600_000 }, async () => {
@@ -106,6 +129,33 @@ describe('a build', () => {
     expectVerified(dataset.manifest, await keyAndRows(out), answerAt(new FixedEpochs(dataset), 3, 1), 3, 1)
   })
 })
+
+/** What rust-core/prover does, with the module's prover. */
+const proverScript = `
+import { loadProving } from '${new URL('../../packages/wasm/dist/prover.js', import.meta.url).href}'
+const chunks = []
+let length = 0
+let prover, bytes
+process.stdout.write('pirouette-prover ${VERSION}\\n')
+const SETUP = 32 + 511 * 96
+const proving = await loadProving()
+for await (const chunk of process.stdin) {
+  chunks.push(chunk)
+  length += chunk.length
+  for (;;) {
+    const wanted = prover === undefined ? SETUP + 12 : 4 + bytes
+    if (length < wanted) break
+    const all = Buffer.concat(chunks.splice(0))
+    chunks.push(all.subarray(wanted))
+    length -= wanted
+    if (prover === undefined) {
+      const [partitions, partitionRecords, recordBytes] = [0, 4, 8].map(at => all.readUInt32LE(SETUP + at))
+      bytes = partitionRecords * recordBytes
+      prover = proving.prover(all.subarray(0, SETUP), { partitions, partitionRecords, recordBytes })
+    } else process.stdout.write(prover.prove(all.readUInt32LE(0), all.subarray(4, wanted)))
+  }
+}
+`
 
 const answerAt = (epochs: FixedEpochs, offset: number, count: number) => {
   const { manifest } = epochs.newest

@@ -2,9 +2,8 @@
 // then a server under the requests of many clients at once.
 
 import { join } from 'node:path'
-import { brotliCompressSync, constants } from 'node:zlib'
 import { decodeAnswer, decodeQuery, type Manifest, type Proofs } from '@pirouette/protocol'
-import { bundle } from '../support/web.js'
+import { shipped } from '../support/shipped.js'
 import { type Load, type LoadResult, putUnderLoad, type RecordedLookup, recordLookups } from './load.js'
 import { type Options, target } from './options.js'
 import {
@@ -292,12 +291,8 @@ function plainLoad(url: string, data: Buffer, recordBytes: number): Load {
   }
 }
 
-/** What every app loads that opens a map: the SDK, and its WebAssembly; the check of signatures comes when it is asked for. */
+/** What an app loads that looks up through a hint: the SDK, and its WebAssembly; the check of signatures comes when it is asked for. */
 async function shippedBytes(): Promise<number> {
-  const scripts = await Promise.all([
-    bundle(`export { open } from '@pirouette/client'`, { splitting: true, outdir: 'out' }),
-    bundle(`export * from '../packages/wasm/generated/inline.js'`),
-  ])
-  const params = { [constants.BROTLI_PARAM_QUALITY]: 11 }
-  return scripts.reduce((sum, script) => sum + brotliCompressSync(script, { params }).length, 0)
+  const { parts, bytesOf } = await shipped()
+  return bytesOf(parts.keeping)
 }

@@ -6,14 +6,17 @@ import { loadCore, type ModeCosts } from '@pirouette/wasm'
 import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Demo, keyDirectory, phishingDomains, startDemo } from '../../demo/build/node/start.js'
+import { type Demo, keyDirectory, leakedPasswords, phishingDomains, startDemo } from '../../demo/build/node/start.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { THOROUGH } from '../support/thorough.js'
 import { complaintsOf } from '../support/web.js'
 
+/** In the place of 4.5 million. */
+const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
+
 let demo: Demo
 beforeAll(async () => {
-  demo = await startDemo({ port: 0, quiet: true })
+  demo = await startDemo({ port: 0, quiet: true, large: ['left-pad', 'react', ...PACKAGES] })
 })
 afterAll(() => demo.close())
 
@@ -21,7 +24,7 @@ afterAll(() => demo.close())
 class Panel {
   constructor(
     private readonly page: Page,
-    private readonly id: 'phishing' | 'keys',
+    private readonly id: 'phishing' | 'keys' | 'passwords' | 'names',
   ) {}
 
   async ready(): Promise<void> {
@@ -157,6 +160,21 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await page.bringToFront()
   })
 
+  test('a name that is free and one that is not look the same to both servers', async () => {
+    const names = new Panel(page, 'names')
+    await page.click('#names-tab')
+    await names.ready()
+    expect(await names.ask('left-pad')).toMatchObject({ kind: 'found', text: expect.stringContaining('Taken') })
+    expect(await names.ask('my-idea')).toMatchObject({ kind: 'absent', text: expect.stringContaining('Still free') })
+    await page.click('#phishing-tab')
+    for (const { seen } of Object.values(demo.proxies)) {
+      const own = seen.filter(({ database }) => database === 'names')
+      const shapes = own.map(({ bytes, columns, vectors }) => [bytes, columns, vectors.length])
+      expect(shapes).toHaveLength(4) // of each a block of the directory, and a record
+      expect(shapes.slice(2)).toEqual(shapes.slice(0, 2))
+    }
+  })
+
   test('what belongs to the phishing list alone is shown with it alone', async () => {
     const shown = () => page.$eval('#publishing', section => section.checkVisibility())
     expect(await shown()).toBe(true)
@@ -228,9 +246,11 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       await page.setViewport({ width, height: 850 })
       for (const value of THOROUGH ? ['light', 'dark'] : [width === 390 ? 'dark' : 'light']) {
         await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
-        for (const tab of ['keys', 'phishing'] as const) {
+        for (const tab of ['keys', 'passwords', 'phishing'] as const) {
           await page.click(`#${tab}-tab`)
-          await new Panel(page, tab).ask('wikipedia.org')
+          const panel = new Panel(page, tab)
+          await panel.ready()
+          await panel.ask('wikipedia.org')
           await page.waitForSelector(`#${tab}:not([aria-busy=true]) .learnt:not([hidden])`)
           const { violations } = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run())
           const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
@@ -269,6 +289,45 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await choose('two', 'Full hint')
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
     expect(demo.proxies.B.seen.at(-1)).toMatchObject({ database: 'phishing', of: 'offsets' })
+  })
+
+  test('answers are proved by what is chosen, with a lie caught each time, and what they came to is shown', async () => {
+    const shown = () => page.$eval('#proving', section => section.checkVisibility())
+    expect(await shown()).toBe(false)
+    await (await page.waitForSelector('#passwords-tab'))!.click()
+    expect(await shown()).toBe(true)
+    const passwords = new Panel(page, 'passwords')
+    await passwords.ready()
+    const { estimate } = await import('@pirouette/client')
+    const servers = [`${demo.servers.A}/passwords`, `${demo.servers.B}/passwords`] as const
+    for (const [i, proofs] of (['pointproofs', 'merkle', 'tags'] as const).entries()) {
+      if (i > 0) {
+        const before = demo.proxies.B.seen.length
+        await page.click(`#proving [value=${proofs}]`)
+        // The map before is closed: nothing of it is shown any more.
+        await page.waitForSelector('#passwords .search button:disabled')
+        await passwords.ready()
+        expect(demo.proxies.B.seen).toHaveLength(before)
+      }
+      expect(await passwords.ask(leakedPasswords()[7]!)).toMatchObject({ kind: 'alarm' })
+      expect(await passwords.ask('correct horse battery')).toMatchObject({ kind: 'absent' })
+      await page.waitForSelector('#passwords:not([aria-busy=true])')
+      const row = `#proving tr[data-proofs=${proofs}] td`
+      const cells = await page.$$eval(row, cells => cells.map(cell => cell.textContent))
+      const { modes } = await estimate(servers, { proofs, allowDevelopmentCeremony: true })
+      const { lookupBytesDown } = modes['full']!
+      expect(cells[0]).toBe(
+        lookupBytesDown < 1000 ? `${lookupBytesDown} B` : `${(lookupBytesDown / 1000).toFixed(1)} kB`,
+      )
+      await makeLie('B')
+      expect(await passwords.ask('correct horse battery')).toMatchObject({
+        kind: 'caught',
+        text: expect.stringContaining('Server B lied, and was caught'),
+      })
+      await makeLie('')
+      await passwords.startAfresh()
+    }
+    await (await page.waitForSelector('#phishing-tab'))!.click()
   })
 
   test.each(['A', 'B'] as const)('when server %s lies it is caught, and starting afresh helps', async liar => {

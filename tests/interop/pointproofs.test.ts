@@ -4,6 +4,7 @@
 import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import { loadPointproofs, type PointproofsVerifier } from '@pirouette/wasm/pointproofs'
+import { loadProving } from '@pirouette/wasm/prover'
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../support/thorough.js'
@@ -99,6 +100,70 @@ test('rows and proofs: who knows α makes those of the vectors, and both verifie
     }
     verifier.free()
   }
+}, 600_000)
+
+test('an update: rows and proofs follow edits, as who knows α makes them, in both provers and for both verifiers', async () => {
+  const vector = vectors.databases.at(-1)!
+  const { shape, records, lists } = database(vector)
+  const { partitions, partitionRecords, recordBytes } = shape
+  const [rowsAPartition, proving] = [Math.ceil(partitionRecords / 256), await loadProving()]
+  const ceremony = proving.ceremony(known.transcript(), entropy)
+  const prover = proving.prover(proving.setup(ceremony), shape)
+  ceremony.free()
+  const partitionBytes = partitionRecords * recordBytes
+  const listBytes = lists.length / partitions
+  const openings = Array.from({ length: partitions }, (_, q) =>
+    prover.prove(q, records.subarray(q * partitionBytes, (q + 1) * partitionBytes)).slice(listBytes),
+  )
+  const recordAt = (index: number) => records.subarray(index * recordBytes, (index + 1) * recordBytes)
+  const placeOf = (row: number) => Math.floor(row / rowsAPartition) * listBytes + 32 + (row % rowsAPartition) * 48
+  const made = vectors.update.edits.map(({ index, value }) => {
+    const [old, now] = [recordAt(index).slice(), hexToBytes(value)]
+    recordAt(index).set(now)
+    const offset = index % partitionRecords
+    const row = Math.floor(index / partitionRecords) * rowsAPartition + Math.floor(offset / 256)
+    return { row, edit: prover.edits(Uint32Array.of(index), old, now) }
+  })
+  const touched = vectors.update.touched.map(({ row }) => row)
+  const before = concatBytes(...touched.map(row => lists.subarray(placeOf(row), placeOf(row) + 48)))
+  const edits = concatBytes(...made.map(({ edit }) => edit))
+  const followed = prover.follow(
+    before,
+    Uint32Array.from(made, ({ row }) => touched.indexOf(row)),
+    edits,
+  )
+  expect(bytesToHex(followed)).toBe(vectors.update.touched.map(({ commitment }) => commitment).join(''))
+  for (const [n, row] of touched.entries()) lists.set(followed.subarray(48 * n, 48 * n + 48), placeOf(row))
+  expect(bytesToHex(lists)).toBe(bytesToHex(rowLists(known.alpha, blake3(keyBytes), shape, records)))
+
+  const verifier = verifierOf(shape, lists)
+  for (const { offsets, proof } of vectors.update.answers) {
+    const found = concatBytes(...offsets.map((offset, q) => recordAt(q * partitionRecords + offset)))
+    const answer = { manifest, header, offsets, records: found, proof: hexToBytes(proof) }
+    expect(bytesToHex(prove(known.alpha, shape, records, answer))).toBe(proof)
+    const old = concatBytes(...offsets.map((offset, q) => openings[q]!.subarray(96 * offset, 96 * offset + 96)))
+    const placed = made.flatMap(({ row, edit }) => {
+      const q = Math.floor(row / rowsAPartition)
+      return Math.floor(offsets[q]! / 256) === row % rowsAPartition ? [{ q, edit }] : []
+    })
+    const entries = Uint32Array.from(placed, ({ q }) => q)
+    const corrections = concatBytes(...placed.map(({ edit }) => edit))
+    const proved = prover.proveEdited(
+      partitions,
+      manifest,
+      header,
+      Uint16Array.from(offsets),
+      found,
+      old,
+      entries,
+      corrections,
+    )
+    expect(bytesToHex(proved)).toBe(proof)
+    expect(verdictOf(verifier, answer)).toBe(true)
+    expect(verify(key, decodeRows(shape, lists), shape, answer)).toBe(true)
+  }
+  verifier.free()
+  prover.free()
 }, 600_000)
 
 test('both verifiers come to one verdict about answers that were changed', () => {

@@ -214,6 +214,12 @@ export interface PointproofsVectors {
     /** under the manifest's hash and the header that are the streams of "manifest" and "header" */
     readonly answers: readonly { readonly offsets: readonly number[]; readonly proof: string }[]
   }[]
+  /** edits of the last database, in their order; the rows they touch, among all, as they are then; answers after them */
+  readonly update: {
+    readonly edits: readonly { readonly index: number; readonly value: string }[]
+    readonly touched: readonly { readonly row: number; readonly commitment: string }[]
+    readonly answers: readonly { readonly offsets: readonly number[]; readonly proof: string }[]
+  }
 }
 
 /** `updates.json` */

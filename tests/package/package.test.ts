@@ -79,9 +79,15 @@ describe.each(packageNames)('@pirouette/%s', name => {
     if (name === 'wasm') {
       expect(files).toEqual(
         expect.arrayContaining([
-          ...['core_bg.wasm', 'client_bg.wasm', 'inline.js', 'single_bg.wasm', 'inline-single.js'].map(
-            name => `generated/${name}`,
-          ),
+          ...[
+            'core_bg.wasm',
+            'client_bg.wasm',
+            'inline.js',
+            'single_bg.wasm',
+            'inline-single.js',
+            'instant_bg.wasm',
+            'inline-instant.js',
+          ].map(name => `generated/${name}`),
         ]),
       )
     }
@@ -93,7 +99,8 @@ describe.each(packageNames)('@pirouette/%s', name => {
   test.runIf(THOROUGH || name === 'client')('has types and entries for every way to import it', () =>
     tool(
       '@arethetypeswrong/cli/dist/index.js',
-      ...[tarballs[name], '--profile', 'esm-only', '--exclude-entrypoints', 'client_bg.wasm', 'single_bg.wasm'],
+      ...[tarballs[name], '--profile', 'esm-only'],
+      ...['--exclude-entrypoints', 'client_bg.wasm', 'single_bg.wasm', 'instant_bg.wasm'],
     ),
   )
 })
@@ -363,28 +370,39 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
       }),
   ],
 ])(
-  '%s makes a file of the SDK that needs nothing of Node, and no other unless a signature is checked',
+  '%s makes files of the SDK that need nothing of Node; each mode does without what only others need',
   async (name, bundle) => {
     const entry = join(app, 'browser.js')
     await writeFile(entry, `export { open } from '@pirouette/client'`)
     await bundle(entry, join(app, name))
-    const script = join(app, name, 'browser.js')
     const files = await readdir(join(app, name))
-    const others = files.filter(file => file !== 'browser.js')
-    // A bundler that splits what is imported lazily makes files of Ed25519, of the WebAssembly modules and of two's glue.
-    const lazy = ['ed25519', 'inline', 'inline-single', 'pointproofs', 'pointproofs-inline', 'single']
-    const named = others.map(file => file.replace(/-.{8}\.js$/, ''))
-    expect(named.sort()).toEqual(name === 'vite' ? lazy : [])
-    for (const file of files) {
-      expect(await readFile(join(app, name, file), 'utf8')).not.toMatch(/\bimport\b[^.(]*['"]|\brequire\(|node:/)
+    // A bundler that splits what is imported lazily makes files of it, which a map loads that needs them.
+    const named = (parts: readonly string[]) => files.filter(file => parts.includes(file.replace(/-.{8}\.js$/, '')))
+    const never = ['ed25519', 'inline-single', 'pointproofs', 'pointproofs-inline', 'single']
+    const without = {
+      instant: [...never, 'client', 'inline', 'keeping', 'stores'],
+      full: [...never, 'inline-instant', 'instant'],
     }
-    for (const file of others.filter(file => file.startsWith('ed25519'))) await rm(join(app, name, file))
+    if (name === 'esbuild') expect(files).toEqual(['browser.js'])
+    else for (const parts of Object.values(without)) expect(named(parts)).toHaveLength(parts.length)
+    for (const file of files) {
+      expect(await readFile(join(app, name, file), 'utf8')).not.toMatch(
+        /\bimport\b[^.(]*['"](?!\.\/)|\brequire\(|node:/,
+      )
+    }
 
     const servers = await startPair({ format: 'bin', content: Buffer.concat(values), recordBytes: 16 })
-    const { open } = (await import(pathToFileURL(script).href)) as typeof import('@pirouette/client')
-    const map = await open({ servers: servers.urls, mode: 'full' })
-    for (const [index, value] of values.entries()) expect(await map.at(index)).toEqual(value)
-    await map.close()
+    for (const mode of ['instant', 'full'] as const) {
+      const served = join(app, name, mode)
+      await mkdir(served)
+      for (const file of files) await cp(join(app, name, file), join(served, file))
+      for (const file of named(without[mode])) await rm(join(served, file))
+      const script = pathToFileURL(join(served, 'browser.js')).href
+      const { open } = (await import(script)) as typeof import('@pirouette/client')
+      const map = await open({ servers: servers.urls, mode })
+      for (const [index, value] of values.entries()) expect(await map.at(index)).toEqual(value)
+      await map.close()
+    }
     await servers.close()
   },
 )

@@ -1,8 +1,13 @@
-// The demo's two databases.
+// The demo's three databases, and a large one on request.
 //
 // phishing: the domains on the blocklist of eth-phishing-detect (MetaMask and contributors), as keys without values.
 // keys: a directory of 2^18 made-up names, each with 64 made-up bytes: too large to be kept
 // whole as a matter of course. No person's name and nobody's key is in it.
+// passwords: 256 made-up ones, as keys without values, with Pointproofs, under a ceremony for development that the two
+// servers of this demo hold: few, because each is proved when the demo is started for the first time.
+//
+// names: the names of all packages on npm (all-the-package-names, Zeke Sikelianos and contributors), as keys without values:
+// 4.5 million. On request, for they have to be fetched, and to be built for a minute.
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -12,21 +17,26 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { DatabaseName } from '../page/backstage.js'
-import { builderFolders, dataFolder, pirouetteCommand } from './paths.js'
+import { builderFolders, dataFolder, largeFolder, pirouetteCommand } from './paths.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
 
 /** The folders of built databases, for `pirouette serve --dataset`. */
 export const databases: Readonly<Record<DatabaseName, string>> = {
   phishing: join(dataFolder, 'phishing'),
   keys: join(dataFolder, 'keys'),
+  passwords: join(dataFolder, 'passwords'),
+  names: join(dataFolder, 'names'),
 }
+
+/** Of both servers; beside it is a receipt of each. */
+const ceremony = join(dataFolder, 'ceremony.pirt')
 
 /** What their publisher knows to be its own to begin with. */
 export const publisherRecord = join(dataFolder, 'record')
 
 /** Is what prepareData would build there already? */
 export async function dataIsReady(): Promise<boolean> {
-  if (![...Object.values(databases), publisherRecord].every(existsSync)) return false
+  if (![databases.phishing, databases.keys, publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
@@ -34,13 +44,31 @@ export async function dataIsReady(): Promise<boolean> {
 export async function prepareData(): Promise<void> {
   if (await dataIsReady()) return
   await mkdir(dataFolder, { recursive: true })
-  await rm(join(dataFolder, 'stamp'), { force: true })
+  for (const stale of ['stamp', 'names.stamp']) await rm(join(dataFolder, stale), { force: true })
   await rm(publisherRecord, { force: true })
   await writeFile(join(dataFolder, 'phishing.txt'), `${phishingDomains().join('\n')}\n`)
   await writeFile(join(dataFolder, 'keys.csv'), keyDirectoryCsv())
   await build('phishing', 'phishing.txt')
   await build('keys', 'keys.csv', '--value-encoding', 'hex')
+  await writeFile(join(dataFolder, 'passwords.txt'), `${leakedPasswords().join('\n')}\n`)
+  const receipt = await holdCeremony()
+  await build('passwords', 'passwords.txt', '--proofs', 'pointproofs', '--ceremony', ceremony, '--receipt', receipt)
   await writeFile(join(dataFolder, 'stamp'), await stamp())
+}
+
+/** Builds the large one as well, once both others are there, from the package in demo/large unless a list is given. */
+export async function prepareNames(list: readonly string[] = packageNames()): Promise<void> {
+  const hash = createHash('sha256').update(list.join('\n')).digest('hex')
+  const stampFile = join(dataFolder, 'names.stamp')
+  if (existsSync(databases.names) && (await readFile(stampFile, 'utf8').catch(() => '')) === hash) return
+  await writeFile(join(dataFolder, 'names.txt'), `${list.join('\n')}\n`)
+  await build('names', 'names.txt')
+  await writeFile(stampFile, hash)
+}
+
+function packageNames(): string[] {
+  const names = createRequire(join(largeFolder, 'package.json'))('all-the-package-names') as string[]
+  return [...new Set(names)]
 }
 
 /** The listed hosts, lower-case and punycode, each once, in code-unit order. */
@@ -59,6 +87,35 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
       }
     }
   }
+}
+
+/** Made-up ones, such as people make up. */
+export function leakedPasswords(): string[] {
+  return ADJECTIVES.slice(0, 16).flatMap((adjective, i) =>
+    ANIMALS.slice(0, 16).map((animal, j) => `${adjective}${animal}${1 + ((7 * i + j) % 99)}`),
+  )
+}
+
+/** As the operators of both servers would by mail, unless they have. The first one's receipt. */
+async function holdCeremony(): Promise<string> {
+  const [begun, first] = ['begun.pirt', 'first.pirt'].map(name => join(dataFolder, name)) as [string, string]
+  const run = (...args: string[]) => promisify(execFile)(process.execPath, [pirouetteCommand, 'ceremony', ...args])
+  const receipt = `${first}.receipt`
+  const holds = run('verify', ceremony, '--receipt', receipt)
+  if (
+    await holds.then(
+      () => true,
+      () => false,
+    )
+  )
+    return receipt
+  for (const file of [begun, first, ceremony]) {
+    for (const end of ['', '.part', '.receipt']) await rm(`${file}${end}`, { force: true })
+  }
+  await run('init', '--development', '--out', begun)
+  await run('contribute', begun, '--name', 'Server A of the demo', '--out', first)
+  await run('contribute', first, '--name', 'Server B of the demo', '--out', ceremony)
+  return receipt
 }
 
 function keyDirectoryCsv(): string {

@@ -7,5 +7,7 @@ const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, imp
 export const pirouetteCommand = fromRoot('server/bin/pirouette.js')
 export const dataFolder = fromRoot('demo/data')
 export const pageFolder = fromRoot('demo/dist')
+/** where all-the-package-names is installed, on request */
+export const largeFolder = fromRoot('demo/large')
 /** what the built databases depend on beside their entries */
 export const builderFolders = ['server/dist', 'packages/protocol/dist', 'packages/wasm/generated'].map(fromRoot)

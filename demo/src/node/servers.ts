@@ -10,7 +10,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-const START_TIMEOUT_MS = 30_000
+const START_TIMEOUT_MS = 180_000 // millions of records are brought into a store first
 const STOP_TIMEOUT_MS = 3_000
 
 /** Starts `pirouette serve` with the given arguments on a free port and waits until it prints its address. */

@@ -9,13 +9,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
-import { databases, prepareData } from './data.js'
+import { databases, prepareData, prepareNames } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
 import { type RunningServer, startServer } from './servers.js'
 
-export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
+export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
 export type { Watcher } from './proxy.js'
 
 export interface Demo {
@@ -31,14 +31,22 @@ export interface Demo {
 export interface DemoOptions {
   /** the page's port; if it is taken, or not given and 8080 is taken, a free one is found. 0: any */
   readonly port?: number | undefined
+  /** the large database as well; a list: of these names instead of all there are */
+  readonly large?: boolean | readonly string[] | undefined
   /** print nothing */
   readonly quiet?: boolean
 }
 
 const DEFAULT_PORT = 8080
 
-export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOptions = {}): Promise<Demo> {
+export async function startDemo({
+  port = DEFAULT_PORT,
+  large = false,
+  quiet = false,
+}: DemoOptions = {}): Promise<Demo> {
   await prepareData()
+  if (large !== false) await prepareNames(large === true ? undefined : large)
+  const asked: DatabaseName[] = ['phishing', 'keys', 'passwords', ...(large === false ? [] : (['names'] as const))]
   const closers: (() => Promise<void>)[] = []
   const folder = await mkdtemp(join(tmpdir(), 'pirouette-demo-'))
   const close = async () => {
@@ -56,8 +64,8 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
 
     const publisher = await Publisher.create(folder)
     const start = async (name: ServerName) => {
-      const mounts = Object.entries(databases).flatMap(([database, dataset]) => [
-        ...['--dataset', `${database}=${dataset}`],
+      const mounts = asked.flatMap(database => [
+        ...['--dataset', `${database}=${databases[database]}`],
         ...['--store', `${database}=${join(folder, name, database)}`],
       ])
       const server = await startServer([...mounts, '--publisher-key', publisher.publicKey])
@@ -69,14 +77,13 @@ export async function startDemo({ port = DEFAULT_PORT, quiet = false }: DemoOpti
     const a = await start('A')
     const b = await start('B')
     const servers = { A: a.server.url, B: b.server.url }
-    await publisher.sign(servers, 'phishing')
-    await publisher.sign(servers, 'keys')
+    for (const database of asked) await publisher.sign(servers, database)
     const proxies = { A: a.proxy, B: b.proxy }
-    const [phishing, keys] = [await readShape(a.server, 'phishing'), await readShape(a.server, 'keys')]
+    const shapes = await Promise.all(asked.map(async name => [name, await readShape(a.server, name)] as const))
     page.publish({
       proxies,
-      partitionRecords: { phishing: phishing.partitionRecords, keys: keys.partitionRecords },
-      slots: { phishing: phishing.slots, keys: keys.slots },
+      partitionRecords: Object.fromEntries(shapes.map(([name, { partitionRecords }]) => [name, partitionRecords])),
+      slots: Object.fromEntries(shapes.map(([name, { slots }]) => [name, slots])),
       publisherKey: publisher.publicKey,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),

@@ -2,15 +2,16 @@
 // lying, and what was published. The other end is src/node/page-server.ts.
 
 export type ServerName = 'A' | 'B'
-export type DatabaseName = 'phishing' | 'keys'
+/** `names`: only if the demo was started with it */
+export type DatabaseName = 'phishing' | 'keys' | 'passwords' | 'names'
 
 /** `GET /config.json` */
 export interface Config {
   readonly servers: Readonly<Record<ServerName, string>>
   /** M of each database: offsets are below it */
-  readonly partitionRecords: Readonly<Record<DatabaseName, number>>
+  readonly partitionRecords: Readonly<Partial<Record<DatabaseName, number>>>
   /** Q·M of each: with q stripes, offsets are below the least power of two that is not below Q·M/q */
-  readonly slots: Readonly<Record<DatabaseName, number>>
+  readonly slots: Readonly<Partial<Record<DatabaseName, number>>>
   /** 64 hex digits */
   readonly publisherKey: string
   readonly liar: ServerName | null

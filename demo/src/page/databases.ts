@@ -1,9 +1,11 @@
-// The two databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
+// The databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
 
 import type { OpenOptions, PirouetteMap } from '@pirouette/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
 import { element } from './format.js'
+
+export type Proofs = Exclude<NonNullable<OpenOptions['proofs']>, 'auto'>
 
 /** What a lookup found, in words. */
 export interface Verdict {
@@ -20,6 +22,8 @@ export interface Database {
   readonly about: (map: PirouetteMap | undefined) => string
   /** how it is opened; without it: as the SDK chooses */
   readonly mode?: NonNullable<OpenOptions['mode']>
+  /** what proves answers to begin with, where the page lets one choose */
+  readonly proofs?: Proofs
   readonly question: string
   readonly examples: readonly string[]
   /** what to ask for; undefined: nothing that can be asked */
@@ -103,5 +107,46 @@ export const keys: Database = {
       body: [code(name), ' has the key ', element('code', { class: 'key' }, groups.join(' '))],
       plain: `${hex.slice(0, 16)}…`,
     }
+  },
+}
+
+export const passwords: Database = {
+  name: 'passwords',
+  title: 'Has this password leaked?',
+  about: map =>
+    `${map ? `${map.size.toLocaleString('en')} made-up passwords` : 'Made-up passwords'} that are said to have leaked. What is added to ` +
+    'answers, so that neither server can lie, is yours to choose.',
+  mode: 'full', // small enough to be kept whole, as the phishing list is
+  proofs: 'pointproofs',
+  question: 'Password',
+  examples: ['ableadder1', 'boldbeaver33', 'correct horse'],
+  read: typed => typed || undefined,
+  unreadable: 'Type one. Not one of your own, if others can see this screen.',
+  plainRequest: password => `GET /passwords?password=${encodeURIComponent(password)}`,
+  async ask(map, password) {
+    return (await map.has(password))
+      ? { kind: 'alarm', title: 'It has leaked', body: [code(password), ' is on the list.'], plain: 'leaked' }
+      : { kind: 'absent', title: 'Not on the list, and that is proved', body: [code(password)], plain: 'not there' }
+  },
+}
+
+export const names: Database = {
+  name: 'names',
+  title: 'Is this name still free?',
+  about: map =>
+    `${map ? `${map.size.toLocaleString('en')} names` : 'All names'} of packages on npm. Ask for the one that you have in mind, ` +
+    'without giving the idea away.',
+  mode: 'instant', // nothing is downloaded, however many there are
+  question: 'Name of a package',
+  examples: ['left-pad', 'react', 'my-unheard-of-idea'],
+  read: typed => typed.trim() || undefined,
+  unreadable: 'Type a name such as left-pad.',
+  plainRequest: name => `GET /names?name=${encodeURIComponent(name)}`,
+  async ask(map, name) {
+    if (await map.has(name)) {
+      return { kind: 'found', title: 'Taken', body: [code(name), ' is a package on npm.'], plain: 'taken' }
+    }
+    const body = [code(name), ' is no package on npm, and nobody has learnt that you asked.']
+    return { kind: 'absent', title: 'Still free, and that is proved', body, plain: 'free' }
   },
 }

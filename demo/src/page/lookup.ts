@@ -2,7 +2,7 @@
 
 import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError } from '@pirouette/client'
 import type { Config, ServerName } from './backstage.js'
-import type { Database, Verdict } from './databases.js'
+import type { Database, Proofs, Verdict } from './databases.js'
 import { bytes, element, find, messageOf, milliseconds } from './format.js'
 import { learnt } from './learnt.js'
 import { type Mode, modeOf } from './modes.js'
@@ -19,6 +19,10 @@ export class Lookup {
   #begun = false
   /** server A alone is asked */
   #one = false
+  /** what proves answers, if that is chosen */
+  #proofs: Proofs | undefined
+  /** hears what a lookup came to, and by what it was proved */
+  onCosts: (proofs: Proofs, received: number, map: PirouetteMap) => void = () => {}
   /** settles when what was chosen is open, or has failed to */
   #opening: Promise<void> = Promise.resolve()
   #busy = false
@@ -33,6 +37,7 @@ export class Lookup {
     this.#database = database
     this.#config = config
     this.#sightings = sightings
+    this.#proofs = database.proofs
     panel.append(find(document, '#lookup-template', HTMLTemplateElement).content.cloneNode(true))
     this.#verdict = find(panel, '.verdict', HTMLElement)
 
@@ -69,6 +74,12 @@ export class Lookup {
     if (this.#begun) await this.#reopen()
   }
 
+  /** Has answers proved so. */
+  async proveBy(proofs: Proofs): Promise<void> {
+    this.#proofs = proofs
+    if (this.#begun) await this.#reopen()
+  }
+
   /** Opens what was chosen last, in its turn. */
   #reopen(): Promise<void> {
     this.#opening = this.#opening.then(async () => {
@@ -92,6 +103,8 @@ export class Lookup {
       this.#map = await open({
         servers: one ? [at(servers.A)] : [at(servers.A), at(servers.B)],
         ...(mode && { mode }),
+        // The two servers of this demo have held its ceremony, on one machine.
+        ...(!one && this.#proofs && { proofs: this.#proofs, allowDevelopmentCeremony: true }),
         publisherKey,
         onProgress,
         onEvent: event => {
@@ -168,7 +181,8 @@ export class Lookup {
         this.#write('.opening-text', `${what}: ${bytes(loadedBytes)} of ${bytes(totalBytes)} (${percent} %)`)
       })
       const seconds = milliseconds(performance.now() - began)
-      const how = total === 0 ? 'kept from before' : `${bytes(total)} downloaded and checked`
+      const kept = this.#map?.mode === 'instant' ? 'without a download' : 'kept from before'
+      const how = total === 0 ? kept : `${bytes(total)} downloaded and checked`
       this.#write('.opening-text', `Ready: ${how} in ${seconds}.`)
       if (this.#map) {
         this.#showEpoch(this.#map.epoch)
@@ -275,9 +289,11 @@ export class Lookup {
     if (body.length > 0) this.#verdict.append(element('p', {}, ...body))
   }
 
-  #showCosts({ stats }: PirouetteMap): void {
+  #showCosts(map: PirouetteMap): void {
+    const { stats } = map
     const last = stats.lastLookup
     if (!last) return
+    if (this.#proofs !== undefined && map.mode === 'full') this.onCosts(this.#proofs, last.bytesDown, map)
     const offline = stats.servers.reduce((sum, server) => sum + server.offline.bytesDown, 0)
     this.#write('.time', milliseconds(last.ms))
     this.#write('.sent', bytes(last.bytesUp))

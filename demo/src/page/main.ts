@@ -1,38 +1,48 @@
-// The page: two tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
+// The page: tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
 // lie, and a calculator.
 
 import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
-import { keys, phishing } from './databases.js'
+import { keys, names, passwords, phishing } from './databases.js'
 import { FirstVisit } from './first-visit.js'
 import { element, find, messageOf } from './format.js'
 import { Lookup } from './lookup.js'
+import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
 
 async function start(): Promise<void> {
   new Calculator(find(document, '#plan', HTMLFormElement)).start()
-  const config = await fetchConfig()
+  const [config, seen] = await Promise.all([fetchConfig(), fetchSeen()])
   const sightings = new Sightings(
     { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
     config,
-    await fetchSeen(),
+    seen,
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  const lookups = [phishing, keys].map(database => new Lookup(panel(database.name), database, config, sightings))
+  const large = config.slots.names !== undefined
+  find(document, '#names-tab', HTMLElement).hidden = !large
+  const shown = [phishing, keys, passwords, ...(large ? [names] : [])]
+  const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings))
   new FirstVisit(panel('first-visit'), keys, config, sightings)
-  connectTabs(index => void lookups[index]?.open())
+  connectProofs(panel('proving'), lookups[2]!)
+  const select = connectTabs(index => void lookups[index]?.open())
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectAsked(one => {
     for (const lookup of lookups) void lookup.askOne(one)
   })
   connectLiar(config.liar)
-  await lookups[0]?.open()
+  select(
+    Math.max(
+      0,
+      shown.findIndex(({ name }) => `#${name}` === location.hash),
+    ),
+  )
 }
 
 /** Tabs as in the ARIA Authoring Practices: arrow keys move between them. `chosen` hears the index of the new one. */
-function connectTabs(chosen: (index: number) => void): void {
-  const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]')]
+function connectTabs(chosen: (index: number) => void): (index: number) => void {
+  const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]:not([hidden])')]
   const select = (index: number) => {
     for (const [i, tab] of tabs.entries()) {
       const selected = i === index
@@ -55,6 +65,7 @@ function connectTabs(chosen: (index: number) => void): void {
       tabs[next]?.focus()
     })
   }
+  return select
 }
 
 /** Whom lookups ask: both servers, or server A alone. */

@@ -65,8 +65,8 @@ export class Sightings {
   /** What all numbers of a sighting are below. */
   #boundOf(database: DatabaseName, { of, columns }: Sighting): number {
     if (of === 'bytes') return 256
-    if (of === 'offsets') return this.#config.partitionRecords[database]
-    return 2 ** Math.ceil(Math.log2(this.#config.slots[database] / columns))
+    if (of === 'offsets') return this.#config.partitionRecords[database]!
+    return 2 ** Math.ceil(Math.log2(this.#config.slots[database]! / columns))
   }
 }
 

@@ -36,7 +36,7 @@ export interface EstimateOptions {
   /** as in `open()` */
   readonly collusion?: 'tolerated' | undefined
   /** as in `open()`: leaves out the modes that do not go with one */
-  readonly publisherKey?: string | Uint8Array | undefined
+  readonly publisherKey?: string | Uint8Array
   /** for the bytes of a day: 20 unless said otherwise */
   readonly lookupsPerDay?: number | undefined
   /** for the bytes of a day: records that change; 0 */

@@ -59,7 +59,7 @@ export interface OpenWithOptions extends Allowances {
    * take a map back to where it has been before. Without it, comparing the servers has to do. Not with mode `light`, whose
    * hints servers make: what they agree to make up there has no signature over it.
    */
-  readonly publisherKey?: string | Uint8Array | undefined
+  readonly publisherKey?: string | Uint8Array
   /**
    * How copies of the state (a restored backup, a cloned profile) are found out, with the help of the refresh server's
    * rollback fence; `confirm` if not given. A copy that is opened is found out before it shows anything; one that was
@@ -90,7 +90,8 @@ export interface OpenWithOptions extends Allowances {
    */
   readonly allowLight?: boolean | undefined
   /**
-   * What proves that answers are genuine, in modes `full` and `light`. `merkle`: proofs that the servers send. `tags`: nothing
+   * What proves that answers are genuine, in modes `full`, `light` and `auto` with two servers; in others there is no choice, and
+   * UsageError for one. `merkle`: proofs that the servers send. `tags`: nothing
    * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, in mode
    * `full`, where servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
    * verifying takes about a tenth of a second. `auto`, if not given:
@@ -125,8 +126,8 @@ export interface OpenOptions extends OpenWithOptions {
   /**
    * Where the WebAssembly module is, for apps that stream it or keep it: `() => fetch(url)` of the file
    * `@pirouette/wasm/client_bg.wasm` (in mode `instant`, `@pirouette/wasm/instant_bg.wasm`, a third of it; with one server, or
-   * `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is loaded as JavaScript when it
-   * is needed. A page has one module of each: the first one counts.
+   * `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is
+   * loaded as JavaScript when it is needed. A page has one module of each: the first one counts.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
 }
@@ -214,6 +215,11 @@ export function readOptions(
   const { allowLight = false, allowDevelopmentCeremony = false } = options
   if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
   if (publisherKey !== undefined && allowLight) throw new UsageError(`allowLight: it ${NOT_SIGNED}`)
+  const possible = scheme === undefined ? [...usable.values()] : [scheme]
+  if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
+    const where = scheme === undefined || apart === 1 ? 'where one server is asked' : `in mode '${mode}'`
+    throw new UsageError(`proofs: there is no choice of them ${where}, but in modes 'full' and 'light'`)
+  }
   const push = options.push ?? typeof addEventListener === 'function'
   const answers = { mode, allowLight, proofs, allowDevelopmentCeremony, lookups }
   return { servers, usable, wishes: { storage, publisherKey, rollback, ...answers, push, apart } }

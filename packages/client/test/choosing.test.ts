@@ -234,6 +234,58 @@ test('servers that show an older epoch behind a newer one are not followed back'
   await w.drive(map.close())
 })
 
+test('what hints take of the core is loaded when a state is made, or taken up, and not before', async () => {
+  const w = world()
+  const builds: string[] = []
+  const living = () => {
+    builds.length = 0
+    return w.life({
+      loadCore: async build => {
+        builds.push(build)
+        return core
+      },
+    })
+  }
+  const map = await openedBy(living())
+  await lookUp(w, map, upTo(PAYS - 1))
+  expect([map.mode, builds]).toEqual(['instant', ['instant']])
+  await lookUp(w, map, [1])
+  expect([map.mode, builds]).toEqual(['full', ['instant', 'client']])
+  await w.drive(map.close())
+
+  const later = await openedBy(living())
+  expect([later.mode, builds]).toEqual(['full', ['instant', 'client']])
+  await w.drive(later.close())
+
+  for (const [mode, build] of [
+    ['instant', 'instant'],
+    ['full', 'client'],
+  ] as const) {
+    const chosen = await openedBy(living(), { mode, storage: 'memory' })
+    expect([chosen.mode, builds]).toEqual([mode, [build]])
+    await w.drive(chosen.close())
+  }
+})
+
+test('while what hints take of the core cannot be loaded, lookups are answered as before; once it can, a state is made', async () => {
+  const w = world()
+  let away = true
+  const life = w.life({
+    loadCore: async build => {
+      if (build === 'client' && away) throw new TypeError('offline')
+      return core
+    },
+  })
+  const map = await openedBy(life)
+  await lookUp(w, map, upTo(PAYS))
+  expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
+  away = false
+  await lookUp(w, map, upTo(PAYS + 1))
+  expect(map.mode).toBe('full')
+  await lookUp(w, map, upTo(3))
+  await w.drive(map.close())
+})
+
 test('the planner says when: at once for what is small, after a thousand lookups and more for a million records', () => {
   const { manifest } = records
   expect(paysAfter(core, manifest, 0, false)).toBe(true)

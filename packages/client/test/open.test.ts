@@ -104,6 +104,20 @@ describe('servers', () => {
   })
 })
 
+test.each(['instant', 'local'])('proofs in mode %s, which has no choice of them: refused, not ignored', async mode => {
+  const { network } = keyless()
+  for (const proofs of ['merkle', 'tags', 'pointproofs'] as const) {
+    const error = await new Harness(network).failure(new Harness(network).open({ mode: mode as 'local', proofs }))
+    expect(error).toMatchObject({
+      name: 'UsageError',
+      message: expect.stringContaining(`no choice of them in mode '${mode}'`),
+    })
+  }
+  const alone = { servers: [A], integrity: 'server', proofs: 'merkle' } as const
+  expect(await new Harness(network).failure(new Harness(network).open(alone))).toMatchObject({ code: 'usage' })
+  expect(network.seen).toEqual([])
+})
+
 describe('keys', () => {
   const refused: [string, unknown][] = [
     ['empty text', ''],
@@ -479,6 +493,31 @@ describe('of an option that cannot be, the message says what was expected and wh
     for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'usage' })
     await expect(client.estimate([A, B], { lookupsPerDy: 5 } as never)).rejects.toMatchObject({ code: 'usage' })
     expect(() => fileStore(nothing)).toThrow("fileStore: expected a folder's path, got nothing")
+  })
+
+  test('a publisherKey that is there and is nothing: a variable with another name must not drop the check', async () => {
+    const fetch = vi.fn()
+    const servers = [A, B] as const
+    const { PUBLISHER_KYE: publisherKey } = {} as { PUBLISHER_KYE: string } // as types of environments have it
+    const calls = [client.open({ servers, fetch, publisherKey }), client.estimate(servers, { fetch, publisherKey })]
+    for (const call of calls) {
+      await expect(call).rejects.toMatchObject({
+        code: 'usage',
+        message: expect.stringMatching(/expected a key, got nothing/),
+      })
+    }
+    expect(fetch).not.toHaveBeenCalled()
+  })
+
+  test('discardState() where nothing is kept: it wants the store that open() had', async () => {
+    const failed = client.discardState({ servers: [A, B] })
+    await expect(failed).rejects.toMatchObject({
+      code: 'usage',
+      message: expect.stringMatching(/given a store; pass the same/),
+    })
+    const store = () => Promise.reject(new Error('no such folder'))
+    const broken = client.discardState({ servers: [A, B], store })
+    await expect(broken).rejects.toMatchObject({ code: 'storage', message: expect.stringMatching(/no such folder/) })
   })
 
   test('of a lookup: one that is misspelt would leave its number unhidden', async () => {

@@ -4,7 +4,7 @@
 //! After a deliberate change of format, write the file anew:
 //! `PIROUETTE_WRITE_VECTORS=1 cargo test -p pirouette-pointproofs --test vectors`.
 
-use pirouette_pointproofs::prover::{Prover, prove_together};
+use pirouette_pointproofs::prover::{Edit, Prover, prove_together};
 use pirouette_pointproofs::transcript::Transcript;
 use pirouette_pointproofs::{Key, Rows, Shape, Statement, verify};
 use serde_json::{Value, json};
@@ -64,6 +64,61 @@ fn database(prover: &Prover, key: &Key, shape: [usize; 3], asked: &[&[u16]]) -> 
     })
 }
 
+/// Edits of the last database, two of one record and one of an empty one: the rows that they touch, and proofs at the epoch after
+/// them, out of openings from before.
+fn update(prover: &Prover, key: &Key) -> Value {
+    let (partitions, partition_records, record_bytes) = (3, 257, 7);
+    let shape = Shape::new(partitions, partition_records, record_bytes).unwrap();
+    let mut records = records("records of 3 times 257", &shape);
+    let partition_bytes = partition_records * record_bytes;
+    let proved = |records: &[u8]| -> Vec<_> {
+        (0..partitions)
+            .map(|q| prover.prove(&shape, q, &records[q * partition_bytes..][..partition_bytes]).unwrap())
+            .collect()
+    };
+    let before = proved(&records);
+    let at = |index: usize| index * record_bytes..(index + 1) * record_bytes;
+    let edited: [(usize, [u8; 7]); 5] =
+        [(0, stream("edit 0")), (4, stream("edit 1")), (256, [0; 7]), (0, stream("edit 3")), (512, stream("edit 4"))];
+    let mut edits = Vec::new();
+    for (index, new) in edited {
+        let row = index / partition_records * 2 + index % partition_records / 256;
+        edits.push((row, Edit::new(index as u64, index % partition_records, &records[at(index)], &new)));
+        records[at(index)].copy_from_slice(&new);
+    }
+    let touched = [0, 1, 2]; // record 512 is the last of the second partition's first row
+    let mut rows: Vec<[u8; 48]> =
+        touched.iter().map(|row| before[row / 2].row_list[32 + row % 2 * 48..][..48].try_into().unwrap()).collect();
+    prover.follow(&mut rows, &edits).unwrap();
+    let after = proved(&records);
+    for (row, commitment) in touched.iter().zip(&rows) {
+        assert_eq!(after[row / 2].row_list[32 + row % 2 * 48..][..48], commitment[..], "row {row}");
+    }
+    let lists: Vec<u8> = after.iter().flat_map(|partition| partition.row_list.clone()).collect();
+    let rows_after = Rows::decode(shape, key, &lists).unwrap();
+    let (manifest, header) = (stream("manifest"), stream("header"));
+    let answers = [[0_u16, 255, 9], [4, 0, 4], [256, 256, 256]].map(|offsets| {
+        let places: Vec<_> = offsets.iter().enumerate().map(|(q, &m)| (q, usize::from(m))).collect();
+        let found: Vec<u8> =
+            places.iter().flat_map(|&(q, m)| &records[at(q * partition_records + m)]).copied().collect();
+        let statement = Statement::new(shape, &manifest, &header, &offsets, &found).unwrap();
+        let old: Vec<_> = places.iter().map(|&(q, m)| before[q].openings.as_chunks().0[m]).collect();
+        let placed: Vec<_> = edits
+            .iter()
+            .filter(|&&(row, _)| usize::from(offsets[row / 2]) / 256 == row % 2)
+            .map(|&(row, edit)| (row / 2, edit))
+            .collect();
+        let proof = prover.prove_edited(&statement, &old, &placed).unwrap();
+        assert!(verify(key, &rows_after, &statement, &proof).unwrap());
+        json!({ "offsets": offsets, "proof": hex(proof) })
+    });
+    json!({
+        "edits": edited.map(|(index, new)| json!({ "index": index, "value": hex(new) })),
+        "touched": touched.iter().zip(&rows).map(|(row, bytes)| json!({ "row": row, "commitment": hex(bytes) })).collect::<Vec<_>>(),
+        "answers": answers,
+    })
+}
+
 fn vectors() -> Value {
     let mut contributions = Vec::new();
     let mut bytes = Transcript::begin(true);
@@ -89,6 +144,7 @@ fn vectors() -> Value {
             database(&prover, &key, [1, 256, 100], &[&[255], &[0, 255, 128]]),
             database(&prover, &key, [3, 257, 7], &[&[256, 255, 0], &[1, 256, 4, 250, 2, 256]]),
         ],
+        "update": update(&prover, &key),
     })
 }
 

@@ -61,6 +61,8 @@ export interface BuildOptions {
   readonly ceremony?: string | undefined
   /** `pointproofs` only: the receipt of this operator's contribution; default: the transcript's name and `.receipt` */
   readonly receipt?: string | undefined
+  /** `pointproofs` only: a command that proves natively, compiled from rust-core/prover; default: threads of our own */
+  readonly prover?: string | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
   /** file with the manifest this begins a new generation after: the same database, the next epoch */
@@ -139,7 +141,7 @@ async function prove(
   { layout, database }: Filled,
   options: BuildOptions & { readonly out: string },
 ): Promise<ProvedDatabase | undefined> {
-  const { ceremony, receipt, onProgress } = options
+  const { out, ceremony, receipt, prover: command, onProgress } = options
   if (options.proofs !== 'pointproofs' || ceremony === undefined) return undefined
   const { partitions: total, partitionBytes } = layout
   const from = {
@@ -148,7 +150,7 @@ async function prove(
   }
   const setup = await readSetup(core, { ceremony, receipt })
   const progress = (done: number) => onProgress?.({ stage: 'proving', done, total })
-  return await proveDatabase(core, setup, shapeOf(layout), from, options.out, progress)
+  return await proveDatabase(core, setup, shapeOf(layout), from, { out, command }, progress)
 }
 
 async function fill(core: Core, options: BuildOptions): Promise<Filled> {
@@ -172,6 +174,9 @@ function checkOptions(options: BuildOptions, format: Format): void {
   }
   if (options.receipt !== undefined && options.ceremony === undefined) {
     throw new BuildError('--receipt means nothing without --ceremony')
+  }
+  if (options.prover !== undefined && options.ceremony === undefined) {
+    throw new BuildError('--prover means nothing without --ceremony')
   }
   if (options.pack === 'auto' && options.proofs === 'tags') {
     throw new BuildError('--pack auto and --proofs tags contradict each other: light hints need commitments')

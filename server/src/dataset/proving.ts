@@ -12,6 +12,7 @@ import { OPENING_BYTES } from '@pirouette/wasm/prover'
 import { type Setup, setupOf } from '../ceremony/setup.js'
 import { readReceipt } from '../ceremony/transcript.js'
 import { BuildError } from './errors.js'
+import { NativeProver } from './native-prover.js'
 import { ProverThread } from './prover-threads.js'
 
 /** That a thread is worth: before its first row it makes tables, which takes as long as some rows do. */
@@ -59,14 +60,14 @@ export function shapeOf(
 
 /**
  * Proves all partitions. `contentHash` and `partition` give those of partition q, the latter a copy; `out` is what the folder
- * beside is named after.
+ * beside is named after; `command`, if given, proves in place of our own threads.
  */
 export async function proveDatabase(
   core: Core,
   setup: Setup,
   shape: Shape,
   from: { readonly contentHash: (q: number) => Uint8Array; readonly partition: (q: number) => Uint8Array },
-  out: string,
+  { out, command }: { readonly out: string; readonly command?: string | undefined },
   onProgress: (done: number) => void,
 ): Promise<ProvedDatabase> {
   const folder = `${resolve(out)}.proving`
@@ -89,10 +90,13 @@ export async function proveDatabase(
   let done = partitions - missing.length
   onProgress(done)
   const prove = async () => {
-    let thread: ProverThread | undefined
+    let thread: ProverThread | NativeProver | undefined
     try {
       for (let q = missing.shift(); q !== undefined; q = missing.shift()) {
-        thread ??= ProverThread.take(setup.proving)
+        thread ??=
+          command === undefined
+            ? ProverThread.take(setup.proving)
+            : new NativeProver(command, setup.proving, shape, bytes)
         const proved = await thread.do({ shape, q, partition: from.partition(q) })
         rowLists.set(proved.subarray(0, rowBytes), q * rowBytes)
         await writeSealed(core, pathOf(q), proved)

@@ -10,12 +10,14 @@ export const TAPIR = {
   kind: 'stateful',
   parties: HINT_PARTIES,
   hashed: true,
+  provable: true,
 } as const satisfies StatefulFacts
 export const LIGHT = {
   name: 'light',
   kind: 'stateful',
   parties: HINT_PARTIES,
   hashed: false,
+  provable: true,
 } as const satisfies StatefulFacts
 export const LOCAL = { name: 'local', kind: 'stateful', parties: [], hashed: true } as const satisfies StatefulFacts
 export const SINGLE = {

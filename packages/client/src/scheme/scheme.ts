@@ -19,7 +19,7 @@ export type Scheme = StatelessScheme | StatefulScheme
 
 /** What can be known of a scheme before its code is loaded. */
 export type KnownScheme = StatelessScheme | StatefulFacts
-export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed'>
+export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed' | 'provable'>
 
 /** What every scheme is made with. */
 export interface SchemeContext {
@@ -92,6 +92,8 @@ export interface StatefulScheme extends AnyScheme {
    * that lie alike can make it up.
    */
   readonly hashed: boolean
+  /** whether there is a choice of what proves answers: `open({ proofs })` */
+  readonly provable?: boolean
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */

@@ -33,7 +33,7 @@ const MANY_SUMS: usize = 32;
 const FEW_PRODUCTS: usize = 1024;
 
 /// Bytes of what provers are made of.
-const SETUP_BYTES: usize = HASH_BYTES + G1_POWERS * G1_WHOLE_BYTES;
+pub const SETUP_BYTES: usize = HASH_BYTES + G1_POWERS * G1_WHOLE_BYTES;
 
 /// What provers are made of, for others in the same hands: the hash of a transcript's key, and its powers in G1.
 ///

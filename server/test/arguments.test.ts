@@ -1,0 +1,61 @@
+// What the command says of arguments that cannot be: which one, what was expected, and what to write instead. None of it begins
+// anything.
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { temporaryFolder } from '../../tests/support/servers.js'
+import { pirouette, runPirouette } from './command.js'
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let data: string
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  data = join(folder.path, 'animals.csv')
+  await writeFile(data, 'key,value\notter,river\n')
+})
+afterAll(() => folder.remove())
+
+const serve = (...args: string[]) => ['serve', '--port', '0', ...args]
+
+test.each([
+  [
+    'an origin without a scheme',
+    serve('--allow-origin', 'example.com'),
+    /scheme:\/\/host.*: https:\/\/example\.com, perhaps/,
+  ],
+  ['an origin with a path', serve('--allow-origin', 'https://example.com/app'), /: https:\/\/example\.com, perhaps/],
+  [
+    'an origin with the usual port',
+    serve('--allow-origin', 'https://example.com:443'),
+    /: https:\/\/example\.com, perhaps/,
+  ],
+  [
+    'one of several origins',
+    serve('--allow-origin', 'https://example.com', 'null'),
+    /'null' is invalid.*scheme:\/\/host/,
+  ],
+  ['origins of dev', ['dev', 'animals.csv', '--allow-origin', 'localhost:5173'], /scheme:\/\/host.*or localhost/],
+  ['one port for two', ['dev', 'animals.csv', '--ports', '8801'], /two ports.*8801,8802/],
+  ['the same port twice', ['dev', 'animals.csv', '--ports', '8801,8801'], /two ports/],
+  ['no data', ['build', '--out', 'x'], /build FILE --out DIR.*it is missing/],
+  ['data twice', ['build', 'a.csv', '--data', 'a.csv', '--out', 'x'], /it is there twice/],
+])('%s', async (_name, args, message) => {
+  const { code, stdout, stderr } = await pirouette(...args)
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(message)
+})
+
+test('a publisher’s key that is neither digits nor a file', async () => {
+  const store = join(folder.path, 'store')
+  const { code, stderr } = await pirouette(...serve('--store', store, '--publisher-key', '5f0c'))
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected a public key, 64 hex digits .* neither/)])
+})
+
+test('a data file is taken with and without --data, and gives the same', async () => {
+  const [plain, named] = [join(folder.path, 'plain'), join(folder.path, 'named')]
+  expect(await runPirouette('build', data, '--out', plain)).toBe(
+    await runPirouette('build', '--data', data, '--out', named),
+  )
+})
