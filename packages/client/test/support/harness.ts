@@ -10,6 +10,12 @@ import { seededRandom } from './random.js'
 
 export const core: Core = await loadCore()
 
+/** What proves answers where a test does not say and there is a choice. */
+export function proofsOf({ mode = 'full', servers, collusion }: Partial<OpenWithOptions>): Partial<OpenWithOptions> {
+  const isChoice = ['full', 'light', 'auto'].includes(mode) && servers?.length !== 1 && collusion === undefined
+  return isChoice ? { proofs: 'merkle' } : {}
+}
+
 /** A memory store that writes down what it was told, in one list with the network's requests. */
 export class LoggingStore extends MemoryStore {
   constructor(
@@ -76,7 +82,7 @@ export class Harness {
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     return drive(
       this.clock,
-      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: 'merkle', ...options }),
+      openWith(this.environment, { servers: [A, B], mode: 'full', ...proofsOf(options), ...options }),
     )
   }
 
