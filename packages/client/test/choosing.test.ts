@@ -10,7 +10,7 @@ import { tapir } from '../src/scheme/tapir/tapir.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, later, someValues } from './support/database.js'
-import { core, sameOnBoth } from './support/harness.js'
+import { core, proofsOf, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem } from './support/network.js'
 import { publisherKey } from './support/signed.js'
 import { type Life, records, World } from './support/world.js'
@@ -30,7 +30,7 @@ const openedBy = async (
   const small = choose === chooseScheme ? 1000 : 0
   const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === small || lookups >= PAYS
   const onEvent = (event: MapEvent) => void life.events.push(event)
-  const opening = { servers: [A, B], mode: 'auto', push: false, proofs: 'merkle', onEvent, ...options } as const
+  const opening = { servers: [A, B], mode: 'auto', push: false, ...proofsOf(options), onEvent, ...options } as const
   const map = await life.world.drive(openWith(life.environment, opening, SCHEMES, pays, choose))
   await settle()
   return map
