@@ -155,15 +155,21 @@ export async function measureVisit(
   servers: [string, string],
   mode: string,
   wanted: string | number,
-): Promise<{ readonly ms: number; readonly bytes: number; readonly value: number[] }> {
+): Promise<{
+  readonly ms: number
+  readonly bytes: number
+  readonly value: number[]
+  readonly mode: string | undefined
+}> {
   const start = performance.now()
   const map = await pirouette.open({ servers, mode: mode as 'instant', storage: 'memory', push: false })
   const value = typeof wanted === 'string' ? await map.get(wanted) : await map.at(wanted)
   const ms = performance.now() - start
   const traffic = map.stats.servers.flatMap(({ offline, lookups, fence }) => [offline, lookups, fence])
+  const answeredBy = map.mode
   await map.close()
   const bytes = traffic.reduce((sum, { bytesUp, bytesDown }) => sum + bytesUp + bytesDown, 0)
-  return { ms, bytes, value: Array.from(value ?? []) }
+  return { ms, bytes, value: Array.from(value ?? []), mode: answeredBy }
 }
 
 /** Two requests at once, of a lookup's bodies, without the SDK: milliseconds each. `queries`: real ones, in pairs. */

@@ -3,6 +3,7 @@
 // from a server that is told which.
 
 import { createWriteStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -12,7 +13,7 @@ import { runPirouetteProcess } from '../support/processes.js'
 import type { Options } from './options.js'
 import { measurePlain, measureVisit } from './page.js'
 import { type Figure, median, type Section } from './report.js'
-import { check, newestManifest, partitionUrls, pseudorandomBytes, Stage, under } from './stage.js'
+import { check, newestManifest, type Pair, partitionUrls, pseudorandomBytes, Stage, under } from './stage.js'
 
 const VALUE_BYTES = 32
 export const LINE = { megabits: 20, roundTripMs: 50 } as const
@@ -79,22 +80,21 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
   process.stdout.write(`visits: ${kind}, N = ${records} …`)
   const data = pseudorandomBytes(records * VALUE_BYTES)
   return await Stage.with(async stage => {
-    const shape = { records, recordBytes: VALUE_BYTES }
-    const dataset = kind === 'keyed' ? await keyedDataset(stage, data) : await stage.dataset(data, shape)
-    const servers = await stage.pair(() => ['--dataset', dataset])
+    const source = await (kind === 'keyed' ? keyedSource(stage, data) : keylessSource(stage, data))
+    const [single, packed] = [await build(stage, source), await build(stage, source, PACKED)]
+    const servers = await stage.pair(() => ['--dataset', single, '--dataset', `${PACKED}=${packed}`])
     const plainServer = await stage.servePlain(data, VALUE_BYTES)
-    const urls = under(servers)
     const freshPage = async () => {
       const page = await stage.page([...servers, plainServer])
       await shapeLine(page)
       return page
     }
-    await assertShaped(await freshPage(), urls[0])
+    await assertShaped(await freshPage(), under(servers)[0])
 
     const modes: Record<string, { readonly seconds: number[]; readonly bytes: number[] }> = {}
-    for (const [mode, { firstBytes }] of Object.entries((await estimate(urls)).modes)) {
+    for (const { name, mode, urls, firstBytes } of await subjectsOn(servers)) {
       const found = { seconds: [] as number[], bytes: [] as number[] }
-      modes[mode] = found
+      modes[name] = found
       const expected = (firstBytes * 8) / (LINE.megabits * 1e6)
       if (expected > PATIENCE_SECONDS && !options.all) continue
       for (let run = 0; run < (expected > REPEATED_SECONDS ? 1 : options.repeats); run++) {
@@ -102,11 +102,15 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
         const index = Math.floor(Math.random() * records)
         const visit = await page.evaluate(measureVisit, urls, mode, kind === 'keyed' ? keyOf(index) : index)
         check(data, VALUE_BYTES, [{ index, value: visit.value }])
+        await page.close()
+        if (visit.mode !== mode) {
+          process.stdout.write(` ${name} fell back to ${visit.mode} …`)
+          continue
+        }
         found.seconds.push(visit.ms / 1000)
         found.bytes.push(visit.bytes)
-        await page.close()
       }
-      if (found.seconds.length > 0) process.stdout.write(` ${mode} ${median(found.seconds).toFixed(2)} s …`)
+      if (found.seconds.length > 0) process.stdout.write(` ${name} ${median(found.seconds).toFixed(2)} s …`)
     }
     const page = await freshPage()
     const { recordMs, samples } = await page.evaluate(measurePlain, `${plainServer.url}/`, records, options.repeats, [])
@@ -116,11 +120,39 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
   })
 }
 
+/** A light hint of the same records in blocks. */
+const PACKED = 'packed'
+
+/** Every mode, and what it moves before the first record. */
+async function subjectsOn(servers: Pair) {
+  const [urls, packedUrls] = [under(servers), under(servers, PACKED)]
+  const { modes } = await estimate(urls)
+  const { light } = (await estimate(packedUrls)).modes
+  return [
+    ...Object.entries(modes).map(([mode, { firstBytes }]) => ({ name: mode, mode, urls, firstBytes })),
+    ...(light ? [{ name: `light, ${PACKED}`, mode: 'light', urls: packedUrls, firstBytes: light.firstBytes }] : []),
+  ]
+}
+
 const keyOf = (index: number) => `key-${index}`
 
-async function keyedDataset(stage: Stage, data: Buffer): Promise<string> {
+/** What `pirouette build` is told of the data. */
+type Source = readonly string[]
+
+async function build(stage: Stage, source: Source, name = 'single'): Promise<string> {
+  const out = join(stage.folder, name)
+  await runPirouetteProcess('build', ...source, ...(name === PACKED ? ['--pack', 'auto'] : []), '--out', out)
+  return out
+}
+
+async function keylessSource(stage: Stage, data: Buffer): Promise<Source> {
+  const file = join(stage.folder, 'keyless.bin')
+  await writeFile(file, data)
+  return ['--data', file, '--record-bytes', `${VALUE_BYTES}`]
+}
+
+async function keyedSource(stage: Stage, data: Buffer): Promise<Source> {
   const file = join(stage.folder, 'keyed.csv')
-  const out = join(stage.folder, 'keyed')
   const LINES = 1 << 12
   function* lines() {
     yield 'key,value\n'
@@ -132,8 +164,7 @@ async function keyedDataset(stage: Stage, data: Buffer): Promise<string> {
     }
   }
   await pipeline(Readable.from(lines()), createWriteStream(file))
-  await runPirouetteProcess('build', '--data', file, '--value-encoding', 'hex', '--out', out)
-  return out
+  return ['--data', file, '--value-encoding', 'hex']
 }
 
 /** Chromium's own network emulation: all of the page's requests share the rate, and each waits a round trip. */

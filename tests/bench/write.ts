@@ -73,7 +73,8 @@ of map.
   until it resolves, then lookups of random records, of all maps in turn and with a pause after each, as \`at()\` takes
   until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
   rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, for
-  a record from a Fastify that is told which, and for all partitions. The driver is not told of requests, as no user has
+  a record from a Fastify that is told which, and for all partitions; and for a row of a lookup's length until it is
+  flushed, which a durable lookup has to wait for before anything leaves. The driver is not told of requests, as no user has
   one: that would make each half as long again.
 - **Many clients** are connections that each send one query after the other, those of real clients, to one server process;
   the sender takes a processor of its own.
@@ -88,7 +89,7 @@ of map.
   (\`Network.emulateNetworkConditions\`), which is checked with a blob before each database is measured; what sets a connection
   up (DNS, TCP, TLS) is not delayed. The script is there already, and its WebAssembly is compiled within the time. What
   would download for more than half a minute is measured with \`--all\` alone. Values have 32 bytes, and keyed records 16
-  more.
+  more. *light, packed* is a light hint of the same records in blocks (\`build --pack auto\`).
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
   comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
 `,

@@ -3,13 +3,7 @@
 // rust-core/core/tests/cost.rs, memory in memory.test.ts.
 
 import type { PirouetteMap, Traffic } from '@pirouette/client'
-import {
-  type Environment,
-  MemoryStore,
-  openWith,
-  platformEnvironment,
-  type StoredCheckpoint,
-} from '@pirouette/client/environment'
+import { type Environment, openWith, platformEnvironment } from '@pirouette/client/environment'
 import {
   decodeManifest,
   encodeQuery,
@@ -23,6 +17,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
 import { answers, claimIn } from '../support/shapes.js'
+import { MeasuringStore } from './measuring-store.js'
 
 const closers: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -69,33 +64,6 @@ const databases: Record<string, Database> = {
   'keys and values of one length': keyed(400, 20, false),
   'keys and values of many lengths': keyed(3000, 11, true),
   'one key': keyed(1, 3, false),
-}
-
-/** A store that writes down how long the stored forms were. */
-class MeasuringStore extends MemoryStore {
-  readonly lengths: Record<'checkpoint' | 'pending' | 'effect', number[]> = { checkpoint: [], pending: [], effect: [] }
-  longestJournal = 0
-  constructor() {
-    super({ durable: true })
-  }
-  override async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
-    this.lengths.checkpoint.push(checkpoint.length)
-    await super.complete(hintId, version, checkpoint)
-  }
-  override async putCheckpoint(hintId: Uint8Array, version: number, stored: StoredCheckpoint): Promise<void> {
-    this.lengths.checkpoint.push(stored.checkpoint.length)
-    await super.putCheckpoint(hintId, version, stored)
-  }
-  override async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
-    this.lengths.pending.push(pending.length)
-    await super.putPending(hintId, version, pending)
-  }
-  override async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
-    this.lengths.effect.push(effect.length)
-    const { journalBytes } = await super.commit(hintId, version, effect)
-    this.longestJournal = Math.max(this.longestJournal, journalBytes)
-    return { journalBytes }
-  }
 }
 
 interface Client {

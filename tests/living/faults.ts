@@ -2,7 +2,7 @@
 
 import type { StoragePreference } from '@pirouette/client/environment'
 import type { Proofs } from '@pirouette/protocol'
-import type { Chance } from '../simulator/chance.js'
+import { Chance } from '../simulator/chance.js'
 
 /** What happens in a step, and how often in a round. */
 export interface Deck {
@@ -41,6 +41,9 @@ export interface Deck {
 
 export type Card = keyof Deck
 
+/** What may befall the first tab, or its machine. */
+export type Ordeal = 'kill' | 'freeze' | 'power loss' | 'rollback'
+
 export interface FaultProfile {
   /** which database */
   readonly foundation: number
@@ -71,6 +74,22 @@ export interface FaultProfile {
   /** journals look that much longer than they are */
   readonly journal: number
   readonly deck: Deck
+  /** what happens for certain, and in which turn; 0: never */
+  readonly ordained?: { readonly turn: number; readonly what: Ordeal }
+}
+
+/** Nothing fails but what is ordained: lookups before and after an epoch, which comes while nobody waits for anything. */
+export function noFaults(change: Partial<FaultProfile>): FaultProfile {
+  const faults = anyFaults(new Chance(1))
+  const none = Object.fromEntries(Object.keys(faults.deck).map(card => [card, 0])) as Record<Card, number>
+  return {
+    ...faults,
+    ...{ foundation: 1, rounds: 1, tabs: 1, locks: true, storage: 'required', rollback: 'confirm', push: false },
+    ...{ history: 64, lingerHours: 24, lmdb: false, losses: 0, delays: 0, haste: 0, journal: 500 },
+    deck: { ...none, 'look up': 5, publish: 2 },
+    ordained: { turn: 0, what: 'kill' },
+    ...change,
+  }
 }
 
 /** `processes`: servers are processes of their own. */

@@ -15,6 +15,8 @@ export interface Outcome {
   /** undefined: nothing was wrong */
   readonly violation: string | undefined
   readonly steps: number
+  /** of the world, while anything could happen */
+  readonly turns: number
   /** what happened how often */
   readonly counts: ReadonlyMap<string, number>
   /** what happened, one line each */
@@ -45,7 +47,7 @@ export async function simulate(
     () => undefined,
     (error: Error) => (error instanceof Violation ? error.message : `${error.stack}`),
   )
-  return { seed, violation, steps: world.steps, counts: world.counts, trace: world.trace }
+  return { seed, violation, steps: world.steps, turns: world.turns, counts: world.counts, trace: world.trace }
 }
 
 function startLocally(

@@ -13,7 +13,7 @@ import { Batches } from './batches.js'
 import { Checker } from './checker.js'
 import { type Call, type Outcome, Profile, Tab } from './client.js'
 import { type Foundation, renewed } from './databases.js'
-import type { Card, FaultProfile } from './faults.js'
+import type { Card, FaultProfile, Ordeal } from './faults.js'
 import { assertDirectory, assertStored } from './inspect.js'
 import { type Operation, Version } from './model.js'
 import { Publisher, type Renewal } from './publisher.js'
@@ -64,6 +64,8 @@ export class World extends Simulation<Tab, Who> {
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
   putBack = false
+  /** there have been while anything could happen */
+  turns = 0
   /** while no card could be played */
   #lulls = 0
   readonly #delivering = new Set<Promise<unknown>>()
@@ -172,12 +174,17 @@ export class World extends Simulation<Tab, Who> {
   async #disturb(): Promise<void> {
     const deck = this.#shuffledDeck()
     // Some cards may never come to be played.
-    for (let idle = 0, left = 0; deck.length > 0 && idle < PATIENCE; ) {
+    // What is ordained may come while the last call is under way.
+    const isOver = () => this.faults.ordained === undefined || this.tabs.every(({ waiting }) => waiting === 0)
+    for (let idle = 0, left = 0; (deck.length > 0 || !isOver()) && idle < PATIENCE; ) {
       idle = deck.length === left ? idle + 1 : 0
       left = deck.length
       if (idle % 50 === 49) this.#lulls++
       await this.#quiet()
       this.#wake()
+      this.turns = this.#turns
+      const { ordained } = this.faults
+      if (this.#turns === ordained?.turn) await this.#suffer(ordained.what)
       const coming = this.#ready()
       if (coming.length > 0 && this.chance.happens(this.faults.delays)) {
         this.#unfortunate('delays')
@@ -413,6 +420,18 @@ export class World extends Simulation<Tab, Who> {
   }
 
   // ---- what happens to them ----------------------------------------------------------------------
+
+  async #suffer(what: Ordeal): Promise<void> {
+    const tab = this.tabs.find(({ state }) => state !== 'dead')
+    const plays = {
+      kill: tab && (() => this.#killTab(tab)),
+      freeze: tab && (() => this.#freeze(tab)),
+      'power loss': () => this.#losePower(),
+      rollback: this.#plays['restore a backup'](),
+    }
+    if (plays[what] !== undefined) this.count(`ordained: ${what}`)
+    await plays[what]?.()
+  }
 
   #killTab(tab: Tab): void {
     const own = this.abandon(tab)

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { extname, join, sep } from 'node:path'
 import { json } from 'node:stream/consumers'
+import { gzipSync } from 'node:zlib'
 import type { Change, Config, Outcome, Published, Seen, ServerName } from '../page/backstage.js'
 import { pageFolder } from './paths.js'
 import type { Watcher } from './proxy.js'
@@ -58,7 +59,9 @@ export function createPageServer(): { server: Server; publish(contents: PageCont
     } else {
       const path = pathname === '/' ? '/index.html' : pathname
       const file = files.get(path)
-      if (file) send(response, extname(path), file)
+      const packs = /\bgzip\b/.test(request.headers['accept-encoding']?.toString() ?? '')
+      if (file && packs) send(response.setHeader('content-encoding', 'gzip'), extname(path), file.packed)
+      else if (file) send(response, extname(path), file.plain)
       else response.writeHead(404).end('Not found')
     }
   }
@@ -119,13 +122,20 @@ function send(response: ServerResponse, extension: string, body: string | Buffer
   response.writeHead(200, { 'content-type': CONTENT_TYPES[extension] ?? 'application/json' }).end(body)
 }
 
+interface PageFile {
+  readonly plain: Buffer
+  /** gzip: these are the same for everybody, and nothing secret is among them */
+  readonly packed: Buffer
+}
+
 /** Every file below `folder`, by its path in a URL. There are a handful, and nothing else can be asked for. */
-function readFiles(folder: string): Map<string, Buffer> {
+function readFiles(folder: string): Map<string, PageFile> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
   return new Map(
     files.map(entry => {
       const path = join(entry.parentPath, entry.name)
-      return [path.slice(folder.length).split(sep).join('/'), readFileSync(path)]
+      const plain = readFileSync(path)
+      return [path.slice(folder.length).split(sep).join('/'), { plain, packed: gzipSync(plain) }]
     }),
   )
 }

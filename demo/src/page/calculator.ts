@@ -49,7 +49,16 @@ export class Calculator {
       )
     this.#form.addEventListener('input', show)
     this.#form.addEventListener('submit', event => event.preventDefault())
-    show()
+    // Not before it comes near: what plans databases is more WebAssembly than what answers the first lookup.
+    const near = new IntersectionObserver(
+      entries => {
+        if (!entries.some(({ isIntersecting }) => isIntersecting)) return
+        near.disconnect()
+        show()
+      },
+      { rootMargin: '200px' },
+    )
+    near.observe(this.#form)
   }
 
   async #plan(): Promise<readonly [Plan, Mode]> {

@@ -181,7 +181,8 @@ export class Lookup {
         this.#write('.opening-text', `${what}: ${bytes(loadedBytes)} of ${bytes(totalBytes)} (${percent} %)`)
       })
       const seconds = milliseconds(performance.now() - began)
-      const how = total === 0 ? 'kept from before' : `${bytes(total)} downloaded and checked`
+      const kept = this.#map?.mode === 'instant' ? 'without a download' : 'kept from before'
+      const how = total === 0 ? kept : `${bytes(total)} downloaded and checked`
       this.#write('.opening-text', `Ready: ${how} in ${seconds}.`)
       if (this.#map) {
         this.#showEpoch(this.#map.epoch)

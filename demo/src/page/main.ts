@@ -13,11 +13,11 @@ import { Sightings } from './sightings.js'
 
 async function start(): Promise<void> {
   new Calculator(find(document, '#plan', HTMLFormElement)).start()
-  const config = await fetchConfig()
+  const [config, seen] = await Promise.all([fetchConfig(), fetchSeen()])
   const sightings = new Sightings(
     { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
     config,
-    await fetchSeen(),
+    seen,
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
   const large = config.slots.names !== undefined

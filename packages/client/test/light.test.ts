@@ -3,8 +3,12 @@
 
 import { decodeLightRequest, HEADER_BYTES, lightPath, lightReplyBytes, SUITE_TAGS } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
+import { computingSilenceMs } from '../src/base/constants.js'
 import { estimate, type MapEvent, type Progress } from '../src/index.js'
 import { light } from '../src/scheme/light/light.js'
+import { Meter } from '../src/servers/stats.js'
+import { type Link, postSecret } from '../src/servers/transport.js'
+import { drive, ManualClock } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
@@ -671,4 +675,18 @@ test('given up while it is opened, it leaves nothing', async () => {
     over = message === 'opened'
     expect(network.queries()).toEqual([])
   }
+})
+
+test('a server that computes is waited for as long as its records take', async () => {
+  const clock = new ManualClock()
+  const controller = new AbortController()
+  const link: Link = {
+    server: { name: A },
+    environment: { clock, fetch: () => new Promise(() => {}) },
+    meter: new Meter(),
+  }
+  const silenceMs = computingSilenceMs(2 ** 29)
+  const asked = postSecret(link, '/v1/hint', new Uint8Array(80), 2 ** 21, silenceMs, () => {}, controller.signal)
+  await expect(drive(clock, asked)).rejects.toMatchObject({ name: 'NetworkError', timedOut: true })
+  expect(clock.now()).toBe(10_000 + 2 ** 14)
 })

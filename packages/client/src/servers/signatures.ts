@@ -5,6 +5,7 @@
 import { equalBytes, fromHex, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
+import { loadPart } from '../platform/parts.js'
 import { infoOf } from './info.js'
 import type { Agreed } from './manifests.js'
 import type { Links } from './transport.js'
@@ -22,6 +23,7 @@ export class Publisher {
   constructor(key: string, clock: Environment['clock']) {
     this.key = key
     this.#clock = clock
+    loadEd25519().catch(() => {}) // meanwhile; who needs it is told
   }
 
   /** `chain` from its beginning up to the last manifest that is signed: each covers those before it. */
@@ -88,7 +90,7 @@ export class Publisher {
   }
 
   async #holds(manifest: Uint8Array, signature: Uint8Array): Promise<boolean> {
-    const { verifies } = await import('./ed25519.js') // only whoever checks signatures loads it
+    const { verifies } = await loadPart(loadEd25519)
     return verifies(signature, signedBytes(manifest), fromHex(this.key))
   }
 
@@ -102,6 +104,9 @@ export class Publisher {
     return found
   }
 }
+
+/** Only whoever checks signatures loads it. */
+const loadEd25519 = () => import('./ed25519.js')
 
 /** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits, alone or in the line that `pirouette keygen` prints. */
 export function parsePublisherKey(key: string | Uint8Array): string {

@@ -13,7 +13,7 @@ import {
 } from '@pirouette/protocol'
 import type { ClientHandle, Core, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
-import { ATTEMPTS } from '../../base/constants.js'
+import { ATTEMPTS, computingSilenceMs } from '../../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../../base/errors.js'
 import { counted } from '../../base/progress.js'
 import { hintsOf, inCore, release } from '../../platform/core.js'
@@ -21,6 +21,7 @@ import { withLayout } from '../../platform/layout.js'
 import { fromWire } from '../../servers/manifests.js'
 import { withRetry } from '../../servers/retry.js'
 import { type Link, postSecret } from '../../servers/transport.js'
+import { databaseBytes } from '../download.js'
 import { GivenUpError, type Inquiry } from '../giving-up.js'
 import { HintState, REFRESH } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
@@ -213,7 +214,8 @@ async function receive(
       at += chunk.length
       received(chunk.length)
     }
-    await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest, proofs), take, signal)
+    const silenceMs = computingSilenceMs(databaseBytes(manifest))
+    await postSecret(link, lightPath(part), body, lightReplyBytes(part, manifest, proofs), silenceMs, take, signal)
     fromWire(link, () => checkLightReply(part, manifest, header, proofs))
   })
 }

@@ -1,0 +1,75 @@
+// What hints for one server cost, byte for byte: the formulas of docs/costs.md against what the SDK and a real server exchange,
+// hold and store.
+
+import { openWith, platformEnvironment } from '@pirouette/client/environment'
+import { decodeManifest, HEADER_BYTES } from '@pirouette/protocol'
+import { afterEach, expect, test } from 'vitest'
+import { blocksOf } from '../interop/reference/layout.js'
+import { geometryOf } from '../interop/reference/single.js'
+import { LyingProxy } from '../support/proxy.js'
+import { type Data, distinctRecords, startPair } from '../support/servers.js'
+import { MeasuringStore } from './measuring-store.js'
+
+const LOOKUPS = 100
+/** Cutoffs are of whole groups of ids. */
+const GROUP = 128
+
+const closers: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+const keyed = Array.from({ length: 900 }, (_, i) => `key-${i},${'v'.repeat(20)}\n`)
+const databases: Record<string, Data> = {
+  records: { format: 'bin', content: Buffer.concat(distinctRecords(3000, 9)), recordBytes: 9, partitions: 7 },
+  'keys and values': { format: 'csv', content: `key,value\n${keyed.join('')}` },
+}
+
+test.each(Object.entries(databases))('%s', async (_, data) => {
+  const servers = await startPair(data)
+  closers.push(servers.close)
+  const proxy = await LyingProxy.start(servers.urls[0])
+  closers.push(() => proxy.close())
+  const store = new MeasuringStore()
+  const environment = { ...platformEnvironment(), openStore: async () => ({ store, storage: 'persistent' as const }) }
+  const options = { mode: 'single', integrity: 'server', lookups: LOOKUPS, push: false } as const
+  const map = await openWith(environment, { servers: [proxy.url], ...options })
+  closers.push(() => map.close())
+
+  const manifest = decodeManifest(proxy.seen.find(({ path }) => path === '/v1/manifest')!.reply!.body)
+  const { stripes: q, stripeRecords: s, hints } = geometryOf(manifest)
+  const { partitions, partitionRecords, recordBytes } = blocksOf(manifest)
+  const slots = partitions * partitionRecords
+  const [server] = map.stats.servers
+  const said = proxy.seen.find(({ path }) => path === '/v1/info')!.reply!.body.length
+  expect(server!.offline.bytesDown - said).toBe(
+    224 + 64 * partitions + manifest.directoryBytes + partitions * manifest.partitionRecords * manifest.recordBytes,
+  )
+
+  const { held } = map.stats
+  expect(held['tags']).toBe(8 * q * s)
+  const parities = hints * recordBytes + 2 * recordBytes * LOOKUPS
+  const ids = (held['hints']! - parities - 9 * hints - 4 * LOOKUPS) / 2
+  expect(ids % GROUP).toBe(0)
+  expect(ids).toBeGreaterThanOrEqual(hints + LOOKUPS)
+  expect(ids).toBeLessThan(1.1 * (hints + LOOKUPS) + GROUP)
+  const stored = {
+    checkpoint: [192 + 2 * ids + 4 * hints + parities + 8 * slots],
+    pending: [] as number[],
+    effect: [] as number[],
+  }
+
+  for (const batch of manifest.keyed ? [1, 5] : [1]) {
+    if (manifest.keyed) await map.getMany(['key-0'], { padTo: batch })
+    else await map.at(0)
+    const query = Math.ceil(q / 8) + 2 * q
+    expect(map.stats.lastLookup).toMatchObject({
+      bytesUp: HEADER_BYTES + batch * query,
+      bytesDown: HEADER_BYTES + batch * 2 * recordBytes,
+    })
+    stored.pending.push(100 + batch * (13 + query))
+    stored.effect.push(68 + batch * (12 + recordBytes))
+  }
+  await map.close()
+  expect(store.lengths).toEqual(stored)
+})
