@@ -261,7 +261,7 @@ test('what hints take of the core is loaded when a state is made, or taken up, a
     ['instant', 'instant'],
     ['full', 'client'],
   ] as const) {
-    const chosen = await openedBy(living(), { mode, storage: 'memory' })
+    const chosen = await openedBy(living(), { mode, proofs: 'auto', storage: 'memory' })
     expect([chosen.mode, builds]).toEqual([mode, [build]])
     await w.drive(chosen.close())
   }

@@ -10,6 +10,12 @@ import { seededRandom } from './random.js'
 
 export const core: Core = await loadCore()
 
+/** Merkle, where there is a choice. */
+export function proofsWith({ mode, servers, collusion }: Partial<OpenWithOptions>): 'auto' | 'merkle' {
+  const none = mode === 'instant' || mode === 'local' || mode === 'single' || servers?.length === 1
+  return none || collusion !== undefined ? 'auto' : 'merkle'
+}
+
 /** A memory store that writes down what it was told, in one list with the network's requests. */
 export class LoggingStore extends MemoryStore {
   constructor(
@@ -76,7 +82,7 @@ export class Harness {
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     return drive(
       this.clock,
-      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: 'merkle', ...options }),
+      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: proofsWith(options), ...options }),
     )
   }
 
