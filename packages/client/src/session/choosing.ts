@@ -10,7 +10,7 @@
 
 import type { Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
-import { scoped } from '../base/abort.js'
+import { abortable, scoped } from '../base/abort.js'
 import { FAILED_LOOKUPS } from '../base/constants.js'
 import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
@@ -132,7 +132,7 @@ export class ChoosingSession implements Session {
     const next = this.#next // perhaps it was whole already, and has begun anew just now
     if (next === undefined) return
     if (next.storage === 'memory' || (await next.stored()) === undefined) return next.beginAgain()
-    await this.#equip()
+    await abortable(this.#equip(), signal)
     await next.reset(onProgress, signal)
     if (!this.#isBehind(next)) this.#takeOver(next)
   }
@@ -214,12 +214,14 @@ export class ChoosingSession implements Session {
 
   /** The state's session begins, with a core that has what a state takes. */
   async #beginWith(session: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    await this.#equip()
-    signal.throwIfAborted()
+    await abortable(this.#equip(), signal)
     await session.begin(progress, signal)
   }
 
-  /** Once: nothing of a state may meet another instance than its own. Where that has crashed, no state is made any more. */
+  /**
+   * Once: nothing of a state may meet another instance than its own. Where that has crashed, no state is made any more. Whoever
+   * serves the app's files decides how long it takes: nobody else's call waits for it.
+   */
   async #equip(): Promise<void> {
     this.#hints ??= this.#choice.loadHints().catch(error => {
       this.#hints = undefined

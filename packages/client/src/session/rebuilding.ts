@@ -37,12 +37,14 @@ export class Rebuilding {
     const beside = { replaces: reason === 'spent' ? this.#machine.known?.record.hintId : undefined }
     const rebuild: Rebuild = { draft, watch, beside, installing: undefined }
     this.#current = rebuild
-    draft
-      .then(() => turn(() => this.install(rebuild)))
-      .catch(() => {
+    draft.then(
+      // Refused its turn, it stays what there is: whoever needs it puts it in place, or it is freed.
+      () => turn(() => this.install(rebuild)).catch(() => {}),
+      () => {
         // The next lookup that needs it, or the next word of the servers, begins again.
         if (this.#current === rebuild) this.#current = undefined
-      })
+      },
+    )
     return rebuild
   }
 

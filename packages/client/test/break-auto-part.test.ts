@@ -1,0 +1,80 @@
+// Mode `auto` loads what a state takes when it makes one. Whoever serves the app's files may keep it waiting for them, or have them no
+// more: no call waits for that which has nothing to do with it, and nothing stored is lost by it.
+
+import { expect, test } from 'vitest'
+import { SCHEMES } from '../src/scheme/table.js'
+import { type Environment, openWith } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { core, hex } from './support/harness.js'
+import { A, B } from './support/network.js'
+import { type Life, World } from './support/world.js'
+
+const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 2
+
+async function opened(world: World, life: Life) {
+  const map = await world.drive(
+    openWith(life.environment, { servers: [A, B], mode: 'auto', push: false }, SCHEMES, pays),
+  )
+  return map
+}
+
+const rest = async () => {
+  for (let i = 0; i < 40; i++) await settle()
+}
+
+/** The part of `client` comes as it is said. */
+const parts = (ofHints: () => Promise<typeof core>): Partial<Environment> => ({
+  loadCore: async build => (build === 'client' ? await ofHints() : core),
+})
+
+const gone = () => Promise.reject(new TypeError('Failed to fetch dynamically imported module'))
+
+test('a part that never comes: lookups go on, reset() and close() end', async () => {
+  const world = new World()
+  let asked = 0
+  const never = () => {
+    asked++
+    return new Promise<never>(() => {})
+  }
+  const map = await opened(world, world.life(parts(never)))
+  await world.checkValues(map, [1, 2, 3])
+  await rest()
+  expect([map.mode, asked]).toEqual(['instant', 1])
+  await world.drive(map.reset())
+  await world.checkValues(map, [6, 7])
+  await world.drive(map.close())
+})
+
+test('a part that has gone: lookups go on, and the state is made once it is there', async () => {
+  const world = new World()
+  let load: () => Promise<typeof core> = gone
+  const map = await opened(world, world.life(parts(() => load())))
+  for (let i = 0; i < 6; i++) await world.checkValues(map, [i])
+  await rest()
+  expect(map.mode).toBe('instant')
+  load = async () => core
+  for (let i = 0; i < 12; i++) await world.checkValues(map, [i])
+  await rest()
+  expect(map.mode).not.toBe('instant')
+  await world.checkValues(map)
+  await world.drive(map.close())
+})
+
+test('a part that has gone when a state is there: open() says so, and the state stays', async () => {
+  const world = new World()
+  const map = await opened(world, world.life())
+  await world.checkValues(map, [1, 2, 3])
+  await rest()
+  await world.drive(map.close())
+  const { record, version } = (await world.head())!
+  const life = world.life(parts(gone))
+  const asked = world.network.seen.length
+  expect(await life.failure(opened(world, life))).toMatchObject({ code: 'unsupported', reason: 'module' })
+  expect(world.network.seen).toHaveLength(asked)
+  const again = await opened(world, world.life())
+  expect(again.mode).not.toBe('instant')
+  await world.checkValues(again)
+  const head = (await world.head())!
+  expect([hex(head.record.hintId), head.version >= version]).toEqual([hex(record.hintId), true])
+  await world.drive(again.close())
+})
