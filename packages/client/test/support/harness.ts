@@ -76,7 +76,7 @@ export class Harness {
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     return drive(
       this.clock,
-      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: 'merkle', ...options }),
+      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: proofsFor(options), ...options }),
     )
   }
 
@@ -135,4 +135,9 @@ export function keyed(change: Partial<Contents> = {}): { database: Database; net
   const values = NAMES.map((_, i) => new TextEncoder().encode('v'.repeat(i)))
   const database = buildDatabase(core, { keys: NAMES, values, variable: true, partitions: 5, ...change })
   return { database, network: sameOnBoth(database) }
+}
+
+/** Merkle, where there is a choice. */
+export function proofsFor({ mode = 'full', servers }: Partial<OpenWithOptions>): 'merkle' | 'auto' {
+  return servers?.length === 1 || ['single', 'local', 'instant'].includes(mode) ? 'auto' : 'merkle'
 }
