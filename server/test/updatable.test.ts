@@ -1176,6 +1176,38 @@ describe('over HTTP', () => {
       expect(await asker(fence)('confirm', 1)).toBe('refused')
     })
 
+    test('refuses a hint whose entry is damaged in any bit, cut off or that of another, and does not register it again', async () => {
+      const storage = new MemoryStorage()
+      let seconds = 0
+      const options = { entries: 100, now: () => 1_800_000_000, elapsed: () => seconds }
+      for (const id of [1, 2, 3]) await asker(new Fence(storage, options))('register', id)
+      for (const id of [1, 2])
+        await asker(new Fence(storage, options))('confirm', id, 'x', id, new Uint8Array(32).fill(id))
+      const [[key, entry], [, other]] = [...storage.entries('fence/')] as [[string, Uint8Array], [string, Uint8Array]]
+      const damaged = Array.from({ length: 8 * entry.length }, (_, bit) =>
+        entry.with(bit >> 3, entry[bit >> 3]! ^ (1 << (bit & 7))),
+      )
+      const ask = asker(new Fence(storage, options))
+      for (const bytes of [...damaged, other, entry.subarray(0, -1), new Uint8Array()]) {
+        await storage.transact(transaction => transaction.put(key, bytes))
+        const shown = toHex(bytes)
+        expect(await ask('confirm', 1, 'x', 9, new Uint8Array(32).fill(9)), shown).toBe('refused')
+        expect(await ask('register', 1), shown).toBe('refused')
+      }
+      expect(await ask('confirm', 2, 'x', 2, new Uint8Array(32).fill(2))).toBe('granted')
+      // A start takes it as it is, a new one's among them, which goes when its time is over.
+      const [[newKey, registered]] = [...storage.entries('fence-new/')] as [[string, Uint8Array]]
+      await storage.transact(transaction => transaction.put(newKey, registered.with(0, 1)))
+      const restarted = asker(new Fence(storage, options))
+      expect([await restarted('confirm', 1), await restarted('confirm', 3)]).toEqual(['refused', 'refused'])
+      // Nor does a sweep make room for the same hint once more.
+      const small = asker(new Fence(storage, { ...options, entries: 2 }))
+      seconds += 401 * 86_400
+      expect(await small('register', 4)).toBe('granted')
+      expect(await small('register', 1)).toBe('refused')
+      expect([...storage.entries('fence/')].map(([kept]) => kept)).toEqual([key])
+    })
+
     test('counts what could not be written as not written', async () => {
       const storage = new FailingStorage()
       const ask = asker(new Fence(storage, { entries: 4, elapsed: () => 0 }))

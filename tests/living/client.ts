@@ -147,7 +147,7 @@ export class Tab implements SimulatedTab {
       mode: faults.mode,
       // Few enough that they run out.
       ...(faults.mode === 'single' && ({ collusion: 'tolerated', lookups: 48 } as const)),
-      ...(faults.mode === 'full' && { proofs: faults.proofs }),
+      proofs: faults.mode === 'full' ? faults.proofs : ('auto' as const),
       rollback: faults.rollback,
       push: faults.push,
       onEvent: (event: MapEvent) => this.#hear(event),

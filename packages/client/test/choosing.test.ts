@@ -10,7 +10,7 @@ import { tapir } from '../src/scheme/tapir/tapir.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, later, someValues } from './support/database.js'
-import { core, proofsOf, sameOnBoth } from './support/harness.js'
+import { core, proofsWith, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem } from './support/network.js'
 import { publisherKey } from './support/signed.js'
 import { type Life, records, World } from './support/world.js'
@@ -30,7 +30,14 @@ const openedBy = async (
   const small = choose === chooseScheme ? 1000 : 0
   const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === small || lookups >= PAYS
   const onEvent = (event: MapEvent) => void life.events.push(event)
-  const opening = { servers: [A, B], mode: 'auto', push: false, ...proofsOf(options), onEvent, ...options } as const
+  const opening = {
+    servers: [A, B],
+    mode: 'auto',
+    push: false,
+    proofs: proofsWith(options),
+    onEvent,
+    ...options,
+  } as const
   const map = await life.world.drive(openWith(life.environment, opening, SCHEMES, pays, choose))
   await settle()
   return map
@@ -261,7 +268,7 @@ test('what hints take of the core is loaded when a state is made, or taken up, a
     ['instant', 'instant'],
     ['full', 'client'],
   ] as const) {
-    const chosen = await openedBy(living(), { mode, storage: 'memory' })
+    const chosen = await openedBy(living(), { mode, proofs: 'auto', storage: 'memory' })
     expect([chosen.mode, builds]).toEqual([mode, [build]])
     await w.drive(chosen.close())
   }

@@ -155,7 +155,7 @@ async function answers(life: Life, map: PirouetteMap, { byIndex }: Database): Pr
 type How = (roll: (sides: number) => number) => Partial<OpenWithOptions>
 
 const rollback = (roll: (sides: number) => number) => (roll(2) === 0 ? 'strict' : 'confirm')
-const single = { mode: 'single', lookups: 12 } as const
+const single = { mode: 'single', proofs: 'auto', lookups: 12 } as const
 const ways: Record<string, How> = {
   'of a hint for two servers': roll => ({ rollback: rollback(roll), proofs: roll(2) === 0 ? 'tags' : 'merkle' }),
   'of hints for one server': roll => ({ ...single, servers: [A], integrity: 'server', rollback: rollback(roll) }),

@@ -71,12 +71,12 @@ fn update(prover: &Prover, key: &Key) -> Value {
     let shape = Shape::new(partitions, partition_records, record_bytes).unwrap();
     let mut records = records("records of 3 times 257", &shape);
     let partition_bytes = partition_records * record_bytes;
-    let proved = |records: &[u8]| -> Vec<_> {
+    let made_of = |records: &[u8]| -> Vec<_> {
         (0..partitions)
             .map(|q| prover.prove(&shape, q, &records[q * partition_bytes..][..partition_bytes]).unwrap())
             .collect()
     };
-    let before = proved(&records);
+    let before = made_of(&records);
     let at = |index: usize| index * record_bytes..(index + 1) * record_bytes;
     let edited: [(usize, [u8; 7]); 5] =
         [(0, stream("edit 0")), (4, stream("edit 1")), (256, [0; 7]), (0, stream("edit 3")), (512, stream("edit 4"))];
@@ -90,7 +90,7 @@ fn update(prover: &Prover, key: &Key) -> Value {
     let mut rows: Vec<[u8; 48]> =
         touched.iter().map(|row| before[row / 2].row_list[32 + row % 2 * 48..][..48].try_into().unwrap()).collect();
     prover.follow(&mut rows, &edits).unwrap();
-    let after = proved(&records);
+    let after = made_of(&records);
     for (row, commitment) in touched.iter().zip(&rows) {
         assert_eq!(after[row / 2].row_list[32 + row % 2 * 48..][..48], commitment[..], "row {row}");
     }
@@ -103,12 +103,12 @@ fn update(prover: &Prover, key: &Key) -> Value {
             places.iter().flat_map(|&(q, m)| &records[at(q * partition_records + m)]).copied().collect();
         let statement = Statement::new(shape, &manifest, &header, &offsets, &found).unwrap();
         let old: Vec<_> = places.iter().map(|&(q, m)| before[q].openings.as_chunks().0[m]).collect();
-        let placed: Vec<_> = edits
+        let of_entries: Vec<_> = edits
             .iter()
             .filter(|&&(row, _)| usize::from(offsets[row / 2]) / 256 == row % 2)
             .map(|&(row, edit)| (row / 2, edit))
             .collect();
-        let proof = prover.prove_edited(&statement, &old, &placed).unwrap();
+        let proof = prover.prove_edited(&statement, &old, &of_entries).unwrap();
         assert!(verify(key, &rows_after, &statement, &proof).unwrap());
         json!({ "offsets": offsets, "proof": hex(proof) })
     });

@@ -37,9 +37,9 @@ fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), String> {
             read => read.map_err(said)?,
         }
         input.read_exact(&mut partition).map_err(said)?;
-        let proved = prover.prove(&shape, u32::from_le_bytes(q) as usize, &partition).map_err(said)?;
-        output.write_all(&proved.row_list).map_err(said)?;
-        output.write_all(&proved.openings).and_then(|()| output.flush()).map_err(said)?;
+        let made = prover.prove(&shape, u32::from_le_bytes(q) as usize, &partition).map_err(said)?;
+        output.write_all(&made.row_list).map_err(said)?;
+        output.write_all(&made.openings).and_then(|()| output.flush()).map_err(said)?;
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
             let partition: Vec<u8> = (0..20).map(|byte| byte + q).collect();
             input.extend(u32::from(q).to_le_bytes());
             input.extend(&partition);
-            let proved = prover.prove(&shape, q.into(), &partition).unwrap();
-            expected.extend(proved.row_list.into_iter().chain(proved.openings));
+            let made = prover.prove(&shape, q.into(), &partition).unwrap();
+            expected.extend(made.row_list.into_iter().chain(made.openings));
         }
         let mut output = Vec::new();
         serve(&mut &input[..], &mut output).unwrap();

@@ -1,9 +1,10 @@
 // The rollback fence (docs/protocol.md, Rollback fence; docs/threat-model.md, S8): how far each hint has come, durably. What is
-// unknown is refused, so that losing these entries condemns hints and never lets a rewound one through.
+// unknown is refused, so that losing these entries condemns hints and never lets a rewound one through. So is what is damaged.
 //
 // Anyone may register, so a registration is worth little until it is confirmed: until then it is among the new ones, which
 // are few, go after hours, and make room for others. What is confirmed leaves by age alone.
 
+import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@pirouette/protocol'
 import { Refusal } from '../base/refusal.js'
 import type { Storage, Transaction } from '../storage/storage.js'
@@ -33,8 +34,12 @@ const NETWORK_PART = 1000
 const LEAST_FOR_NETWORK = 64
 const NETWORKS_REMEMBERED = 100_000
 
-/** version (u64) ‖ hash (32) ‖ day of the last request, or of a new one the second of its registration (u32) */
-const ENTRY_BYTES = 8 + HASH_BYTES + 4
+/**
+ * version (u64) ‖ hash (32) ‖ day of the last request, or of a new one the second of its registration (u32) ‖ CRC-32 of the key
+ * and what precedes (u32)
+ */
+const ENTRY_BYTES = 8 + HASH_BYTES + 4 + 4
+const CHECKED_BYTES = ENTRY_BYTES - 4
 
 interface Entry {
   readonly version: number
@@ -88,6 +93,8 @@ export class Fence {
     try {
       const outcome = await this.#storage.transact(transaction => {
         const kept = this.#find(transaction, id)
+        // How far it has come is not known any more: not by registering again either.
+        if (kept === 'damaged') return 'refused'
         if (kept === undefined && request.kind === 'register') {
           const room = this.#admit(transaction, network)
           if (!room) return 'full'
@@ -122,17 +129,18 @@ export class Fence {
   }
 
   /** What is kept of a hint and has not expired. */
-  #find(transaction: Transaction, id: string): Entry | undefined {
+  #find(transaction: Transaction, id: string): Entry | 'damaged' | undefined {
     const confirmed = transaction.get(CONFIRMED + id)
     if (confirmed !== undefined) {
-      const entry = decodeEntry(confirmed)
-      if (this.#isAlive(entry)) return entry
+      const entry = decodeEntry(CONFIRMED + id, confirmed)
+      if (entry === 'damaged' || this.#isAlive(entry)) return entry
       transaction.remove(CONFIRMED + id)
       this.#confirmed--
       return undefined
     }
     const bytes = transaction.get(NEW + id)
-    const registered = bytes && decodeEntry(bytes)
+    const registered = bytes && decodeEntry(NEW + id, bytes)
+    if (registered === 'damaged') return registered
     return registered !== undefined && this.#isFresh(registered.time) ? registered : undefined
   }
 
@@ -166,6 +174,12 @@ export class Fence {
     return this.#clock.today - entry.time <= this.#days
   }
 
+  /** A damaged one has no age, and stays: without it the hint could be registered again. */
+  #isOver(key: string, bytes: Uint8Array): boolean {
+    const entry = decodeEntry(key, bytes)
+    return entry !== 'damaged' && !this.#isAlive(entry)
+  }
+
   #isFresh(registered: number): boolean {
     return this.#clock.seconds - registered <= NEW_SECONDS
   }
@@ -191,13 +205,13 @@ export class Fence {
     this.#swept = today
     const expired: string[] = []
     for (const [key, bytes] of this.#storage.entries(CONFIRMED)) {
-      if (!this.#isAlive(decodeEntry(bytes))) expired.push(key)
+      if (this.#isOver(key, bytes)) expired.push(key)
     }
     for (let i = 0; i < expired.length; i += SWEPT_TOGETHER) {
       await this.#storage.transact(transaction => {
         for (const key of expired.slice(i, i + SWEPT_TOGETHER)) {
           const bytes = transaction.get(key)
-          if (bytes === undefined || this.#isAlive(decodeEntry(bytes))) continue
+          if (bytes === undefined || !this.#isOver(key, bytes)) continue
           transaction.remove(key)
           this.#confirmed--
         }
@@ -208,9 +222,10 @@ export class Fence {
   /** What there is on disk. */
   #count(): void {
     this.#confirmed = this.#storage.count(CONFIRMED)
-    const registered = [...this.#storage.entries(NEW)].map(
-      ([key, bytes]) => [key.slice(NEW.length), decodeEntry(bytes).time] as const,
-    )
+    const registered = [...this.#storage.entries(NEW)].map(([key, bytes]) => {
+      const entry = decodeEntry(key, bytes)
+      return [key.slice(NEW.length), entry === 'damaged' ? 0 : entry.time] as const // no loss: it has no lookups yet
+    })
     this.#new = new Map(registered.sort(([, a], [, b]) => a - b))
   }
 }
@@ -228,11 +243,17 @@ function put(transaction: Transaction, key: string, { version, requestHash, time
   bytes.writeBigUInt64LE(BigInt(version), 0)
   bytes.set(requestHash, 8)
   bytes.writeUInt32LE(time, 8 + HASH_BYTES)
+  bytes.writeUInt32LE(checksum(key, bytes), CHECKED_BYTES)
   transaction.put(key, bytes)
 }
 
-function decodeEntry(bytes: Uint8Array): Entry {
+function checksum(key: string, entry: Buffer): number {
+  return crc32(entry.subarray(0, CHECKED_BYTES), crc32(key))
+}
+
+function decodeEntry(key: string, bytes: Uint8Array): Entry | 'damaged' {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (buffer.length !== ENTRY_BYTES || buffer.readUInt32LE(CHECKED_BYTES) !== checksum(key, buffer)) return 'damaged'
   return {
     version: Number(buffer.readBigUInt64LE(0)),
     requestHash: Uint8Array.prototype.slice.call(buffer, 8, 8 + HASH_BYTES),

@@ -10,10 +10,10 @@ import { seededRandom } from './random.js'
 
 export const core: Core = await loadCore()
 
-/** What proves answers where a test does not say and there is a choice. */
-export function proofsOf({ mode = 'full', servers, collusion }: Partial<OpenWithOptions>): Partial<OpenWithOptions> {
-  const isChoice = ['full', 'light', 'auto'].includes(mode) && servers?.length !== 1 && collusion === undefined
-  return isChoice ? { proofs: 'merkle' } : {}
+/** Merkle, where there is a choice. */
+export function proofsWith({ mode, servers, collusion }: Partial<OpenWithOptions>): 'auto' | 'merkle' {
+  const none = mode === 'instant' || mode === 'local' || mode === 'single' || servers?.length === 1
+  return none || collusion !== undefined ? 'auto' : 'merkle'
 }
 
 /** A memory store that writes down what it was told, in one list with the network's requests. */
@@ -82,7 +82,7 @@ export class Harness {
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     return drive(
       this.clock,
-      openWith(this.environment, { servers: [A, B], mode: 'full', ...proofsOf(options), ...options }),
+      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: proofsWith(options), ...options }),
     )
   }
 

@@ -17,7 +17,7 @@ import {
 } from '../../src/testing.js'
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
-import { core, type Failure, hex, proofsOf, sameOnBoth } from './harness.js'
+import { core, type Failure, hex, proofsWith, sameOnBoth } from './harness.js'
 import { A, B, claimedQuery, type Network, queryIn } from './network.js'
 import { seededRandom } from './random.js'
 
@@ -203,7 +203,8 @@ export class Life {
 
   openIdle(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
     const onEvent = (event: MapEvent) => void this.events.push(event)
-    return openWith(this.environment, { servers: [A, B], mode: 'full', ...proofsOf(options), onEvent, ...options })
+    const proofs = proofsWith(options)
+    return openWith(this.environment, { servers: [A, B], mode: 'full', proofs, onEvent, ...options })
   }
 
   open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {

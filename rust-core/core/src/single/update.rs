@@ -50,12 +50,12 @@ impl Edits {
     /// These and the others from number `from` on.
     fn with(&self, others: &Edits, from: usize, geometry: &Geometry) -> Self {
         let mut all = Edits::default();
-        let (mut these, mut those) = (0, from);
-        while let Some(&slot) = self.slots.get(these).into_iter().chain(others.slots.get(those)).min() {
+        let (mut own, mut other) = (0, from);
+        while let Some(&slot) = self.slots.get(own).into_iter().chain(others.slots.get(other)).min() {
             let start = all.differences.len();
             all.slots.push(slot);
             all.differences.resize(start + geometry.record_bytes(), 0);
-            for (edits, edit) in [(self, &mut these), (others, &mut those)] {
+            for (edits, edit) in [(self, &mut own), (others, &mut other)] {
                 if edits.slots.get(*edit) == Some(&slot) {
                     xor_into(&mut all.differences[start..], edits.difference(*edit, geometry));
                     *edit += 1;
