@@ -247,6 +247,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       for (const value of THOROUGH ? ['light', 'dark'] : [width === 390 ? 'dark' : 'light']) {
         await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
         for (const tab of ['keys', 'passwords', 'phishing'] as const) {
+          if (!THOROUGH && (width === 390) !== (tab === 'keys')) continue
           await page.click(`#${tab}-tab`)
           const panel = new Panel(page, tab)
           await panel.ready()

@@ -6,7 +6,7 @@ import { THOROUGH } from '../support/thorough.js'
 import { killMidDownload, killMidLookup } from './browser/kills.js'
 import { onStage } from './browser/stage.js'
 
-const [LOOKUPS, DOWNLOADS] = THOROUGH ? [10, 4] : [3, 2]
+const [LOOKUPS, DOWNLOADS] = THOROUGH ? [10, 4] : [2, 1]
 
 test(`killed ${LOOKUPS} times in the middle of lookups`, { timeout: 180_000 }, async () => {
   await onStage(4096, stage => killMidLookup(stage, 1, LOOKUPS))
