@@ -8,6 +8,7 @@ import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '@pir
 import { buildDirectory, decodeDirectory, indexOf } from '../interop/reference/directory.js'
 import { fingerprint } from '../interop/reference/hash.js'
 import { planLayout } from '../interop/reference/layout.js'
+import { temporaryFolder } from '../support/servers.js'
 import { type Slot, Version } from './model.js'
 
 export interface Foundation {
@@ -22,8 +23,25 @@ export const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(te
 
 const PARTITIONS = 16
 
-/** Builds all of them below `folder`. */
-export async function layFoundations(folder: string): Promise<readonly Foundation[]> {
+export interface Foundations {
+  readonly foundations: readonly Foundation[]
+  /** of theirs, and for what is built on them */
+  readonly folder: string
+  remove(): Promise<void>
+}
+
+/** Builds all of them, in a temporary folder. */
+export async function layFoundations(): Promise<Foundations> {
+  const folder = await temporaryFolder()
+  const foundations = await buildAll(folder.path)
+  const remove = async () => {
+    for (const { dataset } of foundations) dataset.close()
+    await folder.remove()
+  }
+  return { foundations, folder: folder.path, remove }
+}
+
+async function buildAll(folder: string): Promise<readonly Foundation[]> {
   return [await keyed(folder, 250, 6, 2), await keyed(folder, 100, 6, 1), await keyless(folder, 120, 6)]
 }
 

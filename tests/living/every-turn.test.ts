@@ -3,22 +3,16 @@
 // comes next finds everything as a plain map says, or is refused by the fence before it shows anything twice (world.ts).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { type Foundation, layFoundations } from './databases.js'
+import { type Foundations, layFoundations } from './databases.js'
 import { type FaultProfile, noFaults, type Ordeal } from './faults.js'
 import { report, simulate } from './simulate.js'
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>
-let foundations: readonly Foundation[]
+let laid: Foundations
 beforeAll(async () => {
-  folder = await temporaryFolder()
-  foundations = await layFoundations(folder.path)
+  laid = await layFoundations()
 })
-afterAll(async () => {
-  for (const { dataset } of foundations) dataset.close()
-  await folder.remove()
-})
+afterAll(() => laid.remove())
 
 const SITUATIONS: readonly [string, Partial<FaultProfile>][] = [
   ['one tab', {}],
@@ -41,7 +35,7 @@ const CASES = SITUATIONS.flatMap(([name, situation], s) =>
 test.each(CASES)('mode single, %s: %s', { timeout: 1_200_000 }, async (_name, what, situation, one) => {
   const run = async (turn: number) => {
     const faults = noFaults({ mode: 'single', ...situation, ordained: { turn, what } })
-    const outcome = await simulate(1, { foundations, folder: folder.path, faults })
+    const outcome = await simulate(1, { ...laid, faults })
     if (outcome.violation !== undefined) expect.fail(`in turn ${turn}: ${report(outcome)}`)
     return outcome
   }

@@ -2,7 +2,6 @@
 
 import { join } from 'node:path'
 import { Chance } from '../simulator/chance.js'
-import { temporaryFolder } from '../support/servers.js'
 import { layFoundations } from './databases.js'
 import { anyFaults, type FaultProfile } from './faults.js'
 import { simulate } from './simulate.js'
@@ -12,18 +11,16 @@ export async function hunt(
   seeds: readonly number[],
   mode?: FaultProfile['mode'],
 ): Promise<{ seed: number; violation: string } | undefined> {
-  const folder = await temporaryFolder()
-  const foundations = await layFoundations(folder.path)
+  const { foundations, folder, remove } = await layFoundations()
   try {
     for (const [i, seed] of seeds.entries()) {
       const faults = mode && { ...anyFaults(new Chance(seed)), mode }
-      const setting = { foundations, folder: join(folder.path, `${i}`), ...(faults && { faults }) }
+      const setting = { foundations, folder: join(folder, `${i}`), ...(faults && { faults }) }
       const { violation } = await simulate(seed, setting)
       if (violation !== undefined) return { seed, violation }
     }
     return undefined
   } finally {
-    for (const { dataset } of foundations) dataset.close()
-    await folder.remove()
+    await remove()
   }
 }

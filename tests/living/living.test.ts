@@ -4,8 +4,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Chance } from '../simulator/chance.js'
-import { temporaryFolder } from '../support/servers.js'
-import { type Foundation, layFoundations } from './databases.js'
+import { type Foundations, layFoundations } from './databases.js'
 import { anyFaults } from './faults.js'
 import { report, simulate } from './simulate.js'
 
@@ -38,16 +37,11 @@ const MET = [
   ),
 ]
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>
-let foundations: readonly Foundation[]
+let laid: Foundations
 beforeAll(async () => {
-  folder = await temporaryFolder()
-  foundations = await layFoundations(folder.path)
+  laid = await layFoundations()
 })
-afterAll(async () => {
-  for (const { dataset } of foundations) dataset.close()
-  await folder.remove()
-})
+afterAll(() => laid.remove())
 
 /** What schedules must have come across in which the whole database is kept. */
 const MET_LOCALLY = [
@@ -62,7 +56,7 @@ test(`${LOCAL_SEEDS.length} schedules, mode local: nothing leaves for a lookup, 
   const met = new Map<string, number>()
   for (const seed of LOCAL_SEEDS) {
     const faults = { ...anyFaults(new Chance(seed)), mode: 'local' } as const
-    const outcome = await simulate(seed, { foundations, folder: folder.path, faults })
+    const outcome = await simulate(seed, { ...laid, faults })
     if (outcome.violation !== undefined) expect.fail(report(outcome))
     for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
   }
@@ -84,7 +78,7 @@ test(`${SINGLE_SEEDS.length} schedules, mode single: two servers that may be one
   const met = new Map<string, number>()
   for (const seed of SINGLE_SEEDS) {
     const faults = { ...anyFaults(new Chance(seed)), mode: 'single' } as const
-    const outcome = await simulate(seed, { foundations, folder: folder.path, faults })
+    const outcome = await simulate(seed, { ...laid, faults })
     if (outcome.violation !== undefined) expect.fail(report(outcome))
     for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
   }
@@ -96,7 +90,7 @@ test(`${SEEDS.length} schedules`, { timeout: 300_000 }, async () => {
   const unmet = () => MET.filter(what => !met.has(what))
   let steps = 0
   const run = async (seed: number) => {
-    const outcome = await simulate(seed, { foundations, folder: folder.path })
+    const outcome = await simulate(seed, laid)
     if (outcome.violation !== undefined) expect.fail(report(outcome))
     steps += outcome.steps
     for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)

@@ -9,7 +9,6 @@
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { temporaryFolder } from '../support/servers.js'
 import { layFoundations } from './databases.js'
 import { report, simulate } from './simulate.js'
 
@@ -25,8 +24,7 @@ export async function soak(args: string[]): Promise<number> {
   const count = replay ? 1 : Number(positionals[0] ?? 1_000_000)
   if (!Number.isSafeInteger(first) || !Number.isSafeInteger(count)) throw new Error('expected numbers')
 
-  const folder = await temporaryFolder()
-  const foundations = await layFoundations(folder.path)
+  const { foundations, folder, remove } = await layFoundations()
   const met = new Map<string, number>()
   let steps = 0
   let told = performance.now()
@@ -34,7 +32,7 @@ export async function soak(args: string[]): Promise<number> {
     console.log(`${schedules} schedules from seed ${first} on, ${steps} steps${replay ? '' : `: ${summary(met)}`}`)
   try {
     for (let seed = first; seed < first + count; seed++) {
-      const outcome = await simulate(seed, { foundations, folder: folder.path, processes: values.processes === true })
+      const outcome = await simulate(seed, { foundations, folder, processes: values.processes === true })
       steps += outcome.steps
       for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
       if (replay) console.log(outcome.trace.join('\n'))
@@ -50,8 +48,7 @@ export async function soak(args: string[]): Promise<number> {
     console.log('and nothing wrong')
     return 0
   } finally {
-    for (const { dataset } of foundations) dataset.close()
-    await folder.remove()
+    await remove()
   }
 }
 

@@ -28,6 +28,9 @@ export const databases: Readonly<Record<DatabaseName, string>> = {
   names: join(dataFolder, 'names'),
 }
 
+/** Those that the demo always has. */
+export const USUAL = ['phishing', 'keys', 'passwords'] as const satisfies readonly DatabaseName[]
+
 /** Of both servers; beside it is a receipt of each. */
 const ceremony = join(dataFolder, 'ceremony.pirt')
 
@@ -36,11 +39,11 @@ export const publisherRecord = join(dataFolder, 'record')
 
 /** Is what prepareData would build there already? */
 export async function dataIsReady(): Promise<boolean> {
-  if (![databases.phishing, databases.keys, publisherRecord].every(existsSync)) return false
+  if (![...USUAL.map(name => databases[name]), ceremony, publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
-/** Builds both databases, unless they are there and up to date. */
+/** Builds the usual databases, unless they are there and up to date. */
 export async function prepareData(): Promise<void> {
   if (await dataIsReady()) return
   await mkdir(dataFolder, { recursive: true })
@@ -56,7 +59,7 @@ export async function prepareData(): Promise<void> {
   await writeFile(join(dataFolder, 'stamp'), await stamp())
 }
 
-/** Builds the large one as well, once both others are there, from the package in demo/large unless a list is given. */
+/** Builds the large one as well, once the others are there, from the package in demo/large unless a list is given. */
 export async function prepareNames(list: readonly string[] = packageNames()): Promise<void> {
   const hash = createHash('sha256').update(list.join('\n')).digest('hex')
   const stampFile = join(dataFolder, 'names.stamp')

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
-import { databases, prepareData, prepareNames } from './data.js'
+import { databases, prepareData, prepareNames, USUAL } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
@@ -46,7 +46,7 @@ export async function startDemo({
 }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
   if (large !== false) await prepareNames(large === true ? undefined : large)
-  const asked: DatabaseName[] = ['phishing', 'keys', 'passwords', ...(large === false ? [] : (['names'] as const))]
+  const asked: DatabaseName[] = [...USUAL, ...(large === false ? [] : (['names'] as const))]
   const closers: (() => Promise<void>)[] = []
   const folder = await mkdtemp(join(tmpdir(), 'pirouette-demo-'))
   const close = async () => {

@@ -21,8 +21,8 @@ export class Lookup {
   #one = false
   /** what proves answers, if that is chosen */
   #proofs: Proofs | undefined
-  /** hears what a lookup came to, and by what it was proved */
-  onCosts: (proofs: Proofs, received: number, map: PirouetteMap) => void = () => {}
+  /** hears by what a lookup was proved, and what it came to: bytes received, and held in memory */
+  onCosts: (proofs: Proofs, received: number, held: number) => void = () => {}
   /** settles when what was chosen is open, or has failed to */
   #opening: Promise<void> = Promise.resolve()
   #busy = false
@@ -293,13 +293,14 @@ export class Lookup {
     const { stats } = map
     const last = stats.lastLookup
     if (!last) return
-    if (this.#proofs !== undefined && map.mode === 'full') this.onCosts(this.#proofs, last.bytesDown, map)
+    const held = Object.values(stats.held).reduce((sum, held) => sum + held, 0)
+    if (this.#proofs !== undefined && map.mode === 'full') this.onCosts(this.#proofs, last.bytesDown, held)
     const offline = stats.servers.reduce((sum, server) => sum + server.offline.bytesDown, 0)
     this.#write('.time', milliseconds(last.ms))
     this.#write('.sent', bytes(last.bytesUp))
     this.#write('.received', bytes(last.bytesDown))
     this.#write('.offline', bytes(offline))
-    this.#write('.memory', bytes(Object.values(stats.held).reduce((sum, held) => sum + held, 0)))
+    this.#write('.memory', bytes(held))
     find(this.#panel, '.costs', HTMLElement).hidden = false
   }
 

@@ -10,8 +10,7 @@ export function connectProofs(card: HTMLElement, lookup: Lookup): void {
   const radios = form.elements.namedItem('proofs') as RadioNodeList
   radios.value = 'pointproofs' // not what was chosen before the page was loaded again
   form.addEventListener('change', () => void lookup.proveBy(radios.value as Proofs))
-  lookup.onCosts = (proofs, received, { stats }) => {
-    const held = Object.values(stats.held).reduce((sum, held) => sum + held, 0)
+  lookup.onCosts = (proofs, received, held) => {
     const cells = card.querySelectorAll<HTMLElement>(`[data-proofs=${proofs}] td`)
     for (const [i, text] of [bytes(received), bytes(held)].entries()) cells[i]!.textContent = text
   }

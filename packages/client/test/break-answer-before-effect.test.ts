@@ -6,11 +6,12 @@ import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { ClosedError, type PirouetteMap, StorageError } from '../src/index.js'
 import { MemoryStore } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { settle, turns } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, sameOnBoth } from './support/harness.js'
 import { edit, Living } from './support/living.js'
 import { A } from './support/network.js'
+import { dice } from './support/random.js'
 import { type Life, World } from './support/world.js'
 
 const MODES = {
@@ -19,18 +20,6 @@ const MODES = {
 } as const
 const RECORDS = 1000
 const STEPS = 14
-
-function dice(seed: number): (sides: number) => number {
-  let state = seed * 2654435761
-  return sides => {
-    state = (Math.imul(state, 1103515245) + 12345) >>> 0
-    return (state >>> 8) % sides
-  }
-}
-
-async function turns(count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await Promise.resolve()
-}
 
 interface Tab {
   readonly life: Life

@@ -25,6 +25,7 @@ import {
   problem,
   type Seen,
 } from './support/network.js'
+import { dice } from './support/random.js'
 import { type Life, World, wholly } from './support/world.js'
 
 const FENCE = '/v1/fence'
@@ -1179,13 +1180,4 @@ function value(text: string): Uint8Array {
 
 function edit(index: number, text: string): Operation {
   return { op: 'edit', index, value: value(text) }
-}
-
-/** Small numbers that follow from a seed. */
-function dice(seed: number): (sides: number) => number {
-  let state = seed * 2654435761
-  return sides => {
-    state = (Math.imul(state, 1103515245) + 12345) >>> 0
-    return (state >>> 8) % sides
-  }
 }

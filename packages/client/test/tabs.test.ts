@@ -3,25 +3,13 @@
 
 import { describe, expect, test } from 'vitest'
 import type { Environment, StoredHint } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { settle, turns } from './support/clock.js'
 import { A, B, flip, on, problem } from './support/network.js'
+import { dice } from './support/random.js'
 import { type Method, World } from './support/world.js'
 
 const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
-
-/** Small numbers that follow from a seed. */
-function dice(seed: number): (sides: number) => number {
-  let state = seed * 2654435761
-  return sides => {
-    state = (Math.imul(state, 1103515245) + 12345) >>> 0
-    return (state >>> 8) % sides
-  }
-}
-
-async function turns(count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await Promise.resolve()
-}
 
 describe.each([
   ['with locks', {}],

@@ -18,7 +18,7 @@ import { PublisherRecord } from '../publisher/record.js'
 import { openLmdb } from '../storage/lmdb.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
-import { addressOf, closeWhenAsked } from './serve.js'
+import { addressOf, closeWhenAsked, orClose } from './serve.js'
 
 /** The options of `dev` as commander gives them. */
 export type DevArguments = Omit<BuildArguments, 'data' | 'out' | 'force' | 'record'> & {
@@ -31,12 +31,10 @@ export type DevArguments = Omit<BuildArguments, 'data' | 'out' | 'force' | 'reco
 export async function dev(data: string, options: DevArguments): Promise<void> {
   const apps: FastifyInstance[] = []
   const databases: UpdatableDatabase[] = []
-  closeWhenAsked(
-    () => apps,
-    async () => {
-      for (const database of databases) await database.close()
-    },
-  )
+  const closeDatabases = async () => {
+    for (const database of databases) await database.close()
+  }
+  closeWhenAsked(() => apps, closeDatabases)
   const { folder: kept, ports, allowOrigin = ['localhost'], logLevel, ...choices } = options
   const temporary = mkdtempSync(join(tmpdir(), 'pirouette-dev-'))
   process.once('exit', () => rmSync(temporary, { recursive: true, force: true }))
@@ -53,7 +51,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
   const dataset = await loadDataset(built)
-  try {
+  await orClose(apps, closeDatabases, async () => {
     for (const [i, port] of ports.entries()) {
       const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), dataset, data, folder)
       databases.push(database)
@@ -69,12 +67,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
     const [a, b] = apps.map(addressOf) as [string, string]
     await publish({ servers: [a, b], key, record })
     process.stdout.write(paste(a, b, toHex(key.publicKey), kept, keyFile))
-  } catch (error) {
-    // One that listens already would keep a process alive that is of no use.
-    await Promise.all(apps.map(app => app.close()))
-    for (const database of databases) await database.close()
-    throw error
-  }
+  })
 }
 
 /** What is in the store already, or else what was built. Throws BuildError if they are not of one database. */

@@ -80,15 +80,10 @@ export async function serve(options: ServeArguments): Promise<void> {
   apps.push(app)
   const figures = await metrics?.server(app.readiness)
   if (figures !== undefined) apps.push(figures)
-  try {
+  await orClose(apps, closeDatasets, async () => {
     await figures?.listen({ host: options.metricsHost, port: options.metricsPort! })
     await app.listen({ host: options.host, port: options.port })
-  } catch (error) {
-    // What listens already, and what is computed behind, would keep a process that serves nothing alive.
-    await Promise.all(apps.map(each => each.close()))
-    await closeDatasets()
-    throw error
-  }
+  })
   if (figures !== undefined) process.stderr.write(`pirouette: figures at ${addressOf(figures)}/metrics\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
 }
@@ -192,6 +187,21 @@ export function closeWhenAsked(running: () => readonly FastifyInstance[], afterw
     )
     if (apps.length > 0) await afterwards()
   })
+}
+
+/** Should `work` fail, what listens already, and what is computed behind, would keep a process that serves nothing alive. */
+export async function orClose(
+  apps: readonly FastifyInstance[],
+  afterwards: () => Promise<void>,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    await Promise.all(apps.map(app => app.close()))
+    await afterwards()
+    throw error
+  }
 }
 
 /** `http://…`, of one that listens. */

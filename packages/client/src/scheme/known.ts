@@ -4,7 +4,7 @@
 import type { Apart } from '../servers/pair.js'
 import { LIGHT, LOCAL, SINGLE, TAPIR } from './facts.js'
 import { instant } from './instant/instant.js'
-import type { KnownScheme } from './scheme.js'
+import type { KnownScheme, StatelessScheme } from './scheme.js'
 
 /** By name, which is the mode that an app asks for. */
 export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
@@ -20,4 +20,9 @@ export function schemesFor<S extends KnownScheme>(
   apart: Apart,
 ): ReadonlyMap<string, S> {
   return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
+}
+
+/** What answers before there is a state, if anything does. */
+export function firstScheme(schemes: ReadonlyMap<string, KnownScheme>): StatelessScheme | undefined {
+  return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
 }

@@ -9,7 +9,7 @@ import type { Apart } from '../servers/pair.js'
 import { instant } from './instant/instant.js'
 import { light } from './light/light.js'
 import { local } from './local/local.js'
-import type { Scheme, StatefulScheme, StatelessScheme } from './scheme.js'
+import type { Scheme, StatefulScheme } from './scheme.js'
 import { single } from './single/single.js'
 import { tapir } from './tapir/tapir.js'
 
@@ -17,11 +17,6 @@ import { tapir } from './tapir/tapir.js'
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
   [tapir, light, local, instant, single].map(scheme => [scheme.name, scheme]),
 )
-
-/** What answers before there is a state, if anything does. */
-export function firstScheme(schemes: ReadonlyMap<string, Scheme>): StatelessScheme | undefined {
-  return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
-}
 
 /** What the choice follows from beside the manifest. */
 export interface Basis {

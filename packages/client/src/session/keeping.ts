@@ -3,8 +3,8 @@
 
 import type { Manifest } from '@pirouette/protocol'
 import { startCore } from '../platform/starting.js'
-import { schemesFor } from '../scheme/known.js'
-import { chooseScheme, firstScheme, paysAfter, SCHEMES } from '../scheme/table.js'
+import { firstScheme, schemesFor } from '../scheme/known.js'
+import { chooseScheme, paysAfter, SCHEMES } from '../scheme/table.js'
 import { ChoosingSession } from './choosing.js'
 import type { Keeping } from './opening.js'
 import { StatefulSession } from './stateful.js'

@@ -4,6 +4,7 @@ import type { Build } from '@pirouette/wasm/client'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
+import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme } from '../scheme/scheme.js'
 import type { Apart } from '../servers/pair.js'
 import { StatsKeeper } from '../servers/stats.js'
@@ -68,7 +69,7 @@ async function sessionOf(
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme)
   }
-  const answersFirst = mode === 'auto' && [...known.values()].some(({ kind }) => kind === 'stateless')
+  const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = answersFirst ? 'instant' : buildFor(mode, apart, known)
   const [core, keep] = await Promise.all([start(build), loadPart(loadKeeping)])
   signal.throwIfAborted()

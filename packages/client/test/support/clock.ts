@@ -61,6 +61,11 @@ export async function settle(): Promise<void> {
   for (let i = 0; i < 8; i++) await new Promise<void>(resolve => void setImmediate(resolve))
 }
 
+/** Lets so many turns of promises go by. */
+export async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await Promise.resolve()
+}
+
 /** Runs until `work` has settled, moving the clock only when nothing else can happen. */
 export async function drive<T>(clock: ManualClock, work: Promise<T>): Promise<T> {
   let settled = false

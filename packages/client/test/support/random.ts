@@ -13,3 +13,12 @@ export function seededRandom(seed: number): (bytes: number) => Uint8Array {
       return (state >>> 11) & 0xff
     })
 }
+
+/** Small numbers that follow from a seed. */
+export function dice(seed: number): (sides: number) => number {
+  let state = seed * 2654435761
+  return sides => {
+    state = (Math.imul(state, 1103515245) + 12345) >>> 0
+    return (state >>> 8) % sides
+  }
+}
