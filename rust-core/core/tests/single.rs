@@ -162,7 +162,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
 /// All that one hint is good for, to the last backup: 20 000 lookups, 4000 in `npm test`.
 #[test]
 fn all_lookups_with_edits_between_them_are_those_of_a_plain_map() {
-    let lookups = if thorough() { 20_000 } else { 4000 };
+    let lookups = if thorough() { 20_000 } else { 4000u32 };
     let layout = Layout::new(4096, 32, 16, 256).unwrap();
     let mut database = server(layout, 71);
     let mut client = client(&database, lookups as usize, 8);

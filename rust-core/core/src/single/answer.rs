@@ -44,7 +44,8 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
         if !queries.chunks_exact(geometry.query_bytes()).all(|query| is_query(&geometry, query)) {
             return Err(Error::Query("subsets are halves, and offsets within a stripe"));
         }
-        let (bytes, m) = (layout.record_bytes(), layout.partition_records());
+        let (bytes, slots) = (layout.record_bytes(), layout.slots());
+        let record = database.records_at(at);
         let mut answer = vec![0; queries.len() / geometry.query_bytes() * geometry.answer_bytes()];
         let parities = answer.chunks_exact_mut(geometry.answer_bytes());
         for (query, parities) in queries.chunks_exact(geometry.query_bytes()).zip(parities) {
@@ -52,9 +53,9 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
             for (stripe, offset) in offsets.as_chunks().0.iter().enumerate() {
                 let slot = stripe * geometry.stripe_records() + usize::from(u16::from_le_bytes(*offset));
                 // Beyond the last slot there are zeros.
-                if slot < layout.slots() {
+                if slot < slots {
                     let side = usize::from(bits[stripe / 8] >> (stripe % 8) & 1);
-                    xor_into(&mut parities[side * bytes..][..bytes], database.record_of(at, slot / m, slot % m));
+                    xor_into(&mut parities[side * bytes..][..bytes], record(slot));
                 }
             }
         }
