@@ -386,10 +386,20 @@ impl<C: VectorCommitment> Database<C> {
     }
 
     /// The same where it lies.
-    pub(crate) fn record_of(&self, at: At, q: usize, offset: usize) -> &[u8] {
-        let (index, bytes) = (q * self.layout.partition_records() + offset, self.layout.record_bytes());
-        let overwritten = self.at(at).and_then(|previous| previous.record(index));
-        overwritten.unwrap_or(&self.records[index * bytes..][..bytes])
+    fn record_of(&self, at: At, q: usize, offset: usize) -> &[u8] {
+        self.record_in(at, q * self.layout.partition_records() + offset)
+    }
+
+    /// The record in a slot, the slots of all partitions counted together, as it is at an epoch that is answered.
+    pub(crate) fn record_in(&self, at: At, slot: usize) -> &[u8] {
+        let bytes = self.layout.record_bytes();
+        let overwritten = self.at(at).and_then(|previous| previous.record(slot));
+        overwritten.unwrap_or(&self.records[slot * bytes..][..bytes])
+    }
+
+    /// Slots·ℓ′ bytes: the records of the newest epoch.
+    pub(crate) fn newest_records(&self) -> &[u8] {
+        &self.records
     }
 
     /// Writes what proves an answer to offsets, one of each partition in turn, whose records are there already.
