@@ -127,6 +127,7 @@ async function attempt(
   // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
   // finished it meanwhile.
   await intend(machine, hint, own)
+  await goSteps(machine.context, state) // what an update has left, which verifying needs
   const batch = state.batch(manifest)
   const send = async (links: Links, way: number) => {
     const fence = await admission.admit(hint, way)
@@ -141,7 +142,6 @@ async function attempt(
     })
   }
   await oneAfterAnother(waysOf(hint.scheme, record, machine.lookups), manifest, send)
-  await goSteps(machine.context, state)
   // Parities and permutations go to the next state together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {

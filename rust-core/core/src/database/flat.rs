@@ -387,6 +387,11 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
+    /// Slots·ℓ′ bytes: the records of the newest epoch.
+    pub(crate) fn newest_records(&self) -> &[u8] {
+        &self.records
+    }
+
     /// Writes what proves an answer to offsets, one of each partition in turn, whose records are there already.
     pub(crate) fn open_all(
         &self,
