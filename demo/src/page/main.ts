@@ -1,7 +1,7 @@
 // The page: tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
 // lie, and a calculator.
 
-import { fetchConfig, fetchSeen, type ServerName, setLiar } from './backstage.js'
+import { fetchConfig, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
 import { keys, names, passwords, phishing } from './databases.js'
 import { FirstVisit } from './first-visit.js'
@@ -13,11 +13,10 @@ import { Sightings } from './sightings.js'
 
 async function start(): Promise<void> {
   new Calculator(find(document, '#plan', HTMLFormElement)).start()
-  const [config, seen] = await Promise.all([fetchConfig(), fetchSeen()])
+  const config = await fetchConfig()
   const sightings = new Sightings(
     { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
     config,
-    seen,
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
   const large = config.slots.names !== undefined
