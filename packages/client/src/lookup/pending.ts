@@ -22,6 +22,7 @@ import { type Hint, waysOf } from '../state/hint.js'
 import { intend, note } from '../state/journal.js'
 import type { Machine } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
+import { keepVerifier } from '../state/verifier.js'
 import type { Admission } from './admission.js'
 import { exchange, hasTurned } from './exchange.js'
 
@@ -86,7 +87,9 @@ export function equip(
     return askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
   }
   const equipped = ask()
-  return equipped && untilEquipped(machine, hint, signal, lists, ask, equipped)
+  return (
+    equipped && untilEquipped(machine, hint, signal, lists, ask, equipped).then(() => keepVerifier(machine.store, hint))
+  )
 }
 
 async function untilEquipped(
