@@ -15,12 +15,16 @@ import {
 import { expect } from 'vitest'
 import { Ceremony, decodeKey, decodeRows, verify } from '../../tests/interop/reference/pointproofs.js'
 
+/** Who contributes, with what entropy. */
+const BOTH = [
+  ['Ada', 1],
+  ['Grace', 2],
+] as const
+
 export interface CeremonyFiles {
   readonly transcript: string
   readonly mine: string
   readonly theirs: string
-  /** before the other's contribution */
-  readonly early: string
 }
 
 /** Held once: whatever is not its own is the same for every test. */
@@ -29,11 +33,11 @@ const held = (() => {
   return () => {
     if (contents !== undefined) return contents
     const ceremony = new Ceremony(false)
-    const receipt = (name: string, entropy: number) => `${contributed(ceremony, name, entropy)}\n`
-    const mine = receipt('Ada', 1)
-    const early = ceremony.transcript()
-    const theirs = receipt('Grace', 2)
-    contents = { transcript: ceremony.transcript(), mine, theirs, early }
+    const [mine, theirs] = BOTH.map(([name, entropy]) => `${contributed(ceremony, name, entropy)}\n`) as [
+      string,
+      string,
+    ]
+    contents = { transcript: ceremony.transcript(), mine, theirs }
     return contents
   }
 })()
@@ -46,6 +50,13 @@ export async function ceremonyIn(folder: string): Promise<CeremonyFiles> {
     await writeFile(paths[name], content)
   }
   return paths as unknown as CeremonyFiles
+}
+
+/** The transcript of the same before the other's contribution. */
+export function earlyTranscript(): Uint8Array {
+  const ceremony = new Ceremony(false)
+  contributed(ceremony, ...BOTH[0])
+  return ceremony.transcript()
 }
 
 /** Contributes; the receipt. */

@@ -6,7 +6,8 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, single, instant, living, visits, papers; or several with commas
+//                    [--only PART]  compute, lookups, single, instant, living, visits, demo (its page with the large set, which
+//                                   is fetched, and built for a minute), papers; or several with commas
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
 //
 // Every value that a lookup brings is compared with the data.
@@ -15,6 +16,7 @@ import { constants } from 'node:os'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { firstVisits } from './comparisons.js'
 import { computing } from './computing.js'
+import { demoPage } from './demo-page.js'
 import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
@@ -31,6 +33,7 @@ const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => P
   single,
   instant,
   living,
+  demo: demoPage,
 }
 
 /** Runs the bench and prints its tables; returns the exit code. */

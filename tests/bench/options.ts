@@ -4,8 +4,11 @@ import { parseArgs } from 'node:util'
 import type { Target } from './report.js'
 import type { Shape } from './stage.js'
 
-export const PARTS = ['compute', 'lookups', 'single', 'instant', 'living', 'visits', 'papers'] as const
+export const PARTS = ['compute', 'lookups', 'single', 'instant', 'living', 'visits', 'demo', 'papers'] as const
 export type Part = (typeof PARTS)[number]
+
+/** Not asked for unless by name, or everything is. */
+const LONG: readonly Part[] = ['demo', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]
@@ -45,7 +48,7 @@ export function readOptions(args: string[]): Options {
       write: { type: 'boolean', default: false },
     },
   })
-  const parts = values.only?.split(',') ?? PARTS.filter(part => part !== 'papers' || values.all || values.write)
+  const parts = values.only?.split(',') ?? PARTS.filter(part => !LONG.includes(part) || values.all || values.write)
   for (const part of parts) if (!isPart(part)) throw new Error(`--only: expected ${PARTS.join(', ')}, got ${part}`)
   if (values.write && values.only !== undefined) throw new Error('--write: the document needs everything; drop --only')
   return {

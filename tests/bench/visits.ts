@@ -168,7 +168,7 @@ async function keyedSource(stage: Stage, data: Buffer): Promise<Source> {
 }
 
 /** Chromium's own network emulation: all of the page's requests share the rate, and each waits a round trip. */
-async function shapeLine(page: Page): Promise<void> {
+export async function shapeLine(page: Page): Promise<void> {
   const session = await page.createCDPSession()
   await session.send('Network.enable')
   const bytesPerSecond = (LINE.megabits * 1e6) / 8

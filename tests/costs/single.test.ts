@@ -49,12 +49,12 @@ test.each(Object.entries(databases))('%s', async (_, data) => {
   const { held } = map.stats
   expect(held['tags']).toBe(8 * q * s)
   const parities = hints * recordBytes + 2 * recordBytes * LOOKUPS
-  const ids = (held['hints']! - parities - 9 * hints - 4 * LOOKUPS) / 2
+  const ids = (held['hints']! - parities - 17 * hints - 4 * LOOKUPS) / 2
   expect(ids % GROUP).toBe(0)
   expect(ids).toBeGreaterThanOrEqual(hints + LOOKUPS)
   expect(ids).toBeLessThan(1.1 * (hints + LOOKUPS) + GROUP)
   const stored = {
-    checkpoint: [192 + 2 * ids + 4 * hints + parities + 8 * slots],
+    checkpoint: [192 + 2 * ids + 12 * hints + parities + 8 * slots],
     pending: [] as number[],
     effect: [] as number[],
   }
@@ -68,7 +68,7 @@ test.each(Object.entries(databases))('%s', async (_, data) => {
       bytesDown: HEADER_BYTES + batch * 2 * recordBytes,
     })
     stored.pending.push(100 + batch * (13 + query))
-    stored.effect.push(68 + batch * (12 + recordBytes))
+    stored.effect.push(68 + batch * (20 + recordBytes))
   }
   await map.close()
   expect(store.lengths).toEqual(stored)

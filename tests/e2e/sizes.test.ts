@@ -1,10 +1,10 @@
-// Sizes at the edges, through everything: the command builds, two processes serve, the SDK reads.
+// Sizes at the edges, through everything: each is built, two processes serve, the SDK reads.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from '@pirouette/client'
+import { buildDataset } from '@pirouette/server'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 
@@ -43,8 +43,7 @@ beforeAll(async () => {
   for (const [name, { records, bytes, partitions }] of Object.entries(sizes)) {
     const [data, out] = [join(folder.path, `${id(name)}.bin`), join(folder.path, id(name))]
     await writeFile(data, Buffer.concat(distinctRecords(records, bytes)))
-    const options = partitions === undefined ? [] : ['--partitions', `${partitions}`]
-    await runPirouette('build', '--data', data, '--record-bytes', `${bytes}`, '--out', out, ...options)
+    await buildDataset({ data, out, recordBytes: bytes, ...(partitions && { partitions }) })
     mounts.push('--dataset', `${id(name)}=${out}`)
   }
   servers = [await startServerProcess(...mounts), await startServerProcess(...mounts)]

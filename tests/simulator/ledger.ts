@@ -14,6 +14,7 @@ export const DURABILITY = {
   commit: 'relaxed',
   advance: 'relaxed',
   putCheckpoint: 'relaxed',
+  putVerifier: 'relaxed',
   condemn: 'strict',
   discard: 'strict',
   erase: 'strict',
@@ -65,6 +66,7 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
   if (head.condemned) throw new Error(`${method} to a condemned hint`)
   const stage = ['putPartial', 'updatePartial', 'complete'].includes(method) ? 'partial' : 'whole'
   if (head.stage !== stage) throw new Error(`${method} to a hint that is ${head.stage}`)
+  if (method === 'putVerifier') return head
   const [, version] = parameters
   // A checkpoint may be of an earlier one.
   if (method !== 'putCheckpoint' && version !== head.version) {

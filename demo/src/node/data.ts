@@ -16,20 +16,15 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { DatabaseName } from '../page/backstage.js'
 import { builderFolders, dataFolder, largeFolder, pirouetteCommand } from './paths.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
 
-/** The folders of built databases, for `pirouette serve --dataset`. */
-export const databases: Readonly<Record<DatabaseName, string>> = {
+/** The folders of the databases that the demo always has, for `pirouette serve --dataset`. */
+export const databases = {
   phishing: join(dataFolder, 'phishing'),
   keys: join(dataFolder, 'keys'),
   passwords: join(dataFolder, 'passwords'),
-  names: join(dataFolder, 'names'),
 }
-
-/** Those that the demo always has. */
-export const USUAL = ['phishing', 'keys', 'passwords'] as const satisfies readonly DatabaseName[]
 
 /** Of both servers; beside it is a receipt of each. */
 const ceremony = join(dataFolder, 'ceremony.pirt')
@@ -39,7 +34,7 @@ export const publisherRecord = join(dataFolder, 'record')
 
 /** Is what prepareData would build there already? */
 export async function dataIsReady(): Promise<boolean> {
-  if (![...USUAL.map(name => databases[name]), ceremony, publisherRecord].every(existsSync)) return false
+  if (![...Object.values(databases), ceremony, publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
@@ -47,26 +42,33 @@ export async function dataIsReady(): Promise<boolean> {
 export async function prepareData(): Promise<void> {
   if (await dataIsReady()) return
   await mkdir(dataFolder, { recursive: true })
-  for (const stale of ['stamp', 'names.stamp']) await rm(join(dataFolder, stale), { force: true })
+  for (const stale of ['stamp', 'names.stamp', 'sample.stamp']) await rm(join(dataFolder, stale), { force: true })
   await rm(publisherRecord, { force: true })
   await writeFile(join(dataFolder, 'phishing.txt'), `${phishingDomains().join('\n')}\n`)
   await writeFile(join(dataFolder, 'keys.csv'), keyDirectoryCsv())
-  await build('phishing', 'phishing.txt')
-  await build('keys', 'keys.csv', '--value-encoding', 'hex')
+  await build(databases.phishing, 'phishing.txt')
+  await build(databases.keys, 'keys.csv', '--value-encoding', 'hex')
   await writeFile(join(dataFolder, 'passwords.txt'), `${leakedPasswords().join('\n')}\n`)
   const receipt = await holdCeremony()
-  await build('passwords', 'passwords.txt', '--proofs', 'pointproofs', '--ceremony', ceremony, '--receipt', receipt)
+  const proofs = ['--proofs', 'pointproofs', '--ceremony', ceremony, '--receipt', receipt]
+  await build(databases.passwords, 'passwords.txt', ...proofs)
   await writeFile(join(dataFolder, 'stamp'), await stamp())
 }
 
-/** Builds the large one as well, once the others are there, from the package in demo/large unless a list is given. */
-export async function prepareNames(list: readonly string[] = packageNames()): Promise<void> {
+/**
+ * Builds the large one as well, once the others are there, from the package in demo/large unless a sample is given; resolves to
+ * its folder.
+ */
+export async function prepareNames(sample?: readonly string[]): Promise<string> {
+  const name = sample === undefined ? 'names' : 'sample'
+  const [folder, stampFile] = [join(dataFolder, name), join(dataFolder, `${name}.stamp`)]
+  const list = sample ?? packageNames()
   const hash = createHash('sha256').update(list.join('\n')).digest('hex')
-  const stampFile = join(dataFolder, 'names.stamp')
-  if (existsSync(databases.names) && (await readFile(stampFile, 'utf8').catch(() => '')) === hash) return
-  await writeFile(join(dataFolder, 'names.txt'), `${list.join('\n')}\n`)
-  await build('names', 'names.txt')
+  if (existsSync(folder) && (await readFile(stampFile, 'utf8').catch(() => '')) === hash) return folder
+  await writeFile(join(dataFolder, `${name}.txt`), `${list.join('\n')}\n`)
+  await build(folder, `${name}.txt`)
   await writeFile(stampFile, hash)
+  return folder
 }
 
 function packageNames(): string[] {
@@ -128,13 +130,13 @@ function keyDirectoryCsv(): string {
 }
 
 /** Runs `pirouette build`; a database appears whole or not at all. */
-async function build(name: DatabaseName, file: string, ...options: string[]): Promise<void> {
-  const fresh = `${databases[name]}.new`
+async function build(folder: string, file: string, ...options: string[]): Promise<void> {
+  const fresh = `${folder}.new`
   await rm(fresh, { recursive: true, force: true })
   const args = ['build', '--data', join(dataFolder, file), '--out', fresh, '--record', publisherRecord, ...options]
   await promisify(execFile)(process.execPath, [pirouetteCommand, ...args])
-  await rm(databases[name], { recursive: true, force: true })
-  await rename(fresh, databases[name])
+  await rm(folder, { recursive: true, force: true })
+  await rename(fresh, folder)
 }
 
 /** Changes with the list, with this program and with what builds databases. */

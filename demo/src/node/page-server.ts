@@ -27,7 +27,10 @@ const CONTENT_TYPES: Record<string, string> = {
 }
 
 /** A server for the page, not listening yet. What it tells the page may come later: until then it answers 503. */
-export function createPageServer(): { server: Server; publish(contents: PageContents): void } {
+export function createPageServer(): {
+  server: Server
+  publish(contents: PageContents): void
+} {
   const files = readFiles(pageFolder)
   let contents: PageContents | undefined
 
@@ -58,6 +61,8 @@ export function createPageServer(): { server: Server; publish(contents: PageCont
       send(response, '.json', JSON.stringify({ A: A.seen, B: B.seen } satisfies Seen))
     } else {
       const path = pathname === '/' ? '/index.html' : pathname
+      if (path === '/index.html') response.setHeader('link', connections(contents))
+      if (path.startsWith('/assets/')) response.setHeader('cache-control', FOREVER)
       const file = files.get(path)
       const packs = /\bgzip\b/.test(request.headers['accept-encoding']?.toString() ?? '')
       if (file && packs) send(response.setHeader('content-encoding', 'gzip'), extname(path), file.packed)
@@ -93,7 +98,8 @@ function changeOf(body: unknown): Change {
 
 function configOf({ proxies: { A, B }, partitionRecords, slots, publisherKey }: PageContents): Config {
   const liar = A.lying ? 'A' : B.lying ? 'B' : null
-  return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar }
+  const seen = { A: A.seen.at(-1)?.id ?? 0, B: B.seen.at(-1)?.id ?? 0 }
+  return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar, seen }
 }
 
 /** Scripts from here alone, WebAssembly among them; connections to here and to the two servers. */
@@ -117,6 +123,14 @@ function securityHeaders(contents: PageContents | undefined): Record<string, str
     'cache-control': 'no-store',
   }
 }
+
+/** To the servers, before a script asks them for anything. */
+function connections({ proxies: { A, B } }: PageContents): string[] {
+  return [A, B].map(({ url }) => `<${url}>; rel=preconnect; crossorigin`)
+}
+
+/** Of files whose names have a hash of what is in them. */
+const FOREVER = 'public, max-age=31536000, immutable'
 
 function send(response: ServerResponse, extension: string, body: string | Buffer): void {
   response.writeHead(200, { 'content-type': CONTENT_TYPES[extension] ?? 'application/json' }).end(body)

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
-import { databases, prepareData, prepareNames, USUAL } from './data.js'
+import { databases, prepareData, prepareNames } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
@@ -45,8 +45,9 @@ export async function startDemo({
   quiet = false,
 }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
-  if (large !== false) await prepareNames(large === true ? undefined : large)
-  const asked: DatabaseName[] = [...USUAL, ...(large === false ? [] : (['names'] as const))]
+  const names = large === false ? undefined : await prepareNames(large === true ? undefined : large)
+  const mounts = Object.entries({ ...databases, ...(names !== undefined && { names }) })
+  const asked = mounts.map(([database]) => database as DatabaseName)
   const closers: (() => Promise<void>)[] = []
   const folder = await mkdtemp(join(tmpdir(), 'pirouette-demo-'))
   const close = async () => {
@@ -64,11 +65,11 @@ export async function startDemo({
 
     const publisher = await Publisher.create(folder)
     const start = async (name: ServerName) => {
-      const mounts = asked.flatMap(database => [
-        ...['--dataset', `${database}=${databases[database]}`],
+      const served = mounts.flatMap(([database, dataset]) => [
+        ...['--dataset', `${database}=${dataset}`],
         ...['--store', `${database}=${join(folder, name, database)}`],
       ])
-      const server = await startServer([...mounts, '--publisher-key', publisher.publicKey])
+      const server = await startServer([...served, '--publisher-key', publisher.publicKey])
       closers.push(server.close)
       const proxy = await startProxy(server.url)
       closers.push(proxy.close)

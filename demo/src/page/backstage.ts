@@ -15,6 +15,8 @@ export interface Config {
   /** 64 hex digits */
   readonly publisherKey: string
   readonly liar: ServerName | null
+  /** id of the last sighting of each server so far; 0: none */
+  readonly seen: Readonly<Record<ServerName, number>>
 }
 
 /** Body of `POST /publish`: what is to become of the phishing list. */

@@ -2,7 +2,7 @@
 // that `pirouette plan` prints.
 
 import { type ClientCore, loadCore, type Mode, type ModeCosts, type Plan } from '@pirouette/wasm'
-import { bytes, count, element, find, milliseconds } from './format.js'
+import { bytes, count, element, find, grouped, milliseconds } from './format.js'
 
 const DAYS = 30
 
@@ -81,7 +81,7 @@ export class Calculator {
     this.#say('found', `After a month: ${TITLES[mode]}`, [
       `Of a hint’s answers: ${plan.reason}`,
       `${count(records, 'record')} of ${recordBytes} bytes, in ${count(partitions, 'partition')} of ` +
-        `${partitionRecords.toLocaleString('en')}.`,
+        `${grouped(partitionRecords)}.`,
     ])
     // A full hint takes the proofs that suit it; a light one is made for opening proofs.
     const shown = plan.modes.filter(

@@ -3,7 +3,7 @@
 import type { OpenOptions, PirouetteMap } from '@pirouette/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
-import { element } from './format.js'
+import { element, grouped } from './format.js'
 
 export type Proofs = Exclude<NonNullable<OpenOptions['proofs']>, 'auto'>
 
@@ -32,6 +32,8 @@ export interface Database {
   readonly unreadable: string
   /** how a server is asked for it that is asked in plain words */
   readonly plainRequest: (key: string) => string
+  /** all that is looked up for it; without this: itself */
+  readonly keysOf?: (key: string) => readonly string[]
   readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
   /** what was published, oldest first; without it: nobody changes it */
   readonly changes?: () => Promise<readonly Published[]>
@@ -48,7 +50,7 @@ export const phishing: Database = {
   name: 'phishing',
   title: 'Is this domain on the phishing list?',
   about: map =>
-    `${map ? `${map.size.toLocaleString('en')} domains` : 'Domains'} known to impersonate others. The domain and those ` +
+    `${map ? `${grouped(map.size)} domains` : 'Domains'} known to impersonate others. The domain and those ` +
     `above it are asked for at once, in ${KEYS_PER_LOOKUP} questions whatever you type.`,
   mode: 'full', // small enough to be kept whole, which would leave nothing to see
   question: 'Domain or URL',
@@ -56,6 +58,7 @@ export const phishing: Database = {
   read: hostOf,
   unreadable: 'There is no domain in this. Type one such as example.org, or paste a URL.',
   plainRequest: host => `GET /phishing?domain=${encodeURIComponent(host)}`,
+  keysOf: hostAndParents,
   async ask(map, host) {
     const hosts = hostAndParents(host)
     const values = await map.getMany(hosts, { padTo: KEYS_PER_LOOKUP })
@@ -82,7 +85,7 @@ export const keys: Database = {
   name: 'keys',
   title: 'What is this person’s key?',
   about: map =>
-    `${map ? `${map.size.toLocaleString('en')} made-up names` : 'Made-up names'}, each with 64 made-up bytes: what a ` +
+    `${map ? `${grouped(map.size)} made-up names` : 'Made-up names'}, each with 64 made-up bytes: what a ` +
     'messenger asks its server before it writes to somebody, and thereby tells it.',
   question: 'Name',
   examples: ['quiet-otter-17@example.org', 'merry-heron-3@example.org', 'alice@example.org'],
@@ -114,7 +117,7 @@ export const passwords: Database = {
   name: 'passwords',
   title: 'Has this password leaked?',
   about: map =>
-    `${map ? `${map.size.toLocaleString('en')} made-up passwords` : 'Made-up passwords'} that are said to have leaked. What is added to ` +
+    `${map ? `${grouped(map.size)} made-up passwords` : 'Made-up passwords'} that are said to have leaked. What is added to ` +
     'answers, so that neither server can lie, is yours to choose.',
   mode: 'full', // small enough to be kept whole, as the phishing list is
   proofs: 'pointproofs',
@@ -134,7 +137,7 @@ export const names: Database = {
   name: 'names',
   title: 'Is this name still free?',
   about: map =>
-    `${map ? `${map.size.toLocaleString('en')} names` : 'All names'} of packages on npm. Ask for the one that you have in mind, ` +
+    `${map ? `${grouped(map.size)} names` : 'All names'} of packages on npm. Ask for the one that you have in mind, ` +
     'without giving the idea away.',
   mode: 'instant', // nothing is downloaded, however many there are
   question: 'Name of a package',

@@ -4,7 +4,7 @@
 import { open, UnsupportedError } from '@pirouette/client'
 import type { Config } from './backstage.js'
 import type { Database } from './databases.js'
-import { bytes, element, find, messageOf, milliseconds } from './format.js'
+import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'
 import { MODES, type Mode } from './modes.js'
 import type { Sightings } from './sightings.js'
 
@@ -135,5 +135,5 @@ function inWords(visits: ReadonlyMap<Mode['name'], Visit>): string {
   if (least === undefined || all === undefined) return ''
   if (least.mode.name === 'local') return 'Here nothing moves less than to keep it all.'
   const times = (all.bytes / least.visit.bytes).toPrecision(2)
-  return `To keep it all moves ${Number(times).toLocaleString('en')} times as much as “${least.mode.title}” before the first answer.`
+  return `To keep it all moves ${grouped(Number(times))} times as much as “${least.mode.title}” before the first answer.`
 }

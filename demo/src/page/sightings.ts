@@ -1,7 +1,7 @@
 // Draws what the two servers saw: for every lookup a row with what was asked (known to this page alone) and, for each
 // server, a plot of the offsets it was sent. Newest first; the newest also beside its answer (learnt.ts).
 
-import { type Config, type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
+import { type Config, type DatabaseName, fetchSeen, type ServerName, type Sighting } from './backstage.js'
 import { bytes, count, element } from './format.js'
 
 const ROWS_KEPT = 6
@@ -24,11 +24,11 @@ export class Sightings {
   /** settles when nobody is alone any more */
   #turn: Promise<unknown> = Promise.resolve()
 
-  constructor(elements: { list: HTMLOListElement; empty: HTMLElement }, config: Config, already: Seen) {
+  constructor(elements: { list: HTMLOListElement; empty: HTMLElement }, config: Config) {
     this.#list = elements.list
     this.#empty = elements.empty
     this.#config = config
-    this.#drawn = { A: already.A.at(-1)?.id ?? 0, B: already.B.at(-1)?.id ?? 0 }
+    this.#drawn = { ...config.seen }
   }
 
   /** Runs `work` when all before it has ended: whatever servers see meanwhile is its own. */

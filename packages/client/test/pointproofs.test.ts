@@ -155,10 +155,16 @@ describe.each([A, B])('caught, named and condemned, whatever was asked: from %s'
   })
 })
 
+/** What verifies, as the store has kept it. */
+async function forget({ disk }: World): Promise<void> {
+  await disk.putVerifier((await disk.read())!.record.hintId, new Uint8Array())
+}
+
 test('what verifies is had before a query leaves: without it nothing is sent, and no hint is lost', async () => {
   const world = new World({ network: sameOnBoth(database), database })
   const first = world.life(environment)
   await world.drive((await world.drive(first.openIdle({ proofs: 'pointproofs' }))).close())
+  await forget(world)
   const { network } = world
   network.misbehave[A] = network.misbehave[B] = on(blob(rowsHash), () => problem(503, 'not_ready'))
   const map = await world.drive(world.life(environment).openIdle({ proofs: 'pointproofs' }))
@@ -177,6 +183,7 @@ test('what verifies is had before a query leaves: without it nothing is sent, an
 test('a lookup that was left pending is finished by the next life, which fetches what verifies first', async () => {
   const world = new World({ network: sameOnBoth(database), database })
   const map = await world.drive(world.life(environment).openIdle({ proofs: 'pointproofs' }))
+  await forget(world)
   const { network } = world
   network.misbehave[A] = network.misbehave[B] = on('/v1/answer', () => problem(503, 'not_ready'))
   expect(await world.drive(map.at(5).catch(error => error))).toMatchObject({ code: 'network' })

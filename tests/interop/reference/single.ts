@@ -84,7 +84,7 @@ export class Hints {
     view.setBigUint64(64, BigInt(this.#version), true)
     for (const [i, index] of indices.entries()) view.setUint32(72 + 4 * i, index, true)
     const hedged = queryEntropy(material)
-    const [words, decoys] = [new Words(hedged, 0), new Words(hedged, 1)]
+    const words = new Words(hedged, 0)
     const recover: ((answer: Uint8Array) => Uint8Array)[] = []
     const queries = indices.map(index => {
       const slot = Math.floor(index / (this.#layout.blockRecords ?? 1))
@@ -93,8 +93,6 @@ export class Hints {
       if (used < 0) throw new Error('no hint contains it; these vectors have none such')
       const side = words.below(2)
       const dummy = words.below(stripeRecords)
-      for (let k = stripes - 1; k >= 1; k--) decoys.below(k + 1)
-      for (let k = 0; k < stripes; k++) decoys.below(stripeRecords)
       const hint = this.#slots[used]!
       const contents = this.#contents(hint)
       const offsets = Array.from({ length: stripes }, (_, k) => {

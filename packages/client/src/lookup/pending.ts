@@ -22,6 +22,7 @@ import { type Hint, waysOf } from '../state/hint.js'
 import { intend, note } from '../state/journal.js'
 import type { Machine } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
+import { keepVerifier } from '../state/verifier.js'
 import type { Admission } from './admission.js'
 import { exchange, hasTurned } from './exchange.js'
 
@@ -86,7 +87,9 @@ export function equip(
     return askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
   }
   const equipped = ask()
-  return equipped && untilEquipped(machine, hint, signal, lists, ask, equipped)
+  return (
+    equipped && untilEquipped(machine, hint, signal, lists, ask, equipped).then(() => keepVerifier(machine.store, hint))
+  )
 }
 
 async function untilEquipped(
@@ -127,6 +130,7 @@ async function attempt(
   // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
   // finished it meanwhile.
   await intend(machine, hint, own)
+  await goSteps(machine.context, state) // what an update has left, which verifying needs
   const batch = state.batch(manifest)
   const send = async (links: Links, way: number) => {
     const fence = await admission.admit(hint, way)
@@ -141,7 +145,6 @@ async function attempt(
     })
   }
   await oneAfterAnother(waysOf(hint.scheme, record, machine.lookups), manifest, send)
-  await goSteps(machine.context, state)
   // Parities and permutations go to the next state together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {

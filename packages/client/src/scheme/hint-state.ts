@@ -19,14 +19,14 @@ export class HintState extends CoreState<ClientHandle> {
   readonly #proofs: Proofs
   /** it was made, or taken up, at */
   readonly #manifest: Manifest
-  /** with Pointproofs, once it was needed */
-  #verifier: Verifier | undefined
+  /** with Pointproofs */
+  readonly #verifier: Verifier | undefined
 
   constructor(context: SchemeContext, client: ClientHandle, manifest: Manifest, verifier?: Verifier) {
     super(context, client)
     this.#proofs = inCore(context.core, () => client.proofs)
     this.#manifest = manifest
-    this.#verifier = verifier
+    this.#verifier = verifier ?? (this.#proofs === 'pointproofs' ? new Verifier(context) : undefined)
   }
 
   get sizes(): Sizes {
@@ -55,11 +55,16 @@ export class HintState extends CoreState<ClientHandle> {
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
   ): Promise<void> | undefined {
-    if (this.#proofs !== 'pointproofs' || this.#verifier?.isFor(this.context.core, manifest)) return undefined
-    return Verifier.fetch(this.context, manifest, sources, signal).then(verifier => {
-      this.#verifier?.free()
-      this.#verifier = verifier
-    })
+    return this.#verifier?.equip(manifest, sources, signal)
+  }
+
+  get verifier(): Uint8Array | undefined {
+    return this.#verifier?.bytes
+  }
+
+  recall(manifest: Manifest, read: () => Promise<Uint8Array | undefined>): Promise<void> | undefined {
+    const verifier = this.#verifier
+    return verifier && read().then(bytes => bytes && verifier.recall(manifest, bytes))
   }
 
   batch(manifest: Manifest): Batch {
@@ -75,17 +80,12 @@ export class HintState extends CoreState<ClientHandle> {
       accept: (party, reply): Verdict => {
         const entries = decodeAnswer(manifest, count, reply, proofs)
         const role = party as RoleNumber
-        if (proofs !== 'pointproofs') return this.inCore(client => client.verify(role, entries)) ? 'genuine' : 'forged'
-        const genuine = this.#verifierOf(manifest).verify(reply, vectors[role]!)
+        if (this.#verifier === undefined)
+          return this.inCore(client => client.verify(role, entries)) ? 'genuine' : 'forged'
+        const genuine = this.#verifier.verify(manifest, reply, vectors[role]!)
         return this.inCore(client => client.judged(role, entries, genuine)) ? 'genuine' : 'forged'
       },
     }
-  }
-
-  #verifierOf(manifest: Manifest): Verifier {
-    const verifier = this.#verifier
-    if (verifier?.isFor(this.context.core, manifest)) return verifier
-    throw new StorageError('what verifies answers is not at hand; call reset()')
   }
 
   update(update: Update, after: LayoutHandle): Uint8Array {
@@ -93,7 +93,7 @@ export class HintState extends CoreState<ClientHandle> {
     const { commitments } = manifest
     const entropy = this.context.environment.random(32)
     const entry = this.inCore(client => client.update(list, after, commitments, entropy))
-    this.#verifier = this.#verifier?.followed(this.context.core, update)
+    this.#verifier?.follow(update)
     return entry
   }
 
@@ -103,7 +103,6 @@ export class HintState extends CoreState<ClientHandle> {
 
   override free(): void {
     this.#verifier?.free()
-    this.#verifier = undefined
     super.free()
   }
 }

@@ -259,6 +259,10 @@ export interface AskedState extends AnyState {
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
   ): Promise<void> | undefined
+  /** What `equip` has fetched, brought to this epoch: public. Another array once it is another. Undefined, or missing: none. */
+  readonly verifier?: Uint8Array | undefined
+  /** Takes up, at this manifest, what an earlier life had as `verifier`, if it is right; undefined, or missing: there is none. */
+  recall?(manifest: Manifest, read: () => Promise<Uint8Array | undefined>): Promise<void> | undefined
   /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array

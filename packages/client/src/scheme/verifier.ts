@@ -17,7 +17,7 @@ import {
   WireError,
 } from '@pirouette/protocol'
 import type { Pointproofs, PointproofsVerifier } from '@pirouette/wasm/pointproofs'
-import { ProtocolError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { ProtocolError, StorageError, TamperedError, UnsupportedError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { startPointproofs } from '../platform/starting.js'
 import { withRetry } from '../servers/retry.js'
@@ -29,66 +29,66 @@ export function verifierBytes(manifest: Manifest): number {
   return POINTPROOFS_KEY_BYTES + rowListsBytes(manifest)
 }
 
-export class Verifier {
-  readonly #module: Pointproofs
-  readonly #key: Uint8Array
-  readonly #rowLists: Uint8Array
-  readonly #handle: PointproofsVerifier
-  readonly #manifest: Manifest
-  readonly #manifestHash: Uint8Array
+/** A key and row lists that are the ones of a manifest, and what the module has made of them. */
+interface Ready {
+  readonly handle: PointproofsVerifier
+  readonly manifest: Manifest
+  readonly manifestHash: Uint8Array
+}
 
-  /** Of a key and row lists that have the manifest's hashes. Throws the module's errors. */
-  private constructor(
-    core: SchemeContext['core'],
-    module: Pointproofs,
-    key: Uint8Array,
-    rowLists: Uint8Array,
-    manifest: Manifest,
-  ) {
-    const { partitions, recordBytes, blockRecords } = manifest
-    const { keyHash, development } = manifest.pointproofs!
-    const shape = { partitions, partitionRecords: partitionBlocks(manifest), recordBytes: recordBytes * blockRecords }
-    this.#module = module
-    this.#key = key
-    this.#rowLists = rowLists
-    this.#manifest = manifest
-    this.#manifestHash = inCore(core, () => core.blake3(encodeManifest(manifest)))
-    this.#handle = guarded(() => module.verifier(key, keyHash, development, shape, rowLists))
+type Fetching = Pick<Sources, 'servers' | 'failures' | 'received'>
+
+/** What verifies the answers to one hint, as epochs go by. */
+export class Verifier {
+  readonly #context: SchemeContext
+  /** key and row lists, one behind the other, as of the manifest they were checked by last */
+  #bytes: Uint8Array | undefined
+  #ready: Ready | undefined
+
+  constructor(context: SchemeContext) {
+    this.#context = context
   }
 
-  /** Of a manifest of suite 6. Throws what its servers failed with, UnsupportedError, and ProtocolError for what both vouch for. */
-  static async fetch(
-    { core, environment, options }: SchemeContext,
-    manifest: Manifest,
-    sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
-    signal: AbortSignal,
-  ): Promise<Verifier> {
+  /** What is held without the module; undefined: nothing yet. */
+  get bytes(): Uint8Array | undefined {
+    return this.#bytes
+  }
+
+  /** Takes up what another life of the page has held, if it is what this manifest, of suite 6, names. */
+  recall(manifest: Manifest, bytes: Uint8Array): void {
+    const [key, rowLists] = partsOf(bytes)
+    const { keyHash, rowsHash } = manifest.pointproofs!
+    if (this.#has(keyHash, key) && this.#has(rowsHash, rowLists)) this.#bytes = bytes
+  }
+
+  /**
+   * Makes ready for a manifest of suite 6, and fetches for that what is not at hand; undefined: it is ready. Throws what its servers
+   * failed with, UnsupportedError, and ProtocolError for what both vouch for.
+   */
+  equip(manifest: Manifest, sources: Fetching, signal: AbortSignal): Promise<void> | undefined {
+    return this.#isFor(manifest) ? undefined : this.#equip(manifest, sources, signal)
+  }
+
+  async #equip(manifest: Manifest, sources: Fetching, signal: AbortSignal): Promise<void> {
+    const { environment, options } = this.#context
     const { keyHash, rowsHash } = manifest.pointproofs!
     assertCeremony(manifest, options.allowDevelopmentCeremony === true)
     const module = await startPointproofs(environment)
-    const blob = async (hash: Uint8Array, bytes: number, what: string) => {
-      const { servers, failures, received } = sources
-      for (const [s, link] of servers.entries()) {
-        if (failures.failed[s]) continue
-        try {
-          const found = await withRetry(link, signal, () => getWholeBlob(link, toHex(hash), bytes, signal))
-          const hashed = inCore(core, () => core.blake3(found))
-          if (!equalBytes(hashed, hash)) {
-            throw new TamperedError(link.server.name, `${what} it sent do not have the hash both servers agreed on`)
-          }
-          received(bytes)
-          return found
-        } catch (error) {
-          failures.note(s, error, signal)
-        }
-      }
-      throw failures.error
-    }
-    const rowLists = await blob(rowsHash, rowListsBytes(manifest), 'the row commitments')
-    const key = await blob(keyHash, POINTPROOFS_KEY_BYTES, 'the bytes of the key')
+    const [key, rowLists] = this.#bytes === undefined ? [] : partsOf(this.#bytes)
+    const rowsNow = await this.#blob(
+      rowLists,
+      rowsHash,
+      rowListsBytes(manifest),
+      'the row commitments',
+      sources,
+      signal,
+    )
+    const keyNow = await this.#blob(key, keyHash, POINTPROOFS_KEY_BYTES, 'the bytes of the key', sources, signal)
     await environment.pause()
+    signal.throwIfAborted()
+    if (keyNow !== key || rowsNow !== rowLists) this.#bytes = joinedParts(keyNow, rowsNow)
     try {
-      return new Verifier(core, module, key, rowLists, manifest)
+      this.#makeReady(module, keyNow, rowsNow, manifest)
     } catch (error) {
       if (coreCode(error) === undefined) throw error
       const all = sources.servers.map(({ server }) => server.name).join(' and ')
@@ -96,53 +96,122 @@ export class Verifier {
     }
   }
 
+  /** Throws the module's errors. */
+  #makeReady(module: Pointproofs, key: Uint8Array, rowLists: Uint8Array, manifest: Manifest): void {
+    const { partitions, recordBytes, blockRecords } = manifest
+    const { keyHash, development } = manifest.pointproofs!
+    const shape = { partitions, partitionRecords: partitionBlocks(manifest), recordBytes: recordBytes * blockRecords }
+    const handle = guarded(() => module.verifier(key, keyHash, development, shape, rowLists))
+    this.#drop()
+    this.#ready = { handle, manifest, manifestHash: this.#hash(encodeManifest(manifest)) }
+  }
+
+  /** What is held already, if it has this hash, else from the first server whose bytes have it. */
+  async #blob(
+    held: Uint8Array | undefined,
+    hash: Uint8Array,
+    bytes: number,
+    what: string,
+    { servers, failures, received }: Fetching,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    if (held !== undefined && this.#has(hash, held)) {
+      received(bytes)
+      return held
+    }
+    for (const [s, link] of servers.entries()) {
+      if (failures.failed[s]) continue
+      try {
+        const found = await withRetry(link, signal, () => getWholeBlob(link, toHex(hash), bytes, signal))
+        if (!this.#has(hash, found)) {
+          throw new TamperedError(link.server.name, `${what} it sent do not have the hash both servers agreed on`)
+        }
+        received(bytes)
+        return found
+      } catch (error) {
+        failures.note(s, error, signal)
+      }
+    }
+    throw failures.error
+  }
+
   /**
-   * This after an update, in its place. Undefined if the rows behind its list do not lead to those that its manifest names: then
-   * they are to be fetched, and nothing is lost.
+   * Follows an update. Where the rows behind its list do not lead to those that its manifest names, all are fetched when they
+   * are needed, and nothing is lost.
    */
-  followed(core: SchemeContext['core'], { manifest, list, rows }: Update): Verifier | undefined {
+  follow({ manifest, list, rows }: Update): void {
+    this.#drop()
+    if (this.#bytes === undefined) return
+    const [key, rowLists] = partsOf(this.#bytes)
     try {
       const indices = Array.from(updateEntries(list, manifest.recordBytes), ({ index }) => index)
-      const rowLists = updatedRowLists(this.#rowLists, manifest, indices, rows)
-      const hash = inCore(core, () => core.blake3(rowLists))
-      if (!equalBytes(hash, manifest.pointproofs!.rowsHash)) return undefined
-      return new Verifier(core, this.#module, this.#key, rowLists, manifest)
+      const updated = updatedRowLists(rowLists, manifest, indices, rows)
+      if (this.#has(manifest.pointproofs!.rowsHash, updated)) this.#bytes = joinedParts(key, updated)
     } catch (error) {
-      if (error instanceof WireError || coreCode(error) !== undefined) return undefined
-      throw error
-    } finally {
-      this.free()
+      if (!(error instanceof WireError)) throw error
     }
   }
 
-  /** Whether it is for this manifest. Asked twice a lookup, nearly always of the very one it was made for. */
-  isFor(core: SchemeContext['core'], manifest: Manifest): boolean {
-    if (manifest === this.#manifest) return true
-    const hash = inCore(core, () => core.blake3(encodeManifest(manifest)))
-    return equalBytes(this.#manifestHash, hash)
+  /** Whether it is ready for this manifest. Asked twice a lookup, nearly always of the very one it was made ready for. */
+  #isFor(manifest: Manifest): boolean {
+    const ready = this.#ready
+    if (ready === undefined || manifest === ready.manifest) return ready !== undefined
+    return equalBytes(ready.manifestHash, this.#hash(encodeManifest(manifest)))
+  }
+
+  #has(hash: Uint8Array, bytes: Uint8Array): boolean {
+    return equalBytes(this.#hash(bytes), hash)
+  }
+
+  #hash(bytes: Uint8Array): Uint8Array {
+    const { core } = this.#context
+    return inCore(core, () => core.blake3(bytes))
   }
 
   /**
-   * Whether an answer (header, records, proof), whose length and header have been checked, is genuine for the vectors that
-   * were asked with. The same steps whatever both are. Throws WireError if the rows that both servers vouch for are none.
+   * Whether an answer (header, records, proof), whose length and header have been checked, is genuine at this manifest for the
+   * vectors that were asked with. The same steps whatever both are. Throws WireError if the rows that both servers vouch for are
+   * none.
    */
-  verify(answer: Uint8Array, vectors: Uint8Array): boolean {
+  verify(manifest: Manifest, answer: Uint8Array, vectors: Uint8Array): boolean {
+    const ready = this.#ready
+    if (ready === undefined || !this.#isFor(manifest)) {
+      throw new StorageError('what verifies answers is not at hand; call reset()')
+    }
     const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.length)
     const offsets = Uint16Array.from({ length: vectors.length / 2 }, (_, n) => view.getUint16(2 * n, true))
     const end = answer.length - POINTPROOF_BYTES
     const [header, records] = [answer.subarray(0, HEADER_BYTES), answer.subarray(HEADER_BYTES, end)]
     const proof = answer.subarray(end)
     try {
-      return guarded(() => this.#handle.verify(this.#manifestHash, header, offsets, records, proof))
+      return guarded(() => ready.handle.verify(ready.manifestHash, header, offsets, records, proof))
     } catch (error) {
       if (coreCode(error) !== 'rows') throw error
       throw new WireError('malformed', 'row commitments: expected points of the curve')
     }
   }
 
-  free(): void {
-    if (!crashed) this.#handle.free()
+  #drop(): void {
+    if (!crashed) this.#ready?.handle.free()
+    this.#ready = undefined
   }
+
+  free(): void {
+    this.#drop()
+    this.#bytes = undefined
+  }
+}
+
+/** Key and row lists. */
+function partsOf(bytes: Uint8Array): [key: Uint8Array, rowLists: Uint8Array] {
+  return [bytes.subarray(0, POINTPROOFS_KEY_BYTES), bytes.subarray(POINTPROOFS_KEY_BYTES)]
+}
+
+function joinedParts(key: Uint8Array, rowLists: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(key.length + rowLists.length)
+  bytes.set(key)
+  bytes.set(rowLists, key.length)
+  return bytes
 }
 
 /** Throws UnsupportedError where whoever held the ceremony may know how to forge, and the app has not said that it may be so. */

@@ -2,7 +2,15 @@
 // the manifest before and the expiry, so that two servers which lie together can neither make up a record nor pair a
 // genuine manifest with a false list. It comes on top of comparing the servers, never instead.
 
-import { equalBytes, fromHex, type Manifest, type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
+import {
+  equalBytes,
+  fromHex,
+  type Info,
+  type Manifest,
+  type SignatureInfo,
+  signedBytes,
+  toHex,
+} from '@pirouette/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
@@ -37,11 +45,17 @@ export class Publisher {
     return []
   }
 
-  /** With its signature. Throws SignatureError unless what both servers agreed on is signed and has not expired. */
-  async check(agreed: Agreed, links: Links, signal: AbortSignal): Promise<Agreed> {
+  /**
+   * With its signature. Throws SignatureError unless what both servers agreed on is signed and has not expired. `infos`: what
+   * they have said already, perhaps before they had this.
+   */
+  async check(agreed: Agreed, links: Links, signal: AbortSignal, infos: readonly Info[] = []): Promise<Agreed> {
     this.checkExpiry(agreed.manifest)
     const { generation, epoch } = agreed.manifest
-    const signature = await this.#signatureOf(agreed, await this.#signatures(links, signal))
+    const known = infos.flatMap(({ signatures }) => signatures)
+    const signature =
+      (await this.#signatureOf(agreed, known)) ??
+      (await this.#signatureOf(agreed, await this.#signatures(links, signal)))
     if (signature !== undefined) return { ...agreed, signature }
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(

@@ -6,8 +6,10 @@ import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme } from '../scheme/scheme.js'
+import { greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/pair.js'
 import { StatsKeeper } from '../servers/stats.js'
+import { linksOf } from '../servers/transport.js'
 import type { Parts } from '../state/machine.js'
 import type { Session } from './session.js'
 import { StatelessSession } from './stateless.js'
@@ -63,11 +65,13 @@ async function sessionOf(
   const { environment, mode, apart, servers } = given
   const scheme = known.get(mode)
   const start = (build: Build) => startCore(environment, build)
-  const complete = (core: KeepingParts['core']) => ({ ...given, core, stats: new StatsKeeper(servers) })
+  const stats = new StatsKeeper(servers)
+  const complete = (core: KeepingParts['core']) => ({ ...given, core, stats })
   if (scheme?.kind === 'stateless') {
+    const greeting = greet(linksOf(servers, environment, stats.offline), signal) // while the core is loaded
     const core = await start('instant')
     signal.throwIfAborted()
-    return new StatelessSession(complete(core), scheme)
+    return new StatelessSession(complete(core), scheme, undefined, undefined, greeting)
   }
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = answersFirst ? 'instant' : buildFor(mode, apart, known)

@@ -14,9 +14,8 @@ import { openRecords, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
-import { infoOf } from '../servers/info.js'
+import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
-import { askAll } from '../servers/retry.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
 import { epochsAfter, OutdatedError } from '../servers/updates.js'
@@ -47,18 +46,22 @@ export class StatelessSession implements Session {
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
+  /** what it begins with, if that has been asked for already */
+  #greeting: Greeting | undefined
 
-  /** `begun`: told of each lookup. `remembered`: what an earlier life has seen. */
+  /** `begun`: told of each lookup. `remembered`: what an earlier life has seen. `greeting`: what the servers say meanwhile. */
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
     begun: OnBegun = () => () => {},
     remembered?: Manifest | undefined,
+    greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
     this.#scheme = scheme
     this.#begun = begun
     this.#remembered = remembered
+    this.#greeting = greeting
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
   }
@@ -97,13 +100,14 @@ export class StatelessSession implements Session {
   }
 
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#moveToNewest(signal), this.#assertOffered(signal)])
+    const greeting = this.#greeting ?? greet(this.#downloads, signal)
+    this.#greeting = undefined
+    await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
 
   /** Said before anything is asked, and whatever it would be. */
-  async #assertOffered(signal: AbortSignal): Promise<void> {
-    const infos = await askAll(this.#downloads, link => infoOf(link, signal))
-    this.#offers = infos.map(({ offers }) => offers)
+  async #assertOffered({ infos }: Greeting): Promise<void> {
+    this.#offers = (await infos).map(({ offers }) => offers)
     this.#offers.forEach((offers, i) => {
       if (this.#scheme.isOffered(offers)) return
       const { name } = this.#downloads[i]!.server
@@ -228,9 +232,9 @@ export class StatelessSession implements Session {
   }
 
   /** To the newest epoch that both servers have. */
-  async #moveToNewest(signal: AbortSignal): Promise<void> {
+  async #moveToNewest(signal: AbortSignal, greeting?: Greeting): Promise<void> {
     const before = this.#at
-    const agreed = await this.#newest(before, signal)
+    const agreed = await this.#newest(before, signal, greeting)
     if (before !== undefined && agreed.manifest.epoch <= before.manifest.epoch) return
     if (this.#at === before) this.#moveTo(agreed)
   }
@@ -243,18 +247,18 @@ export class StatelessSession implements Session {
   }
 
   /** What both servers have now and the publisher vouches for. What it has yet to sign waits, if there is something before. */
-  async #newest(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed> {
+  async #newest(before: Agreed | undefined, signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
     const { core, publisher } = this.#parts
-    const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal))
+    const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal, greeting))
     const seen = this.#at?.manifest ?? this.#remembered
     if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
     this.#scheme.assertIn(core, agreed.manifest)
     return agreed
   }
 
-  async #agreed(signal: AbortSignal): Promise<Agreed> {
-    const agreed = await agree(this.#downloads, signal)
-    return (await this.#parts.publisher?.check(agreed, this.#downloads, signal)) ?? agreed
+  async #agreed(signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
+    const agreed = await (greeting?.agreed ?? agree(this.#downloads, signal))
+    return (await this.#parts.publisher?.check(agreed, this.#downloads, signal, await greeting?.infos)) ?? agreed
   }
 
   /** undefined: it is not asked for, or no chain leads there. */

@@ -9,13 +9,14 @@ import { applied } from './applying.js'
 import type { Hint } from './hint.js'
 import { type Machine, tooManyRestarts, type Watch } from './machine.js'
 import { current } from './restoring.js'
+import { keepVerifier } from './verifier.js'
 
 /** Brings the hint through those of `steps` that are still ahead of it. */
 export async function apply(machine: Machine, steps: readonly Step[], watch: Watch): Promise<void> {
   for (let round = 1; round <= ROUNDS; round++) {
     const hint = machine.live ?? (await current(machine, watch))
     const next = steps.find(({ manifest }) => manifest.epoch > hint.manifest.epoch)
-    if (next === undefined) return
+    if (next === undefined) return await keepVerifier(machine.store, hint)
     try {
       for (const step of steps.slice(steps.indexOf(next))) {
         if (step.manifest.epoch !== hint.manifest.epoch + 1) return

@@ -7,6 +7,7 @@ import { readManifest } from '../servers/manifests.js'
 import { type StateHead, StateMovedError, type StateStore } from '../store/store.js'
 import { replay } from './applying.js'
 import type { Hint } from './hint.js'
+import { recallVerifier } from './verifier.js'
 
 /** The store is behind a hint that it has itself acknowledged: it was rolled back, from a backup or a snapshot (S8). */
 export class RolledBackError extends Error {
@@ -34,6 +35,7 @@ export async function catchUp(store: StateStore, hint: Hint, head: StateHead): P
     const manifest = readManifest(bytes)
     if (manifest === undefined || version + entries.length < head.version) return false
     await replay(hint, entries, { manifest, bytes, signature })
+    await recallVerifier(store, hint)
   }
   if (hint.version !== head.version || !equalBytes(hint.record.manifest, bytes)) return false
   if (head.pending === undefined) return true

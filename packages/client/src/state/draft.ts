@@ -18,6 +18,7 @@ import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, knowingFences, parties
 import type { Machine, Watch } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
 import { Saving } from './saving.js'
+import { keepVerifier } from './verifier.js'
 
 const NOTHING = new Uint8Array()
 
@@ -241,6 +242,7 @@ export class Draft {
       const { handle: directory } = this.#directory
       const hint = new Hint({ core, scheme: this.#scheme, state, record, manifest, directory })
       this.#handedOver = true
+      await keepVerifier(this.#store, hint)
       return hint
     } catch (error) {
       state.free()

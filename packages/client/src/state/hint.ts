@@ -18,6 +18,8 @@ export class Hint {
   #record: HintRecord
   #manifest: Manifest
   #directory: DirectoryHandle | undefined
+  /** what verifies its answers, as the store has it (verifier.ts) */
+  keptVerifier: Uint8Array | undefined
 
   constructor(parts: Pick<Hint, 'core' | 'scheme' | 'state' | 'record' | 'manifest' | 'directory'>) {
     this.core = parts.core

@@ -19,6 +19,7 @@ import { begin, Draft } from './draft.js'
 import { assertUnmoved, type Discarding, discard, isOf, readHead } from './head.js'
 import { belongsTo, bindingOf, Hint } from './hint.js'
 import { type Machine, tooManyRestarts, type Watch } from './machine.js'
+import { recallVerifier } from './verifier.js'
 
 /**
  * The hint, in step with the store. A batch that was left pending is pending in it. Throws CondemnedError, StorageError,
@@ -186,6 +187,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
       state.resume(pending)
     }
     if (!machine.suits(scheme, state)) throw new UnsuitedError()
+    await recallVerifier(machine.store, hint)
     return hint
   } catch (error) {
     if (hint !== undefined) hint.free()

@@ -3,6 +3,7 @@
 //   journal                     the head, the entries since the checkpoint, then what happened since, frame by frame
 //   <hint>.checkpoint.<version> a checkpoint, its manifest and its directory: a frame each
 //   <hint>.partial.<version>    of a half-made hint: one frame; <hint>.directory.<version> likewise
+//   <hint>.verifier.0           of a whole one, if anything is kept, what verifies its answers: one frame
 //   lock                        empty; locked by who has the folder open (folder.ts)
 //
 // Every lookup appends two frames to the journal, a pending batch and its effect, each synced before its promise
@@ -52,6 +53,7 @@ const PARTS = {
   partial: ['part'],
   directory: ['dire'],
   checkpoint: ['chec', 'mani', 'dire'],
+  verifier: ['veri'],
 } as const satisfies Record<string, readonly FrameKind[]>
 
 type Value = keyof typeof PARTS
@@ -205,6 +207,21 @@ export class FileStore implements StateStore {
       const entries = state!.entries.slice(version - state!.head.checkpointVersion)
       await this.#putValue(hintId, 'checkpoint', version, checkpoint, manifest, directory)
       await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(entries) }, entries })
+    })
+  }
+
+  putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      rules.usable(this.#readable()?.head, hintId, 'whole')
+      await this.#putValue(hintId, 'verifier', 0, verifier)
+    })
+  }
+
+  readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined> {
+    return this.#turn(async () => {
+      rules.usable(this.#readable()?.head, hintId, 'whole')
+      const [verifier] = (await rules.unlessTorn(this.#value(hintId, 'verifier', 0))) ?? []
+      return verifier
     })
   }
 
@@ -379,7 +396,8 @@ function namesOf(head: rules.StoredHead | undefined): string[] {
   if (head.condemned !== undefined) return [JOURNAL]
   const { record, stage, checkpointVersion } = head
   const values: Value[] = stage === 'partial' ? ['partial', 'directory'] : ['checkpoint']
-  return [JOURNAL, ...values.map(value => valueName(record.hintId, value, checkpointVersion))]
+  const names = values.map(value => valueName(record.hintId, value, checkpointVersion))
+  return [JOURNAL, ...names, valueName(record.hintId, 'verifier', 0)]
 }
 
 function encodeJournal({ head, entries }: State): Uint8Array {

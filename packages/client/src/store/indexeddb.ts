@@ -2,7 +2,8 @@
 //
 //   heads    identity                        → the head's row (head.ts)
 //   values   [identity, hint, kind, version] → bytes: checkpoint, manifest and directory of the checkpoint's version;
-//                                              of a half-made hint partial and directory, at version 0.
+//                                              of a half-made hint partial and directory, at version 0;
+//                                              of a whole one what verifies its answers, if anything is kept, at version 0.
 //                                              Of one that is longer than a row, what follows is at [‥, version, 1], …
 //   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
 //   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
@@ -14,7 +15,7 @@
 // from (S4).
 //
 // Durability. What a server may come to see rests on a *strict* transaction: flushed to the disk before its promise
-// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). Five may:
+// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). Six may:
 //
 //   commit          the pending batch and its version are back. It is sent again, the same bytes; the same answers have
 //                   the same effect. No later batch can have been sent: putting that one flushed the commit before it.
@@ -24,6 +25,7 @@
 //   putPartial      the partitions folded since are downloaded again.
 //   updatePartial   the half-made hint is at the epoch before, and is updated again.
 //   putCheckpoint   the old checkpoint is back, and with it, in the same transaction, the journal that follows it.
+//   putVerifier     what verifies answers is fetched again.
 //
 // Should an engine lose an earlier transaction and keep a later one, entries are missing from the journal, which is
 // counted whenever it is read, or a half-made hint is not of its head's manifest: unreadable, and the offline phase runs
@@ -56,7 +58,7 @@ const SCHEMA_VERSION = 1
 /** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
 const ROW_BYTES = 1 << 20
 
-type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory'
+type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier'
 
 type ValueKey = [identity: string, hint: string, kind: Kind, version: number]
 
@@ -273,6 +275,20 @@ export class IndexedDbStore implements StateStore {
         tx.objectStore('journal').delete(IDBKeyRange.bound(hint, [...hint, version], false, true)),
         this.#putHead(tx, { ...head, journalBytes }),
       ])
+    })
+  }
+
+  async putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
+    await this.#write('relaxed', async tx => {
+      rules.usable(await this.#head(tx), hintId, 'whole')
+      await this.#putValue(tx, hintId, 'verifier', 0, verifier)
+    })
+  }
+
+  async readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined> {
+    return await this.#read(async tx => {
+      rules.usable(await this.#head(tx), hintId, 'whole')
+      return await rules.unlessTorn(this.#value(tx, hintId, 'verifier', 0))
     })
   }
 

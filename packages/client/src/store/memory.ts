@@ -24,6 +24,8 @@ interface Kept {
   checkpoint: StoredCheckpoint | undefined
   /** effects and updates from the checkpoint's version up to the head's */
   entries: readonly Uint8Array[]
+  /** what verifies the answers to a whole one */
+  verifier?: Uint8Array
 }
 
 export class MemoryStore implements StateStore {
@@ -134,6 +136,16 @@ export class MemoryStore implements StateStore {
     kept.entries = kept.entries.slice(version - before!.checkpointVersion)
     kept.checkpoint = copyOfCheckpoint(checkpoint)
     kept.head = { ...head, journalBytes: rules.totalBytes(kept.entries) }
+  }
+
+  async putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
+    rules.usable(this.#kept?.head, hintId, 'whole')
+    this.#kept!.verifier = verifier.slice()
+  }
+
+  async readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined> {
+    rules.usable(this.#kept?.head, hintId, 'whole')
+    return this.#kept!.verifier?.slice()
   }
 
   async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {

@@ -2,7 +2,14 @@
 // reads its head, asks here for the next one, and writes that together with what belongs to it, in one transaction.
 
 import { equalBytes } from '@pirouette/protocol'
-import { type Advance, type HintRecord, type StateHead, StateMovedError, type StoredEpoch } from './store.js'
+import {
+  type Advance,
+  type HintRecord,
+  type StateHead,
+  StateMovedError,
+  StateUnreadableError,
+  type StoredEpoch,
+} from './store.js'
 
 /** A head as stores keep it. */
 export interface StoredHead extends StateHead {
@@ -149,6 +156,14 @@ export function assertDiscardable(head: StoredHead | undefined, hintId: Uint8Arr
 /** Copies: their owner may overwrite what was handed over. A signature of one epoch is none of the next. */
 function movedTo({ signature: _, ...record }: HintRecord, { manifest, signature }: StoredEpoch): HintRecord {
   return { ...record, manifest: manifest.slice(), ...(signature && { signature: signature.slice() }) }
+}
+
+/** What can be done without; undefined if it cannot be read. */
+export async function unlessTorn<T>(reading: Promise<T>): Promise<T | undefined> {
+  return await reading.catch((error: unknown) => {
+    if (error instanceof StateUnreadableError) return undefined
+    throw error
+  })
 }
 
 export function totalBytes(values: readonly Uint8Array[]): number {

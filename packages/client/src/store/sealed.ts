@@ -1,6 +1,6 @@
 // Encryption at rest, between the client and any other store: what tells a server's secrets apart from noise (partial
 // hints, checkpoints, pending batches, journal entries) is sealed with AES-256-GCM under a key that the platform keeps and does
-// not export. The head's other fields, manifests and directories are public and stay readable.
+// not export. The head's other fields, manifests, directories and what verifies answers are public and stay readable.
 //
 // Every value is bound to what it is, to its hint, its scheme and parties, to whether the fence knows the hint,
 // and to its version. So whoever can write the disk but not use the key cannot move a pending batch to another version,
@@ -183,6 +183,14 @@ export class SealedStore implements StateStore {
     const record = await this.#recordOf(hintId)
     const checkpoint = await this.#seal(record, 'checkpoint', version, stored.checkpoint)
     await this.#inner.putCheckpoint(hintId, version, { ...stored, checkpoint })
+  }
+
+  putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
+    return this.#inner.putVerifier(hintId, verifier)
+  }
+
+  readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined> {
+    return this.#inner.readVerifier(hintId)
   }
 
   condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {

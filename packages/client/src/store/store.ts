@@ -3,7 +3,7 @@
 //
 //   begin ─► putPartial … ─► complete ─► putPending ─► (traffic) ─► commit ─► putPending ─► …
 //                                            └── again, the same bytes, before every resend
-//                             putCheckpoint at any version;  condemn and discard at any time
+//                             putCheckpoint at any version, putVerifier;  condemn and discard at any time
 //
 // A state follows the database's epochs: updatePartial takes a half-made hint to the next one, advance a whole hint,
 // with its pending batch if there is one. The head's manifest says at which epoch the state is.
@@ -186,6 +186,15 @@ export interface StateStore {
    * `version` is the newest and its manifest is not the head's.
    */
   putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void>
+
+  /**
+   * Keeps what verifies the answers to this whole hint, in place of what there is. Public, and a copy of what servers have: it may
+   * be lost, or be of another epoch than the head's. Whoever reads it checks it.
+   */
+  putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void>
+
+  /** What putVerifier has kept for this whole hint; undefined: nothing, or nothing that can be read. Throws StateMovedError. */
+  readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined>
 
   /**
    * Durable: this hint must never be used again (S7); its secrets are erased. Whatever version it is at. No change if

@@ -47,5 +47,5 @@ export async function observe(store: StateStore): Promise<unknown> {
   const hint = await store.readHint(hintId)
   const { checkpoint, entries, directory } = hint
   const made = { checkpointVersion: hint.version, checkpointManifest: hint.manifest, directory }
-  return { ...seen, ...made, checkpoint, entries }
+  return { ...seen, ...made, checkpoint, entries, verifier: await store.readVerifier(hintId) }
 }

@@ -89,6 +89,8 @@ export const conformance: readonly Case[] = [
         commit: () => store.commit(A.hintId, 0, effect(0)),
         advance: () => store.advance(A.hintId, 0, advanceTo(2, 0)),
         putCheckpoint: () => store.putCheckpoint(A.hintId, 0, at()),
+        putVerifier: () => store.putVerifier(A.hintId, CHECKPOINT),
+        readVerifier: () => store.readVerifier(A.hintId),
       })
       await store.condemn(A.hintId, 'https://a.example')
       await store.discard(A.hintId)
@@ -464,6 +466,43 @@ export const conformance: readonly Case[] = [
       }
       await store.putCheckpoint(A.hintId, 5, at(bytes('again at 5', 60), 3))
       expectEqual((await store.readHint(A.hintId)).checkpoint, bytes('again at 5', 60))
+    },
+  },
+  {
+    name: 'putVerifier keeps what verifies a whole hint, until the hint goes',
+    async run(bench) {
+      const { store, other } = bench
+      const [first, second] = [bytes('what verifies', 300), bytes('what verifies, an epoch later', 348)]
+      await store.begin(A, PARTIAL, DIRECTORY, undefined)
+      await refused(store, {
+        'of a half-made hint': () => store.putVerifier(A.hintId, first),
+        'read of a half-made hint': () => store.readVerifier(A.hintId),
+      })
+      await store.complete(A.hintId, 0, CHECKPOINT)
+      expectEqual(await store.readVerifier(A.hintId), undefined)
+      await store.putVerifier(A.hintId, first)
+      expectEqual(await other.readVerifier(A.hintId), first)
+      await refused(store, {
+        'of another hint': () => store.putVerifier(B.hintId, first),
+        'read of another hint': () => store.readVerifier(B.hintId),
+      })
+      await lookUp(store, 0)
+      await store.advance(A.hintId, 1, advanceTo(2, 1))
+      await store.putCheckpoint(A.hintId, 2, at(CHECKPOINT, 2))
+      const before = (await observe(store)) as object
+      await other.putVerifier(A.hintId, second)
+      expectEqual(await observe(store), { ...before, verifier: second })
+      await bench.crash()
+      expectEqual(await bench.store.readVerifier(A.hintId), second)
+      await bench.store.begin(B, PARTIAL, DIRECTORY, A.hintId)
+      await bench.store.complete(B.hintId, 0, CHECKPOINT)
+      expectEqual(await bench.store.readVerifier(B.hintId), undefined)
+      await bench.store.putVerifier(B.hintId, first)
+      await bench.store.condemn(B.hintId, undefined)
+      await refused(bench.store, {
+        'of a condemned hint': () => bench.store.putVerifier(B.hintId, first),
+        'read of a condemned hint': () => bench.store.readVerifier(B.hintId),
+      })
     },
   },
   {

@@ -119,12 +119,14 @@ const inUse: Steps = [
 ]
 const life: Steps = [
   ...inUse,
+  store => store.putVerifier(A.hintId, bytes('what verifies', 80)),
   store => store.putCheckpoint(A.hintId, 4, checkpoint('at 4', 3)),
   store => store.putCheckpoint(A.hintId, 4, checkpoint('again at 4', 3)),
   store => store.advance(A.hintId, 5, advance(5, 4, bytes('pending 5, extended', 55))),
   store => store.putPending(A.hintId, 6, bytes('pending 5, extended', 55)),
   store => store.commit(A.hintId, 6, bytes('effect 6', 20)),
   store => store.advance(A.hintId, 7, advance(7, 5, undefined)),
+  store => store.putVerifier(A.hintId, bytes('what verifies in epoch 5', 90)),
   store => store.putCheckpoint(A.hintId, 6, checkpoint('at 6', 4)),
   ...lookUp(8),
   store => store.putCheckpoint(A.hintId, 9, checkpoint('at 9', 5)),
@@ -309,6 +311,29 @@ describe('a journal that is not as it was written', () => {
   test('of a newer format, of another kind, or empty: unreadable', async () => {
     for (const file of [new Uint8Array(), bytes('foreign', 300), new TextEncoder().encode('{"format":3}')]) {
       expect(await seen('journal', file)).toBe('StateUnreadableError')
+    }
+  })
+
+  test('what verifies, missing, cut off, changed, or of another kind: as if nothing were kept', async () => {
+    disk = new SimulatedDisk()
+    const store = await FileStore.open(disk)
+    for (const step of inUse) await step(store)
+    await store.putVerifier(A.hintId, bytes('what verifies', 80))
+    const name = (await disk.list()).find(name => name.includes('.verifier.'))!
+    const value = disk.peek(name)!
+    const other = disk.peek((await disk.list()).find(name => name.includes('.checkpoint.'))!)!
+    for (const changed of [
+      undefined,
+      other,
+      value.subarray(0, -1),
+      value.with(30, value[30]! ^ 1),
+      Buffer.concat([value, value]),
+    ]) {
+      const found = await FileStore.open(disk.with(name, changed))
+      expect(await found.readVerifier(A.hintId)).toBeUndefined()
+      await found.putVerifier(A.hintId, bytes('anew', 60))
+      expect(await found.readVerifier(A.hintId)).toEqual(bytes('anew', 60))
+      await found.close()
     }
   })
 

@@ -52,6 +52,7 @@ test('sealed values of format 4', async () => {
     override async readHint(): Promise<StoredHint> {
       return { version: 1, checkpoint: unhex(checkpoint), ...epochOf(1), entries: entries.map(unhex) }
     }
+    override async readVerifier(): Promise<undefined> {}
   }
   const key = await crypto.subtle.importKey('raw', unhex(format4.sealed.key), 'AES-GCM', false, ['encrypt', 'decrypt'])
   expect(show(await observe(new SealedStore(new Old(), async () => key)))).toBe(await made())

@@ -37,6 +37,7 @@ interface ModelHint {
   /** the manifest at every version there was */
   readonly manifests: Uint8Array[]
   pending: Uint8Array | undefined
+  verifier: Uint8Array | undefined
   condemned: boolean
 }
 
@@ -82,6 +83,7 @@ export class Model {
         entries: [],
         manifests: [recordOf(nextHint).manifest],
         pending: undefined,
+        verifier: undefined,
         condemned: false,
       }
       return true
@@ -143,6 +145,10 @@ export class Model {
         if (version === now && show(checkpoint.manifest) !== show(hint.manifests[now])) return false
         hint.checkpoints.push({ version, ...checkpoint })
         return true
+      case 'putVerifier':
+        if (newest === undefined) return false
+        hint.verifier = value
+        return true
     }
   }
 
@@ -172,6 +178,7 @@ export class Model {
       directory: checkpoint.directory,
       checkpoint: checkpoint.checkpoint,
       entries: hint.entries.slice(checkpoint.version),
+      verifier: hint.verifier,
     }
   }
 }
@@ -197,6 +204,8 @@ export function perform(store: StateStore, model: Model, step: Step): Promise<un
       return store.advance(id, version, { entry: value, manifest: next.manifest, pending })
     case 'putCheckpoint':
       return store.putCheckpoint(id, version, checkpoint)
+    case 'putVerifier':
+      return store.putVerifier(id, value)
     case 'condemn':
       return store.condemn(id, undefined)
     case 'discard':
@@ -219,6 +228,7 @@ const step: fc.Arbitrary<Step> = fc.record({
       commit: 12,
       advance: 4,
       putCheckpoint: 4,
+      putVerifier: 2,
       condemn: 1,
       discard: 1,
       erase: 1,

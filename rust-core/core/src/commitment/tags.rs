@@ -50,6 +50,11 @@ impl Tags {
         self.points.iter().fold(0, |tag, point| tag ^ point.tag(bytes))
     }
 
+    /// That of a slot.
+    pub(crate) fn of(&self, slot: usize) -> u64 {
+        self.of_slots[slot]
+    }
+
     /// Zero if these are the bytes that the slot was tagged with. Takes the same steps whatever they are.
     pub(crate) fn difference(&self, slot: usize, bytes: &[u8]) -> u64 {
         self.of_slots[slot] ^ self.tag(bytes)
@@ -62,11 +67,22 @@ impl Tags {
 
     /// Tags what lies in the slots from `first` on.
     pub(crate) fn take(&mut self, first: usize, records: &[u8], record_bytes: usize) {
-        let room = &mut self.of_slots[first..][..records.len() / record_bytes];
-        room.fill(0);
+        let mut room = std::mem::take(&mut self.of_slots);
+        self.tag_all(records, record_bytes, &mut room[first..]);
+        self.of_slots = room;
+    }
+
+    /// Tags records, one after the other.
+    pub(crate) fn tag_all(&self, records: &[u8], record_bytes: usize, tags: &mut [u64]) {
+        tags[..records.len() / record_bytes].fill(0);
         for point in &self.points {
-            point.tag_all(records, record_bytes, |slot, tag| room[slot] ^= tag);
+            point.tag_all(records, record_bytes, |slot, tag| tags[slot] ^= tag);
         }
+    }
+
+    /// Puts tags in the place of those from slot `first` on.
+    pub(crate) fn put(&mut self, first: usize, tags: &[u64]) {
+        self.of_slots[first..][..tags.len()].copy_from_slice(tags);
     }
 
     /// Makes sure that [`Tags::grow`] finds the memory it needs.

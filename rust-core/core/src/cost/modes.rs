@@ -315,7 +315,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
     let pair_bytes = hint_lookups * 2 * record_bytes;
     let parity_bytes = hints * record_bytes;
     let held = Held {
-        hints: parity_bytes + pair_bytes + cutoff_bytes + hints * 9 + hint_lookups * 4,
+        hints: parity_bytes + pair_bytes + cutoff_bytes + hints * 17 + hint_lookups * 4,
         tags: (TAG_BYTES * geometry.room()) as u64,
         directory: merkle.directory_bytes,
         ..Held::default()
@@ -327,14 +327,14 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
         + TAG_KEY_BYTES as u64
         + 4 * COUNT_BYTES
         + cutoff_bytes
-        + hints * 4
+        + hints * 12
         + hint_lookups.min(hints) * 8
         + parity_bytes
         + pair_bytes
         + (TAG_BYTES * layout.slots()) as u64;
     let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * each;
     let pending_bytes = batch_form_bytes(13 + query_bytes) + NAME_BYTES as u64;
-    let effect_bytes = batch_form_bytes(12 + record_bytes);
+    let effect_bytes = batch_form_bytes(20 + record_bytes);
     let (up, down) = (MESSAGE_HEADER_BYTES + batch * query_bytes, MESSAGE_HEADER_BYTES + batch * answer_bytes);
     let fence_bytes = merkle.fence_bytes_up + merkle.fence_bytes_down;
     let manifests = if changes_per_day > 0 { merkle.manifest_bytes } else { 0 };

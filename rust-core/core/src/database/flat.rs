@@ -375,21 +375,21 @@ impl<C: VectorCommitment> Database<C> {
         let layout = self.layout_at(at)?;
         expect_below("partition", q, layout.partitions())?;
         expect_below("offset", offset, layout.partition_records())?;
-        let mut record = vec![0; layout.record_bytes()];
-        self.copy_record(at, q, offset, &mut record);
-        Ok(record)
+        Ok(self.records_at(at)(q * layout.partition_records() + offset).to_vec())
     }
 
-    /// Copies the record at `offset` of partition `q`, as it is at an epoch that is answered.
-    pub(crate) fn copy_record(&self, at: At, q: usize, offset: usize, into: &mut [u8]) {
-        into.copy_from_slice(self.record_of(at, q, offset));
+    /// What gives the record of any slot, as it is at an epoch that is answered.
+    pub(crate) fn records_at<'a>(&'a self, at: At) -> impl Fn(usize) -> &'a [u8] {
+        let (previous, bytes) = (self.at(at), self.layout.record_bytes());
+        move |slot| {
+            let overwritten = previous.and_then(|previous| previous.record(slot));
+            overwritten.unwrap_or(&self.records[slot * bytes..][..bytes])
+        }
     }
 
-    /// The same where it lies.
-    pub(crate) fn record_of(&self, at: At, q: usize, offset: usize) -> &[u8] {
-        let (index, bytes) = (q * self.layout.partition_records() + offset, self.layout.record_bytes());
-        let overwritten = self.at(at).and_then(|previous| previous.record(index));
-        overwritten.unwrap_or(&self.records[index * bytes..][..bytes])
+    /// Slots·ℓ′ bytes: the records of the newest epoch.
+    pub(crate) fn newest_records(&self) -> &[u8] {
+        &self.records
     }
 
     /// Writes what proves an answer to offsets, one of each partition in turn, whose records are there already.

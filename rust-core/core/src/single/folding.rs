@@ -17,9 +17,10 @@ const TOGETHER_BYTES: usize = 512 << 10;
 /// The length that is worth a loop of its own.
 const WORTH_BYTES: usize = 32;
 
-/// A partition, and a record of zeros behind it: what all slots elsewhere are read as.
+/// A partition, and a record of zeros behind it: what all slots elsewhere are read as; and the tags of both.
 pub(crate) struct Rows<'a> {
     pub(crate) bytes: &'a [u8],
+    pub(crate) tags: &'a [u64],
     pub(crate) slots: Range<usize>,
 }
 
@@ -36,7 +37,8 @@ impl<F: Function> Hint<F> {
     pub(crate) fn fold_stripes(&mut self, rows: &Rows<'_>, stripes: Range<usize>) {
         let (bytes, count) = (self.geometry.record_bytes(), stripes.len());
         let (mut below, mut above): (Places, Places) = ([[0; GROUP]; TOGETHER], [[0; GROUP]; TOGETHER]);
-        let (mut slots, mut pairs) = (self.parities.chunks_exact_mut(bytes), self.pairs.chunks_exact_mut(2 * bytes));
+        let mut slots = self.parities.chunks_exact_mut(bytes).zip(&mut self.rests);
+        let mut pairs = self.pairs.chunks_exact_mut(2 * bytes);
         let zeros = rows.slots.len() as u32;
         for (number, cutoffs) in self.cutoffs.as_chunks::<GROUP>().0.iter().enumerate() {
             let (mut selections, mut offsets) = ([0; GROUP], [0; GROUP]);
@@ -54,8 +56,9 @@ impl<F: Function> Hint<F> {
                 }
             }
             for c in (0..GROUP).filter(|&c| cutoffs[c] != super::drawing::NONE) {
-                if let Some(parity) = slots.next() {
+                if let Some((parity, rest)) = slots.next() {
                     add(parity, rows.bytes, below[..count].iter().map(|of_stripe| of_stripe[c]));
+                    *rest ^= above[..count].iter().fold(0, |sum, of_stripe| sum ^ rows.tags[of_stripe[c] as usize]);
                 } else if let Some(pair) = pairs.next() {
                     let (parity_below, parity_above) = pair.split_at_mut(bytes);
                     add(parity_below, rows.bytes, below[..count].iter().map(|of_stripe| of_stripe[c]));
@@ -65,15 +68,24 @@ impl<F: Function> Hint<F> {
         }
     }
 
-    /// Adds the extras that lie in rows, and tags all records of theirs. For each partition once.
+    /// Adds the extras that lie in rows, and takes from sums of tags what lies in their stripes. For each partition once.
     pub(crate) fn fold_rest(&mut self, rows: &Rows<'_>) {
-        let bytes = self.geometry.record_bytes();
-        for (extra, parity) in self.extras.iter().zip(self.parities.chunks_exact_mut(bytes)) {
-            if rows.slots.contains(&(*extra as usize)) {
-                xor_into(parity, &rows.bytes[(*extra as usize - rows.slots.start) * bytes..][..bytes]);
+        let (bytes, stripes) = (self.geometry.record_bytes(), self.geometry.stripes_of(&rows.slots));
+        for slot in 0..self.ids.len() {
+            let extra = self.extras[slot] as usize;
+            let (stripe, _) = self.geometry.place(extra);
+            if !stripes.contains(&stripe) {
+                continue;
+            }
+            if rows.slots.contains(&extra) {
+                xor_into(self.parity_mut(slot), &rows.bytes[(extra - rows.slots.start) * bytes..][..bytes]);
+            }
+            let own = self.own_slot(stripe, self.ids[slot]);
+            if rows.slots.contains(&own) {
+                self.rests[slot] ^= rows.tags[own - rows.slots.start];
             }
         }
-        self.tags.take(rows.slots.start, &rows.bytes[..rows.slots.len() * bytes], bytes);
+        self.tags.put(rows.slots.start, &rows.tags[..rows.slots.len()]);
     }
 }
 

@@ -8,6 +8,7 @@ use super::streams::{Function, Keyed, Kind};
 use super::update::Editing;
 use crate::bytes::{xor_into, zeroed};
 use crate::commitment::Tags;
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
@@ -18,7 +19,9 @@ use crate::tapir::hint::Stamp;
 ///
 /// A hint contains the records of its *chosen* stripes, at its own offsets, and its extra, in a stripe that is not chosen;
 /// its parity is their XOR. A stripe is chosen if its selection is *below* the cutoff; or, if the hint is flipped, if it
-/// is not. A backup has the parity of the half below, and that of the half above.
+/// is not. A backup has the parity of the half below, and that of the half above. Of the stripes that are neither chosen nor
+/// the extra's a query shows the hint's own offsets as well; the sum of their tags is kept, so that verifying an answer takes
+/// tags of the queried stripe alone.
 #[derive(ZeroizeOnDrop)]
 pub struct Hint<F = Keyed> {
     #[zeroize(skip)]
@@ -44,6 +47,8 @@ pub struct Hint<F = Keyed> {
     pub(crate) extras: Vec<u32>,
     /// ℓ′ bytes a slot
     pub(crate) parities: Vec<u8>,
+    /// by slot: the sum of the tags, at its own offsets, of the stripes that are neither chosen nor the extra's
+    pub(crate) rests: Vec<u64>,
     /// ids, by pair
     pub(crate) backups: Vec<u32>,
     /// 2·ℓ′ bytes a pair: below, above
@@ -78,6 +83,7 @@ impl<F: Function> Hint<F> {
             flips: vec![false; hints],
             extras: drawn.extras,
             parities: zeroed(hints * geometry.record_bytes())?,
+            rests: vec![0; hints],
             pairs: zeroed(backups.len() * geometry.answer_bytes())?,
             backups,
             next: 0,
@@ -119,7 +125,7 @@ impl<F: Function> Hint<F> {
     /// Bytes of hints and backups, tags apart.
     #[must_use]
     pub fn hint_bytes(&self) -> usize {
-        let each = size_of::<u32>() * 2 + 1;
+        let each = size_of::<u32>() * 2 + 1 + TAG_BYTES;
         self.parities.len() + self.ids.len() * each + self.cutoffs.len() * 2 + self.backups.len() * 4 + self.pairs.len()
     }
 
@@ -175,6 +181,13 @@ impl<F: Function> Hint<F> {
         self.put_back(slot, (id, flip, index))
     }
 
+    /// The slot of the record that a hint would read of a stripe, were it not for its extra.
+    pub(crate) fn own_slot(&self, stripe: usize, id: u32) -> usize {
+        let mut offset = [0];
+        self.function.of_id(Kind::Offset, stripe, id, &mut offset);
+        stripe * self.geometry.stripe_records() + usize::from(self.geometry.offset(offset[0]))
+    }
+
     pub(crate) fn put_back(&mut self, slot: usize, (id, flip, extra): (u32, bool, u32)) -> (u32, bool, u32) {
         let before = (self.ids[slot], self.flips[slot], self.extras[slot]);
         (self.ids[slot], self.flips[slot], self.extras[slot]) = (id, flip, extra);
@@ -189,7 +202,7 @@ impl<F: Function> Hint<F> {
         self.own(slot)
     }
 
-    /// Whether all parities, backups and tags are those of a database, read a slot at a time: for tests.
+    /// Whether all parities, sums, backups and tags are those of a database, read a slot at a time: for tests.
     #[must_use]
     pub fn hazmat_agrees_with(&mut self, record: &mut impl FnMut(usize) -> Vec<u8>) -> bool {
         self.settle();
@@ -218,7 +231,9 @@ impl<F: Function> Hint<F> {
             let chosen = &mut sums[usize::from(self.flips[slot])];
             xor_into(chosen, &records[self.extras[slot] as usize]);
             let is_chosen = self.is_below(stripe, self.ids[slot]) != self.flips[slot];
-            below == q / 2 && !is_chosen && *chosen == self.parity(slot)
+            let rest = (0..q).filter(|&k| k != stripe && self.is_below(k, self.ids[slot]) == self.flips[slot]);
+            let rest = rest.fold(0, |sum, k| sum ^ self.tags.tag(&records[self.own_slot(k, self.ids[slot])]));
+            below == q / 2 && !is_chosen && *chosen == self.parity(slot) && rest == self.rests[slot]
         });
         let pairs = (self.next..self.backups.len()).all(|pair| {
             let (sums, below) = halves(self.backups[pair]);

@@ -1,7 +1,7 @@
 //! The offline phase: partitions arrive, each is checked against the content hash that its manifest has, and is then folded
 //! into all hints. All work is cut into steps, so that a page stays alive; whoever takes no steps gets the same.
 
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::drawing::{Drawing, Drawn};
 use super::folding::{Rows, together};
@@ -45,6 +45,14 @@ struct Folding {
     partition: usize,
     /// the next stripe
     stripe: usize,
+    /// of its records, and of zeros
+    tags: Vec<u64>,
+}
+
+impl Drop for Folding {
+    fn drop(&mut self) {
+        self.tags.zeroize();
+    }
 }
 
 /// What comes before the first partition can be folded, and after.
@@ -162,7 +170,12 @@ impl<F: Function> Builder<F> {
             (Stage::Made(hint), Some(folding)) => {
                 let m = self.layout.partition_records();
                 let slots = folding.partition * m..(folding.partition + 1) * m;
-                let rows = Rows { bytes: &self.buffers[folding.lane], slots };
+                let bytes = &self.buffers[folding.lane];
+                if folding.tags.is_empty() {
+                    folding.tags = vec![0; slots.len() + 1];
+                    hint.tags.tag_all(bytes, self.geometry.record_bytes(), &mut folding.tags);
+                }
+                let rows = Rows { bytes, tags: &folding.tags, slots };
                 let end = self.geometry.stripes_of(&rows.slots).end;
                 let next =
                     end.min(folding.stripe + together(self.geometry.stripe_records(), self.geometry.record_bytes()));
@@ -280,7 +293,7 @@ impl<F: Function> Builder<F> {
         if genuine {
             let m = self.layout.partition_records();
             let stripe = partition * m / self.geometry.stripe_records();
-            self.folding = Some(Folding { lane, partition, stripe });
+            self.folding = Some(Folding { lane, partition, stripe, tags: Vec::new() });
         }
         Ok(genuine)
     }

@@ -6,11 +6,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::hint::Hint;
 use super::streams::{Function, GROUP, Keyed, Kind};
 use crate::error::Error;
-use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
+use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 use crate::tapir::hint::Stamp;
 use crate::tapir::query::NAME_BYTES;
 
-/// Stands for a slot and a pair where no hint contains the record.
+/// Stands for a slot where no hint contains the record.
 pub(crate) const MISSED: u32 = u32::MAX;
 
 /// An ordered batch of queries that may have been sent and whose answers have not been applied. Secret.
@@ -24,7 +24,7 @@ pub struct Pending {
     pub(crate) indices: Vec<u32>,
     /// one a query: the slot whose hint is used, or [`MISSED`]
     pub(crate) slots: Vec<u32>,
-    /// one a query: the pair that replaces it, or [`MISSED`]
+    /// one a query: the pair that replaces it, or whose halves are sent in its place
     pub(crate) pairs: Vec<u32>,
     /// one a query: which of the two subsets is the hint's, 0 or 1
     pub(crate) sides: Vec<u8>,
@@ -45,6 +45,11 @@ impl Pending {
     #[must_use]
     pub fn queries(&self) -> &[u8] {
         &self.queries
+    }
+
+    /// The slot of the database that a query is for.
+    pub(crate) fn wanted<F: Function>(&self, hint: &Hint<F>, number: usize) -> u32 {
+        self.indices[number] / hint.layout.stored().block_records as u32
     }
 
     /// Which queries no hint contained the record of: for tests.
@@ -68,11 +73,11 @@ impl Pending {
 /// record does not exist.
 pub fn query(hint: &mut Hint<Keyed>, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
     let entropy = hint.secret.query_entropy(entropy, hint.stamp.version, indices);
-    hazmat_query_from(hint, indices, &mut ChaCha::new(&entropy, 0), &mut ChaCha::new(&entropy, 1))
+    hazmat_query_from(hint, indices, &mut ChaCha::new(&entropy, 0))
 }
 
-/// [`query`] with sources of the caller's, for tests that enumerate all draws: of what is drawn for a query, and of the
-/// query that takes its place if no hint contains the record. Anything but secret uniform sources gives queries away.
+/// [`query`] with a source of the caller's, for tests that enumerate all draws. Anything but a secret uniform source gives
+/// queries away.
 ///
 /// # Errors
 /// As there.
@@ -80,7 +85,6 @@ pub fn hazmat_query_from<F: Function>(
     hint: &mut Hint<F>,
     indices: &[u32],
     source: &mut impl Uniform,
-    decoys: &mut impl Uniform,
 ) -> Result<Pending, Error> {
     if hint.condemned {
         return Err(Error::Condemned);
@@ -104,21 +108,19 @@ pub fn hazmat_query_from<F: Function>(
         queries: Vec::with_capacity(indices.len() * hint.geometry.query_bytes()),
         verified: None,
     };
-    let mut next = hint.next;
     let mut replaced = Vec::new();
-    for &index in indices {
+    for (pair, &index) in (hint.next..).zip(indices) {
         let wanted = index / hint.layout.stored().block_records as u32;
         let found = hint.find(wanted);
         let side = source.below(2) as u8;
         let of_hint = hint.subsets(found.unwrap_or(0), wanted, source);
-        let decoy = hint.decoy(decoys);
-        write(&mut pending.queries, if found.is_some() { &of_hint } else { &decoy }, side);
+        let of_backup = hint.halves(pair);
+        write(&mut pending.queries, if found.is_some() { &of_hint } else { &of_backup }, side);
         pending.sides.push(side);
         pending.slots.push(found.map_or(MISSED, |slot| slot as u32));
-        pending.pairs.push(found.map_or(MISSED, |_| next as u32));
+        pending.pairs.push(pair as u32);
         if let Some(slot) = found {
-            replaced.push((slot, hint.replace(slot, next, wanted))); // as it will be for the next query
-            next += 1;
+            replaced.push((slot, hint.replace(slot, pair, wanted))); // as it will be for the next query
         }
     }
     for (slot, before) in replaced.into_iter().rev() {
@@ -172,9 +174,7 @@ impl<F: Function> Hint<F> {
     pub(crate) fn own(&self, slot: usize) -> Subsets {
         let (id, flip) = (self.ids[slot], self.flips[slot]);
         let (of_extra, extra) = self.geometry.place(self.extras[slot] as usize);
-        let [mut selections, mut offsets] = [0, 1].map(|_| vec![0; self.geometry.stripes()]);
-        self.function.of_id(Kind::Selection, 0, id, &mut selections);
-        self.function.of_id(Kind::Offset, 0, id, &mut offsets);
+        let (selections, offsets) = self.values(id);
         let cutoff = self.cutoffs[id as usize];
         let values = selections.iter().zip(&offsets).enumerate();
         values
@@ -196,16 +196,23 @@ impl<F: Function> Hint<F> {
         subsets
     }
 
-    /// A query that follows from nothing: a uniform half of the stripes, and uniform offsets.
-    fn decoy(&self, decoys: &mut impl Uniform) -> Subsets {
-        let stripes = self.geometry.stripes();
-        let mut order: Vec<u16> = (0..stripes as u16).collect();
-        shuffle(&mut order, decoys);
-        let offset = |_| decoys.below(self.geometry.stripe_records() as u32) as u16;
-        let mut subsets: Subsets = (0..stripes).map(offset).map(|offset| (false, offset)).collect();
-        for &stripe in &order[..stripes / 2] {
-            subsets[usize::from(stripe)].0 = true;
-        }
-        subsets
+    /// A query for nothing, by a backup that is used up with it: its two halves, at its own offsets. They are uniform and have
+    /// never been shown, and their parities are known.
+    fn halves(&self, pair: usize) -> Subsets {
+        let id = self.backups[pair];
+        let (selections, offsets) = self.values(id);
+        let cutoff = self.cutoffs[id as usize];
+        let values = selections.iter().zip(&offsets);
+        values.map(|(selection, offset)| (selection.cast_signed() < cutoff, self.geometry.offset(*offset))).collect()
+    }
+
+    /// Of an id, all selections and offsets.
+    fn values(&self, id: u32) -> (Vec<u16>, Vec<u16>) {
+        let values = |kind| {
+            let mut values = vec![0; self.geometry.stripes()];
+            self.function.of_id(kind, 0, id, &mut values);
+            values
+        };
+        (values(Kind::Selection), values(Kind::Offset))
     }
 }

@@ -3,6 +3,9 @@
 //!
 //! A client that checked the record alone would notice a wrong parity exactly if it is the hint's own; the queried stripe
 //! lies in the other. Whether a lie was noticed would then be a bit of what was asked. Here it follows from the lie alone.
+//!
+//! What the parities' tags must be is known before they come, from parities and sums that are kept with the hint, and from
+//! two tags of the queried stripe (`hazmat_agrees_with` of hints says what is kept; tags are linear).
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -24,21 +27,15 @@ pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[
     }
     let geometry = hint.geometry;
     expect_length("answer", answer, pending.count() * geometry.answer_bytes())?;
+    hint.settle();
     let mut differences = 0;
-    let queries = pending.queries.chunks_exact(geometry.query_bytes());
-    for (query, parities) in queries.zip(answer.chunks_exact(geometry.answer_bytes())) {
-        let (bits, offsets) = query.split_at(geometry.bits_bytes());
-        let mut sums = [0; 2];
-        let tags = hint.tags.all().chunks_exact(geometry.stripe_records());
-        for (stripe, (tags, offset)) in tags.zip(offsets.as_chunks().0).enumerate() {
-            let in_second = u64::from(bits[stripe / 8] >> (stripe % 8) & 1).wrapping_neg();
-            let tag = tags[usize::from(u16::from_le_bytes(*offset))];
-            sums[0] ^= tag & !in_second;
-            sums[1] ^= tag & in_second;
-        }
-        for (sum, parity) in sums.into_iter().zip(parities.chunks_exact(geometry.record_bytes())) {
-            differences |= sum ^ hint.tags.tag(parity);
-        }
+    let expected = expected(hint, pending).into_iter().zip(&pending.sides);
+    for (([own, other], &side), parities) in expected.zip(answer.chunks_exact(geometry.answer_bytes())) {
+        let (first, second) = parities.split_at(geometry.record_bytes());
+        // The hint's own is the parity of its side.
+        let swapped = u64::from(side).wrapping_neg() & (own ^ other);
+        differences |= hint.tags.tag(first) ^ own ^ swapped;
+        differences |= hint.tags.tag(second) ^ other ^ swapped;
     }
     if differences == 0 {
         pending.verified = Some(answer.to_vec());
@@ -48,6 +45,37 @@ pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[
     Ok(differences == 0)
 }
 
+/// Of each query, the tag of the hint's own parity, and that of the other.
+fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Vec<[u64; 2]> {
+    let geometry = hint.geometry;
+    let mut expected = Vec::with_capacity(pending.count());
+    for number in 0..pending.count() {
+        let (slot, pair) = (pending.slots[number] as usize, pending.pairs[number] as usize);
+        if pending.slots[number] == MISSED {
+            expected.push([false, true].map(|above| hint.tags.tag(hint.half(pair, above))));
+            continue;
+        }
+        // As the last query of the batch that used the slot will have left it, or as it is.
+        let [parity, rest] = match pending.slots[..number].iter().rposition(|&used| used as usize == slot) {
+            None => [hint.tags.tag(hint.parity(slot)), hint.rests[slot]],
+            Some(last) => {
+                let (pair, wanted) = (pending.pairs[last] as usize, pending.wanted(hint, last));
+                let above = hint.replacing(pair, wanted);
+                let half = hint.tags.tag(hint.half(pair, above));
+                let other = hint.tags.tag(hint.half(pair, !above));
+                [half ^ hint.tags.of(wanted as usize), other ^ hint.tag_left_out(pair, wanted)]
+            }
+        };
+        let wanted = pending.wanted(hint, number);
+        let (stripe, _) = geometry.place(wanted as usize);
+        let query = &pending.queries[number * geometry.query_bytes()..][geometry.bits_bytes()..];
+        let shown = u16::from_le_bytes([query[2 * stripe], query[2 * stripe + 1]]);
+        let shown = stripe * geometry.stripe_records() + usize::from(shown);
+        expected.push([parity ^ hint.tags.of(wanted as usize), rest ^ hint.tags.of(shown)]);
+    }
+    expected
+}
+
 /// What applying a batch does to a hint: replaying it needs neither answer nor server. Its length depends on the layout and
 /// the count alone. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -55,9 +83,12 @@ pub struct Effect {
     /// the hint before
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// one a query: slot, pair, slot of the record; [`MISSED`] all three where nothing was used
+    /// one a query: slot, pair, slot of the record; [`MISSED`] for both slots where no hint contained it
     pub(crate) used: Vec<[u32; 3]>,
-    /// ℓ′ bytes a query: the record, zeros where nothing was used
+    /// one a query: the tag of the queried stripe that the pair's other half has and the hint's rest has not; 0 where no hint
+    /// contained the record
+    pub(crate) tags: Vec<u64>,
+    /// ℓ′ bytes a query: the record, zeros where no hint contained it
     pub(crate) blocks: Vec<u8>,
 }
 
@@ -74,9 +105,8 @@ pub struct Recovered {
 /// Recovers the batch's records and applies the batch to the hint. Consumes what may be used only once.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] if the answer has not been verified; [`Error::State`] if a recovered record is not
-/// the one tagged, which verified answers cannot bring about: the hint itself is corrupt. Nothing has changed then, and the
-/// batch is given back.
+/// [`Error::Condemned`]; [`Error::Phase`] if the answer has not been verified. Nothing has changed then, and the batch is given
+/// back.
 pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
@@ -90,16 +120,17 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
     let mut effect = Effect {
         stamp: hint.stamp,
         used: Vec::with_capacity(pending.count()),
+        tags: Vec::with_capacity(pending.count()),
         blocks: vec![0; pending.count() * bytes],
     };
-    let mut differences = 0;
     for (number, parities) in answer.chunks_exact(geometry.answer_bytes()).enumerate() {
         let (slot, pair) = (pending.slots[number], pending.pairs[number]);
         if slot == MISSED {
-            effect.used.push([MISSED; 3]);
+            effect.used.push([MISSED, pair, MISSED]);
+            effect.tags.push(0);
             continue;
         }
-        let wanted = pending.indices[number] / hint.layout.stored().block_records as u32;
+        let wanted = pending.wanted(hint, number);
         let (before, rest) = effect.blocks.split_at_mut(number * bytes);
         let block = &mut rest[..bytes];
         // The slot as the last query of the batch that used it has left it, or as it is.
@@ -107,18 +138,14 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
             None => block.copy_from_slice(hint.parity(slot as usize)),
             Some(last) => {
                 let [_, pair, index] = effect.used[last];
-                let (stripe, _) = geometry.place(index as usize);
-                let above = hint.is_below(stripe, hint.backups[pair as usize]);
+                let above = hint.replacing(pair as usize, index);
                 block.copy_from_slice(hint.half(pair as usize, above));
                 xor_into(block, &before[last * bytes..][..bytes]);
             }
         }
         xor_into(block, &parities[usize::from(pending.sides[number]) * bytes..][..bytes]);
-        differences |= hint.tags.tag(block) ^ hint.tags.all()[wanted as usize];
         effect.used.push([slot, pair, wanted]);
-    }
-    if differences != 0 {
-        return Err((Error::State("a recovered record is not the one tagged: the hint is corrupt"), pending));
+        effect.tags.push(hint.tag_left_out(pair as usize, wanted));
     }
     apply(hint, &effect);
     let missed = effect.used.iter().filter(|used| used[0] == MISSED).count();
@@ -133,10 +160,10 @@ pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Er
     if effect.stamp != hint.stamp {
         return Err(Error::State("an effect of another hint, or out of order"));
     }
-    let used = effect.used.iter().filter(|used| used[0] != MISSED);
-    for (next, &[slot, pair, index]) in (hint.next..).zip(used) {
+    for (next, &[slot, pair, index]) in (hint.next..).zip(&effect.used) {
         let is_next = pair as usize == next && next < hint.backups.len();
-        if !is_next || slot as usize >= hint.ids.len() || index as usize >= hint.geometry.slots() {
+        let is_there = (slot as usize) < hint.ids.len() && (index as usize) < hint.geometry.slots();
+        if !is_next || !(is_there || slot == MISSED) {
             return Err(Error::State("an effect of what this hint does not have"));
         }
     }
@@ -144,21 +171,39 @@ pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Er
     Ok(())
 }
 
+impl<F: Function> Hint<F> {
+    /// Which half of a backup takes the place of a hint that was used for a slot: above, or below.
+    fn replacing(&self, pair: usize, wanted: u32) -> bool {
+        self.is_below(self.geometry.place(wanted as usize).0, self.backups[pair])
+    }
+
+    /// The tag of the record that the other half has in the slot's stripe, which is the extra's then.
+    fn tag_left_out(&self, pair: usize, wanted: u32) -> u64 {
+        let (stripe, _) = self.geometry.place(wanted as usize);
+        self.tags.of(self.own_slot(stripe, self.backups[pair]))
+    }
+}
+
 /// Parities may lack edits that steps are still to add: what takes a backup's place then gets them.
 fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
     let bytes = hint.geometry.record_bytes();
-    for (&[slot, pair, index], block) in effect.used.iter().zip(effect.blocks.chunks_exact(bytes)) {
-        if slot == MISSED {
-            continue;
-        }
+    let used = effect.used.iter().zip(&effect.tags).zip(effect.blocks.chunks_exact(bytes));
+    for ((&[slot, pair, index], tag), block) in used {
         let (slot, pair) = (slot as usize, pair as usize);
-        let (before, ..) = hint.replace(slot, pair, index);
-        hint.edits_follow(slot, before);
-        let above = hint.flips[slot];
-        let mut parity = hint.half(pair, above).to_vec();
-        xor_into(&mut parity, block);
-        hint.parity_mut(slot).copy_from_slice(&parity);
-        parity.zeroize();
+        if index == MISSED {
+            hint.edits_follow(hint.backups[pair], None);
+        } else {
+            let (before, ..) = hint.replace(slot, pair, index);
+            hint.edits_follow(before, Some(slot));
+            let above = hint.flips[slot];
+            let (stripe, _) = hint.geometry.place(index as usize);
+            let left = hint.tag_of_edits_left(hint.own_slot(stripe, hint.ids[slot]));
+            hint.rests[slot] = hint.tags.tag(hint.half(pair, !above)) ^ tag ^ left;
+            let mut parity = hint.half(pair, above).to_vec();
+            xor_into(&mut parity, block);
+            hint.parity_mut(slot).copy_from_slice(&parity);
+            parity.zeroize();
+        }
         for above in [false, true] {
             hint.half_mut(pair, above).zeroize(); // it was one half, and the record is known
         }

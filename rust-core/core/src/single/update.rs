@@ -135,11 +135,22 @@ impl<F: Function> Hint<F> {
         owners
     }
 
-    /// The backup in a slot has taken the place of an id: edits that are left are the slot's now.
-    pub(crate) fn edits_follow(&mut self, slot: usize, before: u32) {
+    /// An id is nobody's any more; the backup in a slot, if it has taken its place, has the edits that are left.
+    pub(crate) fn edits_follow(&mut self, before: u32, slot: Option<usize>) {
         if let Some(editing) = &mut self.editing {
             editing.owners[before as usize] = NOBODY;
-            editing.owners[self.ids[slot] as usize] = slot as u32;
+            if let Some(slot) = slot {
+                editing.owners[self.ids[slot] as usize] = slot as u32;
+            }
+        }
+    }
+
+    /// The tag of what is left to be added of a slot's edits: tags of records have them already, parities do not.
+    pub(crate) fn tag_of_edits_left(&self, slot: usize) -> u64 {
+        let Some(Editing { edits, next, .. }) = &self.editing else { return 0 };
+        match edits.slots[*next..].binary_search(&(slot as u32)) {
+            Ok(edit) => self.tags.tag(edits.difference(next + edit, &self.geometry)),
+            Err(_) => 0,
         }
     }
 
@@ -203,6 +214,8 @@ impl<F: Function> Hint<F> {
         if owner < self.ids.len() {
             if self.is_below(stripe, id) != self.flips[owner] {
                 xor_into(self.parity_mut(owner), difference);
+            } else if self.geometry.place(self.extras[owner] as usize).0 != stripe {
+                self.rests[owner] ^= self.tags.tag(difference);
             }
         } else if owner != NOBODY as usize {
             let above = !self.is_below(stripe, id);

@@ -58,14 +58,17 @@ impl<C: VectorCommitment> Answerer<C> for Entries {
 
     fn answer(&self, database: &Database<C>, queries: &[u8], at: At) -> Result<Vec<u8>, Error> {
         let layout = database.layout_at(at)?;
+        let (partitions, partition_records) = (layout.partitions(), layout.partition_records());
+        let (record_bytes, entry_bytes) = (layout.record_bytes(), self.proofs.entry_bytes::<C>(layout));
         let offsets = queries.as_chunks().0.iter().map(|&bytes| usize::from(u16::from_le_bytes(bytes)));
         for offset in offsets.clone() {
-            expect_below("offset", offset, layout.partition_records())?;
+            expect_below("offset", offset, partition_records)?;
         }
-        let (record_bytes, entry_bytes) = (layout.record_bytes(), self.proofs.entry_bytes::<C>(layout));
-        let mut answer = vec![0; self.proofs.answer_bytes::<C>(layout, offsets.len() / layout.partitions())];
-        for (number, (offset, entry)) in offsets.clone().zip(answer.chunks_exact_mut(entry_bytes)).enumerate() {
-            database.copy_record(at, number % layout.partitions(), offset, &mut entry[..record_bytes]);
+        let first_slots = (0..partitions).map(|partition| partition * partition_records).cycle();
+        let record = database.records_at(at);
+        let mut answer = vec![0; self.proofs.answer_bytes::<C>(layout, offsets.len() / partitions)];
+        for ((first, offset), entry) in first_slots.zip(offsets.clone()).zip(answer.chunks_exact_mut(entry_bytes)) {
+            entry[..record_bytes].copy_from_slice(record(first + offset));
         }
         if self.proofs == Proofs::Openings {
             database.open_all(at, offsets, &mut answer)?;

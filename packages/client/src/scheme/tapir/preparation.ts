@@ -16,7 +16,7 @@ export class HintPreparation implements Preparation {
   readonly id: Uint8Array
   readonly resumable = true
   #manifest: Manifest
-  /** of its manifest, with Pointproofs */
+  /** with Pointproofs, until it is the hint's */
   #verifier: Verifier | undefined
   #finished = false
 
@@ -26,6 +26,7 @@ export class HintPreparation implements Preparation {
     this.#builder = builder
     this.#proofs = inCore(context.core, () => builder.proofs)
     this.id = inCore(context.core, () => builder.hintId)
+    if (this.#proofs === 'pointproofs') this.#verifier = new Verifier(context)
   }
 
   suits(options: SchemeOptions): boolean {
@@ -33,10 +34,9 @@ export class HintPreparation implements Preparation {
   }
 
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
-    if (this.#verifier !== undefined) sources.received(verifierBytes(this.#manifest))
-    else if (this.#proofs === 'pointproofs') {
-      this.#verifier = await Verifier.fetch(this.#context, this.#manifest, sources, signal)
-    }
+    const equipped = this.#verifier?.equip(this.#manifest, sources, signal)
+    if (equipped !== undefined) await equipped
+    else if (this.#verifier !== undefined) sources.received(verifierBytes(this.#manifest))
     await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
   }
 
@@ -45,7 +45,7 @@ export class HintPreparation implements Preparation {
     const { commitments, contentHashes } = manifest
     inCore(this.#context.core, () => this.#builder.update(list, before, after, commitments, contentHashes))
     this.#manifest = manifest
-    this.#verifier = this.#verifier?.followed(this.#context.core, update)
+    this.#verifier?.follow(update)
   }
 
   partial(binding: Uint8Array): Promise<Uint8Array> {
@@ -60,13 +60,9 @@ export class HintPreparation implements Preparation {
     return new HintState(this.#context, client, this.#manifest, verifier)
   }
 
-  #dropVerifier(): void {
+  free(): void {
     this.#verifier?.free()
     this.#verifier = undefined
-  }
-
-  free(): void {
-    this.#dropVerifier()
     if (!this.#finished) release(this.#context.core, this.#builder)
     this.#finished = true
   }

@@ -2,7 +2,7 @@
 //!
 //! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (16), pairs it began with and
 //! pairs used (u32 each), groups of ids (u32); their cutoffs (i16 each); extras (H u32); slots that a backup is in (u32), then
-//! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), pairs left (2·ℓ′ bytes each), tags (u64 a slot of the
+//! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), sums of tags (H u64), pairs left (2·ℓ′ bytes each), tags (u64 a slot of the
 //! database).
 
 use super::super::drawing::{Drawn, NONE};
@@ -79,6 +79,7 @@ impl Hint<Keyed> {
             out.u32(self.backups.partition_point(|&other| other < id));
         }
         out.bytes(&self.parities);
+        out.u64s(&self.rests);
         out.bytes(&self.pairs[self.next * self.geometry.answer_bytes()..]);
         out.u64s(&self.tags.all()[..self.layout.slots()]);
         Ok(out.written())
@@ -124,6 +125,7 @@ impl Hint<Keyed> {
         }
         hint.next = next;
         hint.parities.copy_from_slice(reader.bytes(geometry.hints() * geometry.record_bytes())?);
+        reader.u64s(&mut hint.rests)?;
         hint.pairs[next * geometry.answer_bytes()..]
             .copy_from_slice(reader.bytes((pairs - next) * geometry.answer_bytes())?);
         hint.tags.restore(0, reader.bytes(layout.slots() * TAG_BYTES)?);

@@ -1,8 +1,9 @@
 //! The stored form of an effect, and what replays it.
 //!
-//! Body: layout, queries (u32), then for each query slot, pair and the record's slot in the database (u32 each; 2^32 − 1 all
-//! three where no hint contained it), then ℓ′ bytes of record a query.
+//! Body: layout, queries (u32), then for each query slot, pair and the record's slot in the database (u32 each; 2^32 − 1 for
+//! both slots where no hint contained it), then a tag (u64) a query, then ℓ′ bytes of record a query.
 
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::single::hint::Hint;
@@ -24,6 +25,7 @@ impl Effect {
         for number in self.used.as_flattened() {
             out.u32(*number as usize);
         }
+        out.u64s(&self.tags);
         out.bytes(&self.blocks);
         out.seal()
     }
@@ -40,17 +42,19 @@ impl Effect {
         for number in used.as_flattened_mut() {
             *number = reader.u32()?;
         }
-        if used.iter().any(|used| used.contains(&MISSED) && *used != [MISSED; 3]) {
+        if used.iter().any(|[slot, pair, index]| *pair == MISSED || (*slot == MISSED) != (*index == MISSED)) {
             return Err(Error::State("a query was neither answered nor missed"));
         }
+        let mut tags = vec![0; count];
+        reader.u64s(&mut tags)?;
         let blocks = reader.bytes(count * layout.record_bytes())?.to_vec();
         reader.end()?;
-        Ok(Effect { stamp, used, blocks })
+        Ok(Effect { stamp, used, tags, blocks })
     }
 }
 
 fn bytes_a_query(layout: &Layout) -> usize {
-    3 * 4 + layout.record_bytes()
+    3 * 4 + TAG_BYTES + layout.record_bytes()
 }
 
 /// Applies the next entry of a journal, an effect or an update.

@@ -2,7 +2,7 @@
 //!
 //! Body: layout, binding (32), entropy (32), pairs (u32), groups of ids (u32); and unless these are none, because they were not
 //! all drawn, which is begun again then: their cutoffs (i16 each), extras (H u32),
-//! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
+//! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), sums of tags (H u64), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
 //! slot, in order). What else there is follows from the entropy.
 
 use super::super::making::Builder;
@@ -56,6 +56,7 @@ impl Builder<Keyed> {
         }
         out.bytes(&folded.iter().map(|&folded| u8::from(folded)).collect::<Vec<_>>());
         out.bytes(&hint.parities);
+        out.u64s(&hint.rests);
         out.bytes(&hint.pairs);
         for (tags, _) in
             hint.tags.all().chunks_exact(layout.partition_records()).zip(&folded).filter(|(_, folded)| **folded)
@@ -107,9 +108,10 @@ impl Builder<Keyed> {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
         let hint = builder.made()?;
-        let (parities, pairs) = (reader.bytes(hint.parities.len())?, reader.bytes(hint.pairs.len())?);
-        hint.parities.copy_from_slice(parities);
-        hint.pairs.copy_from_slice(pairs);
+        let (parity_bytes, pair_bytes) = (hint.parities.len(), hint.pairs.len());
+        hint.parities.copy_from_slice(reader.bytes(parity_bytes)?);
+        reader.u64s(&mut hint.rests)?;
+        hint.pairs.copy_from_slice(reader.bytes(pair_bytes)?);
         let m = layout.partition_records();
         for (q, _) in folded.iter().enumerate().filter(|(_, folded)| **folded == 1) {
             hint.tags.restore(q * m, reader.bytes(m * TAG_BYTES)?);

@@ -1,6 +1,6 @@
 //! The stored form of a pending batch: all it takes to send the same bytes again and to apply their answer.
 //!
-//! Body: layout, queries (u32), then for each query index, slot and pair (u32 each; 2^32 − 1 for slot and pair where no hint
+//! Body: layout, queries (u32), then for each query index, slot and pair (u32 each; 2^32 − 1 for the slot where no hint
 //! contains the record), then a side (0 or 1) a query, then the queries' bytes, and the batch's name (32), which is made of
 //! all before it.
 
@@ -72,12 +72,11 @@ impl Pending {
         for _ in 0..count {
             let [index, slot, pair] = [reader.u32()?, reader.u32()?, reader.u32()?];
             layout.locate(index)?;
-            if [slot, pair] != [MISSED; 2] {
-                if slot as usize >= geometry.hints() || pair as usize != next || next >= hint.backups.len() {
-                    return Err(Error::State("a query by what this hint does not have"));
-                }
-                next += 1;
+            let is_there = slot == MISSED || (slot as usize) < geometry.hints();
+            if !is_there || pair as usize != next || next >= hint.backups.len() {
+                return Err(Error::State("a query by what this hint does not have"));
             }
+            next += 1;
             pending.indices.push(index);
             pending.slots.push(slot);
             pending.pairs.push(pair);

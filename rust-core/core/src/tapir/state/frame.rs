@@ -162,6 +162,14 @@ impl<'a> Reader<'a> {
         Ok(self.bytes(count * 2)?.as_chunks().0.iter().map(|field| u16::from_le_bytes(*field)).collect())
     }
 
+    pub(crate) fn u64s(&mut self, numbers: &mut [u64]) -> Result<(), Error> {
+        let fields = self.bytes(size_of_val(numbers))?;
+        for (number, field) in numbers.iter_mut().zip(fields.as_chunks().0) {
+            *number = u64::from_le_bytes(*field);
+        }
+        Ok(())
+    }
+
     /// Numbers that must be below M.
     pub(crate) fn offsets(&mut self, count: usize, layout: &Layout) -> Result<Vec<u16>, Error> {
         let offsets = self.u16s(count)?;

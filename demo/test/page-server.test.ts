@@ -1,0 +1,50 @@
+// What the page is served with: files that a browser may keep, and what opens its connections early.
+
+import { readdirSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createPageServer } from '../src/node/page-server.js'
+import { pageFolder } from '../src/node/paths.js'
+import { closeServer, listen } from '../src/node/proxy.js'
+import type { Config } from '../src/page/backstage.js'
+
+const watcher = (url: string, ids: number[]) => ({
+  url,
+  seen: ids.map(id => ({ id }) as never),
+  lying: false,
+  close: async () => {},
+})
+
+let url: string
+const page = createPageServer()
+beforeAll(async () => {
+  url = await listen(page.server, 0)
+  page.publish({
+    proxies: { A: watcher('http://127.0.0.1:1', [3, 4]), B: watcher('http://127.0.0.1:2', []) },
+    partitionRecords: {},
+    slots: {},
+    publisherKey: '00',
+    published: async () => [],
+    change: async () => ({ refusals: [] }),
+  })
+})
+afterAll(() => closeServer(page.server))
+
+test('connections to both servers are opened with the page, and it is fetched anew each time', async () => {
+  const { headers } = await fetch(url)
+  expect(headers.get('link')).toBe(
+    '<http://127.0.0.1:1>; rel=preconnect; crossorigin, <http://127.0.0.1:2>; rel=preconnect; crossorigin',
+  )
+  expect(headers.get('cache-control')).toBe('no-store')
+})
+
+test('files named by what is in them are kept, and what the page is told is not', async () => {
+  const names = readdirSync(`${pageFolder}/assets`)
+  expect(names.length).toBeGreaterThan(5)
+  for (const name of names) expect(name).toMatch(/-[\w-]{8}\.(js|css)$/)
+  const file = await fetch(`${url}/assets/${names[0]}`)
+  expect(file.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  await file.body?.cancel()
+  const config = await fetch(`${url}/config.json`)
+  expect(config.headers.get('cache-control')).toBe('no-store')
+  expect((await config.json()) as Config).toMatchObject({ seen: { A: 4, B: 0 } })
+})
