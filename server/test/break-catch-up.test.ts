@@ -35,8 +35,7 @@ async function served(dir: string) {
   return { updatable, url: await app.listen({ port: 0, host: '127.0.0.1' }) }
 }
 
-const operations = (value: string) =>
-  new TextEncoder().encode(`${JSON.stringify({ op: 'edit', key: 'one', value })}\n`)
+const operations = (value: string) => new TextEncoder().encode(`${JSON.stringify({ op: 'edit', key: 'one', value })}\n`)
 
 test('the server that has all epochs cannot have another of the batches sent in the place of one', async () => {
   const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
