@@ -79,6 +79,12 @@ const serveCommand = program
   .option('--metrics-port <port>', 'figures for Prometheus at /metrics, and health, on a port of their own', portNumber)
   .option('--metrics-host <address>', 'address to listen on for them', '127.0.0.1')
   .option(
+    '--drain-seconds <n>',
+    'after SIGTERM, how long to go on answering while /readyz says no, so that a balancer sees it',
+    wholeNumber,
+    5,
+  )
+  .option(
     '--allow-origin <origin...>',
     'web origins whose pages may read replies, https://example.com say; localhost: pages of this machine, on any port (default: *, any)',
     origins,

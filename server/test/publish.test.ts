@@ -124,7 +124,19 @@ async function asProcess(dataset: string, { tokenFile, publisherKey }: Publisher
     ...(publisherKey === undefined ? [] : ['--publisher-key', toHex(publisherKey)]),
   ]
   return async (): Promise<Running> => {
-    const args = ['serve', '--port', `${port}`, '--log-level', 'silent', '--store', store, '--dataset', dataset]
+    const args = [
+      'serve',
+      '--port',
+      `${port}`,
+      '--log-level',
+      'silent',
+      '--drain-seconds',
+      '0',
+      '--store',
+      store,
+      '--dataset',
+      dataset,
+    ]
     const child = spawn(process.execPath, [command, ...args, ...publishers], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })

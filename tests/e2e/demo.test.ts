@@ -166,6 +166,17 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await names.ready()
     expect(await names.ask('left-pad')).toMatchObject({ kind: 'found', text: expect.stringContaining('Taken') })
     expect(await names.ask('my-idea')).toMatchObject({ kind: 'absent', text: expect.stringContaining('Still free') })
+    // The page says so itself, of what went through its own hands.
+    await page.waitForSelector('#side-by-side .same')
+    expect(await page.$$eval('#checks li', lines => lines.map(line => line.dataset['holds']))).toEqual(
+      Array(6).fill('true'),
+    )
+    const compared = await page.$$eval('#side-by-side td[data-equal]', cells => cells.map(cell => cell.textContent))
+    const [found, absent] = [0, 1].map(column => compared.filter((_, i) => i % 2 === column))
+    expect(found).toEqual(absent)
+    expect(found).toHaveLength(8)
+    const explained = await page.$$eval('#requests table', tables => tables.map(table => table.rows.length))
+    expect(explained.length).toBe(8)
     await page.click('#phishing-tab')
     for (const { seen } of Object.values(demo.proxies)) {
       const own = seen.filter(({ database }) => database === 'names')

@@ -10,11 +10,11 @@ import {
   decodeClaimedQuery,
   decodeInstantQuery,
   FENCE_REPLY_BYTES,
-  FENCE_REQUEST_BYTES,
   INSTANT_PATH,
   SUITE_PARITIES,
 } from '@pirouette/protocol'
 import type { Sighting } from '../page/backstage.js'
+import { parityQueryBytes } from '../page/wire/fields.js'
 
 export interface Watcher {
   readonly url: string
@@ -106,13 +106,6 @@ function offsetsIn(body: Uint8Array): Shown {
     ...{ claimed: claim !== undefined, of: alone ? 'stripes' : 'offsets', columns },
     vectors: Array.from({ length: count }, (_, k) => vector(k)),
   }
-}
-
-/** Of a query to one server, whose length follows from a layout that is not known here: by whether a claim is behind it. */
-function parityQueryBytes(body: Uint8Array, count: number): number {
-  const end = body.length - FENCE_REQUEST_BYTES
-  const claimed = end > 0 && new TextDecoder().decode(body.subarray(end, end + 4)) === 'PIRF'
-  return ((claimed ? end : body.length) - HEADER_BYTES) / count
 }
 
 function keysIn(body: Uint8Array): Shown {

@@ -32,6 +32,8 @@ export interface Database {
   readonly unreadable: string
   /** how a server is asked for it that is asked in plain words */
   readonly plainRequest: (key: string) => string
+  /** all that is looked up for it; without this: itself */
+  readonly keysOf?: (key: string) => readonly string[]
   readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
   /** what was published, oldest first; without it: nobody changes it */
   readonly changes?: () => Promise<readonly Published[]>
@@ -56,6 +58,7 @@ export const phishing: Database = {
   read: hostOf,
   unreadable: 'There is no domain in this. Type one such as example.org, or paste a URL.',
   plainRequest: host => `GET /phishing?domain=${encodeURIComponent(host)}`,
+  keysOf: hostAndParents,
   async ask(map, host) {
     const hosts = hostAndParents(host)
     const values = await map.getMany(hosts, { padTo: KEYS_PER_LOOKUP })

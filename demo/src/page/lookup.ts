@@ -8,11 +8,15 @@ import { learnt } from './learnt.js'
 import { type Mode, modeOf } from './modes.js'
 import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
+import type { Explorer } from './wire/explorer.js'
+import { Recorder } from './wire/recorder.js'
 
 export class Lookup {
   readonly #database: Database
   readonly #config: Config
   readonly #sightings: Sightings
+  readonly #recorder: Recorder
+  readonly #wire: () => Promise<Explorer>
   readonly #panel: HTMLElement
   readonly #verdict: HTMLElement
   #map: PirouetteMap | undefined
@@ -32,11 +36,19 @@ export class Lookup {
   /** what was asked last, and the epoch when it was */
   #last: { readonly key: string; readonly epoch: number } | undefined
 
-  constructor(panel: HTMLElement, database: Database, config: Config, sightings: Sightings) {
+  constructor(
+    panel: HTMLElement,
+    database: Database,
+    config: Config,
+    sightings: Sightings,
+    wire: () => Promise<Explorer>,
+  ) {
     this.#panel = panel
     this.#database = database
     this.#config = config
     this.#sightings = sightings
+    this.#recorder = new Recorder({ A: this.#urlAt('A'), B: this.#urlAt('B') })
+    this.#wire = wire
     this.#proofs = database.proofs
     panel.append(find(document, '#lookup-template', HTMLTemplateElement).content.cloneNode(true))
     this.#verdict = find(panel, '.verdict', HTMLElement)
@@ -96,12 +108,12 @@ export class Lookup {
   }
 
   async #open(one: boolean): Promise<void> {
-    const at = (server: string) => `${server}/${this.#database.name}`
-    const { servers, publisherKey } = this.#config
+    const { publisherKey } = this.#config
     const mode = one ? 'single' : this.#database.mode
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({
-        servers: one ? [at(servers.A)] : [at(servers.A), at(servers.B)],
+        servers: one ? [this.#urlAt('A')] : [this.#urlAt('A'), this.#urlAt('B')],
+        fetch: this.#recorder.fetch,
         ...(mode && { mode }),
         // The two servers of this demo have held its ceremony, on one machine.
         ...(!one && this.#proofs && { proofs: this.#proofs, allowDevelopmentCeremony: true }),
@@ -222,11 +234,13 @@ export class Lookup {
     const asked = map.mode === 'single' ? (['A'] as const) : (['A', 'B'] as const)
     await this.#sightings.alone(async () => {
       let answer: string | undefined
+      const before = this.#recorder.count
       try {
         const verdict = await this.#database.ask(map, key)
         answer = verdict.plain
         this.#show(verdict.kind, verdict.title, verdict.body)
         this.#showCosts(map)
+        this.#explain(key, verdict, map.mode, before).catch(() => {}) // its servers have gone: the lookup itself is over
       } catch (error) {
         this.#showFailure(map, error)
       }
@@ -239,6 +253,23 @@ export class Lookup {
       }
     })
     this.#setBusy(false)
+  }
+
+  /** What went over the wire since there were `before` requests. */
+  async #explain(key: string, { kind }: Verdict, mode: string | undefined, before: number): Promise<void> {
+    const { name, keysOf = (key: string) => [key] } = this.#database
+    const exchanges = await this.#recorder.since(before)
+    const explorer = await this.#wire()
+    const found = kind !== 'absent'
+    const proofs = this.#proofs ?? ''
+    await explorer.show({
+      ...{ kind: `${name} ${mode} ${proofs}`, typed: key, keys: keysOf(key), found, exchanges },
+      server: this.#urlAt('A'),
+    })
+  }
+
+  #urlAt(server: ServerName): string {
+    return `${this.#config.servers[server]}/${this.#database.name}`
   }
 
   /** One lookup at a time, until what the servers saw of it is drawn. */

@@ -10,6 +10,7 @@ import { Lookup } from './lookup.js'
 import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
+import type { Explorer } from './wire/explorer.js'
 
 async function start(): Promise<void> {
   new Calculator(find(document, '#plan', HTMLFormElement)).start()
@@ -22,7 +23,8 @@ async function start(): Promise<void> {
   const large = config.slots.names !== undefined
   find(document, '#names-tab', HTMLElement).hidden = !large
   const shown = [phishing, keys, passwords, ...(large ? [names] : [])]
-  const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings))
+  const wire = lazily(async () => new (await import('./wire/explorer.js')).Explorer(panel('wire')))
+  const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings, wire))
   new FirstVisit(panel('first-visit'), keys, config, sightings)
   connectProofs(panel('proving'), lookups[2]!)
   const select = connectTabs(index => void lookups[index]?.open())
@@ -37,6 +39,15 @@ async function start(): Promise<void> {
       shown.findIndex(({ name }) => `#${name}` === location.hash),
     ),
   )
+}
+
+/** Loads what is not needed before the first answer. */
+function lazily(load: () => Promise<Explorer>): () => Promise<Explorer> {
+  let loading: Promise<Explorer> | undefined
+  return () => {
+    loading ??= load()
+    return loading
+  }
 }
 
 /** Tabs as in the ARIA Authoring Practices: arrow keys move between them. `chosen` hears the index of the new one. */

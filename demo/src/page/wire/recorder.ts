@@ -1,0 +1,91 @@
+// What a map sends to its servers for lookups, and what they reply: byte for byte, as it passes through `open({ fetch })`.
+
+import type { ServerName } from '../backstage.js'
+
+/** One request of a lookup and its reply. */
+export interface Exchange {
+  readonly server: ServerName
+  readonly method: string
+  /** below the server's URL, `/v1/instant` say */
+  readonly path: string
+  /** what the browser is told to send along, and what not */
+  readonly options: Readonly<Pick<RequestInit, 'credentials' | 'referrerPolicy' | 'cache' | 'redirect' | 'headers'>>
+  readonly sent: Uint8Array
+  /** undefined: there was none, or not 200 */
+  readonly reply: { readonly bytes: Uint8Array; readonly encoding: string | null } | undefined
+}
+
+/** What lookups are sent to, and what is asked before one that waits for its fence. */
+const LOOKUPS = /\/v1\/(answer|instant|fence)$/
+const KEPT = 64
+
+export class Recorder {
+  readonly #urls: Readonly<Record<ServerName, string>>
+  readonly #kept: Promise<Exchange>[] = []
+  #count = 0
+
+  /** `urls`: the base URL of the database at each server. */
+  constructor(urls: Readonly<Record<ServerName, string>>) {
+    this.#urls = urls
+  }
+
+  /** For `open({ fetch })`. The platform's own is called at once: both servers are to be asked in one moment. */
+  readonly fetch = (url: string, init: RequestInit): Promise<Response> => {
+    const response = fetch(url, init)
+    const { path } = this.#partsOf(url)
+    if (!LOOKUPS.test(path)) return response
+    this.#count += 1
+    let keep: (exchange: Exchange) => void = () => {}
+    this.#kept.push(
+      new Promise(resolve => {
+        keep = resolve
+      }),
+    )
+    if (this.#kept.length > KEPT) this.#kept.shift()
+    const unanswered = this.#exchange(url, init, undefined)
+    return response.then(
+      given => {
+        const encoding = given.headers.get('content-encoding')
+        const reply = given.status === 200 ? given.clone().arrayBuffer() : Promise.reject(new Error('refused'))
+        reply.then(
+          bytes => keep(this.#exchange(url, init, { bytes: new Uint8Array(bytes), encoding })),
+          () => keep(unanswered),
+        )
+        return given
+      },
+      error => {
+        keep(unanswered)
+        throw error
+      },
+    )
+  }
+
+  /** How many requests there have been. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** Those after the first `count`, in the order in which they left, when all have been answered. */
+  since(count: number): Promise<Exchange[]> {
+    const number = Math.min(this.#kept.length, this.#count - count)
+    return Promise.all(number === 0 ? [] : this.#kept.slice(-number))
+  }
+
+  #partsOf(url: string): { readonly server: ServerName; readonly path: string } {
+    const server = url.startsWith(`${this.#urls.A}/`) ? 'A' : 'B'
+    return { server, path: url.slice(this.#urls[server].length) }
+  }
+
+  #exchange(url: string, init: RequestInit, reply: Exchange['reply']): Exchange {
+    const { method = 'GET', credentials, referrerPolicy, cache, redirect, headers, body } = init
+    const options = {
+      ...(credentials && { credentials }),
+      ...(referrerPolicy && { referrerPolicy }),
+      ...(cache && { cache }),
+      ...(redirect && { redirect }),
+      ...(headers && { headers }),
+    }
+    const sent = body instanceof Uint8Array ? new Uint8Array(body as Uint8Array) : new Uint8Array()
+    return { ...this.#partsOf(url), method, options, sent, reply }
+  }
+}
