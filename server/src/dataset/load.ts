@@ -1,5 +1,7 @@
 // Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is
-// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash.
+// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash. But for one: of an
+// epoch that a batch made, its update list and the manifest before it do not follow from the records; whoever begins from such a
+// dataset takes its manifest on the publisher's word (docs/threat-model.md).
 
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

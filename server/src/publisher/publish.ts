@@ -142,7 +142,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
 
   /**
    * Sends a server that is behind, epoch by epoch, what made the other's. Returns how many there were. The newest has to be
-   * this publisher's own, and names all before it, so that nobody chooses which of the batches are sent, and in which order.
+   * this publisher's own, and names all before it. Which batch made an epoch is the other server's word, so only one that was
+   * sent for this very epoch before is sent again: another would part the servers for good.
    */
   async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
     const [a, b] = await both(servers, server => server.newest())
@@ -161,6 +162,12 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
           `none of the batches given is the one that made epoch ${epoch} at ${leader.name}. Its file is needed as it was ` +
             'published, byte for byte, with the --value-encoding of then; or begin the store anew (pirouette export). ' +
             `${follower.name} is at epoch ${at.manifest.epoch}`,
+        )
+      }
+      if (!record.hasBatch(toHex(next.manifest.databaseId), batch)) {
+        throw new PublishError(
+          `epoch ${epoch} at ${leader.name} is said to be made by a batch that is not in your record (${record.place}). ` +
+            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin its store anew (pirouette export)`,
         )
       }
       const { manifest } = await follower.publish(body, signatureFor(body))
