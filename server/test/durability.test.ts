@@ -193,7 +193,19 @@ test('a server whose disk is full goes on answering, says so, and publishes when
   const { store, body } = await prepare(dir, 2)
   const tokenFile = join(dir, 'token')
   await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
-  const args = ['serve', '--port', '0', '--log-level', 'error', '--store', store, '--token-file', tokenFile]
+  const args = [
+    'serve',
+    '--port',
+    '0',
+    '--log-level',
+    'error',
+    '--drain-seconds',
+    '0',
+    '--store',
+    store,
+    '--token-file',
+    tokenFile,
+  ]
   const server = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   onTestFinished(() => void server.kill('SIGKILL'))
   const log: string[] = []

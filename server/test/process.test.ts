@@ -3,6 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir, writeFile } from 'node:fs/promises'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -47,7 +48,7 @@ const run = (...args: string[]) => start(args).finished
 
 /** A running server and the address it printed. */
 async function serve(args: string[], env: Record<string, string> = {}) {
-  const { child, finished } = start(['serve', '--port', '0', ...args], env)
+  const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args], env)
   const line = await new Promise<string>((resolve, reject) => {
     child.stdout!.once('data', text => resolve(String(text)))
     finished.then(({ stderr }) => reject(new Error(stderr)), reject)
@@ -73,6 +74,15 @@ async function openSocket(url: string): Promise<{ socket: Socket; received: Prom
     text += chunk.toString('latin1')
   })
   return { socket, received: new Promise(resolve => socket.on('close', () => resolve(text))) }
+}
+
+/** A request on a connection that the agent keeps if it may. Rejects if the reply is not whole. */
+async function requested(url: string, agent: Agent, body?: Uint8Array) {
+  const sent = request(url, { agent, method: body === undefined ? 'GET' : 'POST' }).end(body)
+  const [reply] = (await once(sent, 'response')) as [IncomingMessage]
+  const chunks: Buffer[] = []
+  for await (const chunk of reply) chunks.push(chunk as Buffer)
+  return { status: reply.statusCode, headers: reply.headers, body: new Uint8Array(Buffer.concat(chunks)) }
 }
 
 describe('pirouette serve', () => {
@@ -175,9 +185,49 @@ describe('pirouette serve', () => {
     expect((await finished).code).toBe(0)
   })
 
+  test('while it drains /readyz says no, every lookup is answered, and connections are not kept', async () => {
+    const args = ['--dataset', await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 4 })]
+    const { child, finished, url } = await serve([...args, '--drain-seconds', '2'])
+    const manifest = await manifestOf(url)
+    const query = queryAt(manifest, 0)
+    const agent = new Agent({ keepAlive: true })
+    let answered = 0
+    let notReady = false
+    // Any that is refused, reset or cut short fails the test.
+    const lookUp = async () => {
+      const { status, headers, body } = await requested(`${url}/v1/answer`, agent, query)
+      expect(status).toBe(200)
+      expect(decodeAnswer(manifest, 1, body).length).toBeGreaterThan(0)
+      return headers.connection
+    }
+    const client = async () => {
+      while (!notReady) {
+        await lookUp()
+        answered++
+      }
+      const connections = [await lookUp(), await lookUp()] // both sent after it was seen that it drains
+      expect(connections).toEqual(['close', 'close'])
+    }
+    const clients = Array.from({ length: 8 }, client)
+    await expect.poll(() => answered, { interval: 1 }).toBeGreaterThan(32)
+    child.kill('SIGTERM')
+    while (!notReady) notReady = (await requested(`${url}/readyz`, agent)).status === 503
+    await Promise.all(clients)
+    expect((await requested(`${url}/healthz`, agent)).status).toBe(200)
+    const { code, stderr } = await finished
+    expect(code).toBe(0)
+    const log = stderr
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    expect(log.filter(({ route }) => route === 'POST /v1/answer').every(({ status }) => status === 200)).toBe(true)
+    await expect(requested(`${url}/healthz`, agent)).rejects.toThrow('ECONNREFUSED')
+    agent.destroy()
+  })
+
   test('has figures on a port of their own, and says where', async () => {
     const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics-port', '0', '--log-level', 'silent']
-    const { child, finished } = start(['serve', '--port', '0', ...args])
+    const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args])
     const [said] = (await once(child.stderr!, 'data')) as [string]
     const at = /^pirouette: figures at (\S+)\n$/.exec(said)![1]!
     expect(await (await fetch(at)).text()).toContain('pirouette_records{database=""} 1')
@@ -200,7 +250,9 @@ describe('pirouette serve', () => {
     const scratch = await temporaryDirectory()
     const data = await dataFile('a.txt', Array.from({ length: 50_000 }, (_, i) => `${i}\n`).join(''))
     for (const delay of [100, 300, 500, 700, 900]) {
-      const { child, finished } = start(['serve', '--port', '0', '--data', data], { TMPDIR: scratch })
+      const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', '--data', data], {
+        TMPDIR: scratch,
+      })
       await new Promise(resolve => setTimeout(resolve, delay))
       child.kill('SIGTERM')
       const { code } = await finished // null: before there was anything to stop

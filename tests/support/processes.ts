@@ -26,7 +26,7 @@ export interface ServerProcess {
 
 /** Runs `pirouette serve …` until it is stopped. */
 export async function startServerProcess(...args: string[]): Promise<ServerProcess> {
-  return await startListening(command, 'serve', '--port', '0', '--log-level', 'warn', ...args)
+  return await startListening(command, 'serve', '--port', '0', '--log-level', 'warn', '--drain-seconds', '0', ...args)
 }
 
 /** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */

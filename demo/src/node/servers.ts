@@ -15,7 +15,7 @@ const STOP_TIMEOUT_MS = 3_000
 
 /** Starts `pirouette serve` with the given arguments on a free port and waits until it prints its address. */
 export async function startServer(args: readonly string[]): Promise<RunningServer> {
-  const fixed = ['serve', '--host', '127.0.0.1', '--port', '0', '--log-level', 'warn']
+  const fixed = ['serve', '--host', '127.0.0.1', '--port', '0', '--drain-seconds', '0', '--log-level', 'warn']
   const child = spawn(process.execPath, [pirouetteCommand, ...fixed, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   const kill = () => child.kill('SIGKILL')
   process.once('exit', kill)

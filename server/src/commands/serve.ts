@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import type { UpdatableDatabase } from '../database/updatable.js'
@@ -12,14 +13,14 @@ import { BuildError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
-import { createServer, type MountedDataset } from '../http/server.js'
+import { createServer, type MountedDataset, SHUTTING_DOWN } from '../http/server.js'
 import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 import { openStore } from './store.js'
 
-/** How long what is under way may take after SIGTERM or SIGINT; a slow download is then cut off, to be resumed. */
-const DRAIN_MILLISECONDS = 10_000
+/** How long what is under way may take when a server stops; a slow download is then cut off, to be resumed. */
+const FINISH_MILLISECONDS = 10_000
 
 /** What `--trust-proxy` without a value trusts. */
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
@@ -49,6 +50,8 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly lightTotalLimit: number
   readonly metricsPort?: number
   readonly metricsHost: string
+  /** how long /readyz says no before nothing new is answered */
+  readonly drainSeconds: number
   readonly logLevel: string
 }
 
@@ -58,7 +61,7 @@ export async function serve(options: ServeArguments): Promise<void> {
   const closeDatasets = async () => {
     for (const { updatable } of datasets) await updatable?.close()
   }
-  closeWhenAsked(() => apps, closeDatasets)
+  closeWhenAsked(() => apps, closeDatasets, options.drainSeconds)
   const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
   const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
   if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
@@ -168,20 +171,31 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
 }
 
 /**
- * SIGTERM and SIGINT: nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1.
- * Installed before there is a server, for loading one takes a while and no signal may be lost.
+ * SIGTERM: for `drainSeconds` everything is answered, but /readyz says no and connections are not kept. Then, and for SIGINT
+ * at once, nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1. Installed before
+ * there is a server, for loading one takes a while and no signal may be lost.
  */
-export function closeWhenAsked(running: () => readonly FastifyInstance[], afterwards: () => Promise<void>): void {
-  closeWithGrace({ delay: 2 * DRAIN_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
+export function closeWhenAsked(
+  running: () => readonly FastifyInstance[],
+  afterwards: () => Promise<void>,
+  drainSeconds = 0,
+): void {
+  const delay = 1000 * drainSeconds + 2 * FINISH_MILLISECONDS
+  closeWithGrace({ delay, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
     const apps = running()
     if (err !== undefined) {
       if (apps[0] === undefined) process.stderr.write(`pirouette: ${err.stack ?? err}\n`)
       else apps[0].log.error(describeError(err), 'an error nobody caught')
     }
+    if (signal === 'SIGTERM' && apps.length > 0 && drainSeconds > 0) {
+      for (const app of apps) app.readiness.leave(SHUTTING_DOWN)
+      apps[0]!.log.info(`draining for ${drainSeconds} s: ${signal}`)
+      await sleep(1000 * drainSeconds)
+    }
     await Promise.all(
       apps.map(async app => {
         if (err === undefined) app.log.info(`closing: ${signal}`)
-        setTimeout(() => app.server.closeAllConnections(), DRAIN_MILLISECONDS)
+        setTimeout(() => app.server.closeAllConnections(), FINISH_MILLISECONDS)
         await app.close()
       }),
     )

@@ -61,7 +61,7 @@ export class Metrics {
 
   /** Reads these whenever it is asked. Once. */
   watch({ datasets, readiness, unsent, bodies, computations: { instant, light } }: Watched): void {
-    this.#gauge('ready', 'Whether queries are answered', () => Number(readiness.ready))
+    this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
     this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
     this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
     this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
@@ -102,6 +102,7 @@ export class Metrics {
   /** What is to be served on a port of its own: /metrics, /healthz, /readyz. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false })
+    app.decorate('readiness', readiness)
     hangUpWhenIdle(app)
     app.get('/metrics', async (_request, reply) =>
       reply.type(this.#registry.contentType).send(await this.#registry.metrics()),

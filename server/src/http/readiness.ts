@@ -1,14 +1,22 @@
-// Whether this process can answer queries. One for the whole process: `/readyz` and `/v1/answer` follow it.
+// Whether this process can answer queries, and is to be sent any. One for the whole process: `/readyz` and `/v1/answer`
+// follow it.
 
 import type { onRequestHookHandler } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 
 export class Readiness {
   #stopped: string | undefined
+  #leaving: string | undefined
   readonly #parts: (() => string | undefined)[] = []
 
+  /** What /readyz says. */
   get ready(): boolean {
-    return this.#stopped === undefined
+    return this.#stopped === undefined && this.#leaving === undefined
+  }
+
+  /** Whether it is still answering, and about to stop. */
+  get leaving(): boolean {
+    return this.#leaving !== undefined
   }
 
   /** A part of the process that can tell what it cannot do at the moment; lookups are answered all the same. */
@@ -21,6 +29,11 @@ export class Readiness {
     return this.#parts.map(part => part()).filter(problem => problem !== undefined)
   }
 
+  /** From now on /readyz says no, so that whoever routes to this process stops; what comes all the same is answered. */
+  leave(reason: string): void {
+    this.#leaving ??= reason
+  }
+
   /** From now on nothing is answered, for good. The first reason stays. */
   stop(reason: string): void {
     this.#stopped ??= reason
@@ -30,7 +43,14 @@ export class Readiness {
   check(): void {
     if (this.#stopped !== undefined) throw new Refusal('not_ready', this.#stopped)
   }
-  /** The same for routes that anybody may ask. */
+
+  /** Throws a `not_ready` Refusal after `leave` as well. */
+  checkReady(): void {
+    this.check()
+    if (this.#leaving !== undefined) throw new Refusal('not_ready', this.#leaving)
+  }
+
+  /** `check` for routes that anybody may ask. */
   readonly hook: onRequestHookHandler = (_request, _reply, done) => {
     this.check()
     done()

@@ -74,6 +74,9 @@ declare module 'fastify' {
 
 const SECOND = 1000
 
+/** What a server says that is about to end. */
+export const SHUTTING_DOWN = 'this server is shutting down'
+
 /** A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close. */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   checkNames(options.datasets)
@@ -96,7 +99,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     ;(options.onTrap ?? exitSoon)(error)
   }
   app.addHook('onClose', () => computations.close())
-  app.addHook('preClose', async () => readiness.stop('this server is shutting down'))
+  app.addHook('onRequest', (_request, reply, done) => {
+    // The next request of this connection goes to another server, if there is one.
+    if (readiness.leaving) reply.header('connection', 'close')
+    done()
+  })
+  app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
   hangUpWhenIdle(app)
 
   options.metrics?.time(app)
