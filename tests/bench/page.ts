@@ -6,7 +6,7 @@ import type {} from '../support/web.js'
 /** A map to be measured. */
 export interface Subject {
   readonly servers: [string, string]
-  readonly proofs: 'tags' | 'merkle'
+  readonly proofs: 'tags' | 'merkle' | 'pointproofs'
   readonly storage: 'memory' | 'required'
   /** whether the event loop is watched during its offline phase; costs a little */
   readonly watched?: boolean

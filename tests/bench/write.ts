@@ -93,6 +93,10 @@ of map.
 - **The demo’s page** is \`npm start -- --large\`, over the same line: from the navigation, with nothing cached in the browser,
   until the answer to the first example is on the screen, which is asked as soon as that can be. Scripts, styles,
   WebAssembly, manifests and signatures come within the time. With the page’s files cached, it is the second visit.
+- **Pointproofs**: at the planned Q and at the paper's Q = √N, beside TAPIR-PP where the paper has figures at this N (Table 1,
+  computing without a network; Fig. 9). Lookups, verified, are whole ones, of the SDK from two servers in processes of their own, and so
+  is following a batch. An answer takes from the request to its last byte, one at a time; lagging, right after 500 edits
+  that no opening has yet.
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
   comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
 `,
@@ -142,7 +146,7 @@ function heading({ title, y }: { readonly title: string; readonly y: string }): 
 }
 
 /** Options other than the defaults. */
-function commandLine({ shape, repeats, lookups, sizes, visits }: Options): string {
+function commandLine({ shape, repeats, lookups, sizes, visits, proved }: Options): string {
   const defaults = readOptions([])
   const given = {
     records: [shape.records, defaults.shape.records],
@@ -151,6 +155,7 @@ function commandLine({ shape, repeats, lookups, sizes, visits }: Options): strin
     lookups: [lookups, defaults.lookups],
     sizes: [sizes.join(), defaults.sizes.join()],
     visits: [visits.join(), defaults.visits.join()],
+    proved: [proved.join(), defaults.proved.join()],
   }
   return Object.entries(given)
     .map(([name, [value, usual]]) => (value === usual ? '' : ` --${name} ${value}`))
