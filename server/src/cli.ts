@@ -162,6 +162,7 @@ program
   .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
   .option('--publisher-key <key>', 'take only what is signed with this key: 64 hex digits or a file of them')
+  .option('--manifest-hash <hash>', 'take only the manifest with this hash, which the publisher knows')
   .action(async options => (await import('./commands/export.js')).exportEpoch(options))
 
 program

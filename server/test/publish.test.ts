@@ -322,10 +322,11 @@ describe('pirouette publish', () => {
       const { dir, operators, publish } = await rig([DATA, DATA], 'key')
       await publish(edit('x'))
       const out = join(dir, 'exported')
-      expect((await pirouette('export', '--server', operators[1].url, '--out', out)).code).toBe(0)
+      const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
+      const vouched = ['--publisher-key', toHex(publicKey)]
+      expect((await pirouette('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
       const [first] = operators
       await first.stop()
-      const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
       first.comesBack(here(out, { publisherKey: publicKey }, Number(new URL(first.url).port)))
       await first.start()
       const again = await publish(edit('x'))

@@ -37,6 +37,8 @@ async function exported(updatable: UpdatableDatabase): Promise<string> {
     'export',
     '--server',
     (await served({ updatable })).url,
+    '--manifest-hash',
+    updatable.newest.manifestHash,
     '--out',
     out,
   )
@@ -141,6 +143,11 @@ describe.each(Object.entries(kinds))('the export of a database %s', (_, make) =>
   })
 })
 
+const sign = (bytes: Uint8Array, epoch: number) => ({
+  ...{ publicKey: toHex(PUBLIC), generation: 1, epoch },
+  signature: toHex(ed25519.sign(signedBytes(bytes), SECRET)),
+})
+
 describe('a server that is exported from', () => {
   const changed = async () => {
     const updatable = await keyed()
@@ -163,7 +170,8 @@ describe('a server that is exported from', () => {
         const reply = (path: string, body: Buffer) =>
           path.startsWith('/v1/blobs/') && blobs++ === which ? lie(body) : body
         const parent = await temporaryDirectory()
-        const args = ['--server', await standIn(url, { reply }), '--out', join(parent, 'out')]
+        const hash = ['--manifest-hash', updatable.newest.manifestHash]
+        const args = ['--server', await standIn(url, { reply }), ...hash, '--out', join(parent, 'out')]
         const { code, stderr } = await pirouette('export', ...args)
         expect([code, stderr]).toEqual([1, expect.stringContaining('is not what its name says')])
         expect(await readdir(parent)).toEqual([])
@@ -177,10 +185,6 @@ describe('a server that is exported from', () => {
     const parent = await temporaryDirectory()
     const run = () =>
       pirouette('export', '--server', url, '--publisher-key', toHex(PUBLIC), '--out', join(parent, 'out'))
-    const sign = (bytes: Uint8Array, epoch: number) => ({
-      ...{ publicKey: toHex(PUBLIC), generation: 1, epoch },
-      signature: toHex(ed25519.sign(signedBytes(bytes), SECRET)),
-    })
     expect((await run()).stderr).toContain('it has no signature of this publisher for epoch 2')
     // Of the epoch before, and another's of this one.
     await updatable.addSignature(sign(updatable.manifestOf(1, 1)!, 1))
@@ -201,14 +205,17 @@ describe('a server that is exported from', () => {
       if (turned) return
       turned = true
       await publish(updatable, [edit('one', 'later')])
+      await updatable.addSignature(sign(updatable.newest.manifestBytes, 3))
     }
+    await updatable.addSignature(sign(updatable.newest.manifestBytes, 2))
     const pending: Promise<void>[] = []
     const reply = (path: string, body: Buffer) => {
       if (path === '/v1/manifest') pending.push(asked())
       return body
     }
     const out = join(await temporaryDirectory(), 'out')
-    const { code, stderr } = await pirouette('export', '--server', await standIn(url, { reply }), '--out', out)
+    const key = ['--publisher-key', toHex(PUBLIC)]
+    const { code, stderr } = await pirouette('export', '--server', await standIn(url, { reply }), ...key, '--out', out)
     expect([code, stderr]).toEqual([0, ''])
     await Promise.all(pending)
     expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(3)

@@ -15,9 +15,12 @@ export interface ExportArguments {
   readonly out: string
   readonly force?: boolean
   readonly publisherKey?: string
+  readonly manifestHash?: string
 }
 
-export async function exportEpoch({ server, store, out, force, publisherKey }: ExportArguments): Promise<void> {
+export async function exportEpoch(options: ExportArguments): Promise<void> {
+  const { server, store, out, force, publisherKey } = options
+  const wantedHash = options.manifestHash?.toLowerCase()
   if ((server === undefined) === (store === undefined)) {
     throw new PublishError('give --server, the URL of a server that runs, or --store, the store of one that does not')
   }
@@ -25,7 +28,10 @@ export async function exportEpoch({ server, store, out, force, publisherKey }: E
   const own = store === undefined ? undefined : await serveOwnCopy(await openStore(store, undefined), undefined)
   try {
     const { manifest, manifestHash } = await withProgress(onProgress =>
-      exportDataset({ server: own?.url ?? server!, name: own && store, out, force, publisherKey: key, onProgress }),
+      exportDataset({
+        ...{ server: own?.url ?? server!, name: own && store, own: own !== undefined },
+        ...{ out, force, publisherKey: key, wantedHash, onProgress },
+      }),
     )
     const { epoch, generation, records, databaseId } = manifest
     process.stdout.write(

@@ -23,12 +23,16 @@ export interface ExportOptions {
   readonly server: string
   /** what people are told in its place */
   readonly name?: string | undefined
+  /** it is of whoever asks, and is believed */
+  readonly own?: boolean | undefined
   /** directory to make */
   readonly out: string
   /** replace another dataset there */
   readonly force?: boolean | undefined
   /** 32 bytes: only a manifest that this key has signed is taken */
   readonly publisherKey?: Uint8Array | undefined
+  /** hex: only the manifest with this hash is taken */
+  readonly wantedHash?: string | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
@@ -65,6 +69,7 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
       )
     }
     await checkSigned({ manifest, bytes })
+    checkVouchedFor({ manifest, bytes })
     const blobs = blobsOf(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
       for (const [i, { hash, length }] of blobs.entries()) {
@@ -76,6 +81,25 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
         options.onProgress?.({ stage: 'writing', done: i + 1, total: blobs.length })
       }
     })
+  }
+
+  /**
+   * What led to an epoch, and what was before it, does not follow from its records, and nobody who serves them could tell that it is
+   * false: clients who follow would be led astray at records of the server's choice.
+   */
+  function checkVouchedFor({ manifest, bytes }: KnownManifest): void {
+    const { own, publisherKey, wantedHash } = options
+    const hash = toHex(blake3(bytes))
+    if (wantedHash !== undefined && hash !== wantedHash) {
+      throw new PublishError(
+        `${server.name}: the manifest of its epoch ${manifest.epoch} has the hash ${hash}, not ${wantedHash}`,
+      )
+    }
+    if (own || publisherKey !== undefined || wantedHash !== undefined || manifest.updateListBytes === 0) return
+    throw new PublishError(
+      `${server.name}: a batch made epoch ${manifest.epoch}, and what it changed cannot be checked here. Give --publisher-key, ` +
+        `or ask the publisher whether the manifest hash is ${hash}, and give that as --manifest-hash`,
+    )
   }
 
   async function checkSigned({ manifest, bytes }: KnownManifest): Promise<void> {
