@@ -67,16 +67,15 @@ impl Pending {
             sides: Vec::new(),
             queries: Vec::new(),
             verified: None,
+            rows: Vec::new(),
         };
-        let mut next = hint.next;
-        for _ in 0..count {
+        for next in hint.next..hint.next + count {
             let [index, slot, pair] = [reader.u32()?, reader.u32()?, reader.u32()?];
             layout.locate(index)?;
             let is_there = slot == MISSED || (slot as usize) < geometry.hints();
             if !is_there || pair as usize != next || next >= hint.backups.len() {
                 return Err(Error::State("a query by what this hint does not have"));
             }
-            next += 1;
             pending.indices.push(index);
             pending.slots.push(slot);
             pending.pairs.push(pair);
