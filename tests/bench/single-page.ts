@@ -6,6 +6,25 @@ import type { Measured } from './page.js'
 
 /** A durable map, from nothing stored: its offline phase, lookups, an update that `publish()` makes, and opened again. */
 export async function measureSingle(server: string, warmUpLookups: number, lookups: number) {
+  // Memory of WebAssembly only grows: what there is in the end is the most there was.
+  const memories = new Set<WebAssembly.Memory>()
+  const note = (exports: WebAssembly.Exports) => {
+    for (const each of Object.values(exports)) if (each instanceof WebAssembly.Memory) memories.add(each)
+  }
+  const { Instance, instantiate } = WebAssembly
+  WebAssembly.Instance = class extends Instance {
+    constructor(...parameters: ConstructorParameters<typeof Instance>) {
+      super(...parameters)
+      note(this.exports)
+    }
+  }
+  WebAssembly.instantiate = (async (...parameters: Parameters<typeof instantiate>) => {
+    const result = (await instantiate(...parameters)) as unknown as
+      | WebAssembly.Instance
+      | WebAssembly.WebAssemblyInstantiatedSource
+    note('instance' in result ? result.instance.exports : result.exports)
+    return result
+  }) as typeof instantiate
   const turn = (ms?: number) => new Promise(resolve => setTimeout(resolve, ms))
   /** The longest task, as Chromium reports those from 50 ms on; 0: there was none. */
   const watch = () => {
@@ -63,7 +82,9 @@ export async function measureSingle(server: string, warmUpLookups: number, looku
   const reopened = await watched(() => pirouette.open({ ...options, push: false }))
   await lookUp(reopened.result, samplesAfter)
   await reopened.result.close()
+  if (memories.size === 0) throw new Error('no WebAssembly memory was seen')
   return {
+    wasmBytes: [...memories].reduce((bytes, { buffer }) => bytes + buffer.byteLength, 0),
     offlineMs: offline.ms,
     longestTaskMs: offline.taskMs,
     lookupMs,

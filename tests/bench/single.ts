@@ -66,15 +66,17 @@ async function computing(options: Options, records: number): Promise<Figure[]> {
 
   const offline: { cutoffs: number; all: number; longest: number }[] = []
   let hints: SingleHandle | undefined
+  const rows: Rows = new Map()
   for (let run = 0; run < (records > 2 ** 22 ? 1 : options.repeats); run++) {
     hints?.free()
-    const made = makeHints(core, database)
+    rows.clear()
+    const made = makeHints(core, database, rows)
     hints = made.hints
     offline.push(made)
   }
-  const spent = lookUps(hints!, database, options.repeats * options.lookups, data, recordBytes)
+  const spent = lookUps(hints!, database, rows, options.repeats * options.lookups, data, recordBytes)
   const { some } = editsIn(records)
-  const edits = Array.from({ length: options.repeats }, () => update(hints!, database, some, recordBytes))
+  const edits = Array.from({ length: options.repeats }, () => update(hints!, database, rows, some, recordBytes))
   let checkpoint: Uint8Array = new Uint8Array()
   const storing = milliseconds(() => {
     checkpoint = hints!.checkpoint(new Uint8Array(32)).take()
@@ -129,8 +131,13 @@ async function computing(options: Options, records: number): Promise<Figure[]> {
   ]
 }
 
+/** Rows of tags, of a database that has them, by name. */
+type Rows = Map<string, Uint8Array>
+
+const NAME_BYTES = 16
+
 /** Hints for a database, a step at a time. Copying records in is not counted. */
-function makeHints(core: Core, database: DatabaseHandle) {
+function makeHints(core: Core, database: DatabaseHandle, rows: Rows) {
   const { layout } = database
   const { partitions, partitionBytes } = layout
   let [all, longest] = [0, 0]
@@ -157,18 +164,37 @@ function makeHints(core: Core, database: DatabaseHandle) {
     }
     if (!timed(() => builder.fold(0))) throw new Error(`partition ${q} does not match its content hash`)
     while (timed(() => builder.step()));
+    for (let row = timed(() => builder.row()); row.length > 0; row = timed(() => builder.row())) {
+      const name = row.slice(0, NAME_BYTES)
+      rows.set(toHex(name), row.slice(NAME_BYTES))
+      timed(() => builder.kept(name))
+    }
   }
   const hints = timed(() => builder.finish(0))
   return { hints, cutoffs, all, longest }
 }
 
-function lookUps(hints: SingleHandle, database: DatabaseHandle, count: number, data: Buffer, recordBytes: number) {
+/** What a store would give for the pending queries. */
+function provide(hints: SingleHandle, rows: Rows): void {
+  const names = hints.wants()
+  for (let at = 0; at < names.length; at += NAME_BYTES) hints.hold(rows.get(toHex(names.slice(at, at + NAME_BYTES)))!)
+}
+
+function lookUps(
+  hints: SingleHandle,
+  database: DatabaseHandle,
+  rows: Rows,
+  count: number,
+  data: Buffer,
+  recordBytes: number,
+) {
   const [client, server]: [number[], number[]] = [[], []]
   for (let i = 0; i < WARM_UP_LOOKUPS + Math.min(count, hints.left - WARM_UP_LOOKUPS); i++) {
     const index = randomInt(database.layout.records)
     let query: Uint8Array = new Uint8Array()
     const asking = milliseconds(() => {
       hints.query(Uint32Array.of(index), randomBytes(32))
+      provide(hints, rows)
       hints.pendingBytes()
       query = hints.request()
     })
@@ -193,7 +219,7 @@ function lookUps(hints: SingleHandle, database: DatabaseHandle, count: number, d
 }
 
 /** A batch of edits, a step at a time; afterwards some of what it changed is looked up. */
-function update(hints: SingleHandle, database: DatabaseHandle, size: number, recordBytes: number) {
+function update(hints: SingleHandle, database: DatabaseHandle, rows: Rows, size: number, recordBytes: number) {
   const indices = distinct(size, database.layout.records)
   const values = randomBytes(size * recordBytes)
   const epoch = database.applyKeyless(new Uint8Array(size).fill(2), Uint32Array.from(indices), values)
@@ -209,6 +235,7 @@ function update(hints: SingleHandle, database: DatabaseHandle, size: number, rec
   }
   for (const [i, index] of indices.slice(0, 5).entries()) {
     hints.query(Uint32Array.of(index), randomBytes(32))
+    provide(hints, rows)
     if (!hints.verify(database.answer(hints.request(), SUITE_PARITIES))) throw new Error('an honest answer was refused')
     if (!values.subarray(i * recordBytes, (i + 1) * recordBytes).equals(hints.recon())) {
       throw new Error(`the record at ${index} is not the new one`)
@@ -291,6 +318,12 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
         name: named('Long tasks of it, the longest'),
         unit: 'ms',
         samples: each(({ reopenTaskMs }) => reopenTaskMs),
+      },
+      {
+        name: named('WebAssembly memory'),
+        unit: 'MiB',
+        target: large('≤', 64),
+        samples: each(({ wasmBytes }) => wasmBytes / 2 ** 20),
       },
       {
         name: named("Memory of the tab's process"),

@@ -289,7 +289,8 @@ export class Tab implements SimulatedTab {
       reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),
       newSingleBuilder: (layout, contentHashes, entropy, lookups) => {
         this.#use(entropy)
-        return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups))
+        const { rows } = this.#world.faults
+        return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups, rows))
       },
       resumeSingleBuilder: (...stored) => this.#watchedSingleBuilder(core.resumeSingleBuilder(...stored)),
       reopenSingle: (...stored) => this.#watchedQueries(core.reopenSingle(...stored)),

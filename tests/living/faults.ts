@@ -56,6 +56,8 @@ export interface FaultProfile {
   /** how lookups are answered */
   readonly mode: 'full' | 'local' | 'single'
   readonly proofs: Proofs
+  /** hints for one server keep tags in rows, however few there are */
+  readonly rows: boolean
   readonly rollback: 'confirm' | 'strict'
   /** tabs listen for epochs */
   readonly push: boolean
@@ -104,6 +106,7 @@ export function anyFaults(chance: Chance, processes = false): FaultProfile {
     storage: chance.happens(0.1) ? 'memory' : 'required',
     mode: 'full',
     proofs: chance.pick(['merkle', 'tags']),
+    rows: false,
     rollback: chance.pick(['confirm', 'strict']),
     push: chance.happens(0.4),
     history,

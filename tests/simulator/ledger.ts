@@ -7,6 +7,7 @@ import { hexOf } from './hex.js'
 /** Methods that change what is stored. What a power loss may undo follows from docs/threat-model.md, S1 and S2. */
 export const DURABILITY = {
   begin: 'strict',
+  putRow: 'relaxed',
   putPartial: 'relaxed',
   updatePartial: 'relaxed',
   complete: 'strict',
@@ -46,6 +47,7 @@ export interface Head {
 /** The head after an accepted write. Throws if it ought to have been refused. `torn`: the state cannot be read. */
 export function after(head: Head | undefined, { method, parameters }: Write, torn: boolean): Head | undefined {
   if (method === 'erase') return undefined
+  if (method === 'putRow') return head
   const named = hintNamedBy({ method, parameters } as Write)
   if (method === 'begin') {
     const replaced = torn ? undefined : head?.hint

@@ -337,9 +337,11 @@ export interface WorkerStackHandle {
 
 /** A stored form, written but for its checksum, which may be made in slices; what it was made of may change meanwhile. Secret. */
 export interface StoredFormHandle {
-  /** hashes at most so many bytes more; whether there are more */
-  hash(most: number): boolean
-  /** the stored form, once; what has not been hashed yet is */
+  /** bytes that are left of it */
+  left(): number
+  /** its next piece, some hundred kilobytes, which is hashed first; empty: that was all of it */
+  piece(): Uint8Array
+  /** all that is left of it, once */
   take(): Uint8Array
   /** overwrites it, then frees */
   free(): void
@@ -376,11 +378,15 @@ export interface SingleBuilderHandle extends Lanes {
   /** the id of the hint to be, 16 bytes */
   readonly hintId: Uint8Array
   step(): boolean
+  /** the next row of tags that is to be kept outside, behind its name (16 bytes); empty: none is */
+  row(): Uint8Array
+  /** the row of a name has been kept */
+  kept(name: Uint8Array): void
   /** brings it to the next epoch; throws `update` where the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
   /** its stored form, bound to its manifest's hash (32 bytes) */
   partial(binding: Uint8Array): StoredFormHandle
-  /** the client's state; `phase` if partitions are missing, and the handle is gone */
+  /** the client's state; `phase` if partitions are missing or rows were not kept, and the handle is gone */
   finish(version: number): SingleHandle
   /** overwrites secrets, then frees */
   free(): void
@@ -392,6 +398,18 @@ export interface SingleHandle extends AskedHandle {
   request(): Uint8Array
   /** verifies both parities of every query, without early exit; false: forged, and the handle is condemned */
   verify(parities: Uint8Array): boolean
+  /** names (16 bytes each) of rows of tags that judging the pending batch takes and that are not at hand: one a query */
+  wants(): Uint8Array
+  /** takes the first of them; throws `state` if it is another */
+  hold(row: Uint8Array): void
+  /** names of all rows that it consists of besides its checkpoint */
+  rows(): Uint8Array
+  /** the name of a row to be made anew before a checkpoint is written; empty: none is. `begun`: others were */
+  stale(begun: boolean): Uint8Array
+  /** what takes its place, behind its name: to be kept; throws `state` if these are not its bytes */
+  renewed(row: Uint8Array): Uint8Array
+  /** that has been kept */
+  renew(): void
   /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
   readonly missed: number
   /** by an update list; throws `update` where the database outgrows its hints */
@@ -728,12 +746,16 @@ export interface SingleCore extends ClientCore {
   singleBytes(layout: LayoutHandle): Uint32Array
   /** whether hints made for one layout go on with another, of the same generation; throws `layout` where there are none */
   singleFollows(before: LayoutHandle, after: LayoutHandle): boolean
-  /** begins hints for so many lookups under 32 bytes of fresh OS entropy; throws `layout`, `index` */
+  /**
+   * begins hints for so many lookups under 32 bytes of fresh OS entropy; throws `layout`, `index`. `inRows`: where tags are kept,
+   * for tests; otherwise as many as there are say it
+   */
   newSingleBuilder(
     layout: LayoutHandle,
     contentHashes: Uint8Array,
     entropy: Uint8Array,
     lookups?: number,
+    inRows?: boolean,
   ): SingleBuilderHandle
   /** takes up what `partial` has given under the manifest it was begun under */
   resumeSingleBuilder(

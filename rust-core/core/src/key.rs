@@ -13,6 +13,10 @@ const DIRECTORY_SEED_CONTEXT: &str = "pirouette 2026-11 directory seed v1";
 const QUERY_CONTEXT: &str = "pirouette 2026-11 query entropy v1";
 const UPDATE_CONTEXT: &str = "pirouette 2026-11 update entropy v1";
 const BATCH_NAME_CONTEXT: &str = "pirouette 2026-11 batch name v1";
+const ROW_NAME_CONTEXT: &str = "pirouette 2026-11 row name v1";
+
+/// Bytes of the name of a row of tags.
+pub(crate) const ROW_NAME_BYTES: usize = 16;
 
 /// First 16 bytes of BLAKE3's `derive_key`.
 fn derive(context: &str, bytes: &[u8]) -> [u8; FINGERPRINT_BYTES] {
@@ -113,6 +117,13 @@ impl Secret {
     pub(crate) fn batch_name(&self, form: &[u8]) -> [u8; 32] {
         let key = Zeroizing::new(blake3::derive_key(BATCH_NAME_CONTEXT, &self.0));
         *blake3::keyed_hash(&key, form).as_bytes()
+    }
+
+    /// The name of a row of tags: the first 16 bytes of BLAKE3 of its stripe (u32) and itself, keyed with the `derive_key` of
+    /// the secret.
+    pub(crate) fn row_name(&self, stripe: usize, row: &[u8]) -> [u8; ROW_NAME_BYTES] {
+        let key = Zeroizing::new(blake3::derive_key(ROW_NAME_CONTEXT, &self.0));
+        first_bytes(blake3::Hasher::new_keyed(&key).update(&(stripe as u32).to_le_bytes()).update(row))
     }
 }
 

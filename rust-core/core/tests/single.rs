@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::collections::HashMap;
+
 use common::{database, thorough};
 use pirouette_core::Error;
 use pirouette_core::commitment::Merkle;
@@ -14,6 +16,7 @@ use pirouette_core::scheme::{Asked, Verdict, answer, answer_bytes, answerers, su
 use pirouette_core::single::geometry::Geometry;
 use pirouette_core::single::hint::Hint;
 use pirouette_core::single::making::Builder;
+use pirouette_core::single::{NamedRow, RowName};
 use pirouette_core::tapir::state::journal::update_in;
 
 const SUITE: u16 = 3;
@@ -157,6 +160,243 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
         }));
     }
+}
+
+// ---- tags in rows ---------------------------------------------------------------------------------------------
+
+/// What keeps rows.
+#[derive(Default)]
+struct Keeper(HashMap<RowName, Vec<u8>>);
+
+impl Keeper {
+    fn keep(&mut self, row: NamedRow) -> RowName {
+        self.0.insert(row.name, row.bytes);
+        row.name
+    }
+
+    fn drain(&mut self, builder: &mut Builder) {
+        while let Some(row) = builder.next_row() {
+            let name = self.keep(row);
+            builder.kept(&name);
+        }
+    }
+
+    fn provide(&self, client: &mut Client) {
+        let wanted = client.with_pending(|hint, pending| Ok(pending.wants(hint))).unwrap();
+        assert_eq!(wanted.len(), client.pending(), "one a query");
+        for name in wanted {
+            client.with_pending(|hint, pending| pending.hold(hint, &self.0[&name])).unwrap();
+        }
+    }
+
+    /// What goes before a checkpoint. Rows that nothing names any more go. How many were made anew.
+    fn renew(&mut self, hint: &mut Hint) -> usize {
+        let mut renewed = 0;
+        while let Some(name) = hint.stale(renewed > 0) {
+            let row = hint.renewed(&self.0[&name]).unwrap();
+            self.keep(row);
+            hint.renew();
+            renewed += 1;
+        }
+        self.0.retain(|name, _| hint.rows().contains(name));
+        renewed
+    }
+}
+
+fn in_rows(database: &Database<Merkle>, lookups: usize, entropy: u8, keeper: &mut Keeper) -> Builder {
+    let mut builder = builder(database, lookups, entropy);
+    builder.hazmat_in_rows(true);
+    for q in 0..database.layout().partitions() {
+        assert!(receive(&mut builder, q % 2, q, database.partition(q).unwrap()));
+        while builder.step().unwrap() {}
+        keeper.drain(&mut builder);
+    }
+    builder
+}
+
+/// The same entropy, edits and lookups: what leaves is the same bytes, and what is found; through every stored form.
+#[test]
+fn tags_in_rows_do_what_tags_in_memory_do() {
+    let (mut renewed, mut most_open) = (0, 0);
+    for (number, layout) in layouts().into_iter().enumerate() {
+        let seed = 90 + number as u8;
+        let mut source = ChaCha::new(&[seed; 32], 1);
+        let mut database = server(layout, seed);
+        let mut held = client(&database, 900, seed);
+        let mut keeper = Keeper::default();
+        let mut kept = Asked::new(in_rows(&database, 900, seed, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap());
+        assert_eq!((kept.state.rows().len(), held.state.rows().len()), (kept.state.geometry().stripes(), 0));
+        assert_eq!(kept.state.tag_bytes(), 0);
+        let mut behind: Option<Client> = None;
+        for round in 0..if thorough() { 200 } else { 60u32 } {
+            let records = layout.records() as u32;
+            let mut batch: Vec<u32> = (0..=round % 3).map(|_| source.below(records)).collect();
+            batch.extend_from_slice(&[batch[0], batch[0] / 2]); // one stripe twice
+            let entropy = [round as u8; 32];
+            for client in [&mut held, &mut kept] {
+                client.query(&batch, &entropy).unwrap();
+            }
+            assert_eq!(held.request(0).unwrap(), kept.request(0).unwrap());
+            if round % 2 == 0 {
+                keeper.provide(&mut kept); // before an update, or after
+            }
+            if round % 3 == 0 {
+                let record: Vec<u8> = vec![round as u8 + 1; layout.stored().record_bytes];
+                let edits: Vec<_> = (0..=source.below(60)).map(|_| source.below(records)).collect();
+                let edits: Vec<_> =
+                    edits.iter().chain(&batch).map(|&index| Operation::EditIndex(index, &record)).collect();
+                let list = apply(&mut database, None, &edits).unwrap().list;
+                let entry = kept.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+                held.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+                if let Some(behind) = &mut behind {
+                    behind.replay(&entry).unwrap();
+                }
+            }
+            let reply = ask(&database, &kept);
+            assert_eq!(reply, ask(&database, &held));
+            if round % 2 == 1 {
+                assert!(matches!(kept.verify(0, &reply), Err(Error::Phase(_))), "without rows nothing is judged");
+                keeper.provide(&mut kept);
+            }
+            for client in [&mut held, &mut kept] {
+                assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+                assert_eq!(client.recon().unwrap(), expected(&database, &batch), "round {round}");
+            }
+            let effect = kept.take_effect().unwrap();
+            assert_eq!(effect, held.take_effect().unwrap());
+            if let Some(behind) = &mut behind {
+                behind.replay(&effect).unwrap(); // it needs no row
+                assert_eq!(behind.encode(&BINDING).unwrap(), kept.encode(&BINDING).unwrap());
+            }
+            if round % 20 == 19 {
+                renewed += keeper.renew(&mut kept.state);
+                assert_eq!(keeper.0.len(), kept.state.rows().len());
+                kept = reopened(&mut kept);
+                behind = Some(reopened(&mut kept));
+            }
+        }
+        for client in [&mut held, &mut kept] {
+            assert!(client.state.hazmat_agrees_with(&mut |slot| {
+                let (m, bytes) = (layout.partition_records(), layout.record_bytes());
+                database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
+            }));
+        }
+        most_open = most_open.max(kept.state.tag_bytes());
+    }
+    println!("{renewed} rows made anew, {most_open} bytes of changes at most");
+    assert!(renewed > 0);
+}
+
+#[test]
+fn making_rows_may_be_interrupted_and_overtaken_by_updates() {
+    for (number, layout) in layouts().into_iter().enumerate() {
+        let mut database = server(layout, 50 + number as u8);
+        let mut keeper = Keeper::default();
+        let mut half = builder(&database, 20, 9);
+        half.hazmat_in_rows(true);
+        let q = layout.partitions();
+        for partition in [2, 0] {
+            assert!(receive(&mut half, 0, partition, database.partition(partition).unwrap()));
+            while half.step().unwrap() {}
+            // A row that was told of, and not kept, is still there; stored now, it is in what is stored.
+            if partition == 2 {
+                keeper.drain(&mut half);
+            }
+        }
+        let stored = half.encode(&BINDING).unwrap();
+        let mut resumed = Builder::decode(&stored, layout, &database.content_hashes().unwrap(), &BINDING).unwrap();
+        assert_eq!(resumed.encode(&BINDING).unwrap(), stored);
+        let record = vec![0xab; layout.stored().record_bytes];
+        let m = layout.stored().partition_records as u32;
+        let edits: Vec<_> = [0, 1, m, 2 * m, 2 * m + 3, layout.records() as u32 - 1]
+            .iter()
+            .map(|&index| Operation::EditIndex(index, &record))
+            .collect();
+        let before = resumed.next_row();
+        let list = apply(&mut database, None, &edits).unwrap().list;
+        resumed.update(&list, &database.content_hashes().unwrap()).unwrap();
+        if let Some(row) = before {
+            resumed.kept(&row.name); // it may have changed, and is not kept then
+        }
+        for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
+            let (error, again) = resumed.finish_at(1).map(|_| ()).unwrap_err();
+            assert!(matches!(error, Error::Phase(_)));
+            resumed = again;
+            assert!(receive(&mut resumed, 0, partition, database.partition(partition).unwrap()));
+        }
+        let (error, mut resumed) = resumed.finish_at(1).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Phase(_)), "rows have not been kept");
+        keeper.drain(&mut resumed);
+        let mut made = resumed.finish_at(1).map_err(|(error, _)| error).unwrap();
+        assert!(made.hazmat_agrees_with(&mut |slot| {
+            let (m, bytes) = (layout.partition_records(), layout.record_bytes());
+            database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
+        }));
+        let mut client: Client = Asked::new(made);
+        client.query(&[5, 0], &[1; 32]).unwrap();
+        keeper.0.retain(|name, _| client.state.rows().contains(name));
+        keeper.provide(&mut client);
+        assert_eq!(client.verify(0, &ask(&database, &client)), Ok(Verdict::Genuine));
+        assert_eq!(client.recon().unwrap(), expected(&database, &[5, 0]));
+    }
+}
+
+/// What has rotted, or is another stripe's or another moment's, is not taken; and no verdict comes of it.
+#[test]
+fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
+    let layout = Layout::new(4096, 32, 16, 256).unwrap();
+    let mut database = server(layout, 31);
+    let mut keeper = Keeper::default();
+    let mut client = Asked::new(in_rows(&database, 20, 4, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap());
+    client.query(&[700], &[1; 32]).unwrap();
+    let wanted = client.with_pending(|hint, pending| Ok(pending.wants(hint))).unwrap();
+    let genuine = keeper.0[&wanted[0]].clone();
+    let hold = |client: &mut Client, row: &[u8]| client.with_pending(|hint, pending| pending.hold(hint, row));
+    for bit in [0, 13, genuine.len() * 8 - 1] {
+        let mut row = genuine.clone();
+        row[bit / 8] ^= 1 << (bit % 8);
+        assert!(matches!(hold(&mut client, &row), Err(Error::State(_))));
+    }
+    let other = keeper.0.iter().find(|(name, _)| **name != wanted[0]).unwrap().1.clone();
+    for row in [&other[..], &genuine[8..], &[]] {
+        assert!(matches!(hold(&mut client, row), Err(Error::State(_))));
+    }
+    let reply = ask(&database, &client);
+    assert!(matches!(client.verify(0, &reply), Err(Error::Phase(_))));
+    assert!(!client.state.is_condemned());
+    hold(&mut client, &genuine).unwrap();
+    assert!(matches!(hold(&mut client, &genuine), Err(Error::Phase(_))), "one a query");
+    for bit in (0..reply.len() * 8).step_by(if thorough() { 1 } else { 97 }) {
+        let mut client: Client = {
+            let mut keeper = Keeper::default();
+            Asked::new(in_rows(&database, 20, 4, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap())
+        };
+        client.query(&[700], &[1; 32]).unwrap();
+        hold(&mut client, &genuine).unwrap();
+        let mut lie = reply.clone();
+        lie[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(client.verify(0, &lie), Ok(Verdict::Forged), "bit {bit}");
+    }
+    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
+    client.recon().unwrap();
+
+    // A row of before an edit that has been made anew is not the newest one's.
+    let record = [9; 32];
+    let edits: Vec<_> = (0..4096).step_by(7).map(|index| Operation::EditIndex(index, &record)).collect();
+    let list = apply(&mut database, None, &edits).unwrap().list;
+    client.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+    let name = client.state.stale(false).unwrap();
+    assert!(matches!(client.state.renewed(&other[1..]), Err(Error::State(_))));
+    let before = keeper.0[&name].clone();
+    let row = client.state.renewed(&before).unwrap();
+    assert_ne!(row.name, name);
+    client.state.renew();
+    assert!(client.state.stale(true).is_some_and(|next| next != name));
+    client.query(&[0], &[2; 32]).unwrap();
+    assert!(matches!(hold(&mut client, &before), Err(Error::State(_))));
+    hold(&mut client, &row.bytes).unwrap();
+    assert_eq!(client.verify(0, &ask(&database, &client)), Ok(Verdict::Genuine));
+    assert_eq!(client.recon().unwrap(), expected(&database, &[0]));
 }
 
 /// All that one hint is good for, to the last backup: 20 000 lookups, 4000 in `npm test`.

@@ -16,6 +16,7 @@ use pirouette_core::commitment::Merkle;
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::layout::Layout;
 use pirouette_core::scheme::{answer, answerers};
+use pirouette_core::single::RowName;
 use pirouette_core::single::geometry::Geometry;
 use pirouette_core::single::hint::Hint;
 use pirouette_core::single::making::Builder;
@@ -75,18 +76,34 @@ fn server(q: u32) -> Database<Merkle> {
 }
 
 fn client(database: &Database<Merkle>, slots: &[(Drawn, u32)], spares: &[Drawn]) -> Hint<Table> {
+    client_with(database, slots, spares, &mut None)
+}
+
+/// With tags in rows if there is something to keep them.
+fn client_with(
+    database: &Database<Merkle>,
+    slots: &[(Drawn, u32)],
+    spares: &[Drawn],
+    keeper: &mut Option<HashMap<RowName, Vec<u8>>>,
+) -> Hint<Table> {
     let layout = *database.layout();
     let geometry = Geometry::of(&layout).unwrap().hazmat_with_stripes_of(S as usize).hazmat_with_hints(slots.len());
     assert_eq!(geometry.stripes(), layout.partitions());
     let table = Table(slots.iter().map(|slot| slot.0).chain(spares.iter().copied()).collect());
     let hashes = database.content_hashes().unwrap();
     let mut builder = Builder::hazmat_with((layout, geometry), &hashes, spares.len(), [1; 32], table).unwrap();
+    builder.hazmat_in_rows(keeper.is_some());
     builder.hazmat_extras(&slots.iter().map(|slot| slot.1).collect::<Vec<_>>()).unwrap();
     for q in 0..layout.partitions() {
         builder.begin(0, q).unwrap();
         builder.lane_bytes(0).unwrap().copy_from_slice(database.partition(q).unwrap());
         builder.absorb(0, S as usize).unwrap();
         assert!(builder.keep(0).unwrap());
+    }
+    while builder.step().unwrap() {}
+    while let Some(row) = builder.next_row() {
+        builder.kept(&row.name);
+        keeper.as_mut().unwrap().insert(row.name, row.bytes);
     }
     builder.finish_at(0).map_err(|(error, _)| error).unwrap()
 }
@@ -129,16 +146,20 @@ fn law_of_query(hint: &mut Hint<Table>, index: u32, q: u32) -> (HashMap<u32, f64
 }
 
 /// For an index: the joint law of the query and of all slots after it, over all states and backups.
-fn one_step(q: u32, h: usize, index: u32) -> HashMap<(u32, Vec<Vec<(bool, u16)>>), f64> {
+fn one_step(q: u32, h: usize, index: u32, in_rows: bool) -> HashMap<(u32, Vec<Vec<(bool, u16)>>), f64> {
     let (database, each, spares) = (server(q), hints(q), drawn(q));
     let states = each.len().pow(h as u32);
     let mut joint = HashMap::new();
     for number in 0..states {
         let slots: Vec<_> = (0..h).map(|slot| each[number / each.len().pow(slot as u32) % each.len()]).collect();
         for spare in &spares {
-            let mut hint = client(&database, &slots, &[*spare]);
+            let mut keeper = in_rows.then(HashMap::new);
+            let mut hint = client_with(&database, &slots, &[*spare], &mut keeper);
             let (law, found) = law_of_query(&mut hint, index, q);
             let mut pending = hazmat_query_from(&mut hint, &[index], &mut Enumerate::default()).unwrap();
+            for name in pending.wants(&hint) {
+                pending.hold(&hint, &keeper.as_ref().unwrap()[&name]).unwrap();
+            }
             let reply = answer_to(&database, &pending, q);
             assert!(verify(&mut hint, &mut pending, &reply).unwrap());
             let recovered = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap();
@@ -157,9 +178,15 @@ fn one_step(q: u32, h: usize, index: u32) -> HashMap<(u32, Vec<Vec<(bool, u16)>>
 /// would show besides, are again those of fresh hints, whatever was sent.
 #[test]
 fn what_the_real_client_sends_is_uniform_and_leaves_fresh_hints() {
-    for (q, h, indices) in [(2, 1, &[0, 1, 2, 3][..]), (2, 2, &[0, 1, 2, 3]), (2, 3, &[0, 3]), (4, 1, &[0, 3, 6])] {
+    let cases = [(2, 1, &[0, 1, 2, 3][..]), (2, 2, &[0, 1, 2, 3]), (2, 3, &[0, 3]), (4, 1, &[0, 3, 6])];
+    for (q, h, indices) in cases {
         for &index in indices {
-            let joint = one_step(q, h, index);
+            // Wherever tags are kept: of three hints and of four stripes in one of both.
+            let in_rows = index % 2 == 1;
+            let joint = one_step(q, h, index, in_rows);
+            if q == 2 && h < 3 {
+                assert_eq!(joint, one_step(q, h, index, !in_rows));
+            }
             let halves = f64::from((0..1u32 << q).filter(|half| half.count_ones() == q / 2).count() as u32);
             let queries = halves * f64::from(1 << q);
             // q/2 + 1 stripes of q, and an offset in each stripe.

@@ -3,6 +3,7 @@
 use pirouette_core::commitment::Merkle;
 use pirouette_core::database::list::UpdateList;
 use pirouette_core::scheme::{Asked, Verdict};
+use pirouette_core::single::NamedRow;
 use pirouette_core::single::geometry::Geometry;
 use pirouette_core::single::hint::Hint;
 use pirouette_core::single::making::{Builder, lookups};
@@ -34,6 +35,11 @@ pub fn single_follows(before: &LayoutHandle, after: &LayoutHandle) -> Outcome<bo
     Ok(geometry.followed(&after.0).is_some())
 }
 
+fn named(row: NamedRow) -> Vec<u8> {
+    let NamedRow { name, bytes } = row;
+    [&name[..], &bytes].concat()
+}
+
 /// Hints in the making.
 #[wasm_bindgen]
 pub struct SingleBuilderHandle(Builder, WipesStack);
@@ -42,7 +48,8 @@ receives_partitions!(SingleBuilderHandle, keep, is_folded);
 
 #[wasm_bindgen]
 impl SingleBuilderHandle {
-    /// Begins hints for so many lookups under 32 bytes of fresh entropy.
+    /// Begins hints for so many lookups under 32 bytes of fresh entropy. `in_rows` says where tags are kept, for tests: as many
+    /// as there are say it otherwise.
     ///
     /// # Errors
     /// `length`, `layout`, `index`.
@@ -52,11 +59,17 @@ impl SingleBuilderHandle {
         content_hashes: &[u8],
         entropy: &[u8],
         lookups: Option<f64>,
+        in_rows: Option<bool>,
     ) -> Outcome<SingleBuilderHandle> {
         let lookups = lookups.map_or(self::lookups(&layout.0), |lookups| whole(lookups) as usize);
         exactly("entropy", entropy)
             .and_then(|entropy| Builder::new(layout.0, content_hashes, lookups, entropy))
-            .map(|builder| SingleBuilderHandle(builder, WipesStack))
+            .map(|mut builder| {
+                if let Some(in_rows) = in_rows {
+                    builder.hazmat_in_rows(in_rows);
+                }
+                SingleBuilderHandle(builder, WipesStack)
+            })
             .map_err(thrown)
     }
 
@@ -88,6 +101,19 @@ impl SingleBuilderHandle {
     /// `layout`.
     pub fn step(&mut self) -> Outcome<bool> {
         self.0.step().map_err(thrown)
+    }
+
+    /// The next row of tags that is to be kept outside, behind its name (16 bytes); empty: none is.
+    pub fn row(&mut self) -> Vec<u8> {
+        self.0.next_row().map_or_else(Vec::new, named)
+    }
+
+    /// The row of a name has been kept.
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn kept(&mut self, name: &[u8]) -> Outcome<()> {
+        exactly("name", name).map(|name| self.0.kept(&name)).map_err(thrown)
     }
 
     /// Brings what there is to the next epoch.
@@ -172,6 +198,46 @@ impl SingleHandle {
     /// `update`, `state`, `condemned`; nothing has changed then.
     pub fn update(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<Vec<u8>> {
         self.0.update(list, after.0, &[], &[0; 32]).map_err(thrown)
+    }
+
+    /// Names (16 bytes each) of the rows of tags that judging the pending batch takes and that are not at hand: one a query.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn wants(&mut self) -> Outcome<Vec<u8>> {
+        let wanted = self.0.with_pending(|hint, pending| Ok(pending.wants(hint)));
+        wanted.map(|names| names.as_flattened().to_vec()).map_err(thrown)
+    }
+
+    /// Takes the first of them.
+    ///
+    /// # Errors
+    /// `state` if it is another; `phase`.
+    pub fn hold(&mut self, row: &[u8]) -> Outcome<()> {
+        self.0.with_pending(|hint, pending| pending.hold(hint, row)).map_err(thrown)
+    }
+
+    /// Names of all rows that it consists of besides its checkpoint.
+    pub fn rows(&self) -> Vec<u8> {
+        self.0.state.rows().as_flattened().to_vec()
+    }
+
+    /// The name of a row to be made anew before a checkpoint is written; empty: none is. `begun`: others were.
+    pub fn stale(&self, begun: bool) -> Vec<u8> {
+        self.0.state.stale(begun).map_or_else(Vec::new, |name| name.to_vec())
+    }
+
+    /// What takes its place, behind its name: to be kept.
+    ///
+    /// # Errors
+    /// `state` if these are not its bytes; `phase`.
+    pub fn renewed(&mut self, row: &[u8]) -> Outcome<Vec<u8>> {
+        self.0.state.renewed(row).map(named).map_err(thrown)
+    }
+
+    /// That has been kept.
+    pub fn renew(&mut self) {
+        self.0.state.renew();
     }
 
     /// Does a piece of the work that an update, or an entry that was one, has left; whether there is more. Whatever needs it done

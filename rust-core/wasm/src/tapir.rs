@@ -31,15 +31,23 @@ impl StoredFormHandle {
 
 #[wasm_bindgen]
 impl StoredFormHandle {
-    /// Hashes at most so many bytes more; whether there are more.
+    /// Bytes that are left of it.
     ///
     /// # Errors
     /// `phase`.
-    pub fn hash(&mut self, most: usize) -> Outcome<bool> {
-        self.form().map(|form| form.hash(most))
+    pub fn left(&mut self) -> Outcome<usize> {
+        self.form().map(|form| form.left())
     }
 
-    /// The stored form, once; what has not been hashed yet is.
+    /// Its next piece, some hundred kilobytes, which is hashed first; empty: that was all of it.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn piece(&mut self) -> Outcome<Vec<u8>> {
+        self.form().map(|form| form.piece().unwrap_or_default())
+    }
+
+    /// All that is left of it, once.
     ///
     /// # Errors
     /// `phase`.

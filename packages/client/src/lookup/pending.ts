@@ -1,6 +1,6 @@
 // One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
 //
-//   the batch is stored  ─►  the fence lets it leave  ─►  all requests leave in one tick, one of them with a claim  ─►
+//   what judging its answers takes is read  ─►  the batch is stored  ─►  the fence lets it leave  ─►  all requests leave in one tick, one of them with a claim  ─►
 //     each answer is verified as it comes, and the fence's verdict heard  ─►  all verified, and no objection: records
 //       recovered, effect stored, batch gone
 //
@@ -19,7 +19,7 @@ import type { Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
 import { condemn } from '../state/condemnation.js'
 import { type Hint, waysOf } from '../state/hint.js'
-import { intend, note } from '../state/journal.js'
+import { intend, note, provide } from '../state/journal.js'
 import type { Machine } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { keepVerifier } from '../state/verifier.js'
@@ -127,6 +127,8 @@ async function attempt(
   const { record, version, manifest } = hint
   const { hintId } = record
   const state = askedOf(hint)
+  const provided = provide(machine, hint, own)
+  if (provided !== undefined) await provided
   // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
   // finished it meanwhile.
   await intend(machine, hint, own)

@@ -135,6 +135,8 @@ export interface Preparation {
   readonly resumable: boolean
   /** What is to be stored of one that is resumable, as it is now, bound to its manifest's hash. */
   partial(binding: Uint8Array): Promise<Uint8Array>
+  /** the names of the rows that it has had kept; undefined: none */
+  readonly rows?: readonly string[] | undefined
   /** The state, all being there, `version` updates after it was first stored. Consumes this, even when it throws. */
   finish(version: number): SchemeState
   /** Overwrites and frees what `finish` has not taken. */
@@ -157,6 +159,18 @@ export interface Sources {
   readonly onPartition?: ((partition: number, bytes: Uint8Array) => void) | undefined
   /** something more is worth storing */
   save(): Promise<void>
+  /** where rows of the state in the making are kept */
+  readonly rows: Rows
+}
+
+/**
+ * Where a state keeps rows of itself that are not to be held in memory, from its preparation on. Each is named by what is in it,
+ * and never changes. What the store does with those that nothing names any more is its own business.
+ */
+export interface Rows {
+  /** Throws StateMovedError where another checkpoint has come meanwhile, and StateUnreadableError where it is lost. */
+  read(name: string): Promise<Uint8Array>
+  put(name: string, row: Uint8Array): Promise<void>
 }
 
 /** What servers have failed with, in the order of `Sources.servers`. */
@@ -235,8 +249,10 @@ interface AnyState {
   step?(): boolean
   /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
   arrive(manifest: Manifest): void
-  /** Its stored form, as it is now, bound to its manifest's hash. */
-  checkpoint(binding: Uint8Array): Promise<Uint8Array>
+  /** the names of the rows that it consists of besides its stored form; undefined: none */
+  readonly rows?: readonly string[] | undefined
+  /** Its stored form, as it is now, bound to its manifest's hash. Rows that are worth it are made anew; undefined: none are. */
+  checkpoint(binding: Uint8Array, rows?: Rows): Promise<Uint8Array>
   /** Overwrites and frees it. */
   free(): void
 }
@@ -273,6 +289,11 @@ export interface AskedState extends AnyState {
   pendingBytes(): Uint8Array
   /** Takes up a stored pending batch. Throws StateUnreadableError. */
   resume(pending: Uint8Array): void
+  /**
+   * Reads the rows that judging the pending batch's replies takes: as many for each query, whatever is asked and found. Awaited
+   * before anything of it is stored or leaves; undefined, or missing: none. Throws as `Rows.read`.
+   */
+  provide?(rows: Rows): Promise<void> | undefined
   /** Forgets a pending batch that was provably neither stored nor sent. */
   withdraw(): void
   /** what the fence knows the pending batch by: the same at every epoch, and 32 zero bytes if there is none */

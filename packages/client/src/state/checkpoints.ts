@@ -5,6 +5,7 @@
 import { hintsOf, inCore } from '../platform/core.js'
 import type { StateStore } from '../store/store.js'
 import { bindingOf, type Hint } from './hint.js'
+import { rowsOf } from './rows.js'
 
 export class Checkpoints {
   #journalBytes = 0
@@ -29,10 +30,11 @@ export class Checkpoints {
   async write(store: StateStore, hint: Hint): Promise<void> {
     const { core, record, state, version } = hint
     const { manifest } = record
-    const checkpoint = await state.checkpoint(bindingOf(core, manifest))
-    const directory = inCore(core, () => hint.directory?.encode() ?? new Uint8Array())
     try {
-      await store.putCheckpoint(record.hintId, version, { checkpoint, manifest, directory })
+      const checkpoint = await state.checkpoint(bindingOf(core, manifest), rowsOf(store, hint))
+      const directory = inCore(core, () => hint.directory?.encode() ?? new Uint8Array())
+      await store.putCheckpoint(record.hintId, version, { checkpoint, manifest, directory }, state.rows)
+      hint.checkpointVersion = version
       this.#journalBytes = 0
       this.#failedAt = 0
     } catch {

@@ -17,6 +17,7 @@ import { applied } from './applying.js'
 import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, knowingFences, partiesOf } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
+import { rowsIn } from './rows.js'
 import { Saving } from './saving.js'
 import { keepVerifier } from './verifier.js'
 
@@ -84,7 +85,7 @@ export class Draft {
     const directory = this.#store.durable ? this.#directory.bytes : NOTHING
     const { bytes: manifest, signature } = this.#agreed
     const record = { ...this.#record, manifest, ...(signature && { signature }) }
-    await this.#store.begin(record, await this.#partial(), directory, replaces)
+    await this.#store.begin(record, await this.#partial(), directory, replaces, this.#preparation.rows)
     this.#record = record
     this.#version = 0
     await this.#confirm()
@@ -156,7 +157,17 @@ export class Draft {
         const received = (bytes: number) => progress.add(bytes)
         const inquiry = this.#inquiry
         const onPartition = inquiry && ((partition: number, bytes: Uint8Array) => inquiry.take(partition, bytes))
-        const sources = { parties, servers: downloads, failures, gently, received, onPartition, save: this.#saver() }
+        const rows = rowsIn(this.#store, this.#preparation.id)
+        const sources = {
+          parties,
+          servers: downloads,
+          failures,
+          gently,
+          received,
+          onPartition,
+          save: this.#saver(),
+          rows,
+        }
         await this.#preparation.fetch(sources, signal)
         signal.throwIfAborted()
         this.#record = { ...this.#record, hintId: this.#preparation.id }
@@ -238,9 +249,17 @@ export class Draft {
       const { manifest, bytes } = this.#agreed
       const record = this.#record
       const checkpoint = this.#store.durable ? await state.checkpoint(bindingOf(core, bytes)) : NOTHING
-      await this.#store.complete(record.hintId, version, checkpoint)
+      await this.#store.complete(record.hintId, version, checkpoint, state.rows)
       const { handle: directory } = this.#directory
-      const hint = new Hint({ core, scheme: this.#scheme, state, record, manifest, directory })
+      const hint = new Hint({
+        core,
+        scheme: this.#scheme,
+        state,
+        record,
+        manifest,
+        directory,
+        checkpointVersion: version,
+      })
       this.#handedOver = true
       await keepVerifier(this.#store, hint)
       return hint

@@ -18,16 +18,21 @@ export class Hint {
   #record: HintRecord
   #manifest: Manifest
   #directory: DirectoryHandle | undefined
+  /** of the newest checkpoint that it has read or written */
+  checkpointVersion: number
   /** what verifies its answers, as the store has it (verifier.ts) */
   keptVerifier: Uint8Array | undefined
 
-  constructor(parts: Pick<Hint, 'core' | 'scheme' | 'state' | 'record' | 'manifest' | 'directory'>) {
+  constructor(
+    parts: Pick<Hint, 'core' | 'scheme' | 'state' | 'record' | 'manifest' | 'directory' | 'checkpointVersion'>,
+  ) {
     this.core = parts.core
     this.scheme = parts.scheme
     this.state = parts.state
     this.#record = parts.record
     this.#manifest = parts.manifest
     this.#directory = parts.directory
+    this.checkpointVersion = parts.checkpointVersion
   }
 
   get record(): HintRecord {

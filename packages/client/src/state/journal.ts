@@ -1,9 +1,31 @@
 // From memory to the store, around a lookup: its intent before anything leaves (S1), its effect in one step (S2).
 
+import { StorageError } from '../base/errors.js'
 import { StoreFailure } from '../store/storage.js'
-import { StateMovedError } from '../store/store.js'
+import { StateMovedError, StateUnreadableError } from '../store/store.js'
 import type { Hint } from './hint.js'
 import type { Machine } from './machine.js'
+import { rowsOf } from './rows.js'
+
+/**
+ * Has the pending batch read what judging its replies takes, before it is stored or anything of it leaves: whatever fails here
+ * fails without traffic. Undefined: nothing is to be read. Throws StateMovedError where another tab has written a checkpoint:
+ * the state is to be read anew. `own`: the batch was made just now, and is forgotten.
+ */
+export function provide(machine: Machine, hint: Hint, own: boolean): Promise<void> | undefined {
+  const { state } = hint
+  if (state.kind !== 'asked') return undefined
+  return state.provide?.(rowsOf(machine.store, hint))?.catch((error: unknown) => {
+    if (own) state.withdraw()
+    if (error instanceof StateMovedError) machine.retire()
+    else machine.noteFailure(error)
+    if (!(error instanceof StateUnreadableError)) throw error
+    throw new StorageError(
+      'a stored row of tags is lost or damaged; call reset(), or discardState() where open() fails',
+      { cause: error },
+    )
+  })
+}
 
 /**
  * Stores the pending batch of a hint. Durable when it resolves; if it throws, nothing is to be sent. `own`: it was made

@@ -178,7 +178,8 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     directory = readDirectory(core, manifest, stored.directory)
     state = scheme.reopen(machine.context, manifest, stored.checkpoint, bindingOf(core, stored.manifest))
     const then = { ...record, manifest: stored.manifest }
-    hint = new Hint({ core, scheme, state, record: then, manifest, directory })
+    const checkpointVersion = stored.version
+    hint = new Hint({ core, scheme, state, record: then, manifest, directory, checkpointVersion })
     if (!equalBytes(state.id, record.hintId)) throw unreadable('the stored hint is not the one on record')
     await replay(hint, stored.entries, agreedOn(record))
     if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')

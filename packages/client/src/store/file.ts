@@ -2,6 +2,7 @@
 //
 //   journal                     the head, the entries since the checkpoint, then what happened since, frame by frame
 //   <hint>.checkpoint.<version> a checkpoint, its manifest and its directory: a frame each
+//   <hint>.row.<name>           a row of a hint, or of one that is prepared beside it: a frame
 //   <hint>.partial.<version>    of a half-made hint: one frame; <hint>.directory.<version> likewise
 //   <hint>.verifier.0           of a whole one, if anything is kept, what verifies its answers: one frame
 //   lock                        empty; locked by who has the folder open (folder.ts)
@@ -20,7 +21,7 @@
 // Nothing is sealed. Node has no place for a key that whoever reads these files could not read as well; the files are
 // for their owner's eyes alone (0600), and the disk's encryption is the operating system's business.
 
-import { fromHex, toHex } from '@pirouette/protocol'
+import { equalBytes, fromHex, toHex } from '@pirouette/protocol'
 import { Turns } from '../base/mutex.js'
 import type { Disk, OpenFile } from './disk.js'
 import { decodeFrame, encodeFrame, type Frame, type FrameKind } from './frames.js'
@@ -67,6 +68,8 @@ export class FileStore implements StateStore {
   readonly #disk: Disk
   readonly #unlock: () => Promise<void>
   readonly #turns = new Turns()
+  /** where the rows begin of hints that have not begun yet */
+  readonly #beside = new Set<string>()
   /** undefined: nothing is stored; an error: it cannot be read */
   #state: State | StateUnreadableError | undefined
   /** the journal, open at its end; undefined if there is none, or an unreadable one */
@@ -136,11 +139,14 @@ export class FileStore implements StateStore {
     partial: Uint8Array,
     directory: Uint8Array,
     replaces: Uint8Array | undefined,
+    rows: readonly string[] = [],
   ): Promise<void> {
     return this.#turn(async () => {
       const head = rules.begun(this.#replaceable(replaces)?.head, record, replaces)
+      rules.assertRowsLeft(rows, new Set(await this.#rows(record.hintId)))
       await this.#putValue(record.hintId, 'directory', 0, directory)
       await this.#putValue(record.hintId, 'partial', 0, partial)
+      this.#beside.clear()
       await this.#replace({ head, entries: [] })
     })
   }
@@ -148,6 +154,7 @@ export class FileStore implements StateStore {
   putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     return this.#turn(async () => {
       rules.halfMade(this.#readable()?.head, hintId, version)
+      await this.#disk.sync() // names of rows, before what names them
       await this.#putValue(hintId, 'partial', version, partial)
     })
   }
@@ -161,12 +168,13 @@ export class FileStore implements StateStore {
     })
   }
 
-  complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array, rows: readonly string[] = []): Promise<void> {
     return this.#turn(async () => {
       const head = rules.completed(this.#readable()?.head, hintId, version)
+      const unnamed = await this.#rowsBut(hintId, rows)
       const [directory] = await this.#value(hintId, 'directory', version)
       await this.#putValue(hintId, 'checkpoint', version, checkpoint, head.record.manifest, directory!)
-      await this.#replace({ head, entries: [] })
+      await this.#replace({ head, entries: [] }, unnamed)
     })
   }
 
@@ -199,15 +207,61 @@ export class FileStore implements StateStore {
     })
   }
 
-  putCheckpoint(hintId: Uint8Array, version: number, stored: StoredCheckpoint): Promise<void> {
+  putCheckpoint(
+    hintId: Uint8Array,
+    version: number,
+    stored: StoredCheckpoint,
+    rows: readonly string[] = [],
+  ): Promise<void> {
     return this.#turn(async () => {
       const { checkpoint, manifest, directory } = stored
       const state = this.#readable()
       const head = rules.checkpointed(state?.head, hintId, version, manifest)
       const entries = state!.entries.slice(version - state!.head.checkpointVersion)
+      const unnamed = await this.#rowsBut(hintId, rows)
       await this.#putValue(hintId, 'checkpoint', version, checkpoint, manifest, directory)
-      await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(entries) }, entries })
+      await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(entries) }, entries }, unnamed)
     })
+  }
+
+  // Its name is durable before anything is that names it. What a crash leaves half-written under it nothing names.
+  putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
+    return this.#turn(async () => {
+      const head = this.#replaceable(undefined)?.head
+      const isStored = head?.condemned === undefined && head !== undefined && equalBytes(head.record.hintId, hintId)
+      if (!isStored) this.#beside.add(rowName(hintId, ''))
+      const file = rowName(hintId, name)
+      await this.#disk.remove(file)
+      await this.#putNew(file, encodeFrame({ kind: 'trow', version: 0, payload: row }, hintId))
+    })
+  }
+
+  readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
+    return this.#turn(async () => {
+      const head = rules.usable(this.#readable()?.head, hintId, 'whole')
+      const bytes = await this.#disk.read(rowName(hintId, name))
+      if (bytes === undefined) throw rules.missingRow(head, since)
+      const next = decodeFrame(bytes, 0, hintId)
+      if (next?.frame.kind !== 'trow' || next.end !== bytes.length) {
+        throw new StateUnreadableError('a stored row is torn or foreign')
+      }
+      return next.frame.payload
+    })
+  }
+
+  /** The files of those rows of a hint that are not among these, all of which are there. */
+  async #rowsBut(hintId: Uint8Array, names: readonly string[]): Promise<readonly string[]> {
+    if (names.length > 0) await this.#disk.sync() // their names, before what names them
+    const there = await this.#rows(hintId)
+    rules.assertRows(names, new Set(there))
+    const named = new Set(names)
+    return there.filter(name => !named.has(name)).map(name => rowName(hintId, name))
+  }
+
+  /** The names of a hint's rows. */
+  async #rows(hintId: Uint8Array): Promise<string[]> {
+    const prefix = rowName(hintId, '')
+    return (await this.#disk.list()).filter(file => file.startsWith(prefix)).map(file => file.slice(prefix.length))
   }
 
   putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
@@ -228,7 +282,8 @@ export class FileStore implements StateStore {
   condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
     return this.#turn(async () => {
       const head = rules.condemned(this.#readable()?.head, hintId, culprit)
-      if (head !== undefined) await this.#replace({ head, entries: [] })
+      if (head === undefined) return
+      await this.#replace({ head, entries: [] })
     })
   }
 
@@ -240,7 +295,10 @@ export class FileStore implements StateStore {
   }
 
   erase(): Promise<void> {
-    return this.#turn(() => this.#clear())
+    return this.#turn(() => {
+      this.#beside.clear()
+      return this.#clear()
+    })
   }
 
   async close(): Promise<void> {
@@ -286,13 +344,14 @@ export class FileStore implements StateStore {
     else await this.#tidy()
   }
 
-  /** A new journal in place of the old one; then nothing is left but what it refers to. */
-  async #replace(state: State): Promise<void> {
+  /** A new journal in place of the old one; then nothing is left but what it refers to, and that without these. */
+  async #replace(state: State, without: readonly string[] = []): Promise<void> {
     await this.#putFile(JOURNAL, encodeJournal(state))
     await this.#whole(async () => {
       await this.#journal?.close()
       this.#journal = await this.#disk.append(JOURNAL)
       this.#state = state
+      for (const name of without) await this.#disk.remove(name)
       await this.#tidy()
     })
   }
@@ -344,13 +403,7 @@ export class FileStore implements StateStore {
   async #putFile(name: string, bytes: Uint8Array, whole = true): Promise<void> {
     try {
       await this.#disk.remove(name + NEW)
-      const file = await this.#disk.create(name + NEW)
-      try {
-        await file.write(bytes)
-        await file.sync()
-      } finally {
-        await file.close()
-      }
+      await this.#putNew(name + NEW, bytes)
     } catch (error) {
       await this.#disk.remove(name + NEW).catch(() => {}) // make room; if that fails too, the next open() does
       throw error
@@ -362,11 +415,26 @@ export class FileStore implements StateStore {
     await (whole ? this.#whole(put) : put())
   }
 
+  /** A file that is not there yet. Its bytes are durable when the promise resolves, its name is not. */
+  async #putNew(name: string, bytes: Uint8Array): Promise<void> {
+    const file = await this.#disk.create(name)
+    try {
+      await file.write(bytes)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  }
+
   /** Removes all files that the state does not refer to, an earlier one's secrets among them. */
   async #tidy(): Promise<void> {
-    const needed = namesOf(this.#readable()?.head)
+    const head = this.#readable()?.head
+    const needed = namesOf(head)
+    const rows = [...this.#beside]
+    if (head !== undefined && head.condemned === undefined) rows.push(rowName(head.record.hintId, ''))
     for (const name of await this.#disk.list()) {
-      if (!needed.includes(name)) await this.#disk.remove(name)
+      if (needed.includes(name) || rows.some(prefix => name.startsWith(prefix))) continue
+      await this.#disk.remove(name)
     }
     await this.#disk.sync()
   }
@@ -392,7 +460,11 @@ function valueName(hintId: Uint8Array, value: Value, version: number): string {
   return `${toHex(hintId)}.${value}.${version}`
 }
 
-/** The files that a state consists of. */
+function rowName(hintId: Uint8Array, name: string): string {
+  return `${toHex(hintId)}.row.${name}`
+}
+
+/** The files that a state consists of, rows apart. */
 function namesOf(head: rules.StoredHead | undefined): string[] {
   if (head === undefined) return []
   if (head.condemned !== undefined) return [JOURNAL]

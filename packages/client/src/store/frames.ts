@@ -9,7 +9,7 @@
 import { crc32 } from 'node:zlib'
 import { StateUnreadableError } from './store.js'
 
-export type FrameKind = 'head' | 'pend' | 'entr' | 'part' | 'chec' | 'mani' | 'dire' | 'veri'
+export type FrameKind = 'head' | 'pend' | 'entr' | 'part' | 'chec' | 'mani' | 'dire' | 'veri' | 'trow'
 
 export interface Frame {
   readonly kind: FrameKind

@@ -5,6 +5,7 @@
 //                                              of a half-made hint partial and directory, at version 0;
 //                                              of a whole one what verifies its answers, if anything is kept, at version 0.
 //                                              Of one that is longer than a row, what follows is at [‥, version, 1], …
+//                                              Rows of the state itself: kind `row` and its name, at version 0
 //   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
 //   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
 //
@@ -24,6 +25,7 @@
 //                   flushes the advance with it.
 //   putPartial      the partitions folded since are downloaded again.
 //   updatePartial   the half-made hint is at the epoch before, and is updated again.
+//   putRow          no checkpoint names it that has not been lost with it: transactions are lost from the last one on.
 //   putCheckpoint   the old checkpoint is back, and with it, in the same transaction, the journal that follows it.
 //   putVerifier     what verifies answers is fetched again.
 //
@@ -58,7 +60,11 @@ const SCHEMA_VERSION = 1
 /** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
 const ROW_BYTES = 2 << 20
 
-type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier'
+type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier' | `${typeof ROW}${string}`
+
+/** Before the name of a row of the state. */
+const ROW = 'row '
+const AFTER_ROWS = 'row!'
 
 type ValueKey = [identity: string, hint: string, kind: Kind, version: number]
 
@@ -204,10 +210,12 @@ export class IndexedDbStore implements StateStore {
     partial: Uint8Array,
     directory: Uint8Array,
     replaces: Uint8Array | undefined,
+    rows: readonly string[] = [],
   ): Promise<void> {
     await this.#write('strict', async tx => {
       const head = rules.begun(await this.#replaceable(tx, replaces), record, replaces)
-      queue(this.#erase(tx))
+      rules.assertRowsLeft(rows, await this.#rows(tx, record.hintId))
+      queue(this.#erase(tx, record.hintId))
       await this.#putValue(tx, record.hintId, 'partial', 0, partial)
       await this.#putValue(tx, record.hintId, 'directory', 0, directory)
       queue([this.#putHead(tx, head)])
@@ -230,9 +238,15 @@ export class IndexedDbStore implements StateStore {
     })
   }
 
-  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  async complete(
+    hintId: Uint8Array,
+    version: number,
+    checkpoint: Uint8Array,
+    rows: readonly string[] = [],
+  ): Promise<void> {
     await this.#write('strict', async tx => {
       const head = rules.completed(await this.#head(tx), hintId, version)
+      await this.#keepRows(tx, hintId, rows)
       const directory = await this.#value(tx, hintId, 'directory', 0)
       queue((['partial', 'directory'] as const).map(kind => this.#deleteValue(tx, hintId, kind, 0)))
       await this.#putValue(tx, hintId, 'checkpoint', version, checkpoint)
@@ -269,11 +283,17 @@ export class IndexedDbStore implements StateStore {
     })
   }
 
-  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void> {
+  async putCheckpoint(
+    hintId: Uint8Array,
+    version: number,
+    checkpoint: StoredCheckpoint,
+    rows: readonly string[] = [],
+  ): Promise<void> {
     await this.#write('relaxed', async tx => {
       const before = await this.#head(tx)
       const head = rules.checkpointed(before, hintId, version, checkpoint.manifest)
       const journalBytes = rules.totalBytes(await this.#entries(tx, head, version))
+      await this.#keepRows(tx, hintId, rows)
       const hint = [this.#identity, toHex(hintId)]
       for (const kind of ['checkpoint', 'manifest', 'directory'] as const) {
         queue([this.#deleteValue(tx, hintId, kind, before!.checkpointVersion)])
@@ -283,6 +303,21 @@ export class IndexedDbStore implements StateStore {
         tx.objectStore('journal').delete(IDBKeyRange.bound(hint, [...hint, version], false, true)),
         this.#putHead(tx, { ...head, journalBytes }),
       ])
+    })
+  }
+
+  async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
+    await this.#write('relaxed', tx => this.#putValue(tx, hintId, `${ROW}${name}`, 0, row))
+  }
+
+  async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
+    return await this.#read(async tx => {
+      const head = rules.usable(await this.#head(tx), hintId, 'whole')
+      const kind = `${ROW}${name}` as const
+      if ((await tx.objectStore('values').getKey(this.#valueKey(hintId, kind, 0))) === undefined) {
+        throw rules.missingRow(head, since)
+      }
+      return await this.#value(tx, hintId, kind, 0)
     })
   }
 
@@ -303,14 +338,14 @@ export class IndexedDbStore implements StateStore {
   async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
     await this.#write('strict', async tx => {
       const head = rules.condemned(await this.#head(tx), hintId, culprit)
-      if (head !== undefined) queue([...this.#erase(tx), this.#putHead(tx, head)])
+      if (head !== undefined) queue([...this.#eraseHint(tx, hintId), this.#putHead(tx, head)])
     })
   }
 
   async discard(hintId: Uint8Array | undefined): Promise<void> {
     await this.#write('strict', async tx => {
       rules.assertDiscardable(await this.#replaceable(tx, hintId), hintId)
-      queue(this.#erase(tx))
+      queue(hintId === undefined ? this.#erase(tx) : this.#eraseHint(tx, hintId))
     })
   }
 
@@ -368,14 +403,44 @@ export class IndexedDbStore implements StateStore {
     return { journalBytes }
   }
 
-  /** Removes everything of this identity but its key. */
-  #erase(tx: Writing): Promise<unknown>[] {
-    const all = IDBKeyRange.bound([this.#identity], [this.#identity, []]) // an array sorts after every string
+  /** Removes everything of this identity but its key, and what is there of a hint that begins. */
+  #erase(tx: Writing, beginning?: Uint8Array): Promise<unknown>[] {
+    const [first, end] = [[this.#identity], [this.#identity, []]] // an array sorts after every string
+    const own = beginning && [this.#identity, toHex(beginning)]
+    const others = own
+      ? [IDBKeyRange.bound(first, own), IDBKeyRange.bound([...own, []], end)]
+      : [IDBKeyRange.bound(first, end)]
     return [
       tx.objectStore('heads').delete(this.#identity),
-      tx.objectStore('values').delete(all),
-      tx.objectStore('journal').delete(all),
+      ...others.map(range => tx.objectStore('values').delete(range)),
+      tx.objectStore('journal').delete(IDBKeyRange.bound(first, end)),
     ]
+  }
+
+  /** The same of a hint, which is the stored one; of others that are prepared beside it, rows stay. */
+  #eraseHint(tx: Writing, hintId: Uint8Array): Promise<unknown>[] {
+    const own = [this.#identity, toHex(hintId)]
+    const range = IDBKeyRange.bound(own, [...own, []])
+    return [
+      tx.objectStore('heads').delete(this.#identity),
+      tx.objectStore('values').delete(range),
+      tx.objectStore('journal').delete(range),
+    ]
+  }
+
+  /** The names of a hint's rows. */
+  async #rows(tx: Reading | Writing, hintId: Uint8Array): Promise<Set<string>> {
+    const hint = [this.#identity, toHex(hintId)]
+    const keys = await tx.objectStore('values').getAllKeys(IDBKeyRange.bound([...hint, ROW], [...hint, AFTER_ROWS]))
+    return new Set(keys.map(([, , kind]) => kind.slice(ROW.length)))
+  }
+
+  /** Those rows of a hint that are not among these go. */
+  async #keepRows(tx: Writing, hintId: Uint8Array, names: readonly string[]): Promise<void> {
+    const there = await this.#rows(tx, hintId)
+    rules.assertRows(names, there)
+    for (const name of names) there.delete(name)
+    for (const name of there) queue([this.#deleteValue(tx, hintId, `${ROW}${name}`, 0)])
   }
 
   #valueKey(hintId: Uint8Array, kind: Kind, version: number): ValueKey {

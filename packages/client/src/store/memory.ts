@@ -2,6 +2,7 @@
 // memory, where effects and updates are applied already, and only the bookkeeping is kept. Durable, it keeps everything
 // and outlives its maps; several may share it as tabs share a database. That is for tests.
 
+import { toHex } from '@pirouette/protocol'
 import * as rules from './rules.js'
 import type {
   Advance,
@@ -31,6 +32,8 @@ interface Kept {
 export class MemoryStore implements StateStore {
   readonly durable: boolean
   #kept: Kept | undefined
+  /** by hint and by name */
+  #rows = new Map<string, Map<string, Uint8Array>>()
 
   constructor({ durable = false }: { readonly durable?: boolean } = {}) {
     this.durable = durable
@@ -40,6 +43,7 @@ export class MemoryStore implements StateStore {
   copy(): MemoryStore {
     const copy = new MemoryStore({ durable: this.durable })
     if (this.#kept !== undefined) copy.#kept = { ...this.#kept } // what it holds is replaced, never changed
+    copy.#rows = new Map(Array.from(this.#rows, ([hint, rows]) => [hint, new Map(rows)]))
     return copy
   }
 
@@ -72,8 +76,13 @@ export class MemoryStore implements StateStore {
     partial: Uint8Array,
     directory: Uint8Array,
     replaces: Uint8Array | undefined,
+    rows: readonly string[] = [],
   ): Promise<void> {
     const head = rules.begun(this.#kept?.head, record, replaces)
+    const hint = toHex(record.hintId)
+    const kept = this.#rows.get(hint) ?? new Map<string, Uint8Array>()
+    rules.assertRowsLeft(rows, new Set(kept.keys()))
+    this.#rows = new Map([[hint, kept]])
     this.#kept = { head, partial: copyOfPartial({ partial, directory }), checkpoint: undefined, entries: [] }
   }
 
@@ -88,8 +97,14 @@ export class MemoryStore implements StateStore {
     Object.assign(this.#kept!, { head, partial: copyOfPartial(update) })
   }
 
-  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  async complete(
+    hintId: Uint8Array,
+    version: number,
+    checkpoint: Uint8Array,
+    rows: readonly string[] = [],
+  ): Promise<void> {
     const head = rules.completed(this.#kept?.head, hintId, version)
+    this.#keepRows(hintId, rows)
     const { directory } = this.#kept!.partial!
     const { manifest } = head.record
     Object.assign(this.#kept!, {
@@ -129,9 +144,15 @@ export class MemoryStore implements StateStore {
     return { journalBytes: kept.head.journalBytes }
   }
 
-  async putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void> {
+  async putCheckpoint(
+    hintId: Uint8Array,
+    version: number,
+    checkpoint: StoredCheckpoint,
+    rows: readonly string[] = [],
+  ): Promise<void> {
     const before = this.#kept?.head
     const head = rules.checkpointed(before, hintId, version, checkpoint.manifest)
+    this.#keepRows(hintId, rows)
     const kept = this.#kept!
     kept.entries = kept.entries.slice(version - before!.checkpointVersion)
     kept.checkpoint = copyOfCheckpoint(checkpoint)
@@ -152,19 +173,45 @@ export class MemoryStore implements StateStore {
     const head = rules.condemned(this.#kept?.head, hintId, culprit)
     if (head === undefined) return
     this.#kept = { head, partial: undefined, checkpoint: undefined, entries: [] }
+    this.#rows.delete(toHex(hintId))
   }
 
   async discard(hintId: Uint8Array | undefined): Promise<void> {
     rules.assertDiscardable(this.#kept?.head, hintId)
     this.#kept = undefined
+    if (hintId !== undefined) this.#rows.delete(toHex(hintId))
   }
 
   async erase(): Promise<void> {
     this.#kept = undefined
+    this.#rows.clear()
+  }
+
+  async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
+    const hint = toHex(hintId)
+    const rows = this.#rows.get(hint) ?? new Map<string, Uint8Array>()
+    this.#rows.set(hint, rows.set(name, row.slice()))
+  }
+
+  async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
+    const head = rules.usable(this.#kept?.head, hintId, 'whole')
+    const row = this.#rows.get(toHex(hintId))?.get(name)
+    if (row === undefined) throw rules.missingRow(head, since)
+    return row.slice()
+  }
+
+  /** Those of the hint that are not among these go. */
+  #keepRows(hintId: Uint8Array, names: readonly string[]): void {
+    const rows = this.#rows.get(toHex(hintId)) ?? new Map<string, Uint8Array>()
+    rules.assertRows(names, new Set(rows.keys()))
+    const named = new Set(names)
+    for (const name of rows.keys()) if (!named.has(name)) rows.delete(name)
   }
 
   async close(): Promise<void> {
-    if (!this.durable) this.#kept = undefined
+    if (this.durable) return
+    this.#kept = undefined
+    this.#rows.clear()
   }
 }
 

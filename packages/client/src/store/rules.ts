@@ -146,6 +146,22 @@ export function condemned(
   return { ...head, checkpointVersion: head.version, journalBytes: 0, pending: undefined, condemned: { culprit } }
 }
 
+/** What a row that is not there means to who has read the checkpoint of version `since`. */
+export function missingRow({ checkpointVersion }: StoredHead, since: number | undefined): Error {
+  if (since === checkpointVersion) return new StateUnreadableError('a stored row is lost')
+  return new StateMovedError('another checkpoint has been stored')
+}
+
+/** Throws StateUnreadableError unless all rows that a checkpoint names are there. */
+export function assertRows(named: readonly string[], there: ReadonlySet<string>): void {
+  if (!named.every(name => there.has(name))) throw new StateUnreadableError('rows of the state are lost')
+}
+
+/** Throws StateMovedError unless all rows of a hint that begins are there. */
+export function assertRowsLeft(named: readonly string[], there: ReadonlySet<string>): void {
+  if (!named.every(name => there.has(name))) throw new StateMovedError('another state has begun meanwhile')
+}
+
 /** A condemned state stays until another is begun in its place: discarding it would forget the condemnation (S7). */
 export function assertDiscardable(head: StoredHead | undefined, hintId: Uint8Array | undefined): void {
   if (head === undefined) return

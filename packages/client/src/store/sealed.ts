@@ -1,6 +1,6 @@
 // Encryption at rest, between the client and any other store: what tells a server's secrets apart from noise (partial
-// hints, checkpoints, pending batches, journal entries) is sealed with AES-256-GCM under a key that the platform keeps and does
-// not export. The head's other fields, manifests, directories and what verifies answers are public and stay readable.
+// hints, checkpoints, rows, pending batches, journal entries) is sealed with AES-256-GCM under a key that the platform keeps
+// and does not export. The head's other fields, manifests, directories and what verifies answers are public and stay readable.
 //
 // Every value is bound to what it is, to its hint, its scheme and parties, to whether the fence knows the hint,
 // and to its version. So whoever can write the disk but not use the key cannot move a pending batch to another version,
@@ -105,16 +105,17 @@ export class SealedStore implements StateStore {
     partial: Uint8Array,
     directory: Uint8Array,
     replaces: Uint8Array | undefined,
+    rows?: readonly string[],
   ): Promise<void> {
     const sealed = await this.#seal(record, 'partial', 0, partial)
     try {
-      await this.#inner.begin(record, sealed, directory, replaces)
+      await this.#inner.begin(record, sealed, directory, replaces, rows)
     } catch (error) {
       if (replaces !== undefined || !(error instanceof StateMovedError)) throw error
       // There is a state: unreadable, perhaps, to all but the store below.
       const unsealable = await this.#unsealable()
       if (unsealable === undefined) throw error
-      await this.#inner.begin(record, sealed, directory, unsealable)
+      await this.#inner.begin(record, sealed, directory, unsealable, rows)
     }
     this.#record = record
   }
@@ -130,9 +131,9 @@ export class SealedStore implements StateStore {
     await this.#inner.updatePartial(hintId, version, { ...update, partial })
   }
 
-  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void> {
+  async complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array, rows?: readonly string[]): Promise<void> {
     const record = await this.#recordOf(hintId)
-    await this.#inner.complete(hintId, version, await this.#seal(record, 'checkpoint', version, checkpoint))
+    await this.#inner.complete(hintId, version, await this.#seal(record, 'checkpoint', version, checkpoint), rows)
   }
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
@@ -187,10 +188,26 @@ export class SealedStore implements StateStore {
     }
   }
 
-  async putCheckpoint(hintId: Uint8Array, version: number, stored: StoredCheckpoint): Promise<void> {
+  async putCheckpoint(
+    hintId: Uint8Array,
+    version: number,
+    stored: StoredCheckpoint,
+    rows?: readonly string[],
+  ): Promise<void> {
     const record = await this.#recordOf(hintId)
     const checkpoint = await this.#seal(record, 'checkpoint', version, stored.checkpoint)
-    await this.#inner.putCheckpoint(hintId, version, { ...stored, checkpoint })
+    await this.#inner.putCheckpoint(hintId, version, { ...stored, checkpoint }, rows)
+  }
+
+  // A row may be of a hint that has no record yet. What it is named by says what is in it.
+
+  async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
+    await this.#inner.putRow(hintId, name, await this.#sealed(boundRow(hintId, name), row))
+  }
+
+  async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
+    const row = await this.#inner.readRow(hintId, name, since)
+    return await this.#opened('row', boundRow(hintId, name), row)
   }
 
   putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
@@ -244,14 +261,22 @@ export class SealedStore implements StateStore {
     return await Promise.all(entries.map((entry, i) => this.#open(record, 'entry', from + i, entry)))
   }
 
-  async #seal(record: HintRecord, kind: Kind, version: number, value: Uint8Array): Promise<Uint8Array> {
+  #seal(record: HintRecord, kind: Kind, version: number, value: Uint8Array): Promise<Uint8Array> {
+    return this.#sealed(boundTo(record, kind, version), value)
+  }
+
+  #open(record: HintRecord, kind: Kind, version: number, sealed: Uint8Array): Promise<Uint8Array> {
+    return this.#opened(kind, boundTo(record, kind, version), sealed)
+  }
+
+  async #sealed(bound: Bound, value: Uint8Array): Promise<Uint8Array> {
     const key = await this.#key()
     const pieces = Math.max(1, Math.ceil(value.length / PIECE_BYTES))
     const sealed = new Uint8Array(MAGIC.length + value.length + pieces * AROUND_BYTES)
     sealed.set(MAGIC)
     for (let piece = 0, start = MAGIC.length; piece < pieces; piece++) {
       const iv = crypto.getRandomValues(sealed.subarray(start, start + NONCE_BYTES))
-      const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version, placeOf(sealed, piece)) }
+      const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, placeOf(sealed, piece)) }
       const plaintext = value.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES) as Uint8Array<ArrayBuffer>
       const ciphertext = new Uint8Array(await crypto.subtle.encrypt(parameters, key, plaintext))
       sealed.set(ciphertext, start + NONCE_BYTES)
@@ -261,7 +286,7 @@ export class SealedStore implements StateStore {
     return sealed
   }
 
-  async #open(record: HintRecord, kind: Kind, version: number, sealed: Uint8Array): Promise<Uint8Array> {
+  async #opened(kind: Kind | 'row', bound: Bound, sealed: Uint8Array): Promise<Uint8Array> {
     const unreadable = () => new StateUnreadableError(`the stored ${kind} does not unseal: lost key, or tampered with`)
     const pieces = piecesOf(sealed)
     const length = sealed.length - MAGIC.length - pieces * AROUND_BYTES
@@ -273,7 +298,7 @@ export class SealedStore implements StateStore {
       const end = start + AROUND_BYTES + PIECE_BYTES
       const iv = sealed.slice(start, start + NONCE_BYTES)
       const ciphertext = sealed.subarray(start + NONCE_BYTES, end) as Uint8Array<ArrayBuffer>
-      const parameters = { name: ALGORITHM, iv, additionalData: boundTo(record, kind, version, placeOf(sealed, piece)) }
+      const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, placeOf(sealed, piece)) }
       const plaintext = await crypto.subtle.decrypt(parameters, key, ciphertext).catch(() => {
         throw unreadable()
       })
@@ -297,13 +322,18 @@ function placeOf(sealed: Uint8Array, piece: number): readonly (number | string)[
   return [piece, pieces, piece === 0 ? '' : toHex(sealed.subarray(MAGIC.length, MAGIC.length + NONCE_BYTES))]
 }
 
-/** The additional data of a seal. JSON, because it is unambiguous for strings and numbers. */
-function boundTo(
-  { hintId, scheme, parties, fenced }: HintRecord,
-  kind: Kind,
-  version: number,
-  place: ReturnType<typeof placeOf>,
-): Uint8Array<ArrayBuffer> {
-  const bound = ['pirouette', kind, version, toHex(hintId), scheme, parties, fenced, ...place]
-  return new TextEncoder().encode(JSON.stringify(bound))
+/** What a value is bound to. */
+type Bound = readonly (number | string | readonly string[])[]
+
+function boundTo({ hintId, scheme, parties, fenced }: HintRecord, kind: Kind, version: number): Bound {
+  return ['pirouette', kind, version, toHex(hintId), scheme, parties, fenced]
+}
+
+function boundRow(hintId: Uint8Array, name: string): Bound {
+  return ['pirouette', 'row', name, toHex(hintId)]
+}
+
+/** The additional data of a piece's seal. JSON, because it is unambiguous for strings and numbers. */
+function additionalData(bound: Bound, place: ReturnType<typeof placeOf>): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(JSON.stringify([...bound, ...place]))
 }

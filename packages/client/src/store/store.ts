@@ -142,9 +142,16 @@ export interface StateStore {
 
   /**
    * A new hint's life, at stage partial and version 0. Replaces the state whose hint id is `replaces` (undefined:
-   * there must be none, or an unreadable one). Throws StateMovedError if the store holds another.
+   * there must be none, or an unreadable one). Throws StateMovedError if the store holds another, or if the rows that it has by
+   * now, by their names, are not all there any more: another one has begun since. Rows of all others go.
    */
-  begin(record: HintRecord, partial: Uint8Array, directory: Uint8Array, replaces: Uint8Array | undefined): Promise<void>
+  begin(
+    record: HintRecord,
+    partial: Uint8Array,
+    directory: Uint8Array,
+    replaces: Uint8Array | undefined,
+    rows?: readonly string[],
+  ): Promise<void>
 
   /** A partial hint with more partitions folded. Parities and folded set change together: they are one value. */
   putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void>
@@ -158,9 +165,10 @@ export interface StateStore {
   /**
    * The partial hint of `version` becomes whole, at that version, under the same manifest and with the same directory. (If
    * versions began anew, copies that become whole at different epochs would count their lookups from different numbers,
-   * and the fence could not compare them.)
+   * and the fence could not compare them.) `rows` are the names of those it consists of besides, all of which must be there:
+   * throws StateUnreadableError if not. Others of this hint's go.
    */
-  complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array): Promise<void>
+  complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array, rows?: readonly string[]): Promise<void>
 
   /**
    * Keeps the pending batch that leads from `version` to the next. Durable when the promise resolves: nothing is sent
@@ -183,9 +191,26 @@ export interface StateStore {
   /**
    * A checkpoint of `version`, from the stored checkpoint's to the newest, with the manifest and directory it was made
    * under. All three replace the earlier ones in one step; entries before them go. Refused with StateMovedError if
-   * `version` is the newest and its manifest is not the head's.
+   * `version` is the newest and its manifest is not the head's. Of rows as for `complete`.
    */
-  putCheckpoint(hintId: Uint8Array, version: number, checkpoint: StoredCheckpoint): Promise<void>
+  putCheckpoint(
+    hintId: Uint8Array,
+    version: number,
+    checkpoint: StoredCheckpoint,
+    rows?: readonly string[],
+  ): Promise<void>
+
+  /**
+   * A row of a hint's, whose name says what is in it: of the stored hint, or of one that is prepared beside it, before that
+   * begins; what is left of one that never does goes when another begins. It is durable once a checkpoint is that names it.
+   */
+  putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void>
+
+  /**
+   * A row of the stored hint, which is whole. If it is not there: throws StateUnreadableError if the stored checkpoint is that of
+   * version `since`, which names it; else, or if `since` is undefined, StateMovedError.
+   */
+  readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array>
 
   /**
    * Keeps what verifies the answers to this whole hint, in place of what there is. Public, and a copy of what servers have: it may

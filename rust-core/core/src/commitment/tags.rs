@@ -55,6 +55,11 @@ impl Tags {
         self.of_slots[slot]
     }
 
+    /// Adds to that of a slot.
+    pub(crate) fn add(&mut self, slot: usize, tag: u64) {
+        self.of_slots[slot] ^= tag;
+    }
+
     /// Zero if these are the bytes that the slot was tagged with. Takes the same steps whatever they are.
     pub(crate) fn difference(&self, slot: usize, bytes: &[u8]) -> u64 {
         self.of_slots[slot] ^ self.tag(bytes)
@@ -62,7 +67,7 @@ impl Tags {
 
     /// Adds old ⊕ new of what is in a slot. A tag that was wrong stays wrong.
     pub(crate) fn change(&mut self, slot: usize, difference: &[u8]) {
-        self.of_slots[slot] ^= self.tag(difference);
+        self.add(slot, self.tag(difference));
     }
 
     /// Tags what lies in the slots from `first` on.

@@ -8,6 +8,7 @@ use super::{
 use crate::commitment::Proofs;
 use crate::directory;
 use crate::instant;
+use crate::key::ROW_NAME_BYTES;
 use crate::layout::Layout;
 use crate::light;
 use crate::single::geometry::Geometry;
@@ -316,7 +317,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
     let parity_bytes = hints * record_bytes;
     let held = Held {
         hints: parity_bytes + pair_bytes + cutoff_bytes + hints * 17 + hint_lookups * 4,
-        tags: (TAG_BYTES * geometry.room()) as u64,
+        tags: if geometry.keeps_rows() { 0 } else { (TAG_BYTES * geometry.room()) as u64 },
         directory: merkle.directory_bytes,
         ..Held::default()
     };
@@ -331,7 +332,13 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
         + hint_lookups.min(hints) * 8
         + parity_bytes
         + pair_bytes
-        + (TAG_BYTES * layout.slots()) as u64;
+        + COUNT_BYTES
+        + if geometry.keeps_rows() {
+            stripes * ROW_NAME_BYTES as u64 + 2 * COUNT_BYTES
+        } else {
+            (TAG_BYTES * layout.slots()) as u64
+        };
+    let row_bytes = if geometry.keeps_rows() { stripes * geometry.row_bytes() as u64 } else { 0 };
     let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * each;
     let pending_bytes = batch_form_bytes(13 + query_bytes) + NAME_BYTES as u64;
     let effect_bytes = batch_form_bytes(20 + record_bytes);
@@ -356,6 +363,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
             .saturating_add(u64::try_from(again_bytes).unwrap_or(u64::MAX)),
         held,
         disk_bytes: checkpoint_bytes
+            + row_bytes
             + merkle.manifest_bytes
             + merkle.directory_bytes
             + pending_bytes

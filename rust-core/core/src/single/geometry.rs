@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::layout::{Layout, MAX_BATCH};
 
@@ -20,6 +21,8 @@ const BATCH_BYTES: usize = 1 << 17;
 const BATCH_WORK_BYTES: u64 = 64 << 20;
 /// Bytes of hints at least allowed for.
 const HINTS_BYTES_TARGET: usize = 8 << 20;
+/// Bytes of tags at most that are held in memory. Those of larger databases are kept in rows.
+const TAGS_HELD_BYTES: usize = 64 << 20;
 /// What a hint has besides its parity: number, cutoff, extra index.
 const BESIDES_BYTES: usize = 10;
 
@@ -120,6 +123,18 @@ impl Geometry {
         self.stripes * self.stripe_records
     }
 
+    /// Whether tags are kept in rows, a stripe each, outside of memory.
+    #[must_use]
+    pub fn keeps_rows(&self) -> bool {
+        self.room() * TAG_BYTES > TAGS_HELD_BYTES
+    }
+
+    /// Bytes of a row of tags: s·8.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.stripe_records * TAG_BYTES
+    }
+
     /// Bytes of one query: a bit a stripe, and an offset (u16) a stripe.
     #[must_use]
     pub fn query_bytes(&self) -> usize {
@@ -186,6 +201,8 @@ mod tests {
             assert_eq!((geometry.stripe_records(), geometry.stripes(), geometry.hints()), (s, q, 60 * s));
             assert_eq!(geometry.query_bytes(), q / 8 + 2 * q);
             assert!(geometry.max_batch() >= 30);
+            // 128 MiB of tags are too many to be held.
+            assert_eq!((geometry.keeps_rows(), geometry.row_bytes()), (records == 1 << 24, 8 * s));
         }
     }
 

@@ -5,9 +5,9 @@ use zeroize::ZeroizeOnDrop;
 use super::drawing::Drawn;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
+use super::table::{NamedRow, RowName, Table};
 use super::update::Editing;
 use crate::bytes::{xor_into, zeroed};
-use crate::commitment::Tags;
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
@@ -36,7 +36,7 @@ pub struct Hint<F = Keyed> {
     #[zeroize(skip)]
     pub(crate) function: F,
     #[zeroize(skip)]
-    pub(crate) tags: Tags,
+    pub(crate) tags: Table,
     /// by id, whole groups
     pub(crate) cutoffs: Vec<i16>,
     /// by slot
@@ -66,7 +66,7 @@ impl<F: Function> Hint<F> {
     pub(crate) fn new(
         (layout, geometry): (Layout, Geometry),
         stamp: Stamp,
-        (secret, function, tags): (Secret, F, Tags),
+        (secret, function, tags): (Secret, F, Table),
         mut drawn: Drawn,
     ) -> Result<Self, Error> {
         let hints = geometry.hints();
@@ -129,10 +129,36 @@ impl<F: Function> Hint<F> {
         self.parities.len() + self.ids.len() * each + self.cutoffs.len() * 2 + self.backups.len() * 4 + self.pairs.len()
     }
 
-    /// Bytes of tags.
+    /// Bytes of tags in memory.
     #[must_use]
     pub fn tag_bytes(&self) -> usize {
         self.tags.bytes()
+    }
+
+    /// The names of the rows of tags that it consists of besides, a stripe each; none: all is in memory.
+    #[must_use]
+    pub fn rows(&self) -> &[RowName] {
+        self.tags.names()
+    }
+
+    /// The name of a row that is to be made anew, with what updates have changed, before a checkpoint is written: if that is
+    /// worth while, or, once it was `begun`, if any has changed.
+    #[must_use]
+    pub fn stale(&self, begun: bool) -> Option<RowName> {
+        self.tags.stale(begun)
+    }
+
+    /// What takes the place of the [stale](Self::stale) row: to be kept, and then to be [taken over](Self::renew).
+    ///
+    /// # Errors
+    /// [`Error::State`] if these are not the bytes of that row; [`Error::Phase`] if none is stale.
+    pub fn renewed(&mut self, row: &[u8]) -> Result<NamedRow, Error> {
+        self.tags.renewed(&self.secret, row)
+    }
+
+    /// The renewed row has been kept. It belongs to the hint from now on, and to the next checkpoint.
+    pub fn renew(&mut self) {
+        self.tags.renew();
     }
 
     /// Never to be used again.
@@ -239,7 +265,6 @@ impl<F: Function> Hint<F> {
             let (sums, below) = halves(self.backups[pair]);
             below == q / 2 && sums[0] == self.half(pair, false) && sums[1] == self.half(pair, true)
         });
-        let tags = self.tags.all().iter().zip(&records).all(|(tag, record)| *tag == self.tags.tag(record));
-        slots && pairs && tags
+        slots && pairs && self.tags.hazmat_agrees_with(&self.secret, &records)
     }
 }

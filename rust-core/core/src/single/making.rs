@@ -8,9 +8,9 @@ use super::folding::{Rows, together};
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::streams::{Function, Keyed};
+use super::table::{NamedRow, RowName, Table};
 use super::update::{Edits, followed};
 use crate::bytes::zeroed;
-use crate::commitment::Tags;
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
@@ -68,6 +68,8 @@ pub struct Builder<F = Keyed> {
     pub(crate) layout: Layout,
     pub(crate) geometry: Geometry,
     pub(crate) lookups: usize,
+    /// whether tags are kept in rows
+    pub(crate) in_rows: bool,
     pub(crate) stamp: Stamp,
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
     pub(crate) content_hashes: Vec<u8>,
@@ -121,6 +123,7 @@ impl<F: Function> Builder<F> {
             layout,
             geometry,
             lookups,
+            in_rows: geometry.keeps_rows(),
             stamp: Stamp { hint_id, version: 0 },
             entropy,
             content_hashes: content_hashes.to_vec(),
@@ -141,6 +144,27 @@ impl<F: Function> Builder<F> {
         expect_length("extras", &vec![0; extras.len()], hint.extras.len())?;
         hint.extras.copy_from_slice(extras);
         Ok(())
+    }
+
+    /// Keeps tags in rows, or in memory, however many there are: for tests, before anything is done.
+    pub fn hazmat_in_rows(&mut self, in_rows: bool) {
+        self.in_rows = in_rows;
+    }
+
+    /// The next row of tags that is whole, which is then to be [kept](Self::kept). Until then it is held here.
+    pub fn next_row(&mut self) -> Option<NamedRow> {
+        let last = self.folded.iter().all(|&folded| folded);
+        match &mut self.stage {
+            Stage::Made(hint) => hint.tags.next_row(&hint.secret, &self.geometry, last),
+            _ => None,
+        }
+    }
+
+    /// A row has been kept outside, for as long as there is anything that [names](Hint::rows) it.
+    pub fn kept(&mut self, name: &RowName) {
+        if let Stage::Made(hint) = &mut self.stage {
+            hint.tags.kept(name);
+        }
     }
 
     /// The id of the hint to be.
@@ -221,7 +245,11 @@ impl<F: Function> Builder<F> {
             let (_, function) = *drawing;
             let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
             ChaCha::new(&self.entropy, POINT_STREAM).fill(&mut key[..TAG_BYTES]);
-            let tags = Tags::new(*key, self.geometry.room())?;
+            let tags = if self.in_rows {
+                Table::in_rows(*key, &self.geometry)
+            } else {
+                Table::in_memory(*key, &self.geometry)?
+            };
             let hint = Hint::new((self.layout, self.geometry), self.stamp, (self.secret(), function, tags), drawn)?;
             self.stage = Stage::Made(Box::new(hint));
         }
@@ -344,7 +372,7 @@ impl<F: Function> Builder<F> {
     /// The hint, once all Q partitions are folded, `version` updates after it was first stored.
     ///
     /// # Errors
-    /// [`Error::Phase`] with the builder unchanged, if partitions are missing; [`Error::Layout`].
+    /// [`Error::Phase`] with the builder unchanged, if partitions are missing, or rows have not been kept; [`Error::Layout`].
     pub fn finish_at(mut self, version: u64) -> Result<Hint<F>, (Error, Self)> {
         if let Err(error) = self.settle() {
             return Err((error, self));
@@ -353,9 +381,13 @@ impl<F: Function> Builder<F> {
             return Err((Error::Phase("partitions are missing from the hint"), self));
         }
         match std::mem::replace(&mut self.stage, Stage::Between) {
-            Stage::Made(mut hint) => {
+            Stage::Made(mut hint) if hint.tags.is_whole() => {
                 hint.stamp.version = version;
                 Ok(*hint)
+            }
+            stage @ Stage::Made(_) => {
+                self.stage = stage;
+                Err((Error::Phase("rows of tags have not been kept"), self))
             }
             stage => {
                 self.stage = stage;

@@ -20,4 +20,7 @@ pub mod query;
 pub mod recon;
 pub mod state;
 pub mod streams;
+mod table;
 pub mod update;
+
+pub use table::{NamedRow, RowName};

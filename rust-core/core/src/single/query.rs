@@ -5,6 +5,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::hint::Hint;
 use super::streams::{Function, GROUP, Keyed, Kind};
+use super::table::RowName;
 use crate::error::Error;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 use crate::tapir::hint::Stamp;
@@ -32,6 +33,8 @@ pub struct Pending {
     pub(crate) queries: Vec<u8>,
     /// two parities a query, once both were verified; never stored
     pub(crate) verified: Option<Vec<u8>>,
+    /// where tags are kept in rows: that of the queried stripe, one a query, as far as they are at hand; never stored
+    pub(crate) rows: Vec<Vec<u64>>,
 }
 
 impl Pending {
@@ -50,6 +53,35 @@ impl Pending {
     /// The slot of the database that a query is for.
     pub(crate) fn wanted<F: Function>(&self, hint: &Hint<F>, number: usize) -> u32 {
         self.indices[number] / hint.layout.stored().block_records as u32
+    }
+
+    /// The tag of a slot in the stripe that a query is for.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if it is in a row that is not at hand.
+    pub(crate) fn tag<F: Function>(&self, hint: &Hint<F>, number: usize, slot: usize) -> Result<u64, Error> {
+        hint.tags.of(slot, self.rows.get(number))
+    }
+
+    /// The names of the rows that judging the answer takes and that are not at hand: one a query, whatever was found for it,
+    /// and however many are for the same.
+    #[must_use]
+    pub fn wants<F: Function>(&self, hint: &Hint<F>) -> Vec<RowName> {
+        let stripe = |number| hint.geometry.place(self.wanted(hint, number) as usize).0;
+        (self.rows.len()..self.count()).filter_map(|number| hint.tags.name(stripe(number))).collect()
+    }
+
+    /// Takes the first of the rows that are [wanted](Self::wants).
+    ///
+    /// # Errors
+    /// [`Error::State`] if it is another: lost, or damaged. [`Error::Phase`] if none is wanted.
+    pub fn hold<F: Function>(&mut self, hint: &Hint<F>, row: &[u8]) -> Result<(), Error> {
+        if self.wants(hint).is_empty() {
+            return Err(Error::Phase("no row of tags is wanted"));
+        }
+        let (stripe, _) = hint.geometry.place(self.wanted(hint, self.rows.len()) as usize);
+        self.rows.push(hint.tags.read(&hint.secret, stripe, row)?);
+        Ok(())
     }
 
     /// Which queries no hint contained the record of: for tests.
@@ -107,6 +139,7 @@ pub fn hazmat_query_from<F: Function>(
         sides: Vec::with_capacity(indices.len()),
         queries: Vec::with_capacity(indices.len() * hint.geometry.query_bytes()),
         verified: None,
+        rows: Vec::new(),
     };
     let mut replaced = Vec::new();
     for (pair, &index) in (hint.next..).zip(indices) {

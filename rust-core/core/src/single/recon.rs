@@ -20,7 +20,8 @@ use crate::tapir::hint::Stamp;
 /// and the hint is condemned.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Length`] if the answer is not as long as one to the batch (nothing has changed then).
+/// [`Error::Condemned`]; [`Error::Length`] if the answer is not as long as one to the batch; [`Error::Phase`] if rows of tags
+/// that it takes are not at hand. Nothing has changed then.
 pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[u8]) -> Result<bool, Error> {
     if hint.condemned {
         return Err(Error::Condemned);
@@ -29,7 +30,7 @@ pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[
     expect_length("answer", answer, pending.count() * geometry.answer_bytes())?;
     hint.settle();
     let mut differences = 0;
-    let expected = expected(hint, pending).into_iter().zip(&pending.sides);
+    let expected = expected(hint, pending)?.into_iter().zip(&pending.sides);
     for (([own, other], &side), parities) in expected.zip(answer.chunks_exact(geometry.answer_bytes())) {
         let (first, second) = parities.split_at(geometry.record_bytes());
         // The hint's own is the parity of its side.
@@ -46,7 +47,7 @@ pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[
 }
 
 /// Of each query, the tag of the hint's own parity, and that of the other.
-fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Vec<[u64; 2]> {
+fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Result<Vec<[u64; 2]>, Error> {
     let geometry = hint.geometry;
     let mut expected = Vec::with_capacity(pending.count());
     for number in 0..pending.count() {
@@ -63,7 +64,8 @@ fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Vec<[u64; 2]> {
                 let above = hint.replacing(pair, wanted);
                 let half = hint.tags.tag(hint.half(pair, above));
                 let other = hint.tags.tag(hint.half(pair, !above));
-                [half ^ hint.tags.of(wanted as usize), other ^ hint.tag_left_out(pair, wanted)]
+                let of_record = pending.tag(hint, last, wanted as usize)?;
+                [half ^ of_record, other ^ pending.tag(hint, last, hint.slot_left_out(pair, wanted))?]
             }
         };
         let wanted = pending.wanted(hint, number);
@@ -71,9 +73,10 @@ fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Vec<[u64; 2]> {
         let query = &pending.queries[number * geometry.query_bytes()..][geometry.bits_bytes()..];
         let shown = u16::from_le_bytes([query[2 * stripe], query[2 * stripe + 1]]);
         let shown = stripe * geometry.stripe_records() + usize::from(shown);
-        expected.push([parity ^ hint.tags.of(wanted as usize), rest ^ hint.tags.of(shown)]);
+        let of_record = pending.tag(hint, number, wanted as usize)?;
+        expected.push([parity ^ of_record, rest ^ pending.tag(hint, number, shown)?]);
     }
-    expected
+    Ok(expected)
 }
 
 /// What applying a batch does to a hint: replaying it needs neither answer nor server. Its length depends on the layout and
@@ -145,7 +148,10 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
         }
         xor_into(block, &parities[usize::from(pending.sides[number]) * bytes..][..bytes]);
         effect.used.push([slot, pair, wanted]);
-        effect.tags.push(hint.tag_left_out(pair as usize, wanted));
+        match pending.tag(hint, number, hint.slot_left_out(pair as usize, wanted)) {
+            Ok(tag) => effect.tags.push(tag),
+            Err(error) => return Err((error, pending)),
+        }
     }
     apply(hint, &effect);
     let missed = effect.used.iter().filter(|used| used[0] == MISSED).count();
@@ -177,10 +183,10 @@ impl<F: Function> Hint<F> {
         self.is_below(self.geometry.place(wanted as usize).0, self.backups[pair])
     }
 
-    /// The tag of the record that the other half has in the slot's stripe, which is the extra's then.
-    fn tag_left_out(&self, pair: usize, wanted: u32) -> u64 {
+    /// The slot that the other half has in the queried stripe, which is the extra's then.
+    fn slot_left_out(&self, pair: usize, wanted: u32) -> usize {
         let (stripe, _) = self.geometry.place(wanted as usize);
-        self.tags.of(self.own_slot(stripe, self.backups[pair]))
+        self.own_slot(stripe, self.backups[pair])
     }
 }
 

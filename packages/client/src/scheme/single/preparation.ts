@@ -1,15 +1,17 @@
 // Hints in the making: what needs no records is drawn first, then partitions stream in and each is folded into all hints. All
 // of it in steps of some milliseconds, with the thread given back between them.
 
-import type { Manifest } from '@pirouette/protocol'
+import { type Manifest, toHex } from '@pirouette/protocol'
 import type { LayoutHandle, SingleBuilderHandle } from '@pirouette/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
+import { Turns } from '../../base/mutex.js'
 import { inCore, release } from '../../platform/core.js'
 import { infoOf } from '../../servers/info.js'
 import { downloadPartitions, goSteps } from '../download.js'
-import type { Preparation, SchemeContext, SchemeState, Sources, Update } from '../scheme.js'
+import type { Preparation, Rows, SchemeContext, SchemeState, Sources, Update } from '../scheme.js'
 import { storedForm } from '../stored-form.js'
 import { follows } from './core.js'
+import { namedRow } from './rows.js'
 import { SingleState } from './state.js'
 
 export class SinglePreparation implements Preparation {
@@ -17,6 +19,9 @@ export class SinglePreparation implements Preparation {
   readonly #builder: SingleBuilderHandle
   readonly id: Uint8Array
   readonly resumable = true
+  readonly #turns = new Turns()
+  /** of rows that were kept in this life */
+  readonly #names = new Set<string>()
   #manifest: Manifest
   #finished = false
 
@@ -39,7 +44,30 @@ export class SinglePreparation implements Preparation {
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
     await assertOffered(sources, signal)
     await goSteps(this.#context, this.#builder, signal)
-    await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
+    const save = async () => {
+      await this.#keep(sources.rows)
+      await sources.save()
+    }
+    await downloadPartitions(this.#context, this.#manifest, this.#builder, { ...sources, save }, signal)
+    await this.#keep(sources.rows)
+  }
+
+  get rows(): readonly string[] {
+    return [...this.#names]
+  }
+
+  /** Has the rows of tags kept that are whole. What is stored half-made has those in it that are not kept yet. */
+  async #keep(rows: Rows): Promise<void> {
+    await this.#turns.take(async () => {
+      for (;;) {
+        const row = inCore(this.#context.core, () => this.#builder.row())
+        if (row.length === 0) return
+        const { name, bytes } = namedRow(row)
+        await rows.put(toHex(name), bytes)
+        this.#names.add(toHex(name))
+        inCore(this.#context.core, () => this.#builder.kept(name))
+      }
+    })
   }
 
   update({ list, manifest: next }: Update, before: LayoutHandle, after: LayoutHandle): void {

@@ -1,12 +1,20 @@
 // Hints, backups and tags, and at most one pending batch of queries: a lookup uses a hint up and puts a backup in its place.
 
-import { decodeParities, encodeParityQuery, type Manifest, parityAnswerBytes, WireError } from '@pirouette/protocol'
+import {
+  decodeParities,
+  encodeParityQuery,
+  type Manifest,
+  parityAnswerBytes,
+  toHex,
+  WireError,
+} from '@pirouette/protocol'
 import type { LayoutHandle, SingleHandle } from '@pirouette/wasm/client'
 import { StorageError } from '../../base/errors.js'
 import { CoreState } from '../core-state.js'
 import { goSteps } from '../download.js'
-import type { Batch, Brought, Sizes, Update, Verdict } from '../scheme.js'
+import type { Batch, Brought, Rows, Sizes, Update, Verdict } from '../scheme.js'
 import { follows, sizesOf } from './core.js'
+import { namedRow, namesIn } from './rows.js'
 
 export class SingleState extends CoreState<SingleHandle> {
   /** It keeps tags of all records. */
@@ -70,9 +78,41 @@ export class SingleState extends CoreState<SingleHandle> {
     return this.inCore(handle => handle.step())
   }
 
-  override async checkpoint(binding: Uint8Array): Promise<Uint8Array> {
+  /** Where tags are kept in rows, one for each query, however many are of one stripe, and whether a hint was found or not. */
+  provide(rows: Rows): Promise<void> | undefined {
+    const wanted = namesIn(this.inCore(handle => handle.wants()))
+    return wanted.length === 0 ? undefined : this.#hold(wanted, rows)
+  }
+
+  async #hold(wanted: readonly string[], rows: Rows): Promise<void> {
+    for (const name of wanted) {
+      const row = await rows.read(name)
+      this.readBack(handle => handle.hold(row))
+    }
+  }
+
+  get rows(): readonly string[] | undefined {
+    const names = namesIn(this.inCore(handle => handle.rows()))
+    return names.length === 0 ? undefined : names
+  }
+
+  override async checkpoint(binding: Uint8Array, rows?: Rows): Promise<Uint8Array> {
     await goSteps(this.context, this)
+    if (rows !== undefined) await this.#renew(rows)
     return await super.checkpoint(binding)
+  }
+
+  /** Has rows made anew with what updates have changed. One that was kept is the state's from then on, whatever comes after. */
+  async #renew(rows: Rows): Promise<void> {
+    for (let begun = false; ; begun = true) {
+      const [stale] = namesIn(this.inCore(handle => handle.stale(begun)))
+      if (stale === undefined) return
+      const row = await rows.read(stale)
+      const { name, bytes } = namedRow(this.readBack(handle => handle.renewed(row)))
+      await rows.put(toHex(name), bytes)
+      this.inCore(handle => handle.renew())
+      await this.context.environment.pause()
+    }
   }
 
   /** Its tags are its own: it is bound to no commitments. */

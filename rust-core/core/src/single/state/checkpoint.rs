@@ -2,16 +2,17 @@
 //!
 //! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (16), pairs it began with and
 //! pairs used (u32 each), groups of ids (u32); their cutoffs (i16 each); extras (H u32); slots that a backup is in (u32), then
-//! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), sums of tags (H u64), pairs left (2·ℓ′ bytes each), tags (u64 a slot of the
-//! database).
+//! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), sums of tags (H u64), pairs left (2·ℓ′ bytes each), and where tags are (u32):
+//! 0, tags follow (u64 a slot of the database); 1, in rows, and names follow (16 bytes a stripe), rows in the making (u32, none),
+//! and what has changed since (u32, then slot (u32) and tag (u64) of each, ascending).
 
 use super::super::drawing::{Drawn, NONE};
 use super::super::geometry::Geometry;
 use super::super::hint::Hint;
 use super::super::making::MAX_LOOKUPS;
 use super::super::streams::{GROUP, Keyed};
-use crate::commitment::Tags;
-use crate::commitment::tags::TAG_BYTES;
+use super::super::table::Table;
+use crate::commitment::tags::TAG_KEY_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
@@ -81,7 +82,8 @@ impl Hint<Keyed> {
         out.bytes(&self.parities);
         out.u64s(&self.rests);
         out.bytes(&self.pairs[self.next * self.geometry.answer_bytes()..]);
-        out.u64s(&self.tags.all()[..self.layout.slots()]);
+        out.u32(usize::from(self.tags.is_in_rows()));
+        self.tags.write(&mut out, std::iter::once(0..self.layout.slots()));
         Ok(out.written())
     }
 
@@ -98,7 +100,7 @@ impl Hint<Keyed> {
         let geometry = Geometry::of(&layout).map_err(|_| Error::State("of a layout that has no such hints"))?;
         let secret = Secret::new(*reader.array()?);
         let function = Keyed::from_bytes(reader.array()?);
-        let tags = Tags::new(*reader.array()?, geometry.room())?;
+        let tag_key: [u8; TAG_KEY_BYTES] = *reader.array()?;
         let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
         if next > pairs || pairs > MAX_LOOKUPS {
             return Err(Error::State("no number of backups"));
@@ -111,7 +113,8 @@ impl Hint<Keyed> {
         if drawn.extras.iter().any(|&extra| extra as usize >= geometry.room()) {
             return Err(Error::State("an extra lies beyond the database"));
         }
-        let mut hint = Hint::new((layout, geometry), stamp, (secret, function, tags), drawn)?;
+        let mut hint =
+            Hint::new((layout, geometry), stamp, (secret, function, Table::in_rows(tag_key, &geometry)), drawn)?;
         let mut before = None;
         let mut seen = vec![false; next];
         for _ in 0..reader.u32()? {
@@ -128,7 +131,15 @@ impl Hint<Keyed> {
         reader.u64s(&mut hint.rests)?;
         hint.pairs[next * geometry.answer_bytes()..]
             .copy_from_slice(reader.bytes((pairs - next) * geometry.answer_bytes())?);
-        hint.tags.restore(0, reader.bytes(layout.slots() * TAG_BYTES)?);
+        if reader.flag()? {
+            hint.tags.restore(&mut reader, std::iter::empty())?;
+        } else {
+            hint.tags = Table::in_memory(tag_key, &geometry)?;
+            hint.tags.restore(&mut reader, std::iter::once(0..layout.slots()))?;
+        }
+        if !hint.tags.is_whole() {
+            return Err(Error::State("rows of tags are missing"));
+        }
         reader.end()?;
         Ok(hint)
     }

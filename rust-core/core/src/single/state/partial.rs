@@ -1,14 +1,14 @@
 //! The stored form of hints in the making, so that an interrupted offline phase resumes.
 //!
-//! Body: layout, binding (32), entropy (32), pairs (u32), groups of ids (u32); and unless these are none, because they were not
+//! Body: layout, binding (32), entropy (32), pairs (u32), whether tags are in rows (u32, 0 or 1), groups of ids (u32); and unless these are none, because they were not
 //! all drawn, which is begun again then: their cutoffs (i16 each), extras (H u32),
 //! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), sums of tags (H u64), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
-//! slot, in order). What else there is follows from the entropy.
+//! slot, in order), or of their rows what a [checkpoint](super::checkpoint) has (names of zeros: not kept yet), those in the making
+//! with stripe, slots that have come (u32 each) and s tags (u64). What else there is follows from the entropy.
 
 use super::super::making::Builder;
 use super::super::streams::Keyed;
 use super::checkpoint::{read_cutoffs, write_cutoffs};
-use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
@@ -16,6 +16,12 @@ use crate::tapir::state::frame::{Reader, Writer};
 use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 const KIND: [u8; 4] = *b"PISb";
+
+/// Of the partitions that are folded.
+fn slots_of(layout: &Layout, folded: &[bool]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let m = layout.partition_records();
+    folded.iter().enumerate().filter(|(_, folded)| **folded).map(move |(q, _)| q * m..(q + 1) * m)
+}
 
 impl Builder<Keyed> {
     /// Bytes that bring this builder back, lanes apart, after going the steps that a partition has left. Secret.
@@ -32,13 +38,14 @@ impl Builder<Keyed> {
     /// As [`Builder::encode`].
     pub fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         let (drawing, layout, stamp) = (self.is_drawing(), self.layout, self.stamp);
-        let (entropy, lookups) = (self.entropy.clone(), self.lookups);
+        let (entropy, lookups, in_rows) = (self.entropy.clone(), self.lookups, self.in_rows);
         let begin = |bytes| {
             let mut out = Writer::new(KIND, stamp, bytes + 256);
             out.layout(&layout);
             out.bytes(binding);
             out.bytes(entropy.as_slice());
             out.u32(lookups);
+            out.u32(usize::from(in_rows));
             out
         };
         if drawing {
@@ -58,11 +65,7 @@ impl Builder<Keyed> {
         out.bytes(&hint.parities);
         out.u64s(&hint.rests);
         out.bytes(&hint.pairs);
-        for (tags, _) in
-            hint.tags.all().chunks_exact(layout.partition_records()).zip(&folded).filter(|(_, folded)| **folded)
-        {
-            out.u64s(tags);
-        }
+        hint.tags.write(&mut out, slots_of(&layout, &folded));
         Ok(out.written())
     }
 
@@ -82,10 +85,11 @@ impl Builder<Keyed> {
             return Err(Error::State("of another manifest"));
         }
         let entropy: [u8; ENTROPY_BYTES] = *reader.array()?;
-        let pairs = reader.u32()? as usize;
+        let (pairs, in_rows) = (reader.u32()? as usize, reader.flag()?);
         let mut builder = Builder::new(layout, content_hashes, pairs, entropy).map_err(|error| {
             if let Error::Index { .. } = error { Error::State("no number of backups") } else { error }
         })?;
+        builder.in_rows = in_rows;
         if builder.stamp != stamp {
             return Err(Error::State("its id does not follow from its entropy"));
         }
@@ -112,11 +116,9 @@ impl Builder<Keyed> {
         hint.parities.copy_from_slice(reader.bytes(parity_bytes)?);
         reader.u64s(&mut hint.rests)?;
         hint.pairs.copy_from_slice(reader.bytes(pair_bytes)?);
-        let m = layout.partition_records();
-        for (q, _) in folded.iter().enumerate().filter(|(_, folded)| **folded == 1) {
-            hint.tags.restore(q * m, reader.bytes(m * TAG_BYTES)?);
-        }
-        builder.folded = folded.iter().map(|&folded| folded == 1).collect();
+        let folded: Vec<bool> = folded.iter().map(|&folded| folded == 1).collect();
+        hint.tags.restore(&mut reader, slots_of(&layout, &folded))?;
+        builder.folded = folded;
         reader.end()?;
         Ok(builder)
     }

@@ -67,6 +67,7 @@ impl Pending {
             sides: Vec::new(),
             queries: Vec::new(),
             verified: None,
+            rows: Vec::new(),
         };
         for next in hint.next..hint.next + count {
             let [index, slot, pair] = [reader.u32()?, reader.u32()?, reader.u32()?];

@@ -1,6 +1,8 @@
 //! The frame around every stored form: kind (4 bytes), version of the form (u16), two zero bytes, the hint's id (16)
 //! and version (u64), the body, and the first 16 bytes of the BLAKE3 of all of that. Integers are little-endian.
 
+use std::collections::VecDeque;
+
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -21,42 +23,68 @@ fn numbers(layout: &Layout) -> [usize; 4] {
     [layout.records(), stored.record_bytes, layout.partitions(), stored.partition_records]
 }
 
-/// Writes a frame into a buffer of its final length, which is wiped when dropped.
-pub(crate) struct Writer(Zeroizing<Vec<u8>>);
+/// Bytes of a piece. A form may be tens of megabytes long, and be handed out piece by piece.
+const PIECE_BYTES: usize = 256 << 10;
+/// The last one has the checksum, too.
+const MOST_BYTES: usize = PIECE_BYTES + CHECKSUM_BYTES;
+
+/// Writes a frame, in pieces that are never moved, and are wiped when dropped.
+pub(crate) struct Writer {
+    full: VecDeque<Zeroizing<Vec<u8>>>,
+    last: Zeroizing<Vec<u8>>,
+}
 
 impl Writer {
+    /// For a body of so many bytes at least: of no more than a piece, exactly.
     pub(crate) fn new(kind: [u8; 4], stamp: Stamp, body_bytes: usize) -> Self {
-        let mut frame = Vec::with_capacity(body_bytes + AROUND_BYTES);
-        frame.extend_from_slice(&kind);
-        frame.extend_from_slice(&VERSION.to_le_bytes());
-        frame.extend_from_slice(&[0; 2]);
-        frame.extend_from_slice(&stamp.hint_id);
-        frame.extend_from_slice(&stamp.version.to_le_bytes());
-        Writer(Zeroizing::new(frame))
+        let last = Zeroizing::new(Vec::with_capacity(MOST_BYTES.min(body_bytes + AROUND_BYTES)));
+        let mut writer = Writer { full: VecDeque::new(), last };
+        writer.bytes(&kind);
+        writer.bytes(&VERSION.to_le_bytes());
+        writer.bytes(&[0; 2]);
+        writer.bytes(&stamp.hint_id);
+        writer.bytes(&stamp.version.to_le_bytes());
+        writer
+    }
+
+    /// Bytes that there is room for in the last piece, which is a new one if there is less than is wanted.
+    fn room(&mut self, wanted: usize) -> usize {
+        if self.last.len() + wanted > PIECE_BYTES {
+            self.full.push_back(std::mem::replace(&mut self.last, Zeroizing::new(Vec::with_capacity(MOST_BYTES))));
+        }
+        PIECE_BYTES - self.last.len()
     }
 
     pub(crate) fn u32(&mut self, number: usize) {
-        self.0.extend_from_slice(&(number as u32).to_le_bytes()); // counts and indices: below 2^32 by their layout
+        self.bytes(&(number as u32).to_le_bytes()); // counts and indices: below 2^32 by their layout
     }
 
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+    pub(crate) fn bytes(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min(self.room(1)));
+            self.last.extend_from_slice(now);
+            bytes = rest;
+        }
     }
 
     pub(crate) fn u16s(&mut self, numbers: &[u16]) {
-        self.numbers(numbers.iter().map(|number| number.to_le_bytes()));
+        self.numbers(numbers, u16::to_le_bytes);
     }
 
     pub(crate) fn u64s(&mut self, numbers: &[u64]) {
-        self.numbers(numbers.iter().map(|number| number.to_le_bytes()));
+        self.numbers(numbers, u64::to_le_bytes);
     }
 
     /// Written in place, number by number: there are millions of them, and pushing byte by byte takes ten times as long.
-    fn numbers<const BYTES: usize>(&mut self, numbers: impl ExactSizeIterator<Item = [u8; BYTES]>) {
-        let begun = self.0.len();
-        self.0.resize(begun + numbers.len() * BYTES, 0);
-        for (place, number) in self.0[begun..].as_chunks_mut().0.iter_mut().zip(numbers) {
-            *place = number;
+    fn numbers<T: Copy, const BYTES: usize>(&mut self, mut numbers: &[T], bytes: impl Fn(T) -> [u8; BYTES]) {
+        while !numbers.is_empty() {
+            let (now, rest) = numbers.split_at(numbers.len().min(self.room(BYTES) / BYTES));
+            let begun = self.last.len();
+            self.last.resize(begun + now.len() * BYTES, 0);
+            for (place, &number) in self.last[begun..].as_chunks_mut().0.iter_mut().zip(now) {
+                *place = bytes(number);
+            }
+            numbers = rest;
         }
     }
 
@@ -69,11 +97,15 @@ impl Writer {
 
     /// What was written so far.
     pub(crate) fn unsealed(self) -> Zeroizing<Vec<u8>> {
-        self.0
+        let mut pieces = self.full.iter().chain([&self.last]);
+        let mut all = Zeroizing::new(Vec::with_capacity(pieces.clone().map(|piece| piece.len()).sum()));
+        pieces.by_ref().for_each(|piece| all.extend_from_slice(piece));
+        all
     }
 
-    pub(crate) fn written(self) -> Unsealed {
-        Unsealed { frame: self.0, hasher: blake3::Hasher::new(), hashed: 0 }
+    pub(crate) fn written(mut self) -> Unsealed {
+        self.full.push_back(self.last);
+        Unsealed { pieces: self.full, hasher: blake3::Hasher::new() }
     }
 
     pub(crate) fn seal(self) -> Vec<u8> {
@@ -81,35 +113,45 @@ impl Writer {
     }
 }
 
-/// A stored form, written but for its checksum. That takes most of the time, and may be made in slices, so that nobody has to
+/// A stored form, written but for its checksum. That takes most of the time, and is made piece by piece, so that nobody has to
 /// wait for all of it; what the form was made of may change meanwhile. Secret: wiped when dropped.
 pub struct Unsealed {
-    frame: Zeroizing<Vec<u8>>,
+    pieces: VecDeque<Zeroizing<Vec<u8>>>,
     hasher: blake3::Hasher,
-    hashed: usize,
 }
 
 impl Unsealed {
     /// Of all bytes but the checksum.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
-        Unsealed { frame: Zeroizing::new(bytes), hasher: blake3::Hasher::new(), hashed: 0 }
+        Unsealed { pieces: VecDeque::from([Zeroizing::new(bytes)]), hasher: blake3::Hasher::new() }
     }
 
-    /// Hashes at most so many bytes more; whether there are more.
-    pub fn hash(&mut self, most: usize) -> bool {
-        let end = self.frame.len().min(self.hashed.saturating_add(most));
-        self.hasher.update(&self.frame[self.hashed..end]);
-        self.hashed = end;
-        end < self.frame.len()
+    /// Bytes that are left.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        let checksum_bytes = if self.pieces.is_empty() { 0 } else { CHECKSUM_BYTES };
+        self.pieces.iter().map(|piece| piece.len()).sum::<usize>() + checksum_bytes
     }
 
-    /// The stored form. Hashes what has not been hashed yet.
+    /// The next piece of the stored form, some hundred kilobytes; `None`: that was all of it.
+    pub fn piece(&mut self) -> Option<Vec<u8>> {
+        let mut piece = self.pieces.pop_front()?;
+        self.hasher.update(&piece);
+        if self.pieces.is_empty() {
+            piece.extend_from_slice(&self.hasher.finalize().as_bytes()[..CHECKSUM_BYTES]);
+        }
+        Some(std::mem::take(&mut *piece))
+    }
+
+    /// All of it that is left.
     #[must_use]
     pub fn seal(mut self) -> Vec<u8> {
-        self.hash(usize::MAX);
-        self.frame.extend_from_slice(&self.hasher.finalize().as_bytes()[..CHECKSUM_BYTES]);
-        std::mem::take(&mut *self.frame)
+        let mut sealed = Vec::with_capacity(self.left());
+        while let Some(piece) = self.piece() {
+            sealed.extend_from_slice(&Zeroizing::new(piece));
+        }
+        sealed
     }
 }
 
@@ -160,6 +202,13 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u16s(&mut self, count: usize) -> Result<Vec<u16>, Error> {
         Ok(self.bytes(count * 2)?.as_chunks().0.iter().map(|field| u16::from_le_bytes(*field)).collect())
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool, Error> {
+        match self.u32()? {
+            flag @ (0 | 1) => Ok(flag == 1),
+            _ => Err(Error::State("a flag is neither 0 nor 1")),
+        }
     }
 
     pub(crate) fn u64s(&mut self, numbers: &mut [u64]) -> Result<(), Error> {
@@ -213,5 +262,40 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn end(self) -> Result<(), Error> {
         if self.is_empty() { Ok(()) } else { Err(Error::State("torn: longer than it says")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_lie_one_after_the_other_in_however_many_pieces() {
+        let stamp = Stamp { hint_id: [7; HINT_ID_BYTES], version: 3 };
+        for bytes in [0, 5, PIECE_BYTES - 60, PIECE_BYTES - 33, PIECE_BYTES, 2 * PIECE_BYTES + 11] {
+            let field: Vec<u8> = (0..bytes).map(|at| (at * 31 / 7) as u8).collect();
+            let numbers: Vec<u64> = (0..300_000).map(|number| number * 0x0101_0203).collect();
+            let mut out = Writer::new(*b"test", stamp, bytes);
+            out.bytes(&field);
+            out.u32(9);
+            out.u64s(&numbers);
+            out.u16s(&[1, 2, 3]);
+            let mut form = out.written();
+            let (mut sealed, left) = (Vec::new(), form.left());
+            while let Some(piece) = form.piece() {
+                assert!(piece.len() <= MOST_BYTES);
+                sealed.extend(piece);
+                assert_eq!(form.left(), left - sealed.len());
+            }
+            let (read, mut reader) = Reader::open(&sealed, *b"test").unwrap();
+            assert_eq!((read.hint_id, read.version), (stamp.hint_id, stamp.version));
+            assert_eq!(reader.bytes(bytes).unwrap(), field);
+            assert_eq!(reader.u32().unwrap(), 9);
+            let mut again = vec![0; numbers.len()];
+            reader.u64s(&mut again).unwrap();
+            assert_eq!(again, numbers);
+            assert_eq!(reader.u16s(3).unwrap(), [1, 2, 3]);
+            reader.end().unwrap();
+        }
     }
 }

@@ -1,0 +1,280 @@
+// Mode `single` where tags are kept in rows, a stripe each, in the store: they are put there while the database streams by, one
+// is read for each query before anything of it is stored or leaves, and what updates have changed is written into new ones with
+// a checkpoint. (That tags are in rows at all follows from how many there are: rust-core/core/src/single/geometry.rs.)
+
+import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
+import type { PirouetteMap } from '../src/index.js'
+import { MemoryStore } from '../src/testing.js'
+import { settle } from './support/clock.js'
+import { core, Harness, keyless, sameOnBoth } from './support/harness.js'
+import { edit, Living } from './support/living.js'
+import { A, on, problem } from './support/network.js'
+import { type Life, type Method, records, World, wholly } from './support/world.js'
+
+const inRows: typeof core = {
+  ...core,
+  journalLimit: () => 6000, // bytes of a journal that are worth a checkpoint
+  newSingleBuilder: (layout, hashes, entropy, lookups) => core.newSingleBuilder(layout, hashes, entropy, lookups, true),
+}
+const loadCore = async () => inRows
+const options = { servers: [A], integrity: 'server', mode: 'single', lookups: 200 } as const
+const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+const EVERY = THOROUGH ? 1 : 11
+
+/** All rows that a disk holds. */
+class Rows extends MemoryStore {
+  readonly all = new Map<string, Uint8Array>()
+  /** what is read in place of one */
+  instead: ((row: Uint8Array) => Uint8Array) | undefined
+
+  override async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
+    await super.putRow(hintId, name, row)
+    this.all.set(name, row.slice())
+  }
+
+  override async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
+    const row = await super.readRow(hintId, name, since)
+    return this.instead?.(row) ?? row
+  }
+}
+
+function publishing(disk = new MemoryStore({ durable: true }), seed = 1): { living: Living; world: World } {
+  const living = new Living(sameOnBoth(records), records)
+  return { living, world: new World({ network: living.network, disk, seed }) }
+}
+
+const many = (round: number) => Array.from({ length: 150 }, (_, i) => edit((i * 37 + round) % 1000, `round ${round}x`))
+
+describe('tags in rows', () => {
+  test('lookups, edits, checkpoints and other lives, against a plain map; rows are made anew and none is left behind', {
+    timeout: 120_000,
+  }, async () => {
+    const disk = new Rows({ durable: true })
+    const { living, world } = publishing(disk)
+    let life = world.life({ loadCore })
+    let map = await life.open(options)
+    expect(map.stats.held['tags']).toBe(0)
+    const rows = disk.all.size
+    expect(rows).toBe(64)
+    for (let round = 0; round < (THOROUGH ? 40 : 6); round++) {
+      for (const index of [3, 3, (37 * round) % 1000, 999]) {
+        expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
+      }
+      living.publish(many(round))
+      await world.drive(map.sync())
+      await world.drive(map.at(round)) // an operation after which a checkpoint is written, if it is due
+      if (round % 2 === 1) {
+        await world.drive(map.close())
+        life = world.life({ loadCore })
+        map = await life.open(options)
+        expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
+      }
+    }
+    const made = world.lives.flatMap(({ writes }) => writes)
+    expect(made).toContain('putCheckpoint')
+    expect(disk.all.size).toBeGreaterThan(rows)
+    await world.auditor.assertSound()
+    // What the next checkpoint does not name goes.
+    const { hintId } = (await world.head())!.record
+    let there = 0
+    for (const name of disk.all.keys()) {
+      if (
+        await disk
+          .readRow(hintId, name, undefined)
+          .then(() => true)
+          .catch(() => false)
+      )
+        there++
+    }
+    expect(there).toBeLessThan(2 * rows)
+  })
+
+  test('one row is read for each query, before it is stored, whatever is asked', async () => {
+    const { world } = publishing()
+    const life = world.life({ loadCore })
+    const map = await life.open(options)
+    const seen = async (index: number) => {
+      const { length } = life.writes
+      await world.drive(wholly(map, map.at(index)).catch(() => {}))
+      return life.writes.slice(length)
+    }
+    const { length } = life.writes
+    const order: Method[][] = []
+    for (const index of [0, 0, 1, 500, 999]) {
+      const from = life.writes.length
+      await world.checkValues(map, [index])
+      await settle()
+      order.push(life.writes.slice(from).filter(method => method !== 'read'))
+    }
+    expect(length).toBeGreaterThan(0)
+    for (const each of order) expect(each).toEqual(['readRow', 'putPending', 'commit'])
+    expect(await seen(7)).toContain('readRow')
+  })
+
+  test('killed at every turn of a lookup, and of one whose server is busy', { timeout: 240_000 }, async () => {
+    for (const misbehave of [undefined, busy]) {
+      for (let turns = 0, over = false; !over && turns < (misbehave ? 70 : 1000); turns += EVERY) {
+        const world = new World({ seed: turns + 1 })
+        const life = world.life({ loadCore })
+        const map = await life.open(options)
+        await world.checkValues(map, [1, 2])
+        world.network.misbehave[A] = misbehave
+        over = await life.killAfter(turns, wholly(map, map.at(6)))
+        await survived(world)
+      }
+    }
+  })
+
+  test('killed during the download, it goes on where it was', { timeout: 240_000 }, async () => {
+    let resumed = 0
+    for (let turns = 10, over = false; !over; turns += THOROUGH ? 7 : 160) {
+      const world = new World()
+      over = await world.life({ loadCore }).killAfter(turns, world.lives.at(-1)!.openIdle(options))
+      const partial = (await world.head())?.stage === 'partial'
+      const life = world.life({ loadCore })
+      const map = await life.open(options)
+      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      if (partial) resumed++
+      await world.checkValues(map)
+      await world.auditor.assertSound()
+      life.kill()
+    }
+    expect(resumed).toBeGreaterThan(0)
+  })
+
+  test.each<[Method, 'before' | 'after']>([
+    ['putRow', 'before'],
+    ['putRow', 'after'],
+    ['readRow', 'after'],
+    ['putCheckpoint', 'before'],
+    ['putCheckpoint', 'after'],
+  ])('killed at a checkpoint when %s is carried out: %s', async (method, when) => {
+    const { living, world } = publishing()
+    const life = world.life({ loadCore })
+    const map = await life.open(options)
+    living.publish(many(0))
+    await world.drive(map.sync())
+    let calls = 0
+    life.interfere = (called, moment) => {
+      if (called === method && moment === when && ++calls === 2 - Number(method === 'putCheckpoint')) life.kill()
+    }
+    living.publish(many(1))
+    living.publish(many(2))
+    map
+      .sync()
+      .then(() => map.close())
+      .catch(() => {})
+    await settle()
+    await settle()
+    if (!life.killed) life.kill()
+    expect(calls).toBeGreaterThan(0)
+    const next = world.life({ loadCore })
+    const again = await next.open(options)
+    await world.drive(again.sync())
+    for (const index of [0, 37, 74, 500]) {
+      expect(await world.drive(again.at(index))).toEqual(living.newest.byIndex[index])
+    }
+    await world.auditor.assertSound()
+  })
+
+  test('two tabs: where one has made rows anew and written a checkpoint, the other goes on', async () => {
+    const { living, world } = publishing()
+    const [one, other] = [world.life({ loadCore }), world.life({ loadCore })]
+    const maps = [await one.open(options), await other.open(options)] as const
+    for (let round = 0; round < 4; round++) {
+      living.publish(many(round))
+      const [first, second] = round % 2 === 0 ? maps : ([maps[1], maps[0]] as const)
+      await world.drive(first.sync())
+      for (const index of [0, 37, 999]) {
+        expect(await world.drive(first.at(index))).toEqual(living.newest.byIndex[index])
+        expect(await world.drive(second.at(index))).toEqual(living.newest.byIndex[index])
+      }
+    }
+    expect([...one.writes, ...other.writes]).toContain('putCheckpoint')
+    await world.auditor.assertSound()
+  })
+
+  test.each([
+    ['has rotted', (row: Uint8Array) => row.map((byte, i) => (i === 5 ? byte ^ 4 : byte))],
+    ['is cut off', (row: Uint8Array) => row.slice(8)],
+  ])(
+    'a row that %s: the lookup fails before it is stored or sent, nobody is blamed, and reset() begins anew',
+    async (_, instead) => {
+      const disk = new Rows({ durable: true })
+      const { world } = publishing(disk)
+      const life = world.life({ loadCore })
+      const map = await life.open(options)
+      await world.checkValues(map, [4])
+      const queries = world.network.queries().length
+      disk.instead = instead
+      for (const index of [4, 9]) {
+        const failure = await life.failure(map.at(index))
+        expect(failure).toMatchObject({ code: 'storage' })
+        expect(failure.message).toContain('reset()')
+      }
+      expect(world.network.queries()).toHaveLength(queries)
+      expect((await world.head())!.pending).toBeUndefined()
+      expect(map.condemned).toBeUndefined()
+      disk.instead = undefined
+      await world.checkValues(map, [4])
+      disk.instead = instead
+      const { hintId } = (await world.head())!.record
+      await world.drive(map.reset())
+      expect((await world.head())!.record.hintId).not.toEqual(hintId)
+      disk.instead = undefined
+      await world.checkValues(map, [4])
+      await world.auditor.assertSound()
+    },
+  )
+
+  test('of a batch that was stored, a damaged row leaves it pending: the same bytes once it is there', async () => {
+    const disk = new Rows({ durable: true })
+    const { world } = publishing(disk)
+    const life = world.life({ loadCore })
+    const map = await life.open(options)
+    world.network.misbehave[A] = busy
+    await life.failure(map.at(5))
+    world.network.misbehave[A] = undefined
+    disk.instead = row => row.slice(8)
+    await world.drive(map.close())
+    const next = world.life({ loadCore })
+    await world.drive(next.openIdle(options).catch(() => {}))
+    const shown = world.auditor.distinct(A)
+    disk.instead = undefined
+    const last = await world.life({ loadCore }).open(options)
+    await world.checkValues(last, [5, 6])
+    expect(world.auditor.distinct(A)).toBe(shown + 2)
+    await world.auditor.assertSound()
+  })
+
+  test('hints that run out are replaced behind the lookups, with rows of their own', async () => {
+    const { network, database } = keyless()
+    for (const [seed, storage] of (['memory', 'preferred'] as const).entries()) {
+      const harness = new Harness(network, seed + 1, { loadCore })
+      const map: PirouetteMap = await harness.open({ ...options, lookups: 8, storage })
+      for (let i = 0; i < 20; i++) {
+        expect(await harness.drive(map.at(i % 15))).toEqual(database.byIndex[i % 15])
+        await settle()
+      }
+      await harness.drive(map.close())
+    }
+  })
+})
+
+/** The next life finishes what was begun by the very same bytes, and everything is right. */
+async function survived(world: World): Promise<void> {
+  world.network.misbehave[A] = undefined
+  const head = (await world.head())!
+  const before = world.auditor.distinct(A)
+  const stored = head.pending !== undefined
+  const life: Life = world.life({ loadCore })
+  const map = await life.open(options)
+  expect(await world.head()).toMatchObject({ version: head.version + (stored ? 1 : 0), pending: undefined })
+  const shown = world.auditor.distinct(A)
+  expect(shown - before).toBeLessThanOrEqual(stored ? 1 : 0)
+  await world.checkValues(map, [6, 2, 700])
+  expect(world.auditor.distinct(A)).toBe(shown + 3)
+  await world.auditor.assertSound()
+  life.kill()
+}
