@@ -1,6 +1,8 @@
-// `pirouette export`: the newest epoch of a running server, or of a publisher's own copy, as a dataset.
+// `pirouette export`: the newest epoch of a running server, or of a publisher's own copy, as a dataset; or what clients download of it, for a static
+// host.
 
 import { toHex } from '@pirouette/protocol'
+import { exportBlobs } from '../publisher/blobs.js'
 import { PublishError } from '../publisher/errors.js'
 import { exportDataset } from '../publisher/export.js'
 import { readPublicKey } from '../publisher/files.js'
@@ -12,20 +14,34 @@ import { openStore } from './store.js'
 export interface ExportArguments {
   readonly server?: string
   readonly store?: string
-  readonly out: string
+  readonly out?: string
+  readonly blobs?: string
+  readonly prune?: boolean
   readonly force?: boolean
   readonly publisherKey?: string
 }
 
-export async function exportEpoch({ server, store, out, force, publisherKey }: ExportArguments): Promise<void> {
+export async function exportEpoch(options: ExportArguments): Promise<void> {
+  const { server, store, out, blobs, prune, force, publisherKey } = options
+  if ((out === undefined) === (blobs === undefined) || (out === undefined ? force : prune) !== undefined) {
+    throw new PublishError('give --out, for a dataset (with --force), or --blobs, for a static host (with --prune)')
+  }
   if ((server === undefined) === (store === undefined)) {
     throw new PublishError('give --server, the URL of a server that runs, or --store, the store of one that does not')
   }
   const key = publisherKey === undefined ? undefined : await readPublicKey(publisherKey)
   const own = store === undefined ? undefined : await serveOwnCopy(await openStore(store, undefined), undefined)
   try {
+    const from = { server: own?.url ?? server!, name: own && store, publisherKey: key }
+    if (out === undefined) {
+      const { written, kept, removed } = await withProgress(onProgress =>
+        exportBlobs({ ...from, out: blobs!, prune, onProgress }),
+      )
+      process.stdout.write(`written: ${written}\nthere already: ${kept}\nremoved: ${removed}\n`)
+      return
+    }
     const { manifest, manifestHash } = await withProgress(onProgress =>
-      exportDataset({ server: own?.url ?? server!, name: own && store, out, force, publisherKey: key, onProgress }),
+      exportDataset({ ...from, out, force, onProgress }),
     )
     const { epoch, generation, records, databaseId } = manifest
     process.stdout.write(
