@@ -255,7 +255,7 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
     await ask('/v1/answer', body)
     expect(statuses).toEqual([404, 400, 502, 502])
     client.close()
-    const raw = connectTls({ host: '127.0.0.1', port: proxy.port, localAddress: CLIENT, servername: CANARY })
+    const raw = connectTls({ ...{ host: '127.0.0.1', port: proxy.port, localAddress: CLIENT }, servername: CANARY })
     raw.on('error', () => {}) // it does not believe the certificate
     await new Promise(resolve => raw.once('close', resolve))
     const written = await proxy.stop()

@@ -32,6 +32,7 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly store?: string[]
   readonly tokenFile?: string
   readonly publisherKey?: string[]
+  readonly blobBase?: string[]
   readonly history: number
   readonly linger: number
   readonly fenceDays: number
@@ -109,6 +110,11 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   for (const { name, dir } of named) {
     mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
   }
+  for (const { name, dir: url } of (options.blobBase ?? []).map(parseMount)) {
+    const of = mounted.findIndex(database => database.name === name)
+    if (of === -1) throw new BuildError(`--blob-base: there is no database ${name ?? 'without a name'}`)
+    mounted[of] = { ...mounted[of]!, blobBase: readBlobBase(url) }
+  }
   if (mounted.length === 0) throw new BuildError('give --dataset, --store or --data: there is nothing to serve')
   if (options.tokenFile !== undefined && stores.length === 0) {
     throw new BuildError('--token-file means nothing without --store: what is published must be kept')
@@ -137,6 +143,16 @@ function open(
 function parseMount(argument: string): { name: string | undefined; dir: string } {
   const [, name, dir] = /^([^=/\\]+)=(.+)$/s.exec(argument) ?? []
   return name === undefined || dir === undefined ? { name: undefined, dir: argument } : { name, dir }
+}
+
+/** Clients take it, if their apps let them, as it is given here. */
+function readBlobBase(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const plain = url !== undefined && url.username + url.password + url.search + url.hash === ''
+  if (plain && (url.protocol === 'https:' || url.protocol === 'http:')) return text
+  throw new BuildError(
+    '--blob-base: expected [NAME=]URL, https://cdn.example/list say, with no credentials, query or fragment',
+  )
 }
 
 /** `NAME=KEY`: of the store of that name; `KEY`: of all. */

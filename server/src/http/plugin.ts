@@ -46,6 +46,8 @@ export interface PirouetteOptions {
    * Whoever made it closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
+  /** a URL below which `/v1/blobs/…` can be fetched as well, for clients whose apps allow that; default: none */
+  readonly blobBase?: string | undefined
   /** queries a minute that one client address may send; 0 (default): any number */
   readonly rateLimit?: number | undefined
   /** the same for requests of instant lookups, which cost a server far more */
@@ -90,7 +92,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const [rateLimit, instantRateLimit, lightRateLimit] = await limitRates(app, limits)
   manifestRoute(routes, epochs, unsent)
   const { instant, light } = options.computations ?? ownComputations(app, onTrap)
-  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined })
+  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined }, options.blobBase)
   blobRoute(routes, epochs, unsent)
   answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rateLimit, onTrap })
   if (instant !== undefined) {

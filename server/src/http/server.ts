@@ -58,6 +58,8 @@ export interface MountedDataset {
   readonly dataset?: Dataset | undefined
   /** … one that does */
   readonly updatable?: UpdatableDatabase | undefined
+  /** see PirouetteOptions */
+  readonly blobBase?: string | undefined
   /**
    * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken. Without any, and
    * without a token, nobody may publish.
@@ -115,11 +117,11 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     allowOrigins: options.allowOrigins ?? ['*'],
     publisherPaths: publisherPathsOf(options),
   })
-  for (const { name, dataset, updatable, publisherKeys } of options.datasets) {
+  for (const { name, dataset, updatable, publisherKeys, blobBase } of options.datasets) {
     const { rateLimit, instantRateLimit, lightRateLimit, onTrap, publisherToken: token } = options
     const prefix = prefixOf(name)
     await app.register(pirouettePlugin, {
-      ...{ prefix, dataset, updatable, token, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
+      ...{ prefix, blobBase, dataset, updatable, token, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
       ...{ computations, instantRateLimit, lightRateLimit },
     })
   }

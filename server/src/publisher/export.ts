@@ -7,7 +7,9 @@ import {
   equalBytes,
   fromHex,
   type Manifest,
+  POINTPROOFS_KEY_BYTES,
   partitionBytes,
+  rowListsBytes,
   signedBytes,
   toHex,
 } from '@pirouette/protocol'
@@ -68,7 +70,7 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
           'built as, and have its batches published again (publish --catch-up)',
       )
     }
-    await checkSigned({ manifest, bytes })
+    await checkSigned(server, { manifest, bytes }, options.publisherKey)
     checkVouchedFor({ manifest, bytes })
     const blobs = blobsOf(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
@@ -101,33 +103,44 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
         `or ask the publisher whether the manifest hash is ${hash}, and give that as --manifest-hash`,
     )
   }
-
-  async function checkSigned({ manifest, bytes }: KnownManifest): Promise<void> {
-    const { publisherKey } = options
-    if (publisherKey === undefined) return
-    const { generation, epoch } = manifest
-    const signatures = await server.signatures()
-    const signed = signatures.some(
-      entry =>
-        entry.publicKey === toHex(publisherKey) &&
-        entry.generation === generation &&
-        entry.epoch === epoch &&
-        verifies(fromHex(entry.signature), signedBytes(bytes), publisherKey),
-    )
-    if (signed) return
-    throw new PublishError(
-      `${server.name}: it has no signature of this publisher for epoch ${epoch} (manifest hash ${toHex(blake3(bytes))})`,
-    )
-  }
 }
 
-/** What a dataset holds besides its manifest. */
-function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly length: number }[] {
-  const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes } = manifest
+/** Throws PublishError unless the server has this key's signature of a manifest; without a key anything will do. */
+export async function checkSigned(
+  server: PublishedServer,
+  { manifest, bytes }: KnownManifest,
+  publisherKey: Uint8Array | undefined,
+): Promise<void> {
+  if (publisherKey === undefined) return
+  const { generation, epoch } = manifest
+  const signatures = await server.signatures()
+  const signed = signatures.some(
+    entry =>
+      entry.publicKey === toHex(publisherKey) &&
+      entry.generation === generation &&
+      entry.epoch === epoch &&
+      verifies(fromHex(entry.signature), signedBytes(bytes), publisherKey),
+  )
+  if (signed) return
+  const { blake3 } = await loadCore()
+  throw new PublishError(
+    `${server.name}: it has no signature of this publisher for epoch ${epoch} (manifest hash ${toHex(blake3(bytes))})`,
+  )
+}
+
+/** What clients download of an epoch, besides its manifest. */
+export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly length: number }[] {
+  const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes, pointproofs } = manifest
   const length = partitionBytes(manifest)
   return [
     ...Array.from({ length: partitions }, (_, q) => ({ hash: contentHash(manifest, q), length })),
     ...(keyed ? [{ hash: directoryHash, length: directoryBytes }] : []),
     ...(updateListBytes > 0 ? [{ hash: updateListHash, length: updateListBytes }] : []),
+    ...(pointproofs === undefined
+      ? []
+      : [
+          { hash: pointproofs.rowsHash, length: rowListsBytes(manifest) },
+          { hash: pointproofs.keyHash, length: POINTPROOFS_KEY_BYTES },
+        ]),
   ]
 }

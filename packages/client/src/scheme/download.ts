@@ -12,7 +12,8 @@ import { counted } from '../base/progress.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
-import { withRetry, worstOf } from '../servers/retry.js'
+import { withBlobHost } from '../servers/blobs.js'
+import { worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
@@ -44,6 +45,10 @@ export class FailedServers implements Failures {
     this.#stats.incident(this.#links[server]!.server.name, error.code)
   }
 
+  incident(host: string, code: ServerError['code']): void {
+    this.#stats.incident(host, code)
+  }
+
   get error(): ServerError {
     return worstOf(this.#errors.filter(error => error !== undefined))
   }
@@ -58,14 +63,16 @@ export async function downloadDirectory(
 ): Promise<{ bytes: Uint8Array; handle: DirectoryHandle | undefined }> {
   if (!manifest.keyed) return { bytes: new Uint8Array(), handle: undefined }
   const fromOne = async (link: Link) => {
-    const bytes = await withRetry(link, signal, () => getDirectory(link, manifest, received, signal))
+    const bytes = await getDirectory(link, manifest, received, signal)
     await environment.pause()
     if (isDirectoryOf(core, manifest, bytes)) return bytes
     received(-bytes.length)
     throw new TamperedError(link.server.name, 'its directory does not have the hash that was agreed on')
   }
   for (const [s, link] of servers.entries()) {
-    const bytes = await fromOne(link).catch((error: unknown) => failures.note(s, error, signal))
+    const bytes = await withBlobHost(link, failures, signal, fromOne).catch((error: unknown) =>
+      failures.note(s, error, signal),
+    )
     if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest, servers) }
   }
   throw failures.error
@@ -122,7 +129,9 @@ export async function downloadPartitions(
     const next = async () => {
       const q = share.shift()!
       try {
-        await withRetry(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
+        await withBlobHost(link, failures, signal, from =>
+          receive(context, manifest, folding, from, s, q, received, signal),
+        )
       } catch (error) {
         failures.note(s, error, signal)
         share.push(q)

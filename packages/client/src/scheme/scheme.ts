@@ -13,6 +13,7 @@
 import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
 import type { Core, LayoutHandle, ModeCosts, Usage } from '@pirouette/wasm/client'
 import type { Environment } from '../platform/environment.js'
+import type { Incidents } from '../servers/blobs.js'
 import type { Link } from '../servers/transport.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
@@ -174,7 +175,7 @@ export interface Rows {
 }
 
 /** What servers have failed with, in the order of `Sources.servers`. */
-export interface Failures {
+export interface Failures extends Incidents {
   readonly failed: readonly boolean[]
   /** Notes that a server is not to be asked again. What is not a server's fault is thrown on. */
   note(server: number, error: unknown, signal: AbortSignal): void

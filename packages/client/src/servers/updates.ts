@@ -16,6 +16,7 @@ import type { Core } from '@pirouette/wasm/client'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
+import { withBlobHost } from './blobs.js'
 import { type Agreed, agree, disagree, fromWire } from './manifests.js'
 import { askAll, withRetry, worstOf } from './retry.js'
 import type { Publisher } from './signatures.js'
@@ -217,10 +218,12 @@ async function updateList(
   const failures: ServerError[] = []
   for (const link of order) {
     try {
-      const bytes = await withRetry(link, signal, () => getWholeBlob(link, toHex(expected), length, signal))
-      const hash = inCore(core, () => core.blake3(bytes))
-      if (equalBytes(hash, expected)) return bytes
-      throw new TamperedError(link.server.name, 'its update list does not have the hash that was agreed on')
+      return await withBlobHost(link, stats, signal, async from => {
+        const bytes = await getWholeBlob(from, toHex(expected), length, signal)
+        const hash = inCore(core, () => core.blake3(bytes))
+        if (equalBytes(hash, expected)) return bytes
+        throw new TamperedError(from.server.name, 'its update list does not have the hash that was agreed on')
+      })
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
