@@ -19,6 +19,9 @@ const build = (text: string | Uint8Array, onStage: (stage: Stage) => void = () =
 const ROWS = Array.from({ length: 5000 }, (_, i) => `key-${i},value ${i}`)
 const FILE = `\ufeffvalue,key\r\n"two\r\nlines",a\n${ROWS.map(row => row.split(',').reverse().join(',')).join('\n')}`
 
+/** Of a few bytes each: every record takes as much as the longest. */
+const MANY = Array.from({ length: 4000 }, (_, i) => `${i},\n`).join('')
+
 describe('a file', () => {
   test('becomes the database that `pirouette build` makes of it', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'own-'))
@@ -46,6 +49,12 @@ describe('a file', () => {
     ['with the same key twice', 'key,value\na,1\nb,2\na,3\n', 4, /same key as on line 2/],
     ['with an empty key', 'key,value\na,1\n,2\n', 3, /key is empty/],
     ['that is not UTF-8', Uint8Array.of(...encoded('key,value\na,'), 0xff, 0x0a), 2, /not UTF-8/],
+    [
+      'with one long value among thousands',
+      `key,value\n${'x'.repeat(9)},${'y'.repeat(60_000)}\n${MANY}`,
+      2,
+      /takes as much as this one/,
+    ],
     ['with a value that no record holds', `key,value\na,${'x'.repeat(70_000)}\n`, 2, /70000 bytes/],
   ])('%s is refused, with line and reason', (_, text, line, reason) => {
     let fault: unknown

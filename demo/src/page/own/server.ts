@@ -12,8 +12,11 @@ import {
   type Manifest,
   toHex,
 } from '@pirouette/protocol'
-import { manifestOf, named, type Placed, place, readCsv } from '@pirouette/server/dataset'
+import { BuildError, type CsvRecords, manifestOf, named, type Placed, place, readCsv } from '@pirouette/server/dataset'
 import type { Core, CoreError } from '@pirouette/wasm/server'
+
+/** Of all values, each as long as the longest. */
+const MOST_ROOM_BYTES = 128_000_000
 
 /** How far a build is: a share of 1 of a stage. */
 export interface Stage {
@@ -61,6 +64,7 @@ export class OwnServer {
   /** Throws BuildError, with line and reason. */
   static build(core: Core, csv: Uint8Array, onStage: (stage: Stage) => void): OwnServer {
     const table = readCsv(core, csv, bytes => onStage({ stage: 'reading', done: bytes / csv.length }))
+    checkRoom(table)
     onStage({ stage: 'placing', done: 0 })
     const placed = place(core, table, {})
     const { partitions } = placed.layout
@@ -124,6 +128,19 @@ export class OwnServer {
   #databaseOf(of: 'records' | 'directory') {
     return of === 'records' ? this.#placed.database : this.#placed.blocks!
   }
+}
+
+/** One long value in a small file makes every record as long: gigabytes of it, in each of two workers. */
+function checkRoom({ records, valueEnds, lines }: CsvRecords): void {
+  const lengths = Array.from({ length: records }, (_, i) => valueEnds[i]! - (i === 0 ? 0 : valueEnds[i - 1]!))
+  const longest = lengths.reduce((most, length) => Math.max(most, length), 0)
+  if (records * longest <= MOST_ROOM_BYTES) return
+  throw new BuildError(
+    `the value has ${longest} bytes, and each of ${records} records takes as much as this one; all of them may take ` +
+      `${MOST_ROOM_BYTES / 1e6} MB here`,
+    undefined,
+    lines[lengths.indexOf(longest)],
+  )
 }
 
 const ok = (body: Uint8Array): Reply => ({ status: 200, body: new Uint8Array(body) })
