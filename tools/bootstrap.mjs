@@ -3,6 +3,7 @@
 //   node tools/bootstrap.mjs start [--port N] [--large]  everything below, then two servers and the page
 //                            test                 build, lint, Rust tests beside TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
+//                            export --servers A,B --out DIR [--publisher-key HEX]  the page as files, its servers elsewhere
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
@@ -17,6 +18,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
 import { checkDocs } from './check-docs.mjs'
 import { ask, cachedStep, environment, Failure, main, root, run, runPackage, step, whenStopped } from './steps.mjs'
@@ -29,7 +31,7 @@ const biome = '@biomejs/biome/bin/biome'
 const toolsBin = '.tools/bin'
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
-const commands = { start, test, build, bench, soak, fuzz, lint, format, docs }
+const commands = { start, test, build, export: exportDemo, bench, soak, fuzz, lint, format, docs }
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
@@ -53,6 +55,24 @@ async function start() {
   console.log(`\nPirouette is up after ${seconds} s.\n\n  page      ${demo.url}${large ? '/#names' : ''}`)
   for (const [name, url] of Object.entries(demo.servers)) console.log(`  server ${name}  ${url}`)
   console.log('\nStop with Ctrl-C.')
+}
+
+async function exportDemo() {
+  const { values } = parseArgs({
+    args,
+    options: { servers: { type: 'string' }, out: { type: 'string' }, 'publisher-key': { type: 'string' } },
+  })
+  const servers = values.servers?.split(',') ?? []
+  if (servers.length !== 2 || values.out === undefined) throw new Failure('expected --servers URL,URL and --out FOLDER')
+  await buildProduct()
+  await buildPage()
+  const { exportPage } = await importDemo()
+  const databases = await exportPage({ servers, out: values.out, publisherKey: values['publisher-key'] }).catch(
+    error => {
+      throw new Failure(error.message)
+    },
+  )
+  console.log(`${values.out} is the page, with ${databases.join(', ')}. Any web server can serve it.`)
 }
 
 async function test() {

@@ -2,14 +2,23 @@
 // and its teller named, and everything works again after starting afresh. What is published, every open page learns.
 // (In Firefox too in `npm run soak -- tests`; the SDK runs there in every `npm test`, in sdk.test.ts.)
 
+import { join } from 'node:path'
 import { loadCore, type ModeCosts } from '@pirouette/wasm'
 import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Demo, keyDirectory, leakedPasswords, phishingDomains, startDemo } from '../../demo/build/node/start.js'
+import {
+  type Demo,
+  exportPage,
+  keyDirectory,
+  leakedPasswords,
+  phishingDomains,
+  startDemo,
+} from '../../demo/build/node/start.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
+import { temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { complaintsOf } from '../support/web.js'
+import { complaintsOf, serveFiles } from '../support/web.js'
 
 /** In the place of 4.5 million. */
 const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
@@ -206,6 +215,35 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await page.waitForFunction(() => document.querySelectorAll('#checks [data-holds=true]').length === 6)
     expect(demo.proxies.A.seen).toHaveLength(seen) // it went nowhere
     await page.click('#phishing-tab')
+  })
+
+  test('the page as files, on another origin and with its servers elsewhere, looks up; what it cannot do it does not offer', async () => {
+    const folder = await temporaryFolder()
+    const { publisherKey } = (await (await fetch(`${demo.url}/config.json`)).json()) as { publisherKey: string }
+    const out = join(folder.path, 'page')
+    const servers = [demo.servers.A, demo.servers.B] as const
+    expect(await exportPage({ servers, publisherKey, out })).toEqual(['phishing', 'keys', 'passwords', 'names'])
+    await expect(exportPage({ servers, out })).rejects.toThrow('is not empty')
+    await expect(exportPage({ servers: [demo.url, demo.url], out: `${out}2` })).rejects.toThrow('in common')
+    await expect(exportPage({ servers: ['nowhere', demo.url], out: `${out}2` })).rejects.toThrow('URL of a server')
+    const site = await serveFiles(out)
+    const elsewhere = await browser.newPage()
+    const complaintsOfElsewhere = await complaintsOf(elsewhere)
+    await elsewhere.goto(`${site.url}/#names`)
+    const names = new Panel(elsewhere, 'names')
+    await names.ready()
+    expect(await names.ask('left-pad')).toMatchObject({ kind: 'found' })
+    expect(await names.ask('my-idea')).toMatchObject({ kind: 'absent' })
+    await elsewhere.waitForSelector('#names:not([aria-busy=true]) .learnt figure.b')
+    await elsewhere.waitForFunction(() => document.querySelectorAll('#checks [data-holds=true]').length === 6)
+    for (const part of ['#lying', '#publishing', '#watched', '#phishing']) {
+      expect(await elsewhere.$eval(part, shown => shown.checkVisibility()), part).toBe(false)
+    }
+    expect(await complaintsOfElsewhere.all()).toEqual([])
+    await elsewhere.close()
+    await site.close()
+    await folder.remove()
+    await page.bringToFront()
   })
 
   test('what belongs to the phishing list alone is shown with it alone', async () => {

@@ -1,7 +1,9 @@
 // A web page with the SDK in it, as an app would ship it: bundled, minified, under a strict content security policy.
 
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type * as sdk from '@pirouette/client'
 import { type BuildOptions, build } from 'esbuild'
@@ -50,6 +52,34 @@ export async function startPage(
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    async close() {
+      server.closeAllConnections()
+      await new Promise(resolve => void server.close(resolve))
+    },
+  }
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+  '.json': 'application/json',
+  '.wasm': 'application/wasm',
+}
+
+/** A web server that knows nothing but the files of a folder. */
+export async function serveFiles(folder: string): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer(async (request, response) => {
+    const path = request.url === '/' ? '/index.html' : request.url!
+    const type = TYPES[extname(path)] ?? 'application/octet-stream'
+    const file = await readFile(join(folder, path)).catch(() => undefined)
+    if (file === undefined) response.writeHead(404).end()
+    else response.writeHead(200, { 'content-type': type }).end(file)
+  })
+  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     async close() {
       server.closeAllConnections()
       await new Promise(resolve => void server.close(resolve))

@@ -103,21 +103,17 @@ function configOf({ proxies: { A, B }, partitionRecords, slots, publisherKey }: 
   return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar, seen, watched: true }
 }
 
-/** Scripts from here alone, WebAssembly among them; connections to here and to the two servers. */
+/** Scripts from here alone, WebAssembly among them; connections to here and to the servers. */
+export function policyOf(servers: readonly string[]): string {
+  const own = ["script-src 'self' 'wasm-unsafe-eval'", "style-src 'self'", "img-src 'self'"]
+  const connect = ["connect-src 'self'", ...servers.map(url => new URL(url).origin)].join(' ')
+  return ["default-src 'none'", ...own, connect, "base-uri 'none'", "form-action 'none'"].join('; ')
+}
+
 function securityHeaders(contents: PageContents | undefined): Record<string, string> {
-  const servers = contents ? ` ${contents.proxies.A.url} ${contents.proxies.B.url}` : ''
-  const policy = [
-    "default-src 'none'",
-    "script-src 'self' 'wasm-unsafe-eval'",
-    "style-src 'self'",
-    "img-src 'self'",
-    `connect-src 'self'${servers}`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ]
+  const servers = contents ? [contents.proxies.A.url, contents.proxies.B.url] : []
   return {
-    'content-security-policy': policy.join('; '),
+    'content-security-policy': `${policyOf(servers)}; frame-ancestors 'none'`,
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
     'cross-origin-opener-policy': 'same-origin',

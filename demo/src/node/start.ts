@@ -7,15 +7,16 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
 import { databases, prepareData, prepareNames } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
-import { type RunningServer, startServer } from './servers.js'
+import { startServer } from './servers.js'
+import { readShape } from './shape.js'
 
 export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
+export { exportPage } from './export.js'
 export type { Watcher } from './proxy.js'
 
 export interface Demo {
@@ -80,7 +81,7 @@ export async function startDemo({
     const servers = { A: a.server.url, B: b.server.url }
     for (const database of asked) await publisher.sign(servers, database)
     const proxies = { A: a.proxy, B: b.proxy }
-    const shapes = await Promise.all(asked.map(async name => [name, await readShape(a.server, name)] as const))
+    const shapes = await Promise.all(asked.map(async name => [name, (await readShape(servers.A, name))!] as const))
     page.publish({
       proxies,
       partitionRecords: Object.fromEntries(shapes.map(([name, { partitionRecords }]) => [name, partitionRecords])),
@@ -94,13 +95,4 @@ export async function startDemo({
     await close()
     throw error
   }
-}
-
-/** M and Q·M of one database, to draw its vectors to scale. */
-async function readShape(server: RunningServer, database: DatabaseName) {
-  const response = await fetch(`${server.url}/${database}/v1/manifest`)
-  if (!response.ok) throw new Error(`${response.url}: ${response.status}`)
-  const manifest = decodeManifest(new Uint8Array(await response.arrayBuffer()))
-  const partitionRecords = partitionBlocks(manifest)
-  return { partitionRecords, slots: manifest.partitions * partitionRecords }
 }

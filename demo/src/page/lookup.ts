@@ -141,7 +141,7 @@ export class Lookup {
   async #updated(epoch: number): Promise<void> {
     const { changes, asksFor } = this.#database
     // Without the demo's own server it is known that something changed, but not what.
-    const all = (await changes?.().catch(() => [])) ?? []
+    const all = (this.#config.watched && (await changes?.().catch(() => []))) || []
     const before = this.#epoch
     if (before === 0 || epoch <= before) return
     this.#showEpoch(epoch)

@@ -19,20 +19,32 @@ async function start(): Promise<void> {
     config,
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  const large = config.slots.names !== undefined
-  find(document, '#names-tab', HTMLElement).hidden = !large
-  const shown = [phishing, keys, passwords, ...(large ? [names] : [])]
+  const known = [phishing, keys, passwords, names]
+  const shown = known.filter(({ name }) => config.slots[name] !== undefined)
+  for (const database of known) {
+    panel(`${database.name}-tab`).hidden = !shown.includes(database)
+    panel(database.name).hidden = true // until its tab is chosen
+  }
   const wire = lazily(async () => new (await import('./wire/explorer.js')).Explorer(panel('wire')))
   const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings, wire))
-  new FirstVisit(panel('first-visit'), keys, config, sightings)
-  connectProofs(panel('proving'), lookups[2]!)
+  panel('first-visit').hidden = !shown.includes(keys)
+  if (shown.includes(keys)) new FirstVisit(panel('first-visit'), keys, config, sightings)
+  if (shown.includes(passwords)) connectProofs(panel('proving'), lookups[shown.indexOf(passwords)]!)
   const own = lazily(async () => new (await import('./own/own.js')).OwnDatabase(panel('own'), sightings, wire))
-  const select = connectTabs(index => void (lookups[index] === undefined ? own() : lookups[index].open()))
-  connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
+  // What only the demo's own server can do, and say.
+  for (const part of ['lying', 'publishing', 'watched', 'here', 'here-title']) panel(part).hidden = !config.watched
+  panel('unwatched').hidden = config.watched
+  const select = connectTabs(index => {
+    find(document, '.side', HTMLElement).hidden = lookups[index] === undefined
+    void (lookups[index] === undefined ? own() : lookups[index].open())
+  })
+  if (config.watched) {
+    connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
+    connectLiar(config.liar)
+  } else panel('phishing-tab').setAttribute('aria-controls', 'phishing') // nobody publishes from here
   connectAsked(one => {
     for (const lookup of lookups) void lookup.askOne(one)
   })
-  connectLiar(config.liar)
   select(
     Math.max(
       0,

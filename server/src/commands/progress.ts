@@ -25,15 +25,19 @@ export async function saying<T>(what: string, work: () => T | Promise<T>): Promi
   }
 }
 
-function drawProgress(): { draw: (progress: Progress) => void; clear: () => void } {
-  let drawnAt = 0
+/** Draws now and then, and whenever a stage begins: it may be long before it says more. */
+export function drawProgress(
+  write: (text: string) => unknown = text => process.stderr.write(text),
+  now: () => number = () => performance.now(),
+): { draw: (progress: Progress) => void; clear: () => void } {
+  let drawn: { readonly stage: Progress['stage']; readonly at: number } | undefined
   return {
     draw({ stage, done, total }) {
-      const now = performance.now()
-      if (now - drawnAt < REDRAW_MILLISECONDS) return
-      drawnAt = now
-      process.stderr.write(`\r\x1b[K${stage} ${Math.floor((100 * done) / total)} %`)
+      const at = now()
+      if (drawn?.stage === stage && at - drawn.at < REDRAW_MILLISECONDS) return
+      drawn = { stage, at }
+      write(`\r\x1b[K${stage} ${Math.floor((100 * done) / total)} %`)
     },
-    clear: () => process.stderr.write('\r\x1b[K'),
+    clear: () => write('\r\x1b[K'),
   }
 }

@@ -70,7 +70,7 @@ export interface BuildOptions {
 
 /** How far a build or a load is. `done` and `total` are bytes or partitions. */
 export interface Progress {
-  readonly stage: 'reading' | 'placing' | 'hashing' | 'proving' | 'writing'
+  readonly stage: 'reading' | 'placing' | 'hashing' | 'checking the ceremony' | 'proving' | 'writing'
   readonly done: number
   readonly total: number
 }
@@ -133,6 +133,8 @@ async function prove(
     contentHash: (q: number) => database.contentHash(q),
     partition: (q: number) => recordBytesView(core, database, q * partitionBytes, partitionBytes).slice(),
   }
+  onProgress?.({ stage: 'checking the ceremony', done: 0, total: 1 })
+  await nextTurn() // it is drawn before this thread is busy for seconds
   const setup = await readSetup(core, { ceremony, receipt })
   const progress = (done: number) => onProgress?.({ stage: 'proving', done, total })
   return await proveDatabase(core, setup, shapeOf(layout), from, { out, command }, progress)
