@@ -72,8 +72,8 @@ of map.
 - **In Chromium** runs the SDK as an app ships it, in a fresh page each time, on two \`pirouette serve\` processes: \`open()\`
   until it resolves, then lookups of random records, of all maps in turn and with a pause after each, as \`at()\` takes
   until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
-  rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, for
-  a record from a Fastify that is told which, and for all partitions; and for a row of a lookup's length until it is
+  rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, each
+  pair a pause after the lookup that it repeats, so that both meet the same machine; for a record from a Fastify that is told which, and for all partitions; and for a row of a lookup's length until it is
   flushed, which a durable lookup has to wait for before anything leaves. The driver is not told of requests, as no user has
   one: that would make each half as long again.
 - **Many clients** are connections that each send one query after the other, those of real clients, to one server process;

@@ -20,7 +20,6 @@ import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
-import { recordBytesView } from '../dataset/memory.js'
 import {
   type ChangedBlocks,
   changedBlocks,
@@ -31,6 +30,7 @@ import {
 } from '../dataset/openings.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
 import { commits, provedWith } from '../dataset/proofs.js'
+import { recordBytesView } from '../dataset/view.js'
 import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
 
 export interface KnownManifest {

@@ -25,10 +25,11 @@ import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
 import { DatasetError } from './errors.js'
-import { readRecords, recordBytesView } from './memory.js'
+import { readRecords } from './memory.js'
 import type { Openings } from './openings.js'
 import { misplacedRecord, storedFingerprints } from './places.js'
 import { ProofsLoader } from './proofs.js'
+import { recordBytesView } from './view.js'
 
 /** A file that clients may fetch under its hash. */
 export interface BlobFile {

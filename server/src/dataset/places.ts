@@ -2,7 +2,7 @@
 
 import { FINGERPRINT_BYTES, isZero, type Manifest } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@pirouette/wasm'
-import { recordBytesView } from './memory.js'
+import { recordBytesView } from './view.js'
 
 /** The fingerprints of all records, as they stand in memory; of an empty slot zero. */
 export function storedFingerprints(core: Core, database: DatabaseHandle, manifest: Manifest): Uint8Array {
