@@ -375,6 +375,7 @@ const specials: Record<string, () => Promise<void>> = {
         'putPending of the same bytes': () => store.putPending(A.hintId, 2, extended),
         commit: () => store.commit(A.hintId, 2, bytes('effect', 20)),
         putCheckpoint: () => store.putCheckpoint(A.hintId, 3, { checkpoint: CHECKPOINT, ...epochOf(1, 3) }),
+        putVerifier: () => store.putVerifier(A.hintId, bytes('what verifies', 80)),
         condemn: () => store.condemn(A.hintId, undefined),
       }
       const found: Record<string, unknown> = {}
@@ -395,6 +396,7 @@ const specials: Record<string, () => Promise<void>> = {
         'putPending of the same bytes': ['strict', 'strict'],
         commit: relaxed,
         putCheckpoint: relaxed,
+        putVerifier: relaxed,
         condemn: strict,
       })
       await store.close()
@@ -427,6 +429,7 @@ const specials: Record<string, () => Promise<void>> = {
       store => store.putPending(A.hintId, 1, pending),
       store => store.advance(A.hintId, 1, { ...epochOf(1, 3), entry: bytes('update', 25), pending: extended }),
       store => store.putCheckpoint(A.hintId, 2, { checkpoint: bytes('at 1', 60), ...epochOf(1, 3) }),
+      store => store.putVerifier(A.hintId, bytes('what verifies', 80)),
       store => store.commit(A.hintId, 2, bytes('effect', 20)),
       store => store.condemn(A.hintId, undefined),
     ]
@@ -442,7 +445,7 @@ const specials: Record<string, () => Promise<void>> = {
         expectEqual(await observe(store), before, `after ${requests} requests of ${step}`)
       }
     }
-    expectEqual(needed, [9, 5, 9, 1, 2, 11, 2, 4], 'requests each takes')
+    expectEqual(needed, [9, 5, 9, 1, 2, 11, 2, 2, 4], 'requests each takes')
     await store.close()
   },
 
