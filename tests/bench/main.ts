@@ -6,8 +6,8 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, single, instant, living, visits, demo (its page with the large set, which
-//                                   is fetched, and built for a minute), papers; or several with commas
+//                    [--only PART]  compute, lookups, load, single, instant, living, visits, demo (its page with the large set,
+//                                   which is fetched, and built for a minute), papers; or several with commas
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
 //
 // Every value that a lookup brings is compared with the data.
@@ -21,6 +21,7 @@ import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
+import { overload } from './overload.js'
 import { passed, report, type Section } from './report.js'
 import { single } from './single.js'
 import { papers, type SizeFigures } from './sweep.js'
@@ -30,6 +31,7 @@ import { printed, tables, writeDocument } from './write.js'
 const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => Promise<Section[]>> = {
   compute: computing,
   lookups,
+  load: overload,
   single,
   instant,
   living,

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import type { Target } from './report.js'
 import type { Shape } from './stage.js'
 
-export const PARTS = ['compute', 'lookups', 'single', 'instant', 'living', 'visits', 'demo', 'papers'] as const
+export const PARTS = ['compute', 'lookups', 'load', 'single', 'instant', 'living', 'visits', 'demo', 'papers'] as const
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
