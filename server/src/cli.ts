@@ -79,6 +79,12 @@ const serveCommand = program
   .option('--metrics-port <port>', 'figures for Prometheus at /metrics, and health, on a port of their own', portNumber)
   .option('--metrics-host <address>', 'address to listen on for them', '127.0.0.1')
   .option(
+    '--shed-after <ms>',
+    'refuse, with 503, what has waited so many milliseconds for its turn; 0: never',
+    wholeNumber,
+    400,
+  )
+  .option(
     '--drain-seconds <n>',
     'after SIGTERM, how long to go on answering while /readyz says no, so that a balancer sees it',
     wholeNumber,

@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, Metrics } from '../dist/index.js'
+import { createServer, Health, Metrics } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
@@ -18,7 +18,9 @@ async function watchedServer() {
   const figures = await metrics.server(app.readiness)
   onTestFinished(() => figures.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  const at = await figures.listen({ port: 0, host: '127.0.0.1' })
+  const health = await Health.listen(figures, { port: 0, host: '127.0.0.1' })
+  onTestFinished(() => health.close())
+  const at = `http://127.0.0.1:${health.address.port}`
   const scrape = async () => await (await fetch(`${at}/metrics`)).text()
   /** The value of a line, by all that stands before it. */
   const figure = async (name: string) => {

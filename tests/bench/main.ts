@@ -6,8 +6,8 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, single, instant, living, visits, demo (its page with the large set, which
-//                                   is fetched, and built for a minute), proved, papers; or several with commas
+//                    [--only PART]  compute, lookups, load, single, instant, living, visits, demo (its page with the large set,
+//                                   which is fetched, and built for a minute), proved, papers; or several with commas
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] proved natively
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
 //
@@ -22,6 +22,7 @@ import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
+import { overload } from './overload.js'
 import { proved } from './proved.js'
 import { passed, report, type Section } from './report.js'
 import { single } from './single.js'
@@ -32,6 +33,7 @@ import { printed, tables, writeDocument } from './write.js'
 const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => Promise<Section[]>> = {
   compute: computing,
   lookups,
+  load: overload,
   single,
   instant,
   living,

@@ -7,6 +7,7 @@ import type { Shape } from './stage.js'
 export const PARTS = [
   'compute',
   'lookups',
+  'load',
   'single',
   'instant',
   'living',

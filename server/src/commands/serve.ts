@@ -11,6 +11,7 @@ import type { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
 import { BuildError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
+import { Health } from '../http/health.js'
 import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
 import { createServer, type MountedDataset, SHUTTING_DOWN } from '../http/server.js'
@@ -50,6 +51,8 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly light: number | false
   readonly lightRateLimit: number
   readonly lightTotalLimit: number
+  /** milliseconds that a request may wait for its turn; 0: for ever */
+  readonly shedAfter: number
   readonly metricsPort?: number
   readonly metricsHost: string
   /** how long /readyz says no before nothing new is answered */
@@ -60,10 +63,12 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
 export async function serve(options: ServeArguments): Promise<void> {
   const apps: FastifyInstance[] = []
   let datasets: MountedDataset[] = []
-  const closeDatasets = async () => {
+  let health: Health | undefined
+  const closeRest = async () => {
     for (const { updatable } of datasets) await updatable?.close()
+    await health?.close()
   }
-  closeWhenAsked(() => apps, closeDatasets, options.drainSeconds)
+  closeWhenAsked(() => apps, closeRest, options.drainSeconds)
   const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
   const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
   if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
@@ -79,17 +84,19 @@ export async function serve(options: ServeArguments): Promise<void> {
     light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
     lightRateLimit: options.lightRateLimit,
     publisherToken,
+    shedding: options.shedAfter === 0 ? undefined : { milliseconds: options.shedAfter },
     metrics,
     log: { level: options.logLevel, stream: process.stderr },
   })
   apps.push(app)
   const figures = await metrics?.server(app.readiness)
-  if (figures !== undefined) apps.push(figures)
-  await orClose(apps, closeDatasets, async () => {
-    await figures?.listen({ host: options.metricsHost, port: options.metricsPort! })
+  await orClose(apps, closeRest, async () => {
+    if (figures !== undefined) {
+      health = await Health.listen(figures, { host: options.metricsHost, port: options.metricsPort! })
+    }
     await app.listen({ host: options.host, port: options.port })
   })
-  if (figures !== undefined) process.stderr.write(`pirouette: figures at ${addressOf(figures)}/metrics\n`)
+  if (health !== undefined) process.stderr.write(`pirouette: figures at ${urlOf(health.address)}/metrics\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
   tellSupervisor('READY=1')
 }
@@ -239,6 +246,9 @@ export async function orClose(
 
 /** `http://…`, of one that listens. */
 export function addressOf(app: FastifyInstance): string {
-  const { address, family, port } = app.server.address() as AddressInfo
+  return urlOf(app.server.address() as AddressInfo)
+}
+
+function urlOf({ address, family, port }: AddressInfo): string {
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

@@ -3,14 +3,15 @@
 
 import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
-import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Computations } from '../workers/computations.js'
-import { hangUpWhenIdle } from './idle.js'
 import { whenOver } from './over.js'
+import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import type { MountedDataset } from './server.js'
+import type { Shedding } from './shedding.js'
 import type { Unsent } from './unsent.js'
 
 /** What there is to watch of a server. */
@@ -19,6 +20,7 @@ export interface Watched {
   readonly readiness: Readiness
   readonly unsent: Unsent
   readonly bodies: Unsent
+  readonly shedding: Shedding | undefined
   readonly computations: Computations
 }
 
@@ -29,7 +31,7 @@ export class Metrics {
   readonly #registry = new Registry()
   readonly #seconds = new Histogram({
     name: 'pirouette_request_seconds',
-    help: 'From the head of a request until its reply has left or its connection is gone',
+    help: 'From when the turn of a request has come until its reply has left or its connection is gone',
     labelNames: ['route', 'status'],
     buckets: BUCKETS,
     registers: [this.#registry],
@@ -60,11 +62,25 @@ export class Metrics {
   }
 
   /** Reads these whenever it is asked. Once. */
-  watch({ datasets, readiness, unsent, bodies, computations: { instant, light } }: Watched): void {
+  watch(watched: Watched): void {
+    const { datasets, readiness, unsent, bodies, shedding } = watched
+    const { instant, light } = watched.computations
     this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
     this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
     this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
     this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
+    if (shedding !== undefined) {
+      this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
+      const refused: Counter = new Counter({
+        name: 'pirouette_overloaded_total',
+        help: 'Requests refused because they had waited for their turn too long',
+        registers: [this.#registry],
+        collect: () => {
+          refused.reset()
+          refused.inc(shedding.refused)
+        },
+      })
+    }
     if (instant !== undefined) {
       this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
       this.#gauge('instant_passes', 'Passes under way', () => instant.passes)
@@ -99,11 +115,10 @@ export class Metrics {
     })
   }
 
-  /** What is to be served on a port of its own: /metrics, /healthz, /readyz. */
+  /** What is to be served on a port of its own (see Health): /metrics, /healthz, /readyz. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false })
-    app.decorate('readiness', readiness)
-    hangUpWhenIdle(app)
+    app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
     app.get('/metrics', async (_request, reply) =>
       reply.type(this.#registry.contentType).send(await this.#registry.metrics()),
     )

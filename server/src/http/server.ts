@@ -12,11 +12,12 @@ import { hangUpWhenIdle } from './idle.js'
 import type { Metrics } from './metrics.js'
 import { exitSoon, pirouettePlugin } from './plugin.js'
 import { errors, frameworkError } from './plugins/errors.js'
-import { headers } from './plugins/headers.js'
+import { headers, readableBy } from './plugins/headers.js'
 import { logging, loggingOptions, serializers } from './plugins/logging.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
+import { Shedding, type SheddingOptions, shedLoad } from './shedding.js'
 import { Unsent, type UnsentOptions } from './unsent.js'
 
 export interface ServerOptions {
@@ -45,6 +46,8 @@ export interface ServerOptions {
   readonly publisherToken?: string | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
   readonly unsent?: UnsentOptions | undefined
+  /** when requests are refused because there is no time for them; default: none is, ever */
+  readonly shedding?: SheddingOptions | undefined
   /** times requests, and watches what is bounded; of one server */
   readonly metrics?: Metrics | undefined
   /** see PirouetteOptions */
@@ -106,11 +109,16 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     if (readiness.leaving) reply.header('connection', 'close')
     done()
   })
+  const shedding = options.shedding && new Shedding(options.shedding)
+  if (shedding !== undefined) {
+    shedding.tell = refused => app.log.warn({ refused }, 'overloaded: what has waited too long is refused')
+    shedLoad(app.server, shedding, readableBy(options.allowOrigins ?? ['*']))
+  }
   app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
   hangUpWhenIdle(app)
 
   options.metrics?.time(app)
-  options.metrics?.watch({ datasets: options.datasets, readiness, unsent, bodies, computations })
+  options.metrics?.watch({ datasets: options.datasets, readiness, unsent, bodies, shedding, computations })
   await app.register(logging)
   await app.register(errors, { databases: options.datasets.map(({ name }) => prefixOf(name) || '/') })
   await app.register(headers, {

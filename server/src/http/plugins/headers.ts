@@ -12,6 +12,9 @@ import { Refusal } from '../../base/refusal.js'
 const DAY_SECONDS = 24 * 60 * 60
 const ALLOWED_HEADERS = ['Content-Type', 'Range', 'If-Range', 'If-None-Match']
 
+// Clients refuse an answer with a Content-Encoding or another length, so they must see both.
+const EXPOSED_HEADERS = ['Content-Encoding', 'Content-Length', 'Content-Range', 'ETag', 'Retry-After']
+
 const ORIGINS_OF_THIS_MACHINE = /^https?:\/\/(([\w-]+\.)*localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/
 
 export interface HeadersOptions {
@@ -24,13 +27,10 @@ export interface HeadersOptions {
 export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisherPaths }: HeadersOptions) => {
   preflightOnlyWhatIsThere(app, publisherPaths)
   await app.register(cors, {
-    origin: allowOrigins.includes('*')
-      ? '*'
-      : allowOrigins.map(origin => (origin === 'localhost' ? ORIGINS_OF_THIS_MACHINE : origin)),
+    origin: allowOrigins.includes('*') ? '*' : allowOrigins.map(patternOf),
     methods: ['GET', 'HEAD', 'POST'],
     allowedHeaders: ALLOWED_HEADERS,
-    // Clients refuse an answer with a Content-Encoding or another length, so they must see both.
-    exposedHeaders: ['Content-Encoding', 'Content-Length', 'Content-Range', 'ETag', 'Retry-After'],
+    exposedHeaders: EXPOSED_HEADERS,
     maxAge: DAY_SECONDS,
     strictPreflight: false, // its error would not have the protocol's form
   })
@@ -40,6 +40,27 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     done()
   })
 })
+
+/** What @fastify/cors says of a reply, for one that never gets to it: the headers for a request's Origin. */
+export function readableBy(
+  allowOrigins: readonly string[],
+): (origin: string | undefined) => Readonly<Record<string, string>> {
+  const exposed = { 'Access-Control-Expose-Headers': EXPOSED_HEADERS.join(', ') }
+  const toAny = { 'Access-Control-Allow-Origin': '*', ...exposed }
+  if (allowOrigins.includes('*')) return () => toAny
+  const patterns = allowOrigins.map(patternOf)
+  return origin => {
+    const matches = (pattern: string | RegExp) =>
+      origin !== undefined && (typeof pattern === 'string' ? pattern === origin : pattern.test(origin))
+    return patterns.some(matches)
+      ? { Vary: 'Origin', 'Access-Control-Allow-Origin': origin!, ...exposed }
+      : { Vary: 'Origin' }
+  }
+}
+
+function patternOf(origin: string): string | RegExp {
+  return origin === 'localhost' ? ORIGINS_OF_THIS_MACHINE : origin
+}
 
 /** What helmet says of every reply. It is asked once: @fastify/helmet has it write the same lines anew for each. */
 function helmetHeaders(): Record<string, string> {
