@@ -40,7 +40,7 @@ test('connections to both servers are opened with the page, and it is fetched an
 test('files named by what is in them are kept, and what the page is told is not', async () => {
   const names = readdirSync(`${pageFolder}/assets`)
   expect(names.length).toBeGreaterThan(5)
-  for (const name of names) expect(name).toMatch(/-[\w-]{8}\.(js|css)$/)
+  for (const name of names) expect(name).toMatch(/-[\w-]{8}\.(js|css|wasm)$/)
   const file = await fetch(`${url}/assets/${names[0]}`)
   expect(file.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
   await file.body?.cancel()

@@ -161,6 +161,16 @@ program
   .action(async options => (await import('./commands/plan.js')).plan(options))
 
 program
+  .command('export')
+  .description('The newest epoch of a server as a dataset directory, for one that has lost its own to begin from.')
+  .option('--server <url>', 'base URL of a server that runs')
+  .option('--store <dir>', "instead: the store of one that does not, or a publisher's own copy")
+  .requiredOption('--out <dir>', 'directory to make')
+  .option('--force', 'replace another dataset in that directory')
+  .option('--publisher-key <key>', 'take only what is signed with this key: 64 hex digits or a file of them')
+  .action(async options => (await import('./commands/export.js')).exportEpoch(options))
+
+program
   .command('publish [batch]')
   .description('Make the next epoch of a batch (jsonl), the same at both servers, or at one. Running it again is safe.')
   .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, and --store')
@@ -183,6 +193,10 @@ program
     ),
   )
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
+  .option(
+    '--catch-up <batch...>',
+    'no new batch: send those that made the epochs one server lacks to it, again, whichever these are',
+  )
   .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
   .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))

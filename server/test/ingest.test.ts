@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { decodeRecord } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
-import { recordBytesView } from '../dist/dataset/memory.js'
+import { recordBytesView } from '../dist/dataset/view.js'
 import { BuildError, buildDataset, type Dataset } from '../dist/index.js'
 import { builtDataset, type Choices, dataFile, temporaryDirectory } from './helpers.js'
 

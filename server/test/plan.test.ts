@@ -35,9 +35,9 @@ test('every way to look up has a row, and keeping it all is the first', async ()
   const cellsOf = (text: string, between: RegExp) => text.split('\n').map(line => line.trim().split(between))
   const plain = cellsOf((await plan(...args)).stdout, / {2,}/)
   const first = plain.findIndex(([head]) => head === 'before the first')
-  expect(plain.slice(first + 1, first + 7).map(([way]) => way)).toEqual([
+  expect(plain.slice(first + 1, first + 10).map(([way]) => way)).toEqual([
     ...['keep it all (local)', 'instant', 'light hint, merkle', 'light hint, tags', 'full hint, merkle'],
-    'full hint, tags',
+    ...['full hint, tags', 'light hint, pointproofs', 'full hint, pointproofs', 'one server'],
   ])
   expect(plain[first + 1]).toEqual(['keep it all (local)', '33.6 MB', '–', '–', ...KEPT])
   const { stdout } = await plan(...args, '--pack', 'auto', '--modes')

@@ -266,6 +266,75 @@ describe('pirouette publish', () => {
     expect((await publish(edit('y'))).code).toBe(0)
   })
 
+  describe('--catch-up', () => {
+    const files = (dir: string, ...numbers: number[]) => [
+      '--catch-up',
+      ...numbers.map(number => join(dir, `batch-${number}.jsonl`)),
+    ]
+    // The second makes as many partitions as a generation is begun for.
+    const batches = [
+      edit('x'),
+      Array.from({ length: 18 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: 'x' })),
+      [{ op: 'delete', key: 'two' }],
+    ]
+
+    test('brings a server that is many epochs behind to the other, whatever order the files come in, and once', async () => {
+      const { dir, operators, publish, restartedEmpty } = await rig([DATA, DATA], 'key')
+      for (const batch of batches) expect((await publish(batch, '--expires', '1900000000')).code).toBe(0)
+      await restartedEmpty(0)
+      const [behind, ahead] = operators
+      expect([await behind.epoch(), await ahead.epoch()]).toEqual([1, 5])
+      const next = await publish(edit('y')) // batch-3: it was never published
+      expect([next.code, next.stderr]).toEqual([1, expect.stringContaining('publish --catch-up')])
+      const caughtUp = await publish(undefined, ...files(dir, 3, 2, 0, 1))
+      expect(caughtUp).toMatchObject({ code: 0, stderr: '' })
+      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*signed: yes\ncaught up: 4 epochs\n$/)
+      expect(await behind.get('/v1/manifest')).toEqual(await ahead.get('/v1/manifest'))
+      expect((await publish(undefined, ...files(dir, 0))).stdout).toContain('caught up: 0 epochs\n')
+      expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 6 /)
+    })
+
+    test('stops at what is not among the files, and goes on from there', async () => {
+      const { dir, operators, publish, restartedEmpty } = await rig([DATA, DATA], 'key')
+      for (const batch of batches) await publish(batch)
+      await restartedEmpty(1)
+      const outcome = await publish(undefined, ...files(dir, 0, 2))
+      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('the one that made epoch 3')])
+      expect(await operators[1].epoch()).toBe(2)
+      expect((await publish(undefined, ...files(dir, 1, 2))).stdout).toContain('caught up: 3 epochs\n')
+      const both = await publish(edit('z'), ...files(dir, 1), '--')
+      expect([both.code, await operators[1].epoch()]).toEqual([1, 5])
+    })
+
+    test('sends nothing, and signs nothing, that leads to an epoch which is not this publisher’s', async () => {
+      const { dir, operators, publish, restartedEmpty } = await rig()
+      for (const batch of batches) await publish(batch)
+      await restartedEmpty(1)
+      const headers = { authorization: `Bearer ${TOKENS[0]}` }
+      expect((await send(operators[0], await batchFor(operators[0], edit('forged')), headers)).status).toBe(200)
+      await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
+      const outcome = await publish(undefined, ...files(dir, 0, 1, 2, 9))
+      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('is not known to be yours')])
+      expect(await operators[1].epoch()).toBe(1)
+    })
+
+    test('a batch that a server begun anew cannot bear out is not published twice', async () => {
+      const { dir, operators, publish } = await rig([DATA, DATA], 'key')
+      await publish(edit('x'))
+      const out = join(dir, 'exported')
+      expect((await pirouette('export', '--server', operators[1].url, '--out', out)).code).toBe(0)
+      const [first] = operators
+      await first.stop()
+      const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
+      first.comesBack(here(out, { publisherKey: publicKey }, Number(new URL(first.url).port)))
+      await first.start()
+      const again = await publish(edit('x'))
+      expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('it was begun anew there')])
+      expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n[\s\S]*signed: yes\n$/)
+      expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
+    })
+  })
+
   test('says so when the servers have diverged, and sends nothing', async () => {
     const { operators, publish } = await rig([DATA, DATA.replace('third', 'other')])
     const outcome = await publish(edit('x'))

@@ -14,10 +14,10 @@ import { followUpdates, turnedTo } from './page.js'
 import type { Section } from './report.js'
 import { type Pair, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
 
-const TOKENS = ['the-bench-publishes-with-this', 'and-at-the-other-one-with-this'] as const
+export const TOKENS = ['the-bench-publishes-with-this', 'and-at-the-other-one-with-this'] as const
 
 /** Edits of distinct records. */
-interface Batch {
+export interface Batch {
   /** as `pirouette publish` takes them, values in hex */
   readonly operations: Uint8Array
   /** one of the records edited, and what it becomes */
@@ -108,7 +108,7 @@ export async function living(options: Options): Promise<Section[]> {
   })
 }
 
-function edits({ records, recordBytes }: Options['shape'], size: number): Batch {
+export function edits({ records, recordBytes }: Options['shape'], size: number): Batch {
   const indices = distinct(size, records)
   const values = randomBytes(size * recordBytes)
   const valueAt = (i: number) => values.subarray(i * recordBytes, (i + 1) * recordBytes)
@@ -117,7 +117,7 @@ function edits({ records, recordBytes }: Options['shape'], size: number): Batch 
 }
 
 /** Publishes to one server after the other; how long each took from the request to its reply, which comes from disk. */
-async function publishTimed(servers: Pair, { operations }: Batch): Promise<number[]> {
+export async function publishTimed(servers: Pair, { operations }: Batch): Promise<number[]> {
   const { blake3 } = await loadCore()
   const { bytes, manifest } = await newest(servers[0].url)
   const { databaseId, generation, epoch } = manifest

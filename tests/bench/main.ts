@@ -7,7 +7,8 @@
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
 //                    [--only PART]  compute, lookups, load, single, instant, living, visits, demo (its page with the large set,
-//                                   which is fetched, and built for a minute), papers; or several with commas
+//                                   which is fetched, and built for a minute), proved, papers; or several with commas
+//                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] proved natively
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
 //
 // Every value that a lookup brings is compared with the data.
@@ -22,6 +23,7 @@ import { living } from './living.js'
 import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { overload } from './overload.js'
+import { proved } from './proved.js'
 import { passed, report, type Section } from './report.js'
 import { single } from './single.js'
 import { papers, type SizeFigures } from './sweep.js'
@@ -36,6 +38,7 @@ const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => P
   instant,
   living,
   demo: demoPage,
+  proved,
 }
 
 /** Runs the bench and prints its tables; returns the exit code. */

@@ -4,14 +4,28 @@ import { parseArgs } from 'node:util'
 import type { Target } from './report.js'
 import type { Shape } from './stage.js'
 
-export const PARTS = ['compute', 'lookups', 'load', 'single', 'instant', 'living', 'visits', 'demo', 'papers'] as const
+export const PARTS = [
+  'compute',
+  'lookups',
+  'load',
+  'single',
+  'instant',
+  'living',
+  'visits',
+  'demo',
+  'proved',
+  'papers',
+] as const
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
-const LONG: readonly Part[] = ['demo', 'papers']
+const LONG: readonly Part[] = ['demo', 'proved', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]
+
+/** N of databases with Pointproofs, which are proved first: a minute for the larger one. */
+const PROVED = [2 ** 14, 2 ** 16]
 
 /** N of first visits. */
 const VISITS = [2 ** 16, 2 ** 20, 2 ** 22]
@@ -25,6 +39,10 @@ export interface Options {
   readonly parts: ReadonlySet<Part>
   /** N of the papers' tables */
   readonly sizes: readonly number[]
+  /** N of databases with Pointproofs */
+  readonly proved: readonly number[]
+  /** what proves them natively; undefined: WebAssembly does */
+  readonly prover: string | undefined
   /** N of first visits */
   readonly visits: readonly number[]
   /** whether what takes long is measured, too */
@@ -44,6 +62,8 @@ export function readOptions(args: string[]): Options {
       all: { type: 'boolean', default: false },
       only: { type: 'string' },
       sizes: { type: 'string', default: SIZES.join() },
+      proved: { type: 'string', default: PROVED.join() },
+      prover: { type: 'string' },
       visits: { type: 'string', default: VISITS.join() },
       write: { type: 'boolean', default: false },
     },
@@ -60,6 +80,8 @@ export function readOptions(args: string[]): Options {
     lookups: count('--lookups', values.lookups),
     parts: new Set(parts as Part[]),
     sizes: counts('--sizes', values.sizes),
+    proved: counts('--proved', values.proved),
+    prover: values.prover,
     visits: counts('--visits', values.visits),
     all: values.all || values.write,
     write: values.write,

@@ -6,12 +6,14 @@ import type {} from '../support/web.js'
 /** A map to be measured. */
 export interface Subject {
   readonly servers: [string, string]
-  readonly proofs: 'tags' | 'merkle'
+  readonly proofs: 'tags' | 'merkle' | 'pointproofs'
   readonly storage: 'memory' | 'required'
   /** whether the event loop is watched during its offline phase; costs a little */
   readonly watched?: boolean
   /** whether it is opened again in the end, from its durable state */
   readonly reopened?: boolean
+  /** whether each lookup is followed by its requests once more, bare; with no fence, which would refuse them */
+  readonly bare?: boolean
 }
 
 export interface Measured {
@@ -21,6 +23,8 @@ export interface Measured {
   readonly lookupMs: readonly number[]
   /** of them, until the first request leaves */
   readonly leaveMs: readonly number[]
+  /** if bare: the same requests at once without the SDK, each pair right after its lookup */
+  readonly bareMs: readonly number[]
   /** from `open()` of a stored map to its first vector, without the round trip for the manifests */
   readonly reopenMs: number | undefined
   /** parities, permutations, tags */
@@ -79,28 +83,43 @@ export async function measureMaps(
     readonly longestTaskMs: number
     readonly lookupMs: number[]
     readonly leaveMs: number[]
-    readonly leaving: { at?: number | undefined }
+    readonly bareMs: number[]
+    readonly leaving: { at?: number | undefined; requests: { url: string; body: BodyInit }[] }
     readonly samples: Measured['samples'][number][]
   }
   const maps: Open[] = []
   for (const { servers, proofs, storage, watched } of subjects) {
     const ended = watched ? await watch() : undefined
     const start = performance.now()
-    const leaving: Open['leaving'] = {}
+    const leaving: Open['leaving'] = { requests: [] }
     const noting = (url: string, init: RequestInit) => {
-      if (init.method === 'POST') leaving.at ??= performance.now()
+      if (init.method === 'POST') {
+        leaving.at ??= performance.now()
+        leaving.requests.push({ url, body: init.body! })
+      }
       return fetch(url, init)
     }
     const map = await pirouette.open({ servers, mode: 'full', proofs, storage, fetch: noting })
     const offlineMs = performance.now() - start
     const longestTaskMs = (await ended?.()) ?? 0
     await turn(50) // what is stored afterwards does not weigh on the next
-    maps.push({ map, offlineMs, longestTaskMs, lookupMs: [], leaveMs: [], leaving, samples: [] })
+    maps.push({ map, offlineMs, longestTaskMs, lookupMs: [], leaveMs: [], bareMs: [], leaving, samples: [] })
   }
 
-  const lookUp = async ({ map, lookupMs, leaveMs, leaving, samples }: Open, counts: boolean) => {
+  const post = async ({ url, body }: Open['leaving']['requests'][number]) => {
+    const common = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'error' } as const
+    const response = await fetch(url, { ...common, method: 'POST', body })
+    if (response.status !== 200) throw new Error(`expected status 200, got ${response.status}`)
+    await response.arrayBuffer()
+  }
+  const lookUp = async (
+    { map, lookupMs, leaveMs, bareMs, leaving, samples }: Open,
+    bare: boolean | undefined,
+    counts: boolean,
+  ) => {
     const index = Math.floor(Math.random() * map.size)
     leaving.at = undefined
+    leaving.requests = []
     const start = performance.now()
     const value = await map.at(index)
     const end = performance.now()
@@ -108,9 +127,17 @@ export async function measureMaps(
     if (counts) leaveMs.push(leaving.at! - start)
     samples.push({ index, value: Array.from(value ?? []) })
     await turn(4)
+    if (!bare) return
+    const again = performance.now()
+    await Promise.all(leaving.requests.map(post))
+    if (counts) bareMs.push(performance.now() - again)
+    await turn(4)
   }
   for (let round = 0; round < warmUpLookups + lookups; round++) {
-    for (let i = 0; i < maps.length; i++) await lookUp(maps[(i + round) % maps.length]!, round >= warmUpLookups)
+    for (let i = 0; i < maps.length; i++) {
+      const next = (i + round) % maps.length
+      await lookUp(maps[next]!, subjects[next]!.bare, round >= warmUpLookups)
+    }
   }
 
   const results: Measured[] = []
@@ -170,27 +197,6 @@ export async function measureVisit(
   await map.close()
   const bytes = traffic.reduce((sum, { bytesUp, bytesDown }) => sum + bytesUp + bytesDown, 0)
   return { ms, bytes, value: Array.from(value ?? []), mode: answeredBy }
-}
-
-/** Two requests at once, of a lookup's bodies, without the SDK: milliseconds each. `queries`: real ones, in pairs. */
-export async function measurePairs(
-  queries: readonly (readonly { readonly url: string; readonly body: readonly number[] }[])[],
-): Promise<number[]> {
-  const post = async ({ url, body }: { readonly url: string; readonly body: Uint8Array<ArrayBuffer> }) => {
-    const common = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'error' } as const
-    const response = await fetch(url, { ...common, method: 'POST', body })
-    if (response.status !== 200) throw new Error(`expected status 200, got ${response.status}`)
-    await response.arrayBuffer()
-  }
-  const times: number[] = []
-  for (const pair of queries) {
-    const requests = pair.map(({ url, body }) => ({ url, body: Uint8Array.from(body) }))
-    const start = performance.now()
-    await Promise.all(requests.map(post))
-    times.push(performance.now() - start)
-    await new Promise(resolve => setTimeout(resolve, 4))
-  }
-  return times
 }
 
 /** What a browser takes to flush a row of a lookup's length to its disk, without the SDK: milliseconds each. */

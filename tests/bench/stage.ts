@@ -49,13 +49,14 @@ export class Stage {
     }
   }
 
-  /** Builds a keyless dataset of these records; returns its path. */
-  async dataset(data: Uint8Array, { recordBytes, partitions }: Shape): Promise<string> {
+  /** Builds a keyless dataset of these records, with further options of `build`; returns its path. */
+  async dataset(data: Uint8Array, { recordBytes, partitions }: Shape, ...more: string[]): Promise<string> {
     const out = join(this.folder, `dataset-${this.#built++}`)
     const file = `${out}.bin`
     await writeFile(file, data)
     const layout = partitions === undefined ? [] : ['--partitions', `${partitions}`]
-    await runPirouetteProcess('build', '--data', file, '--record-bytes', `${recordBytes}`, ...layout, '--out', out)
+    const shape = ['--record-bytes', `${recordBytes}`, ...layout]
+    await runPirouetteProcess('build', '--data', file, ...shape, ...more, '--out', out)
     return out
   }
 
@@ -129,11 +130,18 @@ export async function peakBytes(pid: number): Promise<number | undefined> {
 /** The processor time of a process so far, all threads of it. Linux tells, in hundredths of a second. */
 export async function processorMs(pid: number): Promise<number | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // After the name, which may have anything in it: state is the 3rd field, utime the 14th, stime the 15th.
-  const [user, system] = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .slice(11, 13)
+  return msIn(stat, 14)
+}
+
+/** The same of all processes that this one has started and that have ended, and of theirs. */
+export async function childrensMs(): Promise<number | undefined> {
+  return msIn(await readFile('/proc/self/stat', 'utf8').catch(() => ''), 16)
+}
+
+/** Two neighbouring fields of a process's line. After its name, which may have anything in it: state is the 3rd field, utime the 14th, cutime the 16th. */
+function msIn(stat: string, first: number): number | undefined {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const [user, system] = fields.slice(first - 3, first - 1)
   return user === undefined || system === undefined ? undefined : 10 * (Number(user) + Number(system))
 }
 

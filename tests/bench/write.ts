@@ -72,8 +72,8 @@ of map.
 - **In Chromium** runs the SDK as an app ships it, in a fresh page each time, on two \`pirouette serve\` processes: \`open()\`
   until it resolves, then lookups of random records, of all maps in turn and with a pause after each, as \`at()\` takes
   until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
-  rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, for
-  a record from a Fastify that is told which, and for all partitions; and for a row of a lookup's length until it is
+  rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, each
+  pair a pause after the lookup that it repeats, so that both meet the same machine; for a record from a Fastify that is told which, and for all partitions; and for a row of a lookup's length until it is
   flushed, which a durable lookup has to wait for before anything leaves. The driver is not told of requests, as no user has
   one: that would make each half as long again.
 - **Many clients** are connections that each send one query after the other, those of real clients, to one server process;
@@ -93,6 +93,10 @@ of map.
 - **The demo’s page** is \`npm start -- --large\`, over the same line: from the navigation, with nothing cached in the browser,
   until the answer to the first example is on the screen, which is asked as soon as that can be. Scripts, styles,
   WebAssembly, manifests and signatures come within the time. With the page’s files cached, it is the second visit.
+- **Pointproofs**: at the planned Q and at the paper's Q = √N, beside TAPIR-PP where the paper has figures at this N (Table 1,
+  computing without a network; Fig. 9). Lookups, verified, are whole ones, of the SDK from two servers in processes of their own, and so
+  is following a batch. An answer takes from the request to its last byte, one at a time; lagging, right after 500 edits
+  that no opening has yet.
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
   comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
 `,
@@ -142,7 +146,7 @@ function heading({ title, y }: { readonly title: string; readonly y: string }): 
 }
 
 /** Options other than the defaults. */
-function commandLine({ shape, repeats, lookups, sizes, visits }: Options): string {
+function commandLine({ shape, repeats, lookups, sizes, visits, proved }: Options): string {
   const defaults = readOptions([])
   const given = {
     records: [shape.records, defaults.shape.records],
@@ -151,6 +155,7 @@ function commandLine({ shape, repeats, lookups, sizes, visits }: Options): strin
     lookups: [lookups, defaults.lookups],
     sizes: [sizes.join(), defaults.sizes.join()],
     visits: [visits.join(), defaults.visits.join()],
+    proved: [proved.join(), defaults.proved.join()],
   }
   return Object.entries(given)
     .map(([name, [value, usual]]) => (value === usual ? '' : ` --${name} ${value}`))

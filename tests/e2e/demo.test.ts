@@ -24,7 +24,7 @@ afterAll(() => demo.close())
 class Panel {
   constructor(
     private readonly page: Page,
-    private readonly id: 'phishing' | 'keys' | 'passwords' | 'names',
+    private readonly id: 'phishing' | 'keys' | 'passwords' | 'names' | 'own-lookup',
   ) {}
 
   async ready(): Promise<void> {
@@ -184,6 +184,28 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       expect(shapes).toHaveLength(4) // of each a block of the directory, and a record
       expect(shapes.slice(2)).toEqual(shapes.slice(0, 2))
     }
+  })
+
+  test('a file of one’s own is built in the page, twice, and looked up in; what is wrong with one is said', async () => {
+    await page.click('#own-tab')
+    await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#own textarea')?.value !== '')
+    const builds = async (text: string, kind: string) => {
+      await page.$eval('#own textarea', (area, text) => Object.assign(area, { value: text }), text)
+      await page.click('#own form button')
+      const outcome = await page.waitForSelector(`#own-outcome[data-kind=${kind}]`)
+      return await outcome!.evaluate(shown => shown.textContent ?? '')
+    }
+    expect(await builds('key,value\none,1\none,2\n', 'error')).toContain('Line 3: the same key as on line 2.')
+    expect(await builds('key,value\notter,river\nheron,"pond, lake"\n', 'found')).toContain('Built twice: 2 records')
+    const seen = demo.proxies.A.seen.length
+    const own = new Panel(page, 'own-lookup')
+    await own.ready()
+    expect(await own.ask('heron')).toMatchObject({ kind: 'found', text: expect.stringContaining('pond, lake') })
+    await page.waitForSelector('#own [aria-busy=false] .learnt:not([hidden])')
+    expect(await own.ask('badger')).toMatchObject({ kind: 'absent' })
+    await page.waitForFunction(() => document.querySelectorAll('#checks [data-holds=true]').length === 6)
+    expect(demo.proxies.A.seen).toHaveLength(seen) // it went nowhere
+    await page.click('#phishing-tab')
   })
 
   test('what belongs to the phishing list alone is shown with it alone', async () => {

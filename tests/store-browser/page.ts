@@ -179,7 +179,7 @@ const specials: Record<string, () => Promise<void>> = {
   },
 
   async 'a value of several rows of which one is missing, short or too many is unreadable'() {
-    const rowBytes = 2 ** 20
+    const rowBytes = 2 ** 21
     const checkpoint = bytes('of three rows', 2 * rowBytes + 5)
     const planted: Record<string, readonly [row: number, by: unknown]> = {
       'one missing in the middle': [1, undefined],
@@ -214,7 +214,7 @@ const specials: Record<string, () => Promise<void>> = {
       return put.apply(this, parameters)
     }
     await replaced(IDBObjectStore.prototype, 'put', { value: failing }, () =>
-      expectRejection(store.putPartial(A.hintId, 0, new Uint8Array(3 * 2 ** 20)), 'StoreFullError'),
+      expectRejection(store.putPartial(A.hintId, 0, new Uint8Array(3 * 2 ** 21)), 'StoreFullError'),
     )
     expectEqual((await store.readPartial(A.hintId)).partial, PARTIAL)
     await store.close()

@@ -24,6 +24,7 @@ const CONTENT_TYPES: Record<string, string> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
+  '.wasm': 'application/wasm',
 }
 
 /** A server for the page, not listening yet. What it tells the page may come later: until then it answers 503. */
@@ -99,7 +100,7 @@ function changeOf(body: unknown): Change {
 function configOf({ proxies: { A, B }, partitionRecords, slots, publisherKey }: PageContents): Config {
   const liar = A.lying ? 'A' : B.lying ? 'B' : null
   const seen = { A: A.seen.at(-1)?.id ?? 0, B: B.seen.at(-1)?.id ?? 0 }
-  return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar, seen }
+  return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar, seen, watched: true }
 }
 
 /** Scripts from here alone, WebAssembly among them; connections to here and to the two servers. */

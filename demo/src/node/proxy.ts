@@ -6,15 +6,9 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import {
-  decodeClaimedQuery,
-  decodeInstantQuery,
-  FENCE_REPLY_BYTES,
-  INSTANT_PATH,
-  SUITE_PARITIES,
-} from '@pirouette/protocol'
+import { FENCE_REPLY_BYTES, INSTANT_PATH } from '@pirouette/protocol'
 import type { Sighting } from '../page/backstage.js'
-import { parityQueryBytes } from '../page/wire/fields.js'
+import { shownBy } from '../page/wire/sighting.js'
 
 export interface Watcher {
   readonly url: string
@@ -65,7 +59,7 @@ export async function startProxy(target: string): Promise<Watcher> {
   /** Keeps what a query shows, unless these bytes are none; whether it has a claim. */
   function watch(database: string, body: Uint8Array, instant: boolean): boolean {
     try {
-      const { claimed, ...shown } = instant ? keysIn(body) : offsetsIn(body)
+      const { claimed, ...shown } = shownBy(body, instant)
       sightings += 1
       seen.push({ id: sightings, database, at: Date.now(), bytes: body.length, claimed, ...shown })
       if (seen.length > KEPT_SIGHTINGS) seen.shift()
@@ -87,32 +81,6 @@ export async function startProxy(target: string): Promise<Watcher> {
 
   const proxy: Watcher = { url: await listen(server, 0), seen, lying: false, close: () => closeServer(server) }
   return proxy
-}
-
-type Shown = Pick<Sighting, 'claimed' | 'of' | 'columns' | 'vectors'>
-
-function offsetsIn(body: Uint8Array): Shown {
-  const { query, claim } = decodeClaimedQuery(body, ({ count }) => parityQueryBytes(body, count))
-  const { suite, partitions, count, vectors } = query
-  const alone = suite === SUITE_PARITIES
-  const each = vectors.length / count
-  // ⌈q/8⌉ bytes say which stripes are in which half, then there is an offset in each.
-  const columns = alone ? Math.floor((8 * each) / 17) : partitions
-  const first = alone ? Math.ceil(columns / 8) : 0
-  const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)
-  const vector = (k: number) =>
-    Array.from({ length: columns }, (_, q) => view.getUint16(k * each + first + 2 * q, true))
-  return {
-    ...{ claimed: claim !== undefined, of: alone ? 'stripes' : 'offsets', columns },
-    vectors: Array.from({ length: count }, (_, k) => vector(k)),
-  }
-}
-
-function keysIn(body: Uint8Array): Shown {
-  const { count, queries } = decodeInstantQuery(body)
-  const keyBytes = Math.floor(queries.length / count)
-  const key = (k: number) => Array.from(queries.subarray(k * keyBytes, (k + 1) * keyBytes))
-  return { claimed: false, of: 'bytes', columns: keyBytes, vectors: Array.from({ length: count }, (_, k) => key(k)) }
 }
 
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer'])

@@ -2,8 +2,8 @@
 // lying, and what was published. The other end is src/node/page-server.ts.
 
 export type ServerName = 'A' | 'B'
-/** `names`: only if the demo was started with it */
-export type DatabaseName = 'phishing' | 'keys' | 'passwords' | 'names'
+/** `names`: only if the demo was started with it; `own`: the visitor's, in this page alone */
+export type DatabaseName = 'phishing' | 'keys' | 'passwords' | 'names' | 'own'
 
 /** `GET /config.json` */
 export interface Config {
@@ -12,11 +12,13 @@ export interface Config {
   readonly partitionRecords: Readonly<Partial<Record<DatabaseName, number>>>
   /** Q·M of each: with q stripes, offsets are below the least power of two that is not below Q·M/q */
   readonly slots: Readonly<Partial<Record<DatabaseName, number>>>
-  /** 64 hex digits */
-  readonly publisherKey: string
+  /** 64 hex digits; without it nobody signs */
+  readonly publisherKey?: string
   readonly liar: ServerName | null
   /** id of the last sighting of each server so far; 0: none */
   readonly seen: Readonly<Record<ServerName, number>>
+  /** whether something in front of the servers tells what they see; else the page says what it has sent */
+  readonly watched: boolean
 }
 
 /** Body of `POST /publish`: what is to become of the phishing list. */

@@ -9,7 +9,8 @@ import { type Mode, modeOf } from './modes.js'
 import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
 import type { Explorer } from './wire/explorer.js'
-import { Recorder } from './wire/recorder.js'
+import { type Fetch, Recorder } from './wire/recorder.js'
+import { sightingsOf } from './wire/sighting.js'
 
 export class Lookup {
   readonly #database: Database
@@ -42,12 +43,13 @@ export class Lookup {
     config: Config,
     sightings: Sightings,
     wire: () => Promise<Explorer>,
+    fetch?: Fetch,
   ) {
     this.#panel = panel
     this.#database = database
     this.#config = config
     this.#sightings = sightings
-    this.#recorder = new Recorder({ A: this.#urlAt('A'), B: this.#urlAt('B') })
+    this.#recorder = new Recorder({ A: this.#urlAt('A'), B: this.#urlAt('B') }, fetch)
     this.#wire = wire
     this.#proofs = database.proofs
     panel.append(find(document, '#lookup-template', HTMLTemplateElement).content.cloneNode(true))
@@ -78,6 +80,12 @@ export class Lookup {
     if (this.#begun) return
     this.#begun = true
     await this.#reopen()
+  }
+
+  /** Closes the map, for good. */
+  async close(): Promise<void> {
+    await this.#opening
+    await this.#sightings.alone(async () => await this.#map?.close())
   }
 
   /** Has server A asked alone, or both again. */
@@ -117,7 +125,7 @@ export class Lookup {
         ...(mode && { mode }),
         // The two servers of this demo have held its ceremony, on one machine.
         ...(!one && this.#proofs && { proofs: this.#proofs, allowDevelopmentCeremony: true }),
-        publisherKey,
+        ...(publisherKey !== undefined && { publisherKey }),
         onProgress,
         onEvent: event => {
           if (event.type === 'updated') void this.#updated(event.epoch)
@@ -246,7 +254,9 @@ export class Lookup {
       }
       this.#showMode(map.mode) // none, if the map is condemned now
       try {
-        const seen = await this.#sightings.draw(this.#database.name, key, asked)
+        const { name } = this.#database
+        const sent = this.#config.watched ? undefined : sightingsOf(await this.#recorder.since(before), name)
+        const seen = await this.#sightings.draw(name, key, asked, sent)
         if (seen.length > 0) this.#showLearnt(this.#database.plainRequest(key), answer, seen)
       } catch {
         // The demo's own server has gone; the lookup itself was not its business.
@@ -265,6 +275,7 @@ export class Lookup {
     await explorer.show({
       ...{ kind: `${name} ${mode} ${proofs}`, typed: key, keys: keysOf(key), found, exchanges },
       server: this.#urlAt('A'),
+      fetch: this.#recorder.fetch,
     })
   }
 

@@ -10,7 +10,6 @@ import { Lookup } from './lookup.js'
 import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
-import type { Explorer } from './wire/explorer.js'
 
 async function start(): Promise<void> {
   new Calculator(find(document, '#plan', HTMLFormElement)).start()
@@ -27,7 +26,8 @@ async function start(): Promise<void> {
   const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings, wire))
   new FirstVisit(panel('first-visit'), keys, config, sightings)
   connectProofs(panel('proving'), lookups[2]!)
-  const select = connectTabs(index => void lookups[index]?.open())
+  const own = lazily(async () => new (await import('./own/own.js')).OwnDatabase(panel('own'), sightings, wire))
+  const select = connectTabs(index => void (lookups[index] === undefined ? own() : lookups[index].open()))
   connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
   connectAsked(one => {
     for (const lookup of lookups) void lookup.askOne(one)
@@ -36,14 +36,14 @@ async function start(): Promise<void> {
   select(
     Math.max(
       0,
-      shown.findIndex(({ name }) => `#${name}` === location.hash),
+      [...shown.map(({ name }) => name), 'own'].findIndex(name => `#${name}` === location.hash),
     ),
   )
 }
 
 /** Loads what is not needed before the first answer. */
-function lazily(load: () => Promise<Explorer>): () => Promise<Explorer> {
-  let loading: Promise<Explorer> | undefined
+function lazily<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined
   return () => {
     loading ??= load()
     return loading

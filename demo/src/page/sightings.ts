@@ -1,7 +1,7 @@
 // Draws what the two servers saw: for every lookup a row with what was asked (known to this page alone) and, for each
 // server, a plot of the offsets it was sent. Newest first; the newest also beside its answer (learnt.ts).
 
-import { type Config, type DatabaseName, fetchSeen, type ServerName, type Sighting } from './backstage.js'
+import { type Config, type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
 import { bytes, count, element } from './format.js'
 
 const ROWS_KEPT = 6
@@ -38,11 +38,19 @@ export class Sightings {
     return result
   }
 
-  /** Asks what the servers that were asked saw of the lookup that has just ended, and draws it; none if it was not sent. */
-  async draw(database: DatabaseName, asked: string, servers: readonly ServerName[]): Promise<readonly Seeing[]> {
-    const seen = await fetchSeen()
-    const newest = (server: ServerName) =>
-      seen[server].findLast(one => one.database === database && one.id > this.#drawn[server])
+  /**
+   * Asks what the servers that were asked saw of the lookup that has just ended, and draws it; none if it was not sent. `sent`:
+   * what the page has sent them, where nobody else tells.
+   */
+  async draw(
+    database: DatabaseName,
+    asked: string,
+    servers: readonly ServerName[],
+    sent?: Seen,
+  ): Promise<readonly Seeing[]> {
+    const seen = sent ?? (await fetchSeen())
+    const isNew = (server: ServerName, { id }: Sighting) => sent !== undefined || id > this.#drawn[server]
+    const newest = (server: ServerName) => seen[server].findLast(one => one.database === database && isNew(server, one))
     const seeings = servers.flatMap(server => {
       const sighting = newest(server)
       return sighting === undefined ? [] : [{ server, sighting, bound: this.#boundOf(database, sighting) }]
@@ -51,7 +59,7 @@ export class Sightings {
       const { server, sighting } = seeing
       const before = this.#previous.get(`${server} ${database}`)
       this.#previous.set(`${server} ${database}`, sighting)
-      this.#drawn[server] = sighting.id
+      if (sent === undefined) this.#drawn[server] = sighting.id
       return plotFigure(seeing, before)
     })
     if (plots.length < servers.length) return [] // broken off before it was sent

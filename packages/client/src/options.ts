@@ -92,8 +92,8 @@ export interface OpenWithOptions extends Allowances {
   /**
    * What proves that answers are genuine, in modes `full`, `light` and `auto` with two servers; in others there is no choice, and
    * UsageError for one. `merkle`: proofs that the servers send. `tags`: nothing
-   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, in mode
-   * `full`, where servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
+   * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, where
+   * servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
    * verifying takes about a tenth of a second. `auto`, if not given:
    * tags, unless the map would then take more than 64 MB of memory, or the making of a light hint, in which both servers tag
    * every record, more than 16 MiB of replies; else `pointproofs`, where that can be, else `merkle`. The servers see which;

@@ -1,7 +1,14 @@
 // Mode `light`: what each server is shown, and that nothing is done with what they reply before all of it is checked; that
 // a lie is refused, whosever it is, and told on where it can be; and that the way on depends on no key (L1–L5).
 
-import { decodeLightRequest, HEADER_BYTES, lightPath, lightReplyBytes, SUITE_TAGS } from '@pirouette/protocol'
+import {
+  decodeLightRequest,
+  HEADER_BYTES,
+  lightPath,
+  lightReplyBytes,
+  SUITE_POINTPROOFS,
+  SUITE_TAGS,
+} from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
 import { computingSilenceMs } from '../src/base/constants.js'
 import { estimate, type MapEvent, type Progress } from '../src/index.js'
@@ -17,6 +24,7 @@ import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem, typ
 import { World } from './support/world.js'
 
 const KINDS = ['merkle', 'tags'] as const
+const HASH = new Uint8Array(32)
 const HINT = lightPath('hint')
 const TAGS = lightPath('tags')
 const asked = ({ seen }: Network, skip = 0) => seen.filter(({ path }) => path === HINT || path === TAGS).slice(skip)
@@ -197,6 +205,11 @@ describe('a light hint', () => {
     const proofs = (records: number, change: object = {}) =>
       light.costs(core, { ...large, records, ...change }, { proofs: 'auto' }).proofs
     expect([proofs(2 ** 20), proofs(2 ** 20, { blockRecords: 2 })]).toEqual(['merkle', 'tags'])
+    // Pointproofs in Merkle's place, where they are to be had.
+    const pointproofs = { rowsHash: HASH, keyHash: HASH, transcriptHash: HASH, development: false }
+    const proved = (blockRecords: number, development = false) =>
+      proofs(2 ** 20, { blockRecords, suite: SUITE_POINTPROOFS, pointproofs: { ...pointproofs, development } })
+    expect([proved(1), proved(2), proved(1, true)]).toEqual(['pointproofs', 'tags', 'merkle'])
   })
 
   test.each(KINDS)(

@@ -202,6 +202,32 @@ test('a lookup that was left pending is finished by the next life, which fetches
   expect(await world.drive(next.at(5))).toEqual(database.byIndex[5])
 })
 
+test('a lookup gives the thread back while it verifies, as often whatever is asked and whatever comes back', async () => {
+  let pauses = 0
+  const pause = async () => void pauses++
+  const during = async (index: number, misbehave?: Misbehave) => {
+    const network = sameOnBoth(database)
+    const harness = new Harness(network, 7, { ...environment, pause })
+    const map = await harness.open({ proofs: 'pointproofs' })
+    if (misbehave !== undefined) network.misbehave[B] = misbehave
+    pauses = 0
+    const outcome: unknown = await harness.drive(map.at(index).catch(error => error))
+    const spent = pauses
+    await harness.drive(map.close())
+    return { spent, error: outcome instanceof Error ? outcome.name : undefined }
+  }
+  const honest = await during(0)
+  expect(honest.error).toBeUndefined()
+  // After each piece of both answers, and one that is not verifying's own.
+  expect(honest.spent).toBeGreaterThan(2)
+  for (const index of THOROUGH ? database.byIndex.keys() : [5, 10]) expect(await during(index)).toEqual(honest)
+  for (const lie of [flipped(HEADER_BYTES), set(PROOF_AT, nowhere)]) {
+    const lied = await during(5, lie)
+    expect(lied.error).toBe('TamperedError')
+    expect(lied.spent).toBeGreaterThanOrEqual(honest.spent - 1)
+  }
+})
+
 test('a key for development is refused before anything is downloaded, unless it is allowed', async () => {
   const network = sameOnBoth(development)
   const harness = new Harness(network, 1, environment)
@@ -252,11 +278,8 @@ test('a batch has at most 256 entries to verify, or one query', { timeout: 300_0
   expect(await harness.failure(map.getMany(keys.slice(0, 26)))).toMatchObject({ code: 'usage' })
 })
 
-test('these proofs are asked for of who has them, in the mode that has them', async () => {
+test('who has these proofs has the other kinds as ever', async () => {
   const harness = new Harness(sameOnBoth(database), 1, environment)
-  const light = await harness.failure(harness.open({ mode: 'light', proofs: 'pointproofs' }))
-  expect(light).toMatchObject({ code: 'unsupported', reason: 'offer' })
-  // The other kinds are there as ever.
   for (const proofs of ['merkle', 'tags'] as const) {
     const map = await harness.open({ proofs })
     expect(await harness.drive(map.at(6))).toEqual(database.byIndex[6])

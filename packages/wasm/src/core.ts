@@ -694,12 +694,7 @@ export interface ClientCore extends InstantCore {
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   /** begins a light hint under 32 bytes of fresh OS entropy; `proofs` (default `merkle`) is for its life. Throws `length` */
-  newLightAttempt(
-    layout: LayoutHandle,
-    commitments: Uint8Array,
-    root: Uint8Array,
-    proofs?: EntryProofs,
-  ): LightAttemptHandle
+  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array, proofs?: Proofs): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,

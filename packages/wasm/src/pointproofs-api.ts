@@ -11,16 +11,26 @@ export interface Shape {
 /** A verifier's key and the rows of one epoch. `free()` gives their memory back. */
 export interface PointproofsVerifier {
   /**
-   * Whether an answer's 48-byte proof holds for its records (count·Q·ℓ bytes), its header (40 bytes), the hash of its manifest
-   * and the offsets that were asked for. Throws with code `length`, `index` or `rows`.
+   * Begins to verify that an answer's 48-byte proof holds for its records (count·Q·ℓ bytes), its header (40 bytes), the hash of its
+   * manifest and the offsets that were asked for. Throws with code `length`, `index` or `rows`.
    */
-  verify(
+  begin(
     manifestHash: Uint8Array,
     header: Uint8Array,
     offsets: Uint16Array,
     records: Uint8Array,
     proof: Uint8Array,
-  ): boolean
+  ): PointproofsVerification
+  free(): void
+}
+
+/** An answer that is being verified, in pieces of some milliseconds, so that a page can have its thread back in between. */
+export interface PointproofsVerification {
+  /** Does a piece. Whether another is to be done. How many there are follows from how many entries the answer has. */
+  step(): boolean
+  /** Does what is left, one more piece after all steps, and says whether the proof holds. Frees this. Throws with code `rows`. */
+  finish(): boolean
+  /** Frees what `finish` has not. */
   free(): void
 }
 

@@ -5,7 +5,7 @@ import { beginCeremony, CeremonyHandle, initSync, VerifierHandle } from '../gene
 import type { Pointproofs } from './pointproofs-api.js'
 import { once, pointproofs } from './pointproofs-glue.js'
 
-export type { Ceremony, Pointproofs, PointproofsVerifier, Shape } from './pointproofs-api.js'
+export type { Ceremony, Pointproofs, PointproofsVerification, PointproofsVerifier, Shape } from './pointproofs-api.js'
 
 /** Instantiates the module, or returns the running one. */
 export const loadPointproofs: () => Promise<Pointproofs> = once(async () => {

@@ -383,7 +383,7 @@ impl Plan {
         let directory = if workload.keyed { DirectorySize::expected(&layout) } else { DirectorySize::default() };
         let [merkle, tags] =
             [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, directory.bytes, workload, proofs));
-        let modes = modes(&layout, &directory, &[Proofs::Openings, Proofs::Tags], workload);
+        let modes = modes(&layout, &directory, &[Proofs::Openings, Proofs::Tags, Proofs::Pointproofs], workload);
         let (recommended, reason) = {
             let fit = tags_fit(&layout, tags.directory_bytes, workload.memory_bytes);
             recommend(&merkle, &tags, workload.memory_bytes, fit)

@@ -229,7 +229,7 @@ fn rows_are_what_is_sent_and_kept() {
         assert_eq!(instant.lookup_bytes_down, header + answers as u64);
         assert_eq!((instant.first_bytes, instant.held.bytes(), instant.disk_bytes), (manifests, 0, 0));
 
-        let [light, light_tags] = rows(&plan, Mode::Light)[..] else { panic!("two rows") };
+        let [light, light_tags, _] = rows(&plan, Mode::Light)[..] else { panic!("three rows") };
         for (light, proofs) in [light, light_tags].into_iter().zip(KINDS) {
             let commitments = database.commitments().unwrap();
             let attempt = Attempt::new(plan.layout, proofs, &commitments, &[2; 32]).unwrap();
@@ -427,6 +427,22 @@ fn modes_only_ever_change_to_one_that_takes_more_preparing() {
                 changes[changes.len() - 1].1
             );
         }
+    }
+}
+
+/// Held beside a hint: the key of 49 292 bytes, and of every partition the key's hash and 48 bytes a row.
+#[test]
+fn with_pointproofs_a_hint_is_made_as_for_merkle_and_keeps_what_verifies() {
+    let plan = Plan::new(&Workload::new(1 << 20, 32)).unwrap();
+    let verifier = 49_292 + 16 * (32 + 48 * 256);
+    for (mode, moved) in [(Mode::Light, 80 + (2 << 20) + 32 + (8 << 20)), (Mode::Full, 32 << 20)] {
+        let [merkle, tags, proved] = rows(&plan, mode)[..] else { panic!("three rows") };
+        assert_eq!((merkle.prepare_bytes_down, proved.prepare_bytes_down), (moved, moved + verifier));
+        assert_eq!(proved.held.verifier, verifier);
+        assert_eq!(proved.held.bytes(), merkle.held.bytes() + verifier);
+        assert_eq!(proved.lookup_bytes_down, tags.lookup_bytes_down + 2 * 48);
+        assert!(proved.disk_bytes >= proved.held.bytes(), "it is stored as well");
+        assert!(proved.lookup_bytes_down + proved.lookup_bytes_up <= 1315 + 64);
     }
 }
 

@@ -11,7 +11,7 @@ mod prover;
 
 use js_sys::{Error as JsError, Reflect};
 use pirouette_pointproofs::transcript::{Transcript, Verified};
-use pirouette_pointproofs::{Error, Key, Rows, Shape, Statement, verify};
+use pirouette_pointproofs::{Error, Key, Rows, Shape, Statement, Verification};
 use wasm_bindgen::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 use zeroizing_alloc::ZeroAlloc;
@@ -85,22 +85,43 @@ impl VerifierHandle {
         Ok(VerifierHandle { key, rows, shape })
     }
 
-    /// Whether an answer's proof holds for its records and the offsets that were asked for.
+    /// Begins to verify that an answer's proof holds for its records and the offsets that were asked for.
     ///
     /// # Errors
     /// `length`, `index`, `rows`.
-    pub fn verify(
+    pub fn begin(
         &self,
         manifest_hash: &[u8],
         header: &[u8],
         offsets: &[u16],
         records: &[u8],
         proof: &[u8],
-    ) -> Outcome<bool> {
+    ) -> Outcome<VerificationHandle> {
         let manifest = exactly("hash of the manifest", manifest_hash)?;
         let header = exactly("header", header)?;
         let statement = Statement::new(self.shape, &manifest, &header, offsets, records).map_err(thrown)?;
-        verify(&self.key, &self.rows, &statement, proof).map_err(thrown)
+        let begun = Verification::begin(&self.key, &self.rows, &statement, proof).map_err(thrown)?;
+        Ok(VerificationHandle(begun))
+    }
+}
+
+/// An answer that is being verified.
+#[wasm_bindgen]
+pub struct VerificationHandle(Verification);
+
+#[wasm_bindgen]
+impl VerificationHandle {
+    /// Does a piece, some milliseconds long. Whether another is to be done.
+    pub fn step(&mut self) -> bool {
+        self.0.step()
+    }
+
+    /// Does the rest, one more piece after all steps, and gives the verdict; this is freed, whatever that is.
+    ///
+    /// # Errors
+    /// `rows`.
+    pub fn finish(self) -> Outcome<bool> {
+        self.0.finish().map_err(thrown)
     }
 }
 

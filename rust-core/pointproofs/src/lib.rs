@@ -50,4 +50,4 @@ pub use error::Error;
 pub use key::{KEY_BYTES, Key};
 pub use point::{G1_BYTES, G1_WHOLE_BYTES};
 pub use statement::{COEFFICIENT_BYTES, HASH_BYTES, HEADER_BYTES, ROW_RECORDS, Shape, Statement};
-pub use verify::{PROOF_BYTES, Rows, hazmat, row_list_bytes, verify};
+pub use verify::{PROOF_BYTES, Rows, Verification, hazmat, row_list_bytes, verify};

@@ -3,12 +3,12 @@
 //!
 //! ∏ e(tₙCₙ, [α^(257−iₙ)]₂) = e(π, g₂) · e([α]₁, [α²⁵⁶]₂)^Σtₙxₙ
 //!
-//! Constant work: one pair for each entry and two more, and one final exponentiation, whatever the offsets, the records, the
-//! rows and the proof. Arithmetic is that of `bls12_381`, which has neither branches nor tables that depend on values. No
+//! Constant work: one pair for each entry and two more, as many at a time, and one final exponentiation, whatever the offsets, the
+//! records, the rows and the proof. Arithmetic is that of `bls12_381`, which has neither branches nor tables that depend on values. No
 //! Miller line is kept from one call to the next: then those of places seen before would take less time, and one server could
 //! time what the other was asked for.
 
-use bls12_381::{G1Affine, G1Projective, G2Affine, G2Prepared, Gt, Scalar, multi_miller_loop};
+use bls12_381::{G1Affine, G1Projective, G2Affine, G2Prepared, Gt, MillerLoopResult, Scalar, multi_miller_loop};
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::error::{Error, expect_length};
@@ -58,15 +58,134 @@ pub fn row_list_bytes(shape: &Shape) -> usize {
 /// [`Error::Length`] for a proof that has not 48 bytes; [`Error::Rows`] for rows of another shape, or a commitment that is no
 /// point: nobody's who relies on a manifest that an honest server has as well.
 pub fn verify(key: &Key, rows: &Rows, statement: &Statement<'_>, proof: &[u8]) -> Result<bool, Error> {
-    hazmat::verify_under(key, rows, statement, &statement.coefficients(), proof)
+    Verification::begin(key, rows, statement, proof)?.finish()
+}
+
+/// Entries that a step verifies. Fewer make it shorter and all of them longer: the squarings are every step's own.
+const STEP_ENTRIES: usize = 4;
+
+/// An entry, and what it takes to verify it.
+struct Entry {
+    commitment: [u8; G1_BYTES],
+    /// [α^(257−i)]₂
+    power: G2Affine,
+    coefficient: [u8; COEFFICIENT_BYTES],
+    /// what its record's scalar is reduced from
+    wide: [u8; 64],
+}
+
+/// Verifying an answer in pieces, for who has a thread to give back in between. Where one ends follows from how many entries
+/// there are.
+pub struct Verification {
+    entries: Vec<Entry>,
+    /// entries that steps have been through
+    done: usize,
+    /// [α]₁ and [α²⁵⁶]₂
+    last: (G1Affine, G2Affine),
+    proof: G1Affine,
+    decoded: Choice,
+    rows_decoded: Choice,
+    /// Σ tₙxₙ
+    sum: Scalar,
+    product: MillerLoopResult,
+    /// all pairs are in the product
+    over: bool,
+}
+
+impl Verification {
+    /// Begins what [`verify`] does.
+    ///
+    /// # Errors
+    /// As [`verify`], but for a commitment that is no point.
+    pub fn begin(key: &Key, rows: &Rows, statement: &Statement<'_>, proof: &[u8]) -> Result<Self, Error> {
+        Self::under(key, rows, statement, &statement.coefficients(), proof)
+    }
+
+    fn under(
+        key: &Key,
+        rows: &Rows,
+        statement: &Statement<'_>,
+        coefficients: &[[u8; COEFFICIENT_BYTES]],
+        proof: &[u8],
+    ) -> Result<Self, Error> {
+        expect_length("proof", proof, PROOF_BYTES)?;
+        expect_length("coefficients", coefficients.as_flattened(), statement.count() * COEFFICIENT_BYTES)?;
+        if rows.shape != *statement.shape() {
+            return Err(Error::Rows("of a database of another shape"));
+        }
+        // What does not decode counts as the identity until all is done.
+        let mut compressed = [0; G1_BYTES];
+        compressed.copy_from_slice(proof);
+        let proof = G1Affine::from_compressed(&compressed);
+        let entries = statement.entries().zip(coefficients).map(|((row, column, wide), &coefficient)| Entry {
+            commitment: rows.commitments[row],
+            power: key.powers[ROW_RECORDS - 1 - column], // i is column + 1
+            coefficient,
+            wide,
+        });
+        Ok(Verification {
+            entries: entries.collect(),
+            done: 0,
+            last: (key.first, key.powers[ROW_RECORDS - 1]),
+            decoded: proof.is_some(),
+            proof: proof.unwrap_or(G1Affine::identity()),
+            rows_decoded: Choice::from(1),
+            sum: Scalar::zero(),
+            product: MillerLoopResult::default(),
+            over: false,
+        })
+    }
+
+    /// Does one piece. Whether there is more to do before [`Self::finish`], which does what is left.
+    pub fn step(&mut self) -> bool {
+        if self.over {
+            return false;
+        }
+        let entries = &self.entries[self.done..];
+        let entries = &entries[..entries.len().min(STEP_ENTRIES)];
+        let mut weighted = Vec::with_capacity(STEP_ENTRIES); // tₙCₙ
+        let mut lines = Vec::with_capacity(STEP_ENTRIES); // of what each is paired with
+        for Entry { commitment, power, coefficient, wide } in entries {
+            // Compressed and on the curve; that it is in the subgroup, the row list's hash says.
+            let commitment = G1Affine::from_compressed_unchecked(commitment);
+            self.rows_decoded &= commitment.is_some();
+            let commitment = G1Projective::from(commitment.unwrap_or(G1Affine::identity()));
+            weighted.push(multiply(&commitment, coefficient));
+            lines.push(G2Prepared::from(*power));
+            let limbs = u128::from_le_bytes(*coefficient);
+            self.sum += Scalar::from_raw([limbs as u64, (limbs >> 64) as u64, 0, 0]) * Scalar::from_bytes_wide(wide);
+        }
+        self.done += entries.len();
+        self.over = entries.is_empty();
+        if self.over {
+            weighted.push(multiply(&G1Projective::from(self.last.0), &(-self.sum).to_bytes()));
+            weighted.push(G1Projective::from(-self.proof));
+            lines.extend([self.last.1, G2Affine::generator()].map(G2Prepared::from));
+        }
+        let mut points = vec![G1Affine::identity(); weighted.len()];
+        G1Projective::batch_normalize(&weighted, &mut points);
+        let pairs: Vec<_> = points.iter().zip(&lines).collect();
+        self.product += multi_miller_loop(&pairs);
+        !self.over
+    }
+
+    /// The verdict.
+    ///
+    /// # Errors
+    /// [`Error::Rows`] for a commitment that is no point.
+    pub fn finish(mut self) -> Result<bool, Error> {
+        while self.step() {}
+        let product = self.product.final_exponentiation();
+        if !bool::from(self.rows_decoded) {
+            return Err(Error::Rows("a commitment that is no point"));
+        }
+        Ok(bool::from(self.decoded & product.ct_eq(&Gt::identity())))
+    }
 }
 
 /// What must not be used but to show why.
 pub mod hazmat {
-    use super::{
-        COEFFICIENT_BYTES, Choice, ConstantTimeEq, Error, G1_BYTES, G1Affine, G1Projective, G2Affine, G2Prepared, Gt,
-        Key, PROOF_BYTES, ROW_RECORDS, Rows, Scalar, Statement, expect_length, multi_miller_loop, multiply,
-    };
+    use super::{COEFFICIENT_BYTES, Error, Key, Rows, Statement, Verification};
 
     /// As [`super::verify`], under coefficients from anywhere. If whoever made the records knew them, it says nothing.
     ///
@@ -79,44 +198,6 @@ pub mod hazmat {
         coefficients: &[[u8; COEFFICIENT_BYTES]],
         proof: &[u8],
     ) -> Result<bool, Error> {
-        expect_length("proof", proof, PROOF_BYTES)?;
-        expect_length("coefficients", coefficients.as_flattened(), statement.count() * COEFFICIENT_BYTES)?;
-        if rows.shape != *statement.shape() {
-            return Err(Error::Rows("of a database of another shape"));
-        }
-        // What does not decode counts as the identity until all is done.
-        let mut compressed = [0; G1_BYTES];
-        compressed.copy_from_slice(proof);
-        let proof = G1Affine::from_compressed(&compressed);
-        let decoded = proof.is_some();
-        let proof = proof.unwrap_or(G1Affine::identity());
-
-        let mut rows_decoded = Choice::from(1);
-        let mut weighted = Vec::with_capacity(coefficients.len() + 1); // tₙCₙ
-        let mut lines = Vec::with_capacity(coefficients.len() + 2); // of what each is paired with
-        let mut sum = Scalar::zero(); // Σ tₙxₙ
-        for ((row, column, wide), coefficient) in statement.entries().zip(coefficients) {
-            // Compressed and on the curve; that it is in the subgroup, the row list's hash says.
-            let commitment = G1Affine::from_compressed_unchecked(&rows.commitments[row]);
-            rows_decoded &= commitment.is_some();
-            let commitment = G1Projective::from(commitment.unwrap_or(G1Affine::identity()));
-            weighted.push(multiply(&commitment, coefficient));
-            lines.push(G2Prepared::from(key.powers[ROW_RECORDS - 1 - column])); // α^(257−i), i being column + 1
-            let limbs = u128::from_le_bytes(*coefficient);
-            sum += Scalar::from_raw([limbs as u64, (limbs >> 64) as u64, 0, 0]) * Scalar::from_bytes_wide(&wide);
-        }
-        weighted.push(multiply(&G1Projective::from(key.first), &(-sum).to_bytes()));
-        lines.push(G2Prepared::from(key.powers[ROW_RECORDS - 1]));
-        let mut points = vec![G1Affine::identity(); weighted.len()];
-        G1Projective::batch_normalize(&weighted, &mut points);
-        points.push(-proof);
-        lines.push(G2Prepared::from(G2Affine::generator()));
-
-        let pairs: Vec<_> = points.iter().zip(&lines).collect();
-        let product = multi_miller_loop(&pairs).final_exponentiation();
-        if !bool::from(rows_decoded) {
-            return Err(Error::Rows("a commitment that is no point"));
-        }
-        Ok(bool::from(decoded & product.ct_eq(&Gt::identity())))
+        Verification::under(key, rows, statement, coefficients, proof)?.finish()
     }
 }

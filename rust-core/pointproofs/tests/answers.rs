@@ -9,8 +9,8 @@ use num_bigint::{BigInt, Sign};
 use pirouette_pointproofs::prover::{Edit, Proved, Prover, prove_together};
 use pirouette_pointproofs::scalar::of_record;
 use pirouette_pointproofs::{
-    Error, G1_WHOLE_BYTES, HEADER_BYTES, KEY_BYTES, Key, PROOF_BYTES, ROW_RECORDS, Rows, Shape, Statement, hazmat,
-    receipt, row_list_bytes, verify,
+    Error, G1_WHOLE_BYTES, HEADER_BYTES, KEY_BYTES, Key, PROOF_BYTES, ROW_RECORDS, Rows, Shape, Statement,
+    Verification, hazmat, receipt, row_list_bytes, verify,
 };
 
 static PROVER: LazyLock<Prover> = LazyLock::new(|| Prover::new(&TRANSCRIPT).unwrap());
@@ -125,6 +125,29 @@ fn empty_records_are_proved_as_any_others_and_rows_of_nothing_else_too() {
     assert!(nothing.verify(&answer));
     answer.records[9] = 1;
     assert!(!nothing.verify(&answer));
+}
+
+#[test]
+fn steps_come_to_the_same_verdict_and_their_number_follows_from_how_many_entries_there_are() {
+    let world = &*WORLD;
+    let vectors: [&[u16]; 4] = [&[7, 255, 4], &[0, 0, 0], &[7, 255, 4, 299, 0, 1], &[1, 2, 3, 1, 2, 3]];
+    for offsets in vectors {
+        let honest = world.answer(offsets);
+        let mut forged = honest.clone();
+        forged.records[0] ^= 1;
+        let nowhere = Answer { proof: vec![0; 48], ..honest.clone() };
+        for (answer, expected) in [(&honest, true), (&forged, false), (&nowhere, false)] {
+            let begun = || Verification::begin(&KEY, &world.rows, &world.statement(answer), &answer.proof).unwrap();
+            let mut stepped = begun();
+            let steps = 1 + std::iter::repeat_with(|| stepped.step()).take_while(|&more| more).count();
+            assert_eq!(steps, offsets.len().div_ceil(4) + 1);
+            assert!(!stepped.step(), "nothing more comes of it");
+            assert_eq!(stepped.finish(), Ok(expected));
+            let mut half_way = begun();
+            half_way.step();
+            assert_eq!(half_way.finish(), Ok(expected), "finishing does the rest");
+        }
+    }
 }
 
 #[test]

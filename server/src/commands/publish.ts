@@ -23,13 +23,14 @@ export interface PublishArguments {
   readonly validDays?: number
   readonly generation: boolean
   readonly headroom?: number
+  readonly catchUp?: string[]
 }
 
 const DAY_SECONDS = 24 * 60 * 60
 
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   const servers = options.servers.split(',').map(url => url.trim())
-  const { validDays, key, store, dataset } = options
+  const { validDays, key, store, dataset, catchUp } = options
   if (servers.includes('') || servers.length > 2) {
     throw new PublishError('--servers: expected two URLs with a comma between them, or one')
   }
@@ -37,7 +38,11 @@ export async function publish(file: string | undefined, options: PublishArgument
   if (recordFile === undefined) throw new PublishError('--record: without a key, say where to keep what was published')
   const tokens = await readTokens(servers, options.tokenFile ?? [])
   const pair = key === undefined ? undefined : await readSecret(key, readKeyFile)
+  if (file !== undefined && catchUp !== undefined) {
+    throw new PublishError('--catch-up publishes nothing new: publish the next batch when both servers are equal again')
+  }
   const operations = file === undefined ? undefined : await readFile(file)
+  const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
   const record = await PublisherRecord.open(recordFile)
   const own = await openOwnCopy(servers, store, dataset, pair)
   const [first, second] = servers as [string, string | undefined]
@@ -48,6 +53,7 @@ export async function publish(file: string | undefined, options: PublishArgument
       names: own && [first, `your own copy (${store})`],
       tokens: [tokens[0], own?.token ?? tokens[1]],
       operations,
+      missed: catchUp && missed,
       encoding: options.valueEncoding,
       expires: validDays === undefined ? options.expires : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
       key: pair,
@@ -64,6 +70,7 @@ export async function publish(file: string | undefined, options: PublishArgument
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
     'manifest hash': summary.manifestHash,
     signed: key === undefined ? 'no' : 'yes',
+    ...(summary.caughtUp !== undefined && { 'caught up': `${summary.caughtUp} epochs` }),
     ...(summary.growth !== undefined && {
       'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
     }),

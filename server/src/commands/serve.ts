@@ -19,6 +19,7 @@ import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 import { openStore } from './store.js'
+import { tellSupervisor } from './supervisor.js'
 
 /** How long what is under way may take when a server stops; a slow download is then cut off, to be resumed. */
 const FINISH_MILLISECONDS = 10_000
@@ -96,6 +97,7 @@ export async function serve(options: ServeArguments): Promise<void> {
   })
   if (health !== undefined) process.stderr.write(`pirouette: figures at ${urlOf(health.address)}/metrics\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
+  tellSupervisor('READY=1')
 }
 
 async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
@@ -194,6 +196,7 @@ export function closeWhenAsked(
       if (apps[0] === undefined) process.stderr.write(`pirouette: ${err.stack ?? err}\n`)
       else apps[0].log.error(describeError(err), 'an error nobody caught')
     }
+    if (apps.length > 0) tellSupervisor('STOPPING=1')
     if (signal === 'SIGTERM' && apps.length > 0 && drainSeconds > 0) {
       for (const app of apps) app.readiness.leave(SHUTTING_DOWN)
       apps[0]!.log.info(`draining for ${drainSeconds} s: ${signal}`)

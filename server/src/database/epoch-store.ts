@@ -47,6 +47,8 @@ export interface Head {
   readonly epoch: number
   /** … and its generation; each has chunks of its own */
   readonly generation: number
+  /** the one that the store was begun with, if a list led there: nothing before it is known here */
+  readonly first?: number | undefined
   /** no chunk has changed from its own epoch to this one, so that the lists since lead from every chunk to everywhere */
   readonly base: number
   /** the generation before, answered for some time yet; its chunks are those of its last epoch */
@@ -59,6 +61,18 @@ export interface OldGeneration {
   readonly epoch: number
   /** seconds since 1970 */
   readonly until: number
+}
+
+/** What a store is begun with. */
+export interface FirstEpoch {
+  readonly manifest: Manifest
+  readonly manifestBytes: Uint8Array
+  /** empty: keyless */
+  readonly directory: Uint8Array
+  /** the one that led there, for clients that are one epoch behind; undefined: none did */
+  readonly list: Uint8Array | undefined
+  readonly chunk: (number: number) => Uint8Array
+  readonly proofs: StoredProofs | undefined
 }
 
 /** A generation's first epoch, made here of the one before. */
@@ -123,13 +137,7 @@ export class EpochStore {
   }
 
   /** A store's first epoch, whole or not at all: its head comes last. */
-  async create(
-    manifest: Manifest,
-    manifestBytes: Uint8Array,
-    directory: Uint8Array,
-    chunk: (number: number) => Uint8Array,
-    proofs?: StoredProofs,
-  ): Promise<void> {
+  async create({ manifest, manifestBytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
     if (this.head() !== undefined) throw new Error('the store is not empty')
     const { epoch, generation } = manifest
     await this.stage(manifest, chunk)
@@ -142,7 +150,8 @@ export class EpochStore {
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
       transaction.put(MANIFEST + hex(epoch), manifestBytes)
       transaction.put(BATCH + hex(epoch), json({ batch: '', changes: 0 }))
-      putHead(transaction, { epoch, generation, base: epoch })
+      if (list !== undefined) putList(transaction, LIST + hex(epoch), list)
+      putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
     })
   }
 

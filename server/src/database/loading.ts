@@ -8,7 +8,6 @@ import {
   contentHash,
   decodeManifest,
   equalBytes,
-  FINGERPRINT_BYTES,
   HASH_BYTES,
   isZero,
   type Manifest,
@@ -21,7 +20,6 @@ import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
-import { recordBytesView } from '../dataset/memory.js'
 import {
   type ChangedBlocks,
   changedBlocks,
@@ -30,7 +28,9 @@ import {
   recordsOf,
   zeroOpenings,
 } from '../dataset/openings.js'
+import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
 import { commits, provedWith } from '../dataset/proofs.js'
+import { recordBytesView } from '../dataset/view.js'
 import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
 
 export interface KnownManifest {
@@ -47,7 +47,7 @@ export interface Loaded {
   /** the padded blocks of the directory, at the newest epoch; undefined if nobody can ask for one */
   readonly blocks: DatabaseHandle | undefined
   readonly newest: KnownManifest
-  /** what the core answers besides; undefined: the newest is its generation's first */
+  /** what the core answers besides; undefined: the newest is its generation's first, or the store's */
   readonly previous: KnownManifest | undefined
   /** the head's */
   readonly base: number
@@ -74,7 +74,7 @@ export async function load(
 ): Promise<Loaded> {
   const loader = new Loader(core, store, head)
   const newest = loader.manifest(head.epoch)
-  const isFirst = newest.manifest.updateListBytes === 0
+  const isFirst = newest.manifest.updateListBytes === 0 || head.epoch === head.first
   const start = isFirst ? newest : loader.manifest(head.epoch - 1)
   const lists = loader.lists(isFirst, newest.manifest)
   const database = loader.allocate(start.manifest)
@@ -455,17 +455,10 @@ class Loader {
     return blocks
   }
 
-  #checkPlaces(directory: ServerDirectoryHandle, database: DatabaseHandle, { records, recordBytes }: Manifest): void {
-    const stored = recordBytesView(this.#core, database, 0, records * recordBytes)
-    const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
-    for (let i = 0; i < records; i++) {
-      for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[i * recordBytes + k]!
-    }
-    const indices = directory.indices(fingerprints, records)
-    for (let i = 0; i < records; i++) {
-      const empty = isZero(fingerprints, FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
-      if (!empty && indices[i] !== i) this.#wrong(`its directory does not lead to record ${i}`)
-    }
+  #checkPlaces(directory: ServerDirectoryHandle, database: DatabaseHandle, newest: Manifest): void {
+    const fingerprints = storedFingerprints(this.#core, database, newest)
+    const misplaced = misplacedRecord(directory, fingerprints, newest.records)
+    if (misplaced !== undefined) this.#wrong(`its directory does not lead to record ${misplaced}`)
   }
 
   #checkEpoch({ epoch }: Dated, what: string): void {

@@ -38,9 +38,9 @@ import { epochUnknown, Refusal } from '../base/refusal.js'
 import { directoryFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { DatasetError } from '../dataset/errors.js'
-import type { Dataset } from '../dataset/load.js'
-import { recordBytesView } from '../dataset/memory.js'
+import { type Dataset, updateListOf } from '../dataset/load.js'
 import { changedBlocks, type Openings } from '../dataset/openings.js'
+import { recordBytesView } from '../dataset/view.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
 import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
@@ -178,7 +178,8 @@ export class UpdatableDatabase implements Epochs {
       rowLists: openings.rowLists,
       openings: openings.rows(),
     }
-    await new EpochStore(storage).create(manifest, manifestBytes, directory, chunk, proofs)
+    const list = await updateListOf(dataset)
+    await new EpochStore(storage).create({ manifest, manifestBytes, directory, list, chunk, proofs })
   }
 
   /**

@@ -6,31 +6,27 @@ import { closeSync, openSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
-  DATABASE_ID_BYTES,
   decodeManifest,
   encodeManifest,
   FINGERPRINT_BYTES,
-  HASH_BYTES,
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   type Manifest,
   type Proofs,
-  type RecordShape,
-  suiteOf,
   toHex,
   WireError,
-  writeRecord,
 } from '@pirouette/protocol'
-import { type Core, type CoreError, type DatabaseHandle, type LayoutHandle, loadCore } from '@pirouette/wasm'
-import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
+import { type Core, loadCore } from '@pirouette/wasm'
+import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { BuildError } from './errors.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
-import type { KeyedRecords } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
-import { readRecords, recordBytesView } from './memory.js'
+import { allocate, type Filled, manifestOf, named, place } from './keyed.js'
+import { readRecords } from './memory.js'
 import { writeProofs } from './proofs.js'
 import { type ProvedDatabase, proveDatabase, readSetup, shapeOf } from './proving.js'
+import { recordBytesView } from './view.js'
 
 /** More records than this no layout has. */
 const MAX_HEADROOM = 2 ** 32 - 1
@@ -86,17 +82,6 @@ export interface BuildSummary {
   readonly manifestHash: string
   /** hex */
   readonly databaseId: string
-}
-
-/** A database in memory, not yet committed to. */
-interface Filled {
-  readonly shape: RecordShape
-  readonly records: number
-  readonly layout: LayoutHandle
-  readonly database: DatabaseHandle
-  /** empty: keyless */
-  readonly directory: Uint8Array
-  readonly directoryFields: DirectoryFields
 }
 
 /**
@@ -216,7 +201,7 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
   }
   const records = size / recordBytes
   const shape = { recordBytes, valueBytes: recordBytes, keyed: false, variable: false }
-  const { layout, database } = allocate(core, options, records, recordBytes)
+  const { layout, database } = allocate(core, options, records, recordBytes, options.data)
   const fd = openSync(options.data, 'r')
   try {
     for (let done = 0; done < size; done += layout.partitionBytes) {
@@ -255,73 +240,9 @@ async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat,
     },
   )
   options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
-  const shape = recordShapeOf(table, options)
-  const { layout, database } = allocate(core, options, table.records, shape.recordBytes)
-  const directory = core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)
-  const indices = directory.indices(table.fingerprints, table.records)
-  const into = recordBytesView(core, database, 0, layout.partitions * layout.partitionBytes)
-  for (let i = 0; i < table.records; i++) {
-    const fingerprint = table.fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
-    const value = table.values.subarray(i === 0 ? 0 : table.valueEnds[i - 1], table.valueEnds[i])
-    writeRecord(shape, into, indices[i]! * shape.recordBytes, fingerprint, value)
-  }
-  const encoded = directory.encode()
-  const blocks = blocksOf({ suite: suiteOf(options.proofs ?? 'merkle') }, directory)
-  const fields = directoryFields(core, directory, encoded, blocks)
+  const { blocks, ...filled } = place(core, table, options, options.data)
   blocks?.free()
-  directory.free()
-  return { shape, records: table.records, layout, database, directory: encoded, directoryFields: fields }
-}
-
-/** Fixed if all values are equally long and no room for longer ones was asked for, else variable. */
-function recordShapeOf(table: KeyedRecords, options: BuildOptions): RecordShape {
-  let longest = 0
-  let longestAt = 0
-  let equal = true
-  for (let i = 0, start = 0; i < table.records; i++) {
-    const length = table.valueEnds[i]! - start
-    start = table.valueEnds[i]!
-    if (i > 0 && length !== longest) equal = false
-    if (length > longest) {
-      longest = length
-      longestAt = i
-    }
-  }
-  const valueBytes = options.maxValueBytes ?? longest
-  const variable = !equal || valueBytes !== longest
-  const recordBytes = FINGERPRINT_BYTES + (variable ? 2 : 0) + valueBytes
-  if (recordBytes > MAX_RECORD_BYTES) {
-    const most = MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2
-    throw new BuildError(
-      `the value has ${longest} bytes; at most ${most} fit where values differ in length`,
-      options.data,
-      table.lines[longestAt],
-    )
-  }
-  return { recordBytes, valueBytes, keyed: true, variable }
-}
-
-function allocate(
-  core: Core,
-  options: BuildOptions,
-  records: number,
-  recordBytes: number,
-): { layout: LayoutHandle; database: DatabaseHandle } {
-  try {
-    const { partitions, pack = 1 } = options
-    const room = records + (options.headroom ?? 0)
-    const blockRecords = pack === 'auto' ? core.planBlockRecords(room, recordBytes, partitions) : pack
-    const plan = core.planLayout(room, recordBytes, partitions, blockRecords)
-    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, blockRecords)
-    plan.free()
-    return { layout, database: core.newDatabase(layout, options.proofs) }
-  } catch (error) {
-    if ((error as CoreError).code !== 'layout') throw error
-    throw new BuildError(
-      `no layout for ${records} records of ${recordBytes} bytes: ${(error as Error).message}`,
-      options.data,
-    )
-  }
+  return filled
 }
 
 /** Hashes every partition. */
@@ -341,38 +262,18 @@ async function describe(
   options: BuildOptions,
   proved: ProvedDatabase | undefined,
 ): Promise<Manifest> {
-  const { shape, records, layout, database, directoryFields } = filled
-  const partitions = layout.partitions
-  const unnamed: Manifest = {
-    suite: suiteOf(options.proofs ?? 'merkle'),
-    databaseId: new Uint8Array(DATABASE_ID_BYTES),
-    generation: 1,
-    epoch: 1,
-    records,
-    ...shape,
-    partitions,
-    partitionRecords: layout.partitionRecords,
-    blockRecords: layout.blockRecords,
-    maxBatch: database.maxBatch,
-    expires: options.expires ?? 0,
-    updateListBytes: 0,
-    ...directoryFields,
-    updateListHash: new Uint8Array(HASH_BYTES),
-    previousManifest: new Uint8Array(HASH_BYTES),
-    commitments: database.commitments(),
-    contentHashes: database.contentHashes(),
-    pointproofs: proved && { ...proved.setup.fields, rowsHash: core.blake3(proved.rowLists) },
-  }
+  const unnamed = manifestOf(filled, { proofs: options.proofs, expires: options.expires })
+  const fields = proved && { ...proved.setup.fields, rowsHash: core.blake3(proved.rowLists) }
+  const proving: Manifest = { ...unnamed, pointproofs: fields }
   if (options.succeeds !== undefined) {
     const bytes = await readFile(options.succeeds)
     const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds)
     return {
-      ...unnamed,
+      ...proving,
       ...{ databaseId, generation: generation + 1, epoch: epoch + 1, previousManifest: core.blake3(bytes) },
     }
   }
-  const seed = options.name === undefined ? encodeManifest(unnamed) : new TextEncoder().encode(options.name)
-  return { ...unnamed, databaseId: core.databaseId(seed) }
+  return named(core, proving, options.name)
 }
 
 function readSucceeded(bytes: Uint8Array, file: string): Manifest {

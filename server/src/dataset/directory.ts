@@ -1,5 +1,5 @@
-// A dataset as it lies on disk: `manifest.bin`, and in `blobs/` every partition and the key directory, each named by
-// its BLAKE3 in hex. Both are what clients fetch, byte for byte. In `proofs/`, of a database with Pointproofs, what a server
+// A dataset as it lies on disk: `manifest.bin`, and in `blobs/` every partition, the key directory, and of an epoch that a
+// batch made its update list, each named by its BLAKE3 in hex. Both are what clients fetch, byte for byte. In `proofs/`, of a database with Pointproofs, what a server
 // proves with.
 
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'

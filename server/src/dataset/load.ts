@@ -1,7 +1,9 @@
 // Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is
-// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash.
+// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash. But for one: of an
+// epoch that a batch made, its update list and the manifest before it do not follow from the records; whoever begins from such a
+// dataset takes its manifest on the publisher's word (docs/threat-model.md).
 
-import { closeSync, fstatSync, openSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
@@ -10,7 +12,6 @@ import {
   decodeManifest,
   decodeRecord,
   equalBytes,
-  FINGERPRINT_BYTES,
   HASH_BYTES,
   type Manifest,
   POINTPROOFS_KEY_BYTES,
@@ -24,9 +25,11 @@ import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
 import { DatasetError } from './errors.js'
-import { readRecords, recordBytesView } from './memory.js'
+import { readRecords } from './memory.js'
 import type { Openings } from './openings.js'
+import { misplacedRecord, storedFingerprints } from './places.js'
 import { ProofsLoader } from './proofs.js'
+import { recordBytesView } from './view.js'
 
 /** A file that clients may fetch under its hash. */
 export interface BlobFile {
@@ -42,7 +45,7 @@ export interface Dataset {
   readonly manifestHash: string
   /** the key directory's bytes; empty if keyless */
   readonly directory: Uint8Array
-  /** partitions and directory, by their hash in hex */
+  /** partitions, directory and update list, by their hash in hex */
   readonly blobs: ReadonlyMap<string, BlobFile>
   readonly core: Core
   readonly database: DatabaseHandle
@@ -92,6 +95,12 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       blobs.set(toHex(rowsHash), { path: blobPath(dir, rowsHash), bytes: rowListsBytes(manifest) })
       blobs.set(toHex(keyHash), { path: blobPath(dir, keyHash), bytes: POINTPROOFS_KEY_BYTES })
     }
+    if (manifest.updateListBytes !== 0) {
+      const { updateListHash: hash, updateListBytes: bytes } = manifest
+      const path = blobPath(dir, hash)
+      readUpdateList(core, path, manifest)
+      blobs.set(toHex(hash), { path, bytes })
+    }
     const openings = proofs?.finish()
     return {
       manifest,
@@ -131,8 +140,8 @@ function parseManifest(dir: string, bytes: Uint8Array): Manifest {
     if (error instanceof WireError) throw new DatasetError(manifestPath(dir), error.message)
     throw error
   }
-  if (manifest.updateListBytes !== 0) {
-    throw new DatasetError(manifestPath(dir), 'it names an update list, which this version cannot serve')
+  if (manifest.updateListBytes !== 0 && manifest.pointproofs !== undefined) {
+    throw new DatasetError(manifestPath(dir), 'with Pointproofs it cannot be of an epoch that a batch made')
   }
   return manifest
 }
@@ -186,7 +195,25 @@ function openBlob(path: string, length: number): number {
   throw new DatasetError(path, `expected ${length} bytes, got ${size}`)
 }
 
-/** The directory follows from the records' fingerprints; nothing in its file is believed. */
+/** The list that led to a dataset's epoch, if one did. Throws DatasetError. */
+export async function updateListOf({ core, manifest, blobs }: Dataset): Promise<Uint8Array | undefined> {
+  const file = blobs.get(toHex(manifest.updateListHash))
+  return file && readUpdateList(core, file.path, manifest)
+}
+
+function readUpdateList(core: Core, path: string, manifest: Manifest): Uint8Array {
+  closeSync(openBlob(path, manifest.updateListBytes))
+  const list = readFileSync(path)
+  if (!equalBytes(core.blake3(list), manifest.updateListHash)) {
+    throw new DatasetError(path, 'its bytes are not those of the update list that the manifest names')
+  }
+  return list
+}
+
+/**
+ * The directory follows from the records' fingerprints, and nothing in its file is believed; unless batches have changed it,
+ * in an order that the records do not tell: then it is to lead to every one of them.
+ */
 async function checkDirectory(
   core: Core,
   database: DatabaseHandle,
@@ -199,20 +226,18 @@ async function checkDirectory(
   if (bytes.length !== manifest.directoryBytes || !equalBytes(core.blake3(bytes), manifest.directoryHash)) {
     throw new DatasetError(path, 'its bytes are not those of the directory that the manifest names')
   }
-  const { records, recordBytes, partitions, partitionRecords } = manifest
-  const fingerprints = new Uint8Array(FINGERPRINT_BYTES * records)
-  const stored = recordBytesView(core, database, 0, records * recordBytes)
-  for (let i = 0; i < records; i++) {
-    const from = i * recordBytes
-    for (let k = 0; k < FINGERPRINT_BYTES; k++) fingerprints[FINGERPRINT_BYTES * i + k] = stored[from + k]!
-  }
+  const { records, partitions, partitionRecords } = manifest
+  const fingerprints = storedFingerprints(core, database, manifest)
   try {
-    const directory = core.buildDirectory(fingerprints, partitions * partitionRecords)
+    const directory =
+      manifest.updateListBytes === 0
+        ? core.buildDirectory(fingerprints, partitions * partitionRecords)
+        : core.decodeDirectory(bytes, records)
     try {
-      const misplaced = directory.indices(fingerprints, records).findIndex((index, i) => index !== i)
       if (!equalBytes(directory.encode(), bytes))
         throw new DatasetError(path, 'it is not the directory of these records')
-      if (misplaced !== -1) throw new DatasetError(path, `it does not lead to record ${misplaced}`)
+      const misplaced = misplacedRecord(directory, fingerprints, records)
+      if (misplaced !== undefined) throw new DatasetError(path, `it does not lead to record ${misplaced}`)
       const blocks = blocksOf(manifest, directory)
       if (hasFields(manifest, directoryFields(core, directory, bytes, blocks))) return { bytes, blocks }
       blocks?.free()

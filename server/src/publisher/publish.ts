@@ -42,6 +42,11 @@ export interface PublishOptions {
   readonly trustBase?: string | undefined
   /** operations, a JSON object a line; undefined: nothing new, only the newest epoch is checked and signed */
   readonly operations?: Uint8Array | undefined
+  /**
+   * Batches, as `operations`, of which some made the epochs that one of the servers lacks, in any order: they are sent to it
+   * again, and nothing new is.
+   */
+  readonly missed?: readonly Uint8Array[] | undefined
   /** how values are written; default utf8 */
   readonly encoding?: BatchEncoding | undefined
   /** the expiry of the manifest that the operations make, seconds since 1970; default 0: none */
@@ -64,6 +69,8 @@ export interface PublishSummary {
   readonly growth?: string | undefined
   /** … and it was begun: this is its first epoch. With Pointproofs it has to be built */
   readonly began: boolean
+  /** of `missed`: epochs that one server lacked and now has */
+  readonly caughtUp?: number | undefined
 }
 
 interface Target {
@@ -89,6 +96,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
     throw new PublishError('the two servers are one: their URLs have the same origin')
   }
+  const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
   const newest = await both(servers, server => server.newest())
   const target = await findTarget()
@@ -107,19 +115,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
   if (key !== undefined) await sign(key, agreed)
   const { generation, epoch } = agreed.manifest
-  return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began }
+  return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began, caughtUp }
 
   /** A publisher that was interrupted may have begun a generation at one server alone. */
   async function completeGeneration(): Promise<void> {
     const [a, b] = await both(servers, server => server.newest())
     const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
-    const known = record.newestEpoch(toHex(ahead.manifest.databaseId))
-    if (ahead.manifest.epoch < known) {
-      throw new PublishError(
-        `the servers are at epoch ${ahead.manifest.epoch}, and your record (${record.place}) has epoch ${known}: they ` +
-          'have gone back. Nothing was sent',
-      )
-    }
+    checkNotBack(ahead.manifest)
     if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
     const body = generationAfter(behind.manifest, behind.bytes, ahead.manifest.expires)
     const { batch } = await servers[ahead === a ? 0 : 1].status(ahead.manifest.epoch)
@@ -127,6 +129,95 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (batch !== hashOf(body) || !record.hasBatch(toHex(behind.manifest.databaseId), batch)) return
     await checkBase(behind)
     await send(body)
+  }
+
+  function checkNotBack({ databaseId, epoch }: Manifest): void {
+    const known = record.newestEpoch(toHex(databaseId))
+    if (epoch >= known) return
+    throw new PublishError(
+      `the servers are at epoch ${epoch}, and your record (${record.place}) has epoch ${known}: they have gone back. ` +
+        'Nothing was sent',
+    )
+  }
+
+  /**
+   * Sends a server that is behind, epoch by epoch, what made the other's. Returns how many there were. The newest has to be
+   * this publisher's own, and names all before it. Which batch made an epoch is the other server's word, so only one that was
+   * sent for this very epoch before is sent again: another would part the servers for good.
+   */
+  async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
+    const [a, b] = await both(servers, server => server.newest())
+    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) diverged('they serve different databases')
+    const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
+    const [leader, follower] = ahead === a ? servers : [servers[1], servers[0]]
+    checkNotBack(ahead.manifest)
+    if (!(await isOwn(ahead))) notOwn(ahead)
+    let at = behind
+    for (const next of await chainBetween(leader, behind, ahead)) {
+      const { epoch } = next.manifest
+      const { batch } = await leader.status(epoch)
+      const body = bodiesFor(at, next.manifest, batches).find(body => hashOf(body) === batch)
+      if (body === undefined) {
+        throw new PublishError(
+          `none of the batches given is the one that made epoch ${epoch} at ${leader.name}. Its file is needed as it was ` +
+            'published, byte for byte, with the --value-encoding of then; or begin the store anew (pirouette export). ' +
+            `${follower.name} is at epoch ${at.manifest.epoch}`,
+        )
+      }
+      if (!record.hasBatch(toHex(next.manifest.databaseId), batch)) {
+        throw new PublishError(
+          `epoch ${epoch} at ${leader.name} is said to be made by a batch that is not in your record (${record.place}). ` +
+            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin its store anew (pirouette export)`,
+        )
+      }
+      const { manifest } = await follower.publish(body, signatureFor(body))
+      if (manifest !== hashOf(next.bytes)) {
+        diverged(`of one batch they made the manifests ${hashOf(next.bytes)} and ${manifest}`)
+      }
+      at = next
+    }
+    return ahead.manifest.epoch - behind.manifest.epoch
+  }
+
+  /** The manifests after one up to another, each of which names the one before. */
+  async function chainBetween(
+    server: PublishedServer,
+    from: KnownManifest,
+    to: KnownManifest,
+  ): Promise<readonly KnownManifest[]> {
+    const chain = [from]
+    for (let last = from; last.manifest.epoch < to.manifest.epoch; last = chain.at(-1)!) {
+      const { generation, epoch } = last.manifest
+      const next =
+        (await server.manifestIfKnown(generation, epoch + 1)) ??
+        (await server.manifestIfKnown(generation + 1, epoch + 1))
+      if (next === undefined) {
+        throw new PublishError(
+          `${server.name} no longer knows its epoch ${epoch + 1}; begin the other's store anew from an export of it ` +
+            '(pirouette export)',
+        )
+      }
+      chain.push(next)
+    }
+    for (const [i, { manifest }] of chain.slice(1).entries()) {
+      if (toHex(manifest.previousManifest) !== hashOf(chain[i]!.bytes)) {
+        diverged(`epoch ${manifest.epoch} of ${server.name} was not made on epoch ${manifest.epoch - 1} of the other`)
+      }
+    }
+    if (!equalBytes(chain.at(-1)!.bytes, to.bytes)) diverged(`${server.name} shows several manifests of one epoch`)
+    return chain.slice(1)
+  }
+
+  /** The batches that may have led from one manifest to the next. */
+  function bodiesFor(
+    { manifest, bytes }: KnownManifest,
+    { epoch, expires }: Manifest,
+    batches: readonly Uint8Array[],
+  ): Uint8Array<ArrayBuffer>[] {
+    return [
+      ...batches.map(operations => batchFor(manifest, epoch, expires, blake3(bytes), operations)),
+      generationAfter(manifest, bytes, expires),
+    ]
   }
 
   function generationAfter(manifest: Manifest, bytes: Uint8Array, expires: number): Uint8Array<ArrayBuffer> {
@@ -142,8 +233,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const apart = a.manifest.epoch - b.manifest.epoch
     if (Math.abs(apart) > 1) {
       throw new PublishError(
-        `the servers are at epochs ${a.manifest.epoch} and ${b.manifest.epoch}; publish what the one that is behind ` +
-          'missed to it first, in order',
+        `the servers are at epochs ${a.manifest.epoch} and ${b.manifest.epoch}; send the one that is behind what it ` +
+          'missed first (publish --catch-up), or begin its store anew from an export of the other',
       )
     }
     const ahead = apart === -1 ? 1 : 0
@@ -163,7 +254,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       return { generation, epoch, changed: epoch }
     }
     // Was it this very batch that made the newest epoch, or the one that a generation was begun after?
-    const body = await madeBy(servers[ahead], manifest, options.operations)
+    // Where both are, either may say so: one that was begun anew at this epoch does not know.
+    const body =
+      (await madeBy(servers[ahead], manifest, options.operations)) ??
+      (apart === 0 ? await madeBy(servers[1], manifest, options.operations) : undefined)
     if (body !== undefined) {
       if (apart === 0) {
         await checkMade(manifest, body)
@@ -220,17 +314,31 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 
   /** Refuses a manifest that is not known to be this publisher's work. */
-  async function checkBase({ manifest, bytes }: KnownManifest): Promise<void> {
-    const known = { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: hashOf(bytes) }
-    if (record.hasManifest(known.databaseId, known.hash)) return
-    if (options.trustBase !== known.hash && !(await isSent(manifest)) && !(await isSigned(manifest, bytes))) {
-      throw new PublishError(
-        `epoch ${known.epoch} of the servers (manifest hash ${known.hash}) is not known to be yours: it is neither ` +
-          `signed with your key nor in your record (${record.place}). Nothing was sent and nothing signed. If it is ` +
-          'the manifest you built, give its hash as `build` printed it with --trust-base',
-      )
-    }
-    await record.addManifest(known)
+  async function checkBase(known: KnownManifest): Promise<void> {
+    if (!(await isOwn(known)) && !(await isSent(known.manifest))) notOwn(known)
+    await record.addManifest(recorded(known))
+  }
+
+  async function isOwn(known: KnownManifest): Promise<boolean> {
+    const { databaseId, hash } = recorded(known)
+    return (
+      record.hasManifest(databaseId, hash) ||
+      options.trustBase === hash ||
+      (await isSigned(known.manifest, known.bytes))
+    )
+  }
+
+  function notOwn(known: KnownManifest): never {
+    const { epoch, hash } = recorded(known)
+    throw new PublishError(
+      `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: it is neither ` +
+        `signed with your key nor in your record (${record.place}). Nothing was sent and nothing signed. If it is ` +
+        'the manifest you built, give its hash as `build` printed it with --trust-base',
+    )
+  }
+
+  function recorded({ manifest, bytes }: KnownManifest) {
+    return { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: hashOf(bytes) }
   }
 
   /** Whether both servers say that a batch from here made it, on a manifest that is known: one alone may lie. */
@@ -262,8 +370,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     for (const [i, { batch }] of (await both(servers, server => server.status(epoch))).entries()) {
       if (batch !== hashOf(body)) {
         throw new PublishError(
-          `${servers[i as 0 | 1].name}: its epoch ${epoch} was made from another batch than the other server says. Nothing ` +
-            'was sent and nothing signed',
+          `${servers[i as 0 | 1].name}: its epoch ${epoch} was made from another batch than the other server says` +
+            `${batch === '' ? ', or it was begun anew there and cannot tell; publish without a batch shows whether they agree' : ''}` +
+            '. Nothing was sent and nothing signed',
         )
       }
     }
@@ -287,20 +396,23 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
 
   /** To both at once, also to one that has it: the reply is the same. */
   async function send(body: Uint8Array<ArrayBuffer>): Promise<void> {
-    const { databaseId, epoch, previousManifest } = decodeBatch(body)
-    const batchHash = blake3(body)
-    const hash = toHex(batchHash)
+    const { databaseId, epoch } = decodeBatch(body)
+    const hash = hashOf(body)
     await record.addBatch({ databaseId: toHex(databaseId), epoch, hash })
-    let signature: BatchSignature | undefined
-    if (key !== undefined) {
-      const signed = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), key.secretKey)
-      signature = { publicKey: key.publicKey, previousManifest, batchHash, signature: signed }
-    }
+    const signature = signatureFor(body)
     const statuses = await both(servers, server => server.publish(body, signature))
     if (statuses.some(({ batch }) => batch !== hash)) diverged('one of them made another batch than it was sent')
     if (statuses[0].manifest !== statuses[1].manifest) {
       diverged(`of one batch they made the manifests ${statuses[0].manifest} and ${statuses[1].manifest}`)
     }
+  }
+
+  function signatureFor(body: Uint8Array<ArrayBuffer>): BatchSignature | undefined {
+    if (key === undefined) return undefined
+    const { databaseId, previousManifest } = decodeBatch(body)
+    const batchHash = blake3(body)
+    const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), key.secretKey)
+    return { publicKey: key.publicKey, previousManifest, batchHash, signature }
   }
 
   /** What both say that epoch is, if they say the same and it follows from what was there before. */

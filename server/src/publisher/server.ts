@@ -17,6 +17,9 @@ import { PublishError } from './errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 
+/** Of a reply: the longest manifest, and much more than anything else. */
+const MOST_BYTES = 8 * 1024 * 1024
+
 export interface KnownManifest {
   readonly manifest: Manifest
   readonly bytes: Uint8Array
@@ -57,6 +60,11 @@ export class PublishedServer {
     return this.#json(await this.#request(`/v1/epochs/${epoch}`), parseEpochStatus)
   }
 
+  /** What has this hash (hex) and is so long, which remains to be seen: at most so much of it is read. */
+  async blob(hash: string, bytes: number): Promise<Uint8Array> {
+    return this.#request(`/v1/blobs/${hash}`, {}, bytes)
+  }
+
   async publish(body: Uint8Array<ArrayBuffer>, signature: BatchSignature | undefined): Promise<EpochStatus> {
     const signed = signature && { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature(signature) }
     return this.#json(await this.#post('/v1/epochs', body, signed), parseEpochStatus)
@@ -94,7 +102,7 @@ export class PublishedServer {
     }
   }
 
-  async #request(path: string, init: RequestInit = {}): Promise<Uint8Array> {
+  async #request(path: string, init: RequestInit = {}, most = MOST_BYTES): Promise<Uint8Array> {
     let status: number
     let bytes: Uint8Array
     try {
@@ -104,7 +112,7 @@ export class PublishedServer {
         signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
       })
       status = response.status
-      bytes = new Uint8Array(await response.arrayBuffer())
+      bytes = await bodyOf(response, most)
     } catch (error) {
       const { cause, message } = error as Error
       throw new PublishError(`${this.name}: it cannot be reached (${cause instanceof Error ? cause.message : message})`)
@@ -113,4 +121,16 @@ export class PublishedServer {
     const { code, message } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
     throw new PublishError(`${this.name}: ${status} ${code}: ${message}`, code)
   }
+}
+
+/** Of a longer one the beginning; whoever reads it finds it wrong. */
+async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > most) break // which ends the request
+  }
+  return new Uint8Array(Buffer.concat(chunks))
 }

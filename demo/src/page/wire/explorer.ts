@@ -7,7 +7,7 @@ import type { ServerName } from '../backstage.js'
 import { count, element, find } from '../format.js'
 import { type Check, check, type Seen } from './checks.js'
 import { type Field, fieldsOfReply, fieldsOfRequest } from './fields.js'
-import type { Exchange } from './recorder.js'
+import type { Exchange, Fetch } from './recorder.js'
 
 /** A lookup that has ended. */
 export interface Ended {
@@ -17,8 +17,9 @@ export interface Ended {
   readonly keys: readonly string[]
   readonly found: boolean
   readonly exchanges: readonly Exchange[]
-  /** base URL of the database at a server that was asked */
+  /** base URL of the database at a server that was asked, and the way there */
   readonly server: string
+  readonly fetch: Fetch
 }
 
 const SHOWN_BYTES = 16
@@ -34,7 +35,7 @@ export class Explorer {
     this.#card = card
   }
 
-  async show({ kind, typed, keys, found, exchanges, server }: Ended): Promise<void> {
+  async show({ kind, typed, keys, found, exchanges, server, fetch }: Ended): Promise<void> {
     const asking = exchanges.find(({ path }) => !path.endsWith('/v1/fence'))
     if (asking === undefined) return // kept here: nobody was asked
     const core = await loadCore('instant')
@@ -45,7 +46,7 @@ export class Explorer {
     this.#previous.set(kind, now)
     const last = { ...this.#last.get(kind), [found ? 'found' : 'absent']: now }
     this.#last.set(kind, last)
-    const manifest = await this.#manifest(server, asking)
+    const manifest = await this.#manifest(server, fetch, asking)
     find(this.#card, '#checks', HTMLUListElement).replaceChildren(...checks.map(line))
     find(this.#card, '#side-by-side', HTMLElement).replaceChildren(...sideBySide(last))
     find(this.#card, '#requests', HTMLOListElement).replaceChildren(
@@ -56,7 +57,7 @@ export class Explorer {
   }
 
   /** Of the version that was asked: public, and the same for everybody. */
-  #manifest(server: string, { sent }: Exchange): Promise<Manifest> {
+  #manifest(server: string, fetch: Fetch, { sent }: Exchange): Promise<Manifest> {
     const view = new DataView(sent.buffer, sent.byteOffset, sent.byteLength)
     const url = `${server}/v1/manifest?generation=${view.getUint32(24, true)}&epoch=${view.getUint32(28, true)}`
     const known = this.#manifests.get(url)

@@ -15,23 +15,27 @@ export interface Exchange {
   readonly reply: { readonly bytes: Uint8Array; readonly encoding: string | null } | undefined
 }
 
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
 /** What lookups are sent to, and what is asked before one that waits for its fence. */
 const LOOKUPS = /\/v1\/(answer|instant|fence)$/
 const KEPT = 64
 
 export class Recorder {
   readonly #urls: Readonly<Record<ServerName, string>>
+  readonly #onwards: Fetch
   readonly #kept: Promise<Exchange>[] = []
   #count = 0
 
-  /** `urls`: the base URL of the database at each server. */
-  constructor(urls: Readonly<Record<ServerName, string>>) {
+  /** `urls`: the base URL of the database at each server. `onwards`: the platform's own fetch, or what stands for it. */
+  constructor(urls: Readonly<Record<ServerName, string>>, onwards: Fetch = (url, init) => fetch(url, init)) {
     this.#urls = urls
+    this.#onwards = onwards
   }
 
-  /** For `open({ fetch })`. The platform's own is called at once: both servers are to be asked in one moment. */
+  /** For `open({ fetch })`. What is behind it is called at once: both servers are to be asked in one moment. */
   readonly fetch = (url: string, init: RequestInit): Promise<Response> => {
-    const response = fetch(url, init)
+    const response = this.#onwards(url, init)
     const { path } = this.#partsOf(url)
     if (!LOOKUPS.test(path)) return response
     this.#count += 1

@@ -111,6 +111,9 @@ async function judge(exchange: Exchange, state: Progress, party: number, answer:
   let verdict: Verdict | undefined
   let malformed = false
   try {
+    const weighed = fromWire(link, () => batch.weigh?.(party, answer))
+    if (weighed !== undefined) await weighed
+    if (weighed !== undefined && state.over) return // another's was forged meanwhile
     verdict = fromWire(link, () => batch.accept(party, answer))
   } catch (error) {
     malformed = error instanceof ServerError // as if it had not come: it is asked for again

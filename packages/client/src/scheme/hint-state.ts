@@ -71,19 +71,28 @@ export class HintState extends CoreState<ClientHandle> {
     const count = this.pending
     const proofs = this.#proofs
     const vectors = this.inCore(client => [client.retrieveVectors(), client.refreshVectors()])
+    const verifier = this.#verifier
+    /** with Pointproofs: whether each party's proof holds */
+    const proved: boolean[] = []
     return {
       asks: vectors.map(vector => ({
         path: '/v1/answer',
         body: encoded(manifest, count, vector, proofs),
         replyBytes: answerBytes(manifest, count, proofs),
       })),
+      weigh: (party, reply) => {
+        if (verifier === undefined) return undefined
+        decodeAnswer(manifest, count, reply, proofs)
+        return verifier.verify(manifest, reply, vectors[party]!).then(holds => {
+          proved[party] = holds
+        })
+      },
       accept: (party, reply): Verdict => {
         const entries = decodeAnswer(manifest, count, reply, proofs)
         const role = party as RoleNumber
-        if (this.#verifier === undefined)
-          return this.inCore(client => client.verify(role, entries)) ? 'genuine' : 'forged'
-        const genuine = this.#verifier.verify(manifest, reply, vectors[role]!)
-        return this.inCore(client => client.judged(role, entries, genuine)) ? 'genuine' : 'forged'
+        const isGenuine = (client: ClientHandle) =>
+          verifier === undefined ? client.verify(role, entries) : client.judged(role, entries, proved[party]!)
+        return this.inCore(isGenuine) ? 'genuine' : 'forged'
       },
     }
   }

@@ -175,6 +175,11 @@ export interface Batch {
   /** one request a party, in the order of `parties`. Asked again they are the same, byte for byte. */
   readonly asks: readonly Ask[]
   /**
+   * Does what takes longer than a page can do without its thread, in pieces, and how long depends on the batch's count alone: before
+   * `accept`. Throws WireError, at once, if the reply is none. Undefined, or missing: there is nothing.
+   */
+  weigh?(party: number, reply: Uint8Array): Promise<void> | undefined
+  /**
    * Judges a party's reply, of the length asked for, without early exit. Throws WireError if it is none. Called once a
    * party, unless it throws.
    */

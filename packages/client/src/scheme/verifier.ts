@@ -170,10 +170,10 @@ export class Verifier {
 
   /**
    * Whether an answer (header, records, proof), whose length and header have been checked, is genuine at this manifest for the
-   * vectors that were asked with. The same steps whatever both are. Throws WireError if the rows that both servers vouch for are
-   * none.
+   * vectors that were asked with. The same steps whatever both are, and the page has its thread back between two. Throws
+   * ProtocolError if the rows that both servers vouch for are none.
    */
-  verify(manifest: Manifest, answer: Uint8Array, vectors: Uint8Array): boolean {
+  async verify(manifest: Manifest, answer: Uint8Array, vectors: Uint8Array): Promise<boolean> {
     const ready = this.#ready
     if (ready === undefined || !this.#isFor(manifest)) {
       throw new StorageError('what verifies answers is not at hand; call reset()')
@@ -183,11 +183,22 @@ export class Verifier {
     const end = answer.length - POINTPROOF_BYTES
     const [header, records] = [answer.subarray(0, HEADER_BYTES), answer.subarray(HEADER_BYTES, end)]
     const proof = answer.subarray(end)
+    const { pause } = this.#context.environment
+    let finished = false
+    const verification = guarded(() => ready.handle.begin(ready.manifestHash, header, offsets, records, proof))
     try {
-      return guarded(() => ready.handle.verify(ready.manifestHash, header, offsets, records, proof))
+      while (guarded(() => verification.step())) await pause()
+      await pause()
+      finished = true
+      return guarded(() => verification.finish())
     } catch (error) {
       if (coreCode(error) !== 'rows') throw error
-      throw new WireError('malformed', 'row commitments: expected points of the curve')
+      throw new ProtocolError(
+        'the servers',
+        'row commitments they vouch for are no points of the curve; ask their operators',
+      )
+    } finally {
+      if (!finished && !crashed) verification.free()
     }
   }
 

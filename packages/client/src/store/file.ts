@@ -320,7 +320,8 @@ export class FileStore implements StateStore {
 
   async #putValue(hintId: Uint8Array, value: Value, version: number, ...payloads: Uint8Array[]): Promise<void> {
     const frames = PARTS[value].map((kind, i) => encodeFrame({ kind, version, payload: payloads[i]! }, hintId))
-    await this.#putFile(valueName(hintId, value, version), joined(frames))
+    const [name, bytes] = [valueName(hintId, value, version), joined(frames)]
+    await this.#putFile(name, bytes, value !== 'verifier') // which may be there, half there, or not
   }
 
   async #value(hintId: Uint8Array, value: Value, version: number): Promise<Uint8Array[]> {
@@ -339,8 +340,8 @@ export class FileStore implements StateStore {
     return payloads
   }
 
-  /** A file with these bytes, or as it was before. Durable, with its name, when the promise resolves. */
-  async #putFile(name: string, bytes: Uint8Array): Promise<void> {
+  /** A file with these bytes, or as it was before. Durable, with its name, when the promise resolves. `whole`: see there. */
+  async #putFile(name: string, bytes: Uint8Array, whole = true): Promise<void> {
     try {
       await this.#disk.remove(name + NEW)
       const file = await this.#disk.create(name + NEW)
@@ -354,10 +355,11 @@ export class FileStore implements StateStore {
       await this.#disk.remove(name + NEW).catch(() => {}) // make room; if that fails too, the next open() does
       throw error
     }
-    await this.#whole(async () => {
+    const put = async () => {
       await this.#disk.rename(name + NEW, name)
       await this.#disk.sync()
-    })
+    }
+    await (whole ? this.#whole(put) : put())
   }
 
   /** Removes all files that the state does not refer to, an earlier one's secrets among them. */

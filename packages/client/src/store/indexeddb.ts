@@ -56,7 +56,7 @@ const DATABASE = 'pirouette'
 const SCHEMA_VERSION = 1
 
 /** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
-const ROW_BYTES = 1 << 20
+const ROW_BYTES = 2 << 20
 
 type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier'
 
@@ -74,6 +74,15 @@ type Database = IDBPDatabase<Schema>
 const STORES = ['heads', 'values', 'journal', 'keys'] as const
 type Reading = IDBPTransaction<Schema, typeof STORES, 'readonly'>
 type Writing = IDBPTransaction<Schema, typeof STORES, 'readwrite'>
+type WritingHead = IDBPTransaction<Schema, ['heads'], 'readwrite'>
+
+/** What reading a head takes of a transaction, and writing one. */
+interface ToRead {
+  objectStore(name: 'heads'): { get(key: string): Promise<unknown> }
+}
+interface ToWrite {
+  objectStore(name: 'heads'): { put(value: unknown, key: string): Promise<unknown> }
+}
 
 /**
  * The state of a pair of servers, in this origin's IndexedDB. `pause` gives the page its thread back. Throws
@@ -89,8 +98,7 @@ export async function openIndexedDbStore(
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))
   try {
-    const durability = await store.confirmDurability()
-    const sealed = await store.canSeal()
+    const [durability, sealed] = await Promise.all([store.confirmDurability(), store.canSeal()])
     return {
       store: sealed ? new SealedStore(store, () => store.sealingKey(), pause) : store,
       sealed,
@@ -236,7 +244,7 @@ export class IndexedDbStore implements StateStore {
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
     // The same bytes again are written again: whoever put them first may not have lived to see them flushed.
-    await this.#write('strict', async tx => {
+    await this.#writeHead(async tx => {
       // A lookup waits for this. What the head is likely to become is written behind the read, which spares a turn; what the
       // read has found decides. If it is another, it is written over that, or refused, and then nothing has changed.
       const likely = this.#known && attempt(() => rules.withPending(this.#known, hintId, version, pending))
@@ -332,7 +340,7 @@ export class IndexedDbStore implements StateStore {
     database?.close()
   }
 
-  async #head(tx: Reading | Writing): Promise<rules.StoredHead | undefined> {
+  async #head(tx: ToRead): Promise<rules.StoredHead | undefined> {
     const row = await tx.objectStore('heads').get(this.#identity)
     return row === undefined ? undefined : fromRow(row)
   }
@@ -345,7 +353,7 @@ export class IndexedDbStore implements StateStore {
     })
   }
 
-  #putHead(tx: Writing, head: rules.StoredHead): Promise<unknown> {
+  #putHead(tx: ToWrite, head: rules.StoredHead): Promise<unknown> {
     this.#known = head
     return tx.objectStore('heads').put(toRow(head), this.#identity)
   }
@@ -432,6 +440,12 @@ export class IndexedDbStore implements StateStore {
     return await run(() => database.transaction(STORES, 'readwrite', { durability }), work)
   }
 
+  /** A strict transaction on heads alone, which begins and ends a little sooner. */
+  async #writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
+    const database = await this.#connect()
+    return await run(() => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
+  }
+
   async #connect(): Promise<Database> {
     if (this.#closed) throw new StoreUnavailableError('this store is closed')
     if (this.#connection === undefined) {
@@ -481,7 +495,10 @@ function connect(lost: () => void): Promise<Database> {
 }
 
 /** Runs `work` in a transaction and waits until that is complete. Any failure aborts it whole. */
-async function run<T, Tx extends Reading | Writing>(begin: () => Tx, work: (tx: Tx) => Promise<T>): Promise<T> {
+async function run<T, Tx extends Reading | Writing | WritingHead>(
+  begin: () => Tx,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
   let tx: Tx | undefined
   let ended: Promise<unknown> | undefined
   try {
@@ -530,7 +547,7 @@ function attempt<T>(guess: () => T): T | undefined {
 }
 
 /** Says that no more requests follow, which spares a turn. One that has ended by itself has nothing left to say. */
-function commit(tx: Reading | Writing): void {
+function commit(tx: Reading | Writing | WritingHead): void {
   try {
     tx.commit?.()
   } catch {}

@@ -35,7 +35,7 @@ type Kind = 'partial' | 'checkpoint' | 'pending' | 'entry'
 // The stored form: magic; then for each piece of a value its nonce, and its ciphertext with its tag. All pieces but the last
 // are as long as they may be; of an empty value there is one. A later form has another magic.
 const MAGIC = new TextEncoder().encode('PIRs\x01')
-const PIECE_BYTES = 1 << 20
+const PIECE_BYTES = 2 << 20
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 const AROUND_BYTES = NONCE_BYTES + TAG_BYTES
@@ -107,7 +107,15 @@ export class SealedStore implements StateStore {
     replaces: Uint8Array | undefined,
   ): Promise<void> {
     const sealed = await this.#seal(record, 'partial', 0, partial)
-    await this.#inner.begin(record, sealed, directory, replaces ?? (await this.#unsealable()))
+    try {
+      await this.#inner.begin(record, sealed, directory, replaces)
+    } catch (error) {
+      if (replaces !== undefined || !(error instanceof StateMovedError)) throw error
+      // There is a state: unreadable, perhaps, to all but the store below.
+      const unsealable = await this.#unsealable()
+      if (unsealable === undefined) throw error
+      await this.#inner.begin(record, sealed, directory, unsealable)
+    }
     this.#record = record
   }
 

@@ -337,6 +337,30 @@ describe('a journal that is not as it was written', () => {
     }
   })
 
+  test.each(['rename', 'sync'] as const)('what verifies cannot be put in its place (%s): lookups go on', async call => {
+    disk = new SimulatedDisk()
+    let fails = false
+    const failing = new Proxy(disk, {
+      get(of, name) {
+        const value = Reflect.get(of, name, of) as unknown
+        if (typeof value !== 'function') return value
+        return (...args: unknown[]) => {
+          if (fails && name === call) throw Object.assign(new Error('an error of the disk'), { code: 'EIO' })
+          return value.apply(of, args) as unknown
+        }
+      },
+    })
+    const store = await FileStore.open(failing)
+    for (const step of inUse) await step(store)
+    const head = (await store.read())!
+    fails = true
+    await expect(store.putVerifier(A.hintId, bytes('what verifies', 80))).rejects.toThrow()
+    fails = false
+    expect(await store.read()).toEqual(head)
+    await store.condemn(A.hintId, undefined)
+    expect((await disk.list()).filter(name => name.includes('verifier'))).toEqual([])
+  })
+
   test.each([
     ['half-made', halfMade, ['partial.2', 'directory.2']],
     ['whole', inUse, ['checkpoint.2']],

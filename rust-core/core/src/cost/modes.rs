@@ -198,7 +198,7 @@ impl Speeds {
 }
 
 /// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups, light
-/// hints and full ones, both of these with either kind of proof; full ones with Pointproofs; and last, hints for one server,
+/// hints and full ones, both of these with either kind of proof, and with Pointproofs; and last, hints for one server,
 /// where it can answer. Of those, what a database has with these kinds of `proofs`: without commitments there are only the
 /// first, full hints with tags, and the last. Of the workload, what is done: batch, lookups and changes a day, and lookups
 /// that hints for one server are made for.
@@ -217,7 +217,7 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
     rows.push(fully(layout, &tags, both[1], workload));
     if proofs.contains(&Proofs::Pointproofs) {
         let costs = Costs::new(layout, directory.bytes, workload, Proofs::Pointproofs);
-        rows.push(fully(layout, &costs, Proofs::Pointproofs, workload));
+        rows.extend([lightly, fully].map(|of| of(layout, &costs, Proofs::Pointproofs, workload)));
     }
     rows.extend(singly(layout, &merkle, workload));
     rows
@@ -286,7 +286,7 @@ fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -
     // For tags that neither server can forge: the other server's sum and its tags too.
     let crosswise = if proofs == Proofs::Tags { Speeds::parities(layout) / 2 + Speeds::tags(layout) } else { 0 };
     let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + requests as u64;
-    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + replies;
+    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + replies + hint.verifier_bytes;
     ModeCosts {
         mode: Mode::Light,
         prepare_bytes_up,
@@ -389,6 +389,7 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
         disk_bytes: hint.checkpoint_bytes
             + hint.manifest_bytes
             + hint.directory_bytes
+            + hint.verifier_bytes
             + hint.pending_bytes
             + hint.journal_bytes,
         server_prepare_micros: 0,

@@ -60,6 +60,9 @@ pub struct Attempt {
     layout: Layout,
     #[zeroize(skip)]
     commitments: Vec<u8>,
+    /// what is to prove the hint's answers
+    #[zeroize(skip)]
+    proofs: Proofs,
     hint_id: [u8; HINT_ID_BYTES],
     seed: [u8; ENTROPY_BYTES],
     /// of the retrieve server's tags
@@ -152,6 +155,7 @@ impl Attempt {
         let mut attempt = Attempt {
             layout,
             commitments: commitments.to_vec(),
+            proofs,
             hint_id: [0; HINT_ID_BYTES],
             seed: [0; ENTROPY_BYTES],
             check: Check::new(root, 0),
@@ -164,14 +168,10 @@ impl Attempt {
         Ok(attempt)
     }
 
-    fn proofs(&self) -> Proofs {
-        if self.crosswise.is_some() { Proofs::Tags } else { Proofs::Openings }
-    }
-
     /// For the refresh server alone: who has this and the retrieve vectors reads what is asked.
     #[must_use]
     pub fn parities_request(&self) -> Zeroizing<Vec<u8>> {
-        let mut request = Zeroizing::new(Vec::with_capacity(parities_request_bytes(self.proofs())));
+        let mut request = Zeroizing::new(Vec::with_capacity(parities_request_bytes(self.proofs)));
         request.extend_from_slice(&self.seed);
         request.extend_from_slice(&self.check.challenge);
         if let Some(check) = &self.crosswise {
@@ -183,7 +183,7 @@ impl Attempt {
     /// For the retrieve server alone: who has this can make wrong parities that pass.
     #[must_use]
     pub fn tags_request(&self) -> Zeroizing<Vec<u8>> {
-        let mut request = Zeroizing::new(Vec::with_capacity(tags_request_bytes(self.proofs())));
+        let mut request = Zeroizing::new(Vec::with_capacity(tags_request_bytes(self.proofs)));
         request.extend_from_slice(&self.check.point);
         if let Some(check) = &self.crosswise {
             request.extend_from_slice(&check.challenge);
@@ -196,7 +196,7 @@ impl Attempt {
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn room(&self) -> Result<[Vec<u8>; 2], Error> {
-        let proofs = self.proofs();
+        let proofs = self.proofs;
         let bytes = [tags_reply_bytes(&self.layout, proofs), parities_reply_bytes(&self.layout, proofs)];
         let [tags, parities] = bytes.map(|bytes| zeroed(bytes as usize));
         Ok([tags?, parities?])
@@ -218,7 +218,7 @@ impl Attempt {
     pub fn check(self, replies: [&[u8]; 2]) -> Result<Checking, Error> {
         let Attempt { layout, check, crosswise, .. } = &self;
         Ok(Checking {
-            replies: Replies::begun(layout, self.proofs(), replies)?,
+            replies: Replies::begun(layout, self.proofs, replies)?,
             permutations: Permutations::identities(layout),
             retrieve: Found::new(layout, check),
             refresh: crosswise.as_ref().map(|check| Found::new(layout, check)),
@@ -237,6 +237,7 @@ impl Attempt {
                 key.copy_from_slice([self.check.point, check.point].as_flattened());
                 Checks::Tags(Tags::of_both(*key, std::mem::take(&mut replies.tags)))
             }
+            _ if self.proofs == Proofs::Pointproofs => Checks::Elsewhere,
             _ => Checks::Commitments(self.commitments.clone()),
         };
         Hint {

@@ -2,14 +2,12 @@
 
 import { createReadStream } from 'node:fs'
 import { BuildError } from '../errors.js'
+import { MAX_LINE_BYTES } from './csv.js'
 
 const CHUNK_BYTES = 1024 * 1024
 const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 const LF = 0x0a
 const CR = 0x0d
-
-/** Longest line, or record of a csv file, in bytes: any legal one is far shorter. */
-export const MAX_LINE_BYTES = 1024 * 1024
 
 /** The chunks of a text file, without its byte order mark. `onBytes` is told how much was read. */
 export async function* readText(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {

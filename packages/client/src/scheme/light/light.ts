@@ -1,10 +1,10 @@
 // Light hints (docs/protocol.md): the refresh server is shown the seed of the permutations and makes the parities; the
 // retrieve server is shown a key and makes the tags that they are checked with. What comes of it is a hint like any other,
-// whose lookups are TAPIR's: answers carry proofs, or are checked with tags of both servers' making. What fails falls back
+// whose lookups are TAPIR's: answers carry proofs, one each or one for all of it, or are checked with tags of both servers' making. What fails falls back
 // to downloading one.
 
 import { StateUnreadableError } from '../../store/store.js'
-import { costsOf } from '../costs.js'
+import { batchLimit, costsOf } from '../costs.js'
 import { LIGHT } from '../facts.js'
 import { REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
@@ -16,15 +16,14 @@ export const light: StatefulScheme = {
   fencedBy: REFRESH,
   fallback: 'full',
 
-  costs(core, manifest, { proofs, usage }) {
-    return {
-      ...costsOf(core, manifest, 'light', chooseProofs(core, manifest, proofs), usage),
-      maxBatch: manifest.maxBatch,
-    }
+  costs(core, manifest, options) {
+    const proofs = chooseProofs(core, manifest, options)
+    const costs = costsOf(core, manifest, 'light', proofs, options.usage)
+    return { ...costs, maxBatch: batchLimit(core, manifest, proofs) }
   },
 
   prepare(context, manifest) {
-    chooseProofs(context.core, manifest, context.options.proofs)
+    chooseProofs(context.core, manifest, context.options)
     return new LightPreparation(context, manifest)
   },
 

@@ -10,6 +10,7 @@ import {
   lightPath,
   lightReplyBytes,
   type Manifest,
+  type Proofs,
 } from '@pirouette/protocol'
 import type { ClientHandle, Core, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
 import { together } from '../../base/abort.js'
@@ -23,9 +24,10 @@ import { withRetry } from '../../servers/retry.js'
 import { type Link, postSecret } from '../../servers/transport.js'
 import { databaseBytes } from '../download.js'
 import { GivenUpError, type Inquiry } from '../giving-up.js'
-import { HintState, REFRESH } from '../hint-state.js'
+import { HintState, REFRESH, suitsHint } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
-import { chooseProofs } from './proofs.js'
+import { Verifier, verifierBytes } from '../verifier.js'
+import { chooseProofs, madeAs } from './proofs.js'
 
 /** What each party is asked for, by its number: the retrieve server for tags, the refresh server for the hint (L1). */
 const PARTS = ['tags', 'hint'] as const
@@ -36,6 +38,8 @@ export class LightPreparation implements Preparation {
   #manifest: Manifest
   /** accepted */
   #client: ClientHandle | undefined
+  /** with Pointproofs, until it is the hint's */
+  #verifier: Verifier | undefined
   #attempts = 0
   readonly resumable = false
 
@@ -50,17 +54,24 @@ export class LightPreparation implements Preparation {
     return client === undefined ? new Uint8Array(16) : inCore(this.#context.core, () => client.hintId)
   }
 
-  suits({ proofs }: SchemeOptions): boolean {
-    return proofs === 'auto' || proofs === this.#proofs
+  suits(options: SchemeOptions): boolean {
+    return suitsHint(this.#proofs, this.#manifest, options)
   }
 
   /** of its manifest */
-  get #proofs(): EntryProofs {
+  get #proofs(): Proofs {
     const { core, options } = this.#context
-    return chooseProofs(core, this.#manifest, options.proofs)
+    return chooseProofs(core, this.#manifest, options)
   }
 
+  /** Nothing is shown to anybody before what verifies the hint's answers is there: it has nothing to do with what is asked. */
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
+    if (this.#proofs === 'pointproofs') {
+      this.#verifier ??= new Verifier(this.#context)
+      const equipped = this.#verifier.equip(this.#manifest, sources, signal)
+      if (equipped !== undefined) await equipped
+      else sources.received(verifierBytes(this.#manifest))
+    }
     if (this.#client !== undefined) return
     const attempt = this.#begin()
     try {
@@ -95,7 +106,7 @@ export class LightPreparation implements Preparation {
   ): Promise<void> {
     const { core } = this.#context
     const manifest = this.#manifest
-    const proofs = this.#proofs
+    const proofs = madeAs(this.#proofs)
     const secrets = inCore(core, () => [attempt.tagsRequest(), attempt.paritiesRequest()] as const)
     const bodies = PARTS.map((part, party) => encodeLightRequest(part, manifest, secrets[party]!, proofs))
     const asks = PARTS.map((part, party) => ({ part, party, link: parties[party]!, body: bodies[party]! }))
@@ -166,9 +177,10 @@ export class LightPreparation implements Preparation {
   }
 
   /** Replies are of one epoch: at the next all begins anew, under another root. */
-  update({ manifest: next }: Update): void {
-    this.free()
-    this.#manifest = next
+  update(update: Update): void {
+    this.#dropClient()
+    this.#verifier?.follow(update)
+    this.#manifest = update.manifest
   }
 
   partial(): never {
@@ -176,14 +188,21 @@ export class LightPreparation implements Preparation {
   }
 
   finish(): SchemeState {
-    const client = this.#client!
+    const [client, verifier] = [this.#client!, this.#verifier]
     this.#client = undefined
-    return new HintState(this.#context, client, this.#manifest)
+    this.#verifier = undefined
+    return new HintState(this.#context, client, this.#manifest, verifier)
+  }
+
+  #dropClient(): void {
+    release(this.#context.core, this.#client)
+    this.#client = undefined
   }
 
   free(): void {
-    release(this.#context.core, this.#client)
-    this.#client = undefined
+    this.#dropClient()
+    this.#verifier?.free()
+    this.#verifier = undefined
   }
 }
 

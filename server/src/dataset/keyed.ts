@@ -1,0 +1,144 @@
+// From records to a database in memory and its first manifest. Nothing here is Node's: a browser can do it as well.
+
+import {
+  DATABASE_ID_BYTES,
+  encodeManifest,
+  FINGERPRINT_BYTES,
+  HASH_BYTES,
+  MAX_RECORD_BYTES,
+  type Manifest,
+  type Proofs,
+  type RecordShape,
+  suiteOf,
+  writeRecord,
+} from '@pirouette/protocol'
+import type { Core, CoreError, DatabaseHandle, LayoutHandle } from '@pirouette/wasm'
+import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
+import { BuildError } from './errors.js'
+import type { KeyedRecords } from './ingest/table.js'
+import { recordBytesView } from './view.js'
+
+/** How records are laid out, and what proves them (BuildOptions says more of each). */
+export interface LayoutOptions {
+  readonly partitions?: number | undefined
+  readonly pack?: number | 'auto' | undefined
+  readonly headroom?: number | undefined
+  readonly maxValueBytes?: number | undefined
+  readonly proofs?: Proofs | undefined
+}
+
+/** A database in memory. */
+export interface Filled {
+  readonly shape: RecordShape
+  readonly records: number
+  readonly layout: LayoutHandle
+  readonly database: DatabaseHandle
+  /** empty: keyless */
+  readonly directory: Uint8Array
+  readonly directoryFields: DirectoryFields
+}
+
+/** With the blocks of its directory, for whoever answers from them. */
+export interface Placed extends Filled {
+  readonly blocks: DatabaseHandle | undefined
+}
+
+/** Puts records where the directory says; they are not hashed yet. Throws BuildError, which names `file`. */
+export function place(core: Core, table: KeyedRecords, options: LayoutOptions, file?: string): Placed {
+  const shape = recordShapeOf(table, options.maxValueBytes, file)
+  const { layout, database } = allocate(core, options, table.records, shape.recordBytes, file)
+  const directory = core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)
+  const indices = directory.indices(table.fingerprints, table.records)
+  const into = recordBytesView(core, database, 0, layout.partitions * layout.partitionBytes)
+  for (let i = 0; i < table.records; i++) {
+    const fingerprint = table.fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
+    const value = table.values.subarray(i === 0 ? 0 : table.valueEnds[i - 1], table.valueEnds[i])
+    writeRecord(shape, into, indices[i]! * shape.recordBytes, fingerprint, value)
+  }
+  const encoded = directory.encode()
+  const blocks = blocksOf({ suite: suiteOf(options.proofs ?? 'merkle') }, directory)
+  const fields = directoryFields(core, directory, encoded, blocks)
+  directory.free()
+  return { shape, records: table.records, layout, database, directory: encoded, directoryFields: fields, blocks }
+}
+
+/** Fixed if all values are equally long and no room for longer ones was asked for, else variable. */
+function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, file: string | undefined): RecordShape {
+  let longest = 0
+  let longestAt = 0
+  let equal = true
+  for (let i = 0, start = 0; i < table.records; i++) {
+    const length = table.valueEnds[i]! - start
+    start = table.valueEnds[i]!
+    if (i > 0 && length !== longest) equal = false
+    if (length > longest) {
+      longest = length
+      longestAt = i
+    }
+  }
+  const valueBytes = maxValueBytes ?? longest
+  const variable = !equal || valueBytes !== longest
+  const recordBytes = FINGERPRINT_BYTES + (variable ? 2 : 0) + valueBytes
+  if (recordBytes > MAX_RECORD_BYTES) {
+    const most = MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2
+    throw new BuildError(
+      `the value has ${longest} bytes; at most ${most} fit where values differ in length`,
+      file,
+      table.lines[longestAt],
+    )
+  }
+  return { recordBytes, valueBytes, keyed: true, variable }
+}
+
+/** As planned, all zero. Throws BuildError. */
+export function allocate(
+  core: Core,
+  { partitions, pack = 1, headroom = 0, proofs }: LayoutOptions,
+  records: number,
+  recordBytes: number,
+  file?: string,
+): { layout: LayoutHandle; database: DatabaseHandle } {
+  try {
+    const room = records + headroom
+    const blockRecords = pack === 'auto' ? core.planBlockRecords(room, recordBytes, partitions) : pack
+    const plan = core.planLayout(room, recordBytes, partitions, blockRecords)
+    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, blockRecords)
+    plan.free()
+    return { layout, database: core.newDatabase(layout, proofs) }
+  } catch (error) {
+    if ((error as CoreError).code !== 'layout') throw error
+    throw new BuildError(`no layout for ${records} records of ${recordBytes} bytes: ${(error as Error).message}`, file)
+  }
+}
+
+/** The manifest of a first epoch, of a database that has been hashed; its id is still zero. */
+export function manifestOf(
+  { shape, records, layout, database, directoryFields }: Filled,
+  { proofs = 'merkle', expires = 0 }: { readonly proofs?: Proofs | undefined; readonly expires?: number | undefined },
+): Manifest {
+  return {
+    suite: suiteOf(proofs),
+    databaseId: new Uint8Array(DATABASE_ID_BYTES),
+    generation: 1,
+    epoch: 1,
+    records,
+    ...shape,
+    partitions: layout.partitions,
+    partitionRecords: layout.partitionRecords,
+    blockRecords: layout.blockRecords,
+    maxBatch: database.maxBatch,
+    expires,
+    updateListBytes: 0,
+    ...directoryFields,
+    updateListHash: new Uint8Array(HASH_BYTES),
+    previousManifest: new Uint8Array(HASH_BYTES),
+    commitments: database.commitments(),
+    contentHashes: database.contentHashes(),
+  }
+}
+
+/** With its id, derived from a name, or from the manifest itself. */
+export function named(core: Core, manifest: Manifest, name?: string): Manifest {
+  const seed = name === undefined ? encodeManifest(manifest) : new TextEncoder().encode(name)
+  return { ...manifest, databaseId: core.databaseId(seed) }
+}

@@ -1,0 +1,109 @@
+// The newest epoch of a running server as a dataset on disk: what a server that has lost its own begins from. All of it is
+// what clients download, so it holds nothing that is not public; and all of it is checked by the hashes of the manifest,
+// so that only the manifest has to be trusted.
+
+import {
+  contentHash,
+  equalBytes,
+  fromHex,
+  type Manifest,
+  partitionBytes,
+  signedBytes,
+  toHex,
+} from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
+import { verifies } from '../base/ed25519.js'
+import type { Progress } from '../dataset/build.js'
+import { writeDataset } from '../dataset/directory.js'
+import { PublishError } from './errors.js'
+import { type KnownManifest, PublishedServer } from './server.js'
+
+export interface ExportOptions {
+  /** base URL */
+  readonly server: string
+  /** what people are told in its place */
+  readonly name?: string | undefined
+  /** directory to make */
+  readonly out: string
+  /** replace another dataset there */
+  readonly force?: boolean | undefined
+  /** 32 bytes: only a manifest that this key has signed is taken */
+  readonly publisherKey?: Uint8Array | undefined
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+}
+
+export interface ExportSummary {
+  readonly manifest: Manifest
+  /** hex */
+  readonly manifestHash: string
+}
+
+/** So often it begins anew because the server has turned to another epoch meanwhile. */
+const ATTEMPTS = 3
+
+/** `out` appears whole or not at all. Throws PublishError, BuildError. */
+export async function exportDataset(options: ExportOptions): Promise<ExportSummary> {
+  const { blake3 } = await loadCore()
+  const server = new PublishedServer(options.server, undefined, options.name)
+  for (let attempt = 1; ; attempt++) {
+    const newest = await server.newest()
+    try {
+      await write(newest)
+    } catch (error) {
+      const turned = (error as PublishError).code === 'not_found' && attempt < ATTEMPTS
+      if (turned && !equalBytes((await server.newest()).bytes, newest.bytes)) continue
+      throw error
+    }
+    return { manifest: newest.manifest, manifestHash: toHex(blake3(newest.bytes)) }
+  }
+
+  async function write({ manifest, bytes }: KnownManifest): Promise<void> {
+    if (manifest.pointproofs !== undefined) {
+      throw new PublishError(
+        `${server.name}: what a database with Pointproofs is proved with cannot be downloaded; begin from the dataset it was ` +
+          'built as, and have its batches published again (publish --catch-up)',
+      )
+    }
+    await checkSigned({ manifest, bytes })
+    const blobs = blobsOf(manifest)
+    await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
+      for (const [i, { hash, length }] of blobs.entries()) {
+        const blob = await server.blob(toHex(hash), length)
+        if (!equalBytes(blake3(blob), hash)) {
+          throw new PublishError(`${server.name}: the blob ${toHex(hash)} is not what its name says`)
+        }
+        writeBlob(hash, blob)
+        options.onProgress?.({ stage: 'writing', done: i + 1, total: blobs.length })
+      }
+    })
+  }
+
+  async function checkSigned({ manifest, bytes }: KnownManifest): Promise<void> {
+    const { publisherKey } = options
+    if (publisherKey === undefined) return
+    const { generation, epoch } = manifest
+    const signatures = await server.signatures()
+    const signed = signatures.some(
+      entry =>
+        entry.publicKey === toHex(publisherKey) &&
+        entry.generation === generation &&
+        entry.epoch === epoch &&
+        verifies(fromHex(entry.signature), signedBytes(bytes), publisherKey),
+    )
+    if (signed) return
+    throw new PublishError(
+      `${server.name}: it has no signature of this publisher for epoch ${epoch} (manifest hash ${toHex(blake3(bytes))})`,
+    )
+  }
+}
+
+/** What a dataset holds besides its manifest. */
+function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly length: number }[] {
+  const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes } = manifest
+  const length = partitionBytes(manifest)
+  return [
+    ...Array.from({ length: partitions }, (_, q) => ({ hash: contentHash(manifest, q), length })),
+    ...(keyed ? [{ hash: directoryHash, length: directoryBytes }] : []),
+    ...(updateListBytes > 0 ? [{ hash: updateListHash, length: updateListBytes }] : []),
+  ]
+}

@@ -1,0 +1,247 @@
+// A server that lost its disk begins from what another exports, at the epoch there is; or it is brought there batch by batch.
+
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { decodeManifest, signedBytes, toHex } from '@pirouette/protocol'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import {
+  createServer,
+  loadDataset,
+  MemoryStorage,
+  type MountedDataset,
+  openLmdb,
+  UpdatableDatabase,
+} from '../dist/index.js'
+import { pirouette } from './command.js'
+import { contentsOf, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+import { standIn } from './stand-in.js'
+import { batchOn, keyed, opened, storageOf } from './updatable-helpers.js'
+
+const SECRET = new Uint8Array(32).fill(3)
+const PUBLIC = ed25519.getPublicKey(SECRET)
+
+async function served(database: MountedDataset) {
+  const app = await createServer({ datasets: [database] })
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+  })
+  return { app, url: await app.listen({ port: 0, host: '127.0.0.1' }) }
+}
+
+/** What `pirouette export` makes of a database that is served. */
+async function exported(updatable: UpdatableDatabase): Promise<string> {
+  const out = join(await temporaryDirectory(), 'exported')
+  const { code, stdout, stderr } = await pirouette(
+    'export',
+    '--server',
+    (await served({ updatable })).url,
+    '--out',
+    out,
+  )
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toContain(`manifest hash: ${updatable.newest.manifestHash}\n`)
+  return out
+}
+
+async function loaded(dir: string) {
+  const dataset = await loadDataset(dir)
+  onTestFinished(() => dataset.close())
+  return dataset
+}
+
+/** A new store that begins with an exported epoch. */
+async function begunFrom(dir: string): Promise<{ storage: MemoryStorage; updatable: UpdatableDatabase }> {
+  const storage = new MemoryStorage()
+  const dataset = await loadDataset(dir)
+  await UpdatableDatabase.create(storage, dataset)
+  dataset.close()
+  return { storage, updatable: await opened(storage) }
+}
+
+const publish = (updatable: UpdatableDatabase, operations: readonly object[]) =>
+  updatable.publish(batchOn(updatable, operations))
+const add = (key: string, value: string) => ({ op: 'add', key, value })
+const edit = (key: string, value: string) => ({ op: 'edit', key, value })
+const remove = (key: string) => ({ op: 'delete', key })
+
+/** Databases with some epochs behind them. */
+const kinds = {
+  'of its first epoch': () => keyed(),
+  'with keys, of which some are gone': async () => {
+    const updatable = await keyed()
+    for (const batch of [[add('four', '4'), remove('two')], [edit('one', 'x'), add('five', '5')], [remove('four')]])
+      await publish(updatable, batch)
+    return updatable
+  },
+  'of a generation that a batch began': async () => {
+    const updatable = await keyed()
+    await publish(updatable, [add('four', '4'), remove('two')])
+    await publish(updatable, [{ op: 'generation', headroom: 100 }])
+    return updatable
+  },
+  'of an epoch after that': async () => {
+    const updatable = await keyed({ proofs: 'tags' })
+    await publish(updatable, [{ op: 'generation' }])
+    await publish(updatable, [add('four', '4'), remove('one')])
+    return updatable
+  },
+  'without keys': async () => {
+    const updatable = await opened(await storageOf('a.bin', pseudoRandom(640), { recordBytes: 32, headroom: 40 }))
+    const value = 'x'.repeat(32)
+    await publish(updatable, [
+      { op: 'edit', index: 3, value },
+      { op: 'add', value },
+    ])
+    return updatable
+  },
+}
+
+describe.each(Object.entries(kinds))('the export of a database %s', (_, make) => {
+  test('is served as the very same epoch, and holds what anybody can download and no more', async () => {
+    const updatable = await make()
+    const out = await exported(updatable)
+    const dataset = await loaded(out)
+    const { manifest, manifestHash } = updatable.newest
+    expect(dataset.manifestHash).toBe(manifestHash)
+    const { app } = await served({ dataset })
+    const { app: original } = await served({ updatable })
+    const ask = (of: typeof app) => of.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
+    expect((await ask(app)).rawPayload).toEqual((await ask(original)).rawPayload)
+    for (const [path, bytes] of await contentsOf(out)) {
+      const url = path === '/manifest.bin' ? '/v1/manifest' : `/v1${path}`
+      expect((await original.inject(url)).rawPayload.equals(bytes)).toBe(true)
+      expect((await app.inject(url)).rawPayload.equals(bytes)).toBe(true)
+    }
+  })
+
+  test('begins a store that goes on as the other does, restarts included, and tells clients one epoch behind what changed', async () => {
+    const updatable = await make()
+    const { storage, updatable: begun } = await begunFrom(await exported(updatable))
+    const { epoch, updateListBytes, updateListHash } = updatable.newest.manifest
+    expect(begun.newest.manifestHash).toBe(updatable.newest.manifestHash)
+    if (updateListBytes > 0) {
+      expect(begun.since(epoch - 1)).toEqual(updatable.since(epoch - 1))
+      expect((await begun.findBlob(toHex(updateListHash)))?.bytes).toBe(updateListBytes)
+    }
+    expect(begun.status(epoch)).toMatchObject({ batch: '' })
+    const again = await UpdatableDatabase.open(storage)
+    onTestFinished(() => again.close())
+    const batches = updatable.newest.manifest.keyed
+      ? [[add('new', '1')], [edit('three', 'y'), remove('new')]]
+      : [[{ op: 'edit', index: 0, value: 'y'.repeat(32) }], [{ op: 'add', value: 'z'.repeat(32) }]]
+    for (const operations of batches) {
+      const batch = batchOn(updatable, operations)
+      const made = await updatable.publish(batch)
+      expect(await again.publish(batch)).toEqual(made)
+      const restarted = await opened(storage)
+      expect(restarted.list()).toEqual(updatable.list().filter(each => each.epoch >= epoch))
+    }
+  })
+})
+
+describe('a server that is exported from', () => {
+  const changed = async () => {
+    const updatable = await keyed()
+    await publish(updatable, [add('four', '4')])
+    return updatable
+  }
+
+  test('cannot pass other bytes off, nor endless ones, and nothing is left of the attempt', async () => {
+    const updatable = await changed()
+    const { url } = await served({ updatable })
+    const lies: Record<string, (body: Buffer) => Buffer> = {
+      flipped: body => Buffer.from(body.map((byte, i) => (i === 0 ? byte ^ 1 : byte))),
+      short: body => body.subarray(1),
+      long: body => Buffer.concat([body, Buffer.alloc(1 << 20)]),
+    }
+    const { partitions } = updatable.newest.manifest
+    for (const lie of Object.values(lies)) {
+      for (const which of [0, partitions, partitions + 1]) {
+        let blobs = 0
+        const reply = (path: string, body: Buffer) =>
+          path.startsWith('/v1/blobs/') && blobs++ === which ? lie(body) : body
+        const parent = await temporaryDirectory()
+        const args = ['--server', await standIn(url, { reply }), '--out', join(parent, 'out')]
+        const { code, stderr } = await pirouette('export', ...args)
+        expect([code, stderr]).toEqual([1, expect.stringContaining('is not what its name says')])
+        expect(await readdir(parent)).toEqual([])
+      }
+    }
+  })
+
+  test('is believed only what the publisher has signed, if its key is given', async () => {
+    const updatable = await changed()
+    const { url } = await served({ updatable })
+    const parent = await temporaryDirectory()
+    const run = () =>
+      pirouette('export', '--server', url, '--publisher-key', toHex(PUBLIC), '--out', join(parent, 'out'))
+    const sign = (bytes: Uint8Array, epoch: number) => ({
+      ...{ publicKey: toHex(PUBLIC), generation: 1, epoch },
+      signature: toHex(ed25519.sign(signedBytes(bytes), SECRET)),
+    })
+    expect((await run()).stderr).toContain('it has no signature of this publisher for epoch 2')
+    // Of the epoch before, and another's of this one.
+    await updatable.addSignature(sign(updatable.manifestOf(1, 1)!, 1))
+    const other = ed25519.sign(signedBytes(updatable.newest.manifestBytes), new Uint8Array(32).fill(4))
+    const publicKey = toHex(ed25519.getPublicKey(new Uint8Array(32).fill(4)))
+    await updatable.addSignature({ publicKey, generation: 1, epoch: 2, signature: toHex(other) })
+    expect((await run()).code).toBe(1)
+    expect(await readdir(parent)).toEqual([])
+    await updatable.addSignature(sign(updatable.newest.manifestBytes, 2))
+    expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('signed: yes\n') })
+  })
+
+  test('may turn to the next epoch meanwhile', async () => {
+    const updatable = await changed()
+    const { url } = await served({ updatable })
+    let turned = false
+    const asked = async () => {
+      if (turned) return
+      turned = true
+      await publish(updatable, [edit('one', 'later')])
+    }
+    const pending: Promise<void>[] = []
+    const reply = (path: string, body: Buffer) => {
+      if (path === '/v1/manifest') pending.push(asked())
+      return body
+    }
+    const out = join(await temporaryDirectory(), 'out')
+    const { code, stderr } = await pirouette('export', '--server', await standIn(url, { reply }), '--out', out)
+    expect([code, stderr]).toEqual([0, ''])
+    await Promise.all(pending)
+    expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(3)
+  })
+})
+
+test('an export in which anything was changed is not served', async () => {
+  const updatable = await keyed()
+  await publish(updatable, [add('four', '4'), remove('one')])
+  const out = await exported(updatable)
+  const { updateListHash, directoryHash } = updatable.newest.manifest
+  for (const hash of [updateListHash, directoryHash]) {
+    const path = join(out, 'blobs', toHex(hash))
+    const bytes = await readFile(path)
+    for (const wrong of [bytes.subarray(1), Buffer.from(bytes.map((byte, i) => (i === 9 ? byte ^ 1 : byte)))]) {
+      await writeFile(path, wrong)
+      await expect(loadDataset(out)).rejects.toThrow(path)
+    }
+    await writeFile(path, bytes)
+  }
+  expect((await loaded(out)).manifestHash).toBe(updatable.newest.manifestHash)
+})
+
+test('the store of a server that does not run, or a publisher’s copy, is exported too', async () => {
+  const store = join(await temporaryDirectory(), 'store')
+  const dataset = await loaded(await exported(await keyed()))
+  const storage = openLmdb(store)
+  await UpdatableDatabase.create(storage, dataset)
+  await storage.close()
+  const out = join(await temporaryDirectory(), 'out')
+  expect(await pirouette('export', '--store', store, '--out', out)).toMatchObject({ code: 0, stderr: '' })
+  expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(1)
+  for (const args of [[], ['--store', 'a', '--server', 'http://b']]) {
+    expect((await pirouette('export', ...args, '--out', out)).stderr).toContain('give --server')
+  }
+})

@@ -1,0 +1,173 @@
+// Databases with Pointproofs, proved, served, looked up in and changed, and TAPIR-PP beside them (TAPIR, Table 1 and Fig. 9): at the
+// planned Q and at the paper's.
+
+import { randomInt } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { open } from '@pirouette/client'
+import { encodeQuery, partitionBlocks, toHex } from '@pirouette/protocol'
+import { Ceremony } from '../interop/reference/pointproofs.js'
+import { edits, publishTimed, TOKENS } from './living.js'
+import type { Options } from './options.js'
+import { measureMaps } from './page.js'
+import { type Figure as Column, FIG_9, published } from './papers.js'
+import type { Figure, Section, Target } from './report.js'
+import {
+  check,
+  childrensMs,
+  inNode,
+  newestManifest,
+  type Pair,
+  pseudorandomBytes,
+  type Shape,
+  Stage,
+  under,
+} from './stage.js'
+
+const RECORD_BYTES = 32
+const BATCH = 500
+const PROOFS = 'pointproofs'
+
+export async function proved({ proved, prover }: Options): Promise<Section[]> {
+  const sections: Section[] = []
+  for (const records of proved) {
+    const figures: Figure[] = []
+    for (const isPlanned of [true, false]) figures.push(...(await measure(records, isPlanned, prover)))
+    sections.push({ title: `Pointproofs, N = ${records}`, figures })
+  }
+  return sections
+}
+
+/** The figures of one database. Those that are judged are so at the planned Q. */
+async function measure(records: number, isPlanned: boolean, prover: string | undefined): Promise<Figure[]> {
+  const data = pseudorandomBytes(records * RECORD_BYTES)
+  const partitions = isPlanned ? undefined : Math.round(Math.sqrt(records))
+  return await Stage.with(async stage => {
+    process.stdout.write(`pointproofs: N = ${records}${isPlanned ? '' : ', Q = √N'}, proving … `)
+    const shape: Shape = { records, recordBytes: RECORD_BYTES, partitions }
+    const [start, startMs] = [performance.now(), await childrensMs()]
+    const dataset = await stage.dataset(
+      data,
+      shape,
+      ...(await ceremonyOf(stage)),
+      ...(prover ? ['--prover', prover] : []),
+    )
+    const buildMs = performance.now() - start
+    const endMs = await childrensMs()
+    const perRecord = startMs === undefined || endMs === undefined ? [] : [(endMs - startMs) / records]
+
+    process.stdout.write('lookups … ')
+    const servers = await serving(stage, dataset)
+    const urls = under(servers)
+    const subjects = [{ servers: urls, proofs: PROOFS, storage: 'memory' } as const]
+    const { result } = await inNode(measureMaps, subjects, 2, isPlanned ? 40 : 5)
+    const [map] = result as [(typeof result)[number]]
+    check(data, RECORD_BYTES, map.samples)
+    const answerMs = await answers(urls[0], 50)
+
+    process.stdout.write('changes … ')
+    const batch = edits(shape, BATCH)
+    const follower = await open({ servers: urls, mode: 'full', proofs: PROOFS, storage: 'memory', push: false })
+    const before = offlineBytes(follower)
+    const batchMs = await publishTimed(servers, batch)
+    const laggingMs = await answers(urls[0], 50)
+    const following = performance.now()
+    await follower.sync()
+    const followMs = performance.now() - following
+    const listBytes = offlineBytes(follower) - before
+    if (!batch.value.equals((await follower.at(batch.index)) ?? Buffer.alloc(0)))
+      throw new Error('a change is not there')
+    await follower.close()
+    console.log('done')
+
+    const { partitions: q } = await newestManifest(urls[0])
+    const named = (name: string) => `${name}, Q = ${q}`
+    const judged = (how: Target[0], limit: number, is = true) => (isPlanned && is ? ([how, limit] as const) : undefined)
+    const theirs = (column: Column, scale: number) =>
+      published(column, ['TAPIR-PP'])
+        .filter(({ x }) => x === records && !isPlanned)
+        .map(({ median }) => median * scale)
+    const beside = (name: string, unit: string, samples: readonly number[]): Figure[] =>
+      samples.length === 0 ? [] : [{ name: `– TAPIR-PP in the paper, ${name}`, unit, samples }]
+    return [
+      { name: named('Proving all records, whole build'), unit: 's', samples: [buildMs / 1000] },
+      {
+        name: named(`– a record, in processor time${prover ? ', natively' : ''}`),
+        unit: 'ms',
+        target: judged('≤', prover ? 1 : 2.5),
+        samples: perRecord,
+      },
+      ...beside('digests of one server', 's', theirs('serverSeconds', 1)),
+      { name: named('Offline phase, bytes'), unit: 'MB', samples: [map.offlineBytes / 1e6] },
+      ...beside('offline phase, bytes', 'MB', theirs('offlineBytes', 1e-6)),
+      {
+        name: named('Bodies of a lookup'),
+        unit: 'B',
+        target: judged('≤', 1344, records === 2 ** 20),
+        samples: [map.lookupBytes],
+      },
+      ...beside('a lookup', 'B', theirs('lookupBytes', 1)),
+      { name: named('A whole lookup, verified'), unit: 'ms', samples: map.lookupMs },
+      ...beside('computing a lookup', 'ms', theirs('lookupSeconds', 1000)),
+      { name: named('An answer at a server'), unit: 'ms', target: judged('≤', 10), samples: answerMs },
+      {
+        name: named('– while folding lags'),
+        unit: 'ms',
+        target: judged('≤', 10, records === 2 ** 20),
+        samples: laggingMs,
+      },
+      {
+        name: named(`A batch of ${BATCH} edits at a server, until published`),
+        unit: 'ms',
+        target: judged('≤', 500, records === 2 ** 14),
+        samples: batchMs,
+      },
+      ...(isPlanned ? [] : beside('of it an edit', 'ms', fig9(records))),
+      { name: named(`Following ${BATCH} edits, a whole map`), unit: 'ms', samples: [followMs] },
+      { name: named('– bytes an edit, manifests included'), unit: 'B', samples: [listBytes / BATCH] },
+    ]
+  })
+}
+
+function fig9(records: number): number[] {
+  return FIG_9.serverSeconds.filter(({ x }) => x === records).map(({ median }) => 1000 * median)
+}
+
+/** Of two contributors. Made by the reference: what the command takes is measured elsewhere (node tests/run.mjs pointproofs). */
+async function ceremonyOf(stage: Stage): Promise<string[]> {
+  const ceremony = new Ceremony(false)
+  for (const [at, name] of ['Ada', 'Grace'].entries()) ceremony.contribute(name, new Uint8Array(32).fill(at))
+  const file = join(stage.folder, 'ceremony.pirt')
+  await writeFile(file, ceremony.transcript())
+  await writeFile(`${file}.receipt`, toHex(ceremony.chain))
+  return ['--proofs', PROOFS, '--ceremony', file]
+}
+
+/** Servers that keep the database on disk and take batches. */
+async function serving(stage: Stage, dataset: string): Promise<Pair> {
+  const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
+  for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
+  return await stage.pair(s => [
+    ...['--dataset', dataset, '--store', join(stage.folder, `store-${s}`), '--token-file', token(s)],
+  ])
+}
+
+/** Milliseconds that a server takes for one query each, from the request to the last byte. */
+async function answers(url: string, count: number): Promise<number[]> {
+  const manifest = await newestManifest(url)
+  const times: number[] = []
+  for (let n = 0; n < count; n++) {
+    const offsets = Uint16Array.from({ length: manifest.partitions }, () => randomInt(partitionBlocks(manifest)))
+    const body = encodeQuery(manifest, 1, new Uint8Array(offsets.buffer), PROOFS)
+    const start = performance.now()
+    const response = await fetch(`${url}/v1/answer`, { method: 'POST', body })
+    await response.arrayBuffer()
+    times.push(performance.now() - start)
+    if (response.status !== 200) throw new Error(`a query was refused: ${response.status}`)
+  }
+  return times
+}
+
+function offlineBytes({ stats }: Awaited<ReturnType<typeof open>>): number {
+  return stats.servers.reduce((sum, { offline }) => sum + offline.bytesUp + offline.bytesDown, 0)
+}

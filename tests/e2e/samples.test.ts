@@ -1,0 +1,382 @@
+// docs/samples, run: proxies that keep connections, answers and secrets as they are and write down nothing of clients; systemd's
+// unit; what is in the container. Where a program cannot be had, its test says that it was skipped.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
+import { type AddressInfo, createServer as createNetServer } from 'node:net'
+import { delimiter, join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { connect as connectTls } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@pirouette/server'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { contentsOf, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
+import { findProgram } from '../../tools/programs.mjs'
+import { buildInto, temporaryFolder } from '../support/servers.js'
+
+const SAMPLES = new URL('../../docs/samples/', import.meta.url)
+const CANARY = 'canary5d1e'
+/** a client's own address, which no other on this machine has */
+const CLIENT = '127.7.7.7'
+
+const programs = { nginx: await findProgram('nginx'), caddy: await findProgram('caddy') }
+const opensslThere = await runs('openssl', 'version')
+const systemdThere = await runs('systemd-analyze', '--version')
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let dataset: string
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  dataset = await buildInto(folder.path, { format: 'txt', content: 'alpha\nbeta\n' })
+})
+afterAll(() => folder.remove())
+
+async function runs(command: string, ...args: string[]): Promise<boolean> {
+  return promisify(execFile)(command, args).then(
+    () => true,
+    () => false,
+  )
+}
+
+const sample = async (name: string) => await readFile(new URL(name, SAMPLES), 'utf8')
+
+/** Of a text in which each of these stands, once. */
+function replaced(text: string, changes: Record<string, string>): string {
+  for (const [from, to] of Object.entries(changes)) {
+    expect([from, text.split(from).length - 1]).toEqual([from, 1])
+    text = text.replace(from, () => to)
+  }
+  return text
+}
+
+async function freePort(): Promise<number> {
+  const server = createNetServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
+
+/** A server behind the proxy. */
+async function backend() {
+  const loaded = await loadDataset(dataset)
+  const storage = new MemoryStorage()
+  await UpdatableDatabase.create(storage, loaded)
+  loaded.close()
+  const updatable = await UpdatableDatabase.open(storage)
+  const app = await createServer({ datasets: [{ updatable }], trustProxy: 'loopback' })
+  const seen = { connections: 0, forwardedFor: new Set<unknown>() }
+  app.server.on('connection', () => seen.connections++)
+  app.server.prependListener('request', ({ headers }) => seen.forwardedFor.add(headers['x-forwarded-for']))
+  let open = true
+  const close = async () => {
+    if (!open) return
+    open = false
+    app.server.closeAllConnections()
+    await app.close()
+    await updatable.close()
+  }
+  onTestFinished(close)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, close }
+}
+
+/** What is changed in a sample so that it runs in `dir`, at `port`, before `upstream`. */
+const kinds = {
+  nginx: {
+    file: 'nginx.conf',
+    leaky: { ' emerg;': ' error;' },
+    signal: 'SIGTERM',
+    async prepare(dir: string, port: number, upstream: number) {
+      const certificate = ['-keyout', join(dir, 'key.pem'), '-out', join(dir, 'certificate.pem')]
+      const args = [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        ...certificate,
+      ]
+      await promisify(execFile)('openssl', [...args, '-subj', '/CN=a.example'])
+      const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+        what => `${what}_temp_path ${dir}/${what};`,
+      )
+      return {
+        '/run/nginx.pid': join(dir, 'pid'),
+        '/var/log/nginx/error.log': join(dir, 'error.log'),
+        'http {': `http { ${temporary.join(' ')}`,
+        '127.0.0.1:8080': `127.0.0.1:${upstream}`,
+        'listen 443': `listen 127.0.0.1:${port}`,
+        '/etc/ssl/a.example.pem': join(dir, 'certificate.pem'),
+        '/etc/ssl/a.example.key': join(dir, 'key.pem'),
+      }
+    },
+    args: (config: string, dir: string) => [
+      '-c',
+      config,
+      '-p',
+      dir,
+      '-e',
+      join(dir, 'start.log'),
+      '-g',
+      'daemon off; master_process off;',
+    ],
+  },
+  caddy: {
+    file: 'Caddyfile',
+    leaky: { 'exclude http\n': 'exclude nothing\n' },
+    signal: 'SIGKILL', // asked, it waits for clients
+    async prepare(_dir: string, port: number, upstream: number) {
+      return {
+        'admin off': 'admin off\n\tauto_https disable_redirects\n\tskip_install_trust',
+        'a.example {': `a.example:${port} {\n\ttls internal\n\tbind 127.0.0.1`,
+        '127.0.0.1:8080': `127.0.0.1:${upstream}`,
+      }
+    },
+    args: (config: string) => ['run', '--adapter', 'caddyfile', '--config', config],
+  },
+} as const
+
+async function started(kind: keyof typeof kinds, upstream: number, leaky: boolean) {
+  const { file, prepare, args, leaky: leak, signal } = kinds[kind]
+  const dir = await temporaryDirectory()
+  const port = await freePort()
+  const changes = { ...(await prepare(dir, port, upstream)), ...(leaky ? (leak as Record<string, string>) : {}) }
+  const config = join(dir, file)
+  await writeFile(config, replaced(await sample(file), changes))
+  const env = { ...process.env, HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir }
+  const child = spawn(programs[kind]!, args(config, dir), { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const printed: Buffer[] = []
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => printed.push(chunk as Buffer))
+  const ended = once(child, 'close')
+  onTestFinished(() => void child.kill('SIGKILL'))
+  await expect.poll(() => secured(port).then(() => 'up', String), { timeout: 20_000 }).toBe('up')
+  return {
+    port,
+    /** all that it has written */
+    async stop(): Promise<string> {
+      child.kill(signal)
+      await ended
+      const files = [...(await contentsOf(dir))].filter(([name]) => name !== `/${file}`).map(([, bytes]) => bytes)
+      return Buffer.concat([...printed, ...files]).toString('latin1')
+    },
+  }
+}
+
+/** A TLS connection of the client's, on which HTTP/2 was agreed. */
+async function secured(port: number) {
+  const socket = connectTls({
+    ...{ host: '127.0.0.1', port, localAddress: CLIENT, servername: 'a.example' },
+    ...{ rejectUnauthorized: false, ALPNProtocols: ['h2'] },
+  })
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+async function clientAt(port: number) {
+  const socket = await secured(port)
+  expect(socket.alpnProtocol).toBe('h2')
+  const session = connectHttp2('https://a.example', { createConnection: () => socket })
+  session.on('error', () => {})
+  const ask = (path: string, body?: Uint8Array, headers: Record<string, string> = {}) => {
+    const stream = session.request({ ':path': path, ':method': body === undefined ? 'GET' : 'POST', ...headers })
+    stream.end(body)
+    return stream
+  }
+  return {
+    ask,
+    async get(path: string, body?: Uint8Array, headers?: Record<string, string>) {
+      const stream = ask(path, body, headers)
+      const [head] = (await once(stream, 'response')) as [IncomingHttpHeaders & { ':status': number }]
+      return { status: head[':status'], headers: head, body: await buffer(stream) }
+    },
+    close: () => session.destroy(),
+  }
+}
+
+describe.each(['nginx', 'caddy'] as const)('%s', kind => {
+  const possible = programs[kind] !== undefined && (kind !== 'nginx' || opensslThere)
+
+  test.skipIf(!possible)('answers over HTTP/2 what the server does, on connections that it keeps', async () => {
+    const server = await backend()
+    const proxy = await started(kind, server.port, false)
+    const client = await clientAt(proxy.port)
+    const direct = async (path: string) => Buffer.from(await (await fetch(server.url + path)).arrayBuffer())
+    expect((await client.get('/v1/manifest')).body.equals(await direct('/v1/manifest'))).toBe(true)
+    const query = queryAt(server.manifest, 0)
+    const straight = await fetch(`${server.url}/v1/answer`, { method: 'POST', body: query })
+    const answer = Buffer.from(await straight.arrayBuffer())
+    const before = server.seen.connections
+    server.seen.forwardedFor.clear()
+    for (let i = 0; i < 20; i++) {
+      const { status, headers, body } = await client.get('/v1/answer', query, { 'x-forwarded-for': '1.2.3.4' })
+      expect([status, headers['content-encoding'], headers['content-length']]).toEqual([
+        200,
+        undefined,
+        `${answer.length}`,
+      ])
+      expect(body.equals(answer)).toBe(true)
+    }
+    expect(server.seen.connections - before).toBeLessThanOrEqual(1)
+    expect([...server.seen.forwardedFor]).toEqual([CLIENT])
+    // A stream of events begins at once, and a refusal keeps its form.
+    const events = client.ask('/v1/events')
+    const [line] = (await once(events, 'data')) as [Buffer]
+    expect(JSON.parse(line.toString())).toEqual({ generation: 1, epoch: 1 })
+    events.close()
+    const wrong = await client.get('/v1/answer', new Uint8Array(300_000))
+    expect([wrong.status, JSON.parse(wrong.body.toString()).code]).toEqual([400, 'bad_request'])
+    client.close()
+    await proxy.stop()
+  })
+
+  // The second shows that the first would find it.
+  test.skipIf(!possible).each([
+    ['writes down nothing of clients', false],
+    ['would, without the line in the sample that keeps it from that', true],
+  ])('%s', async (_, leaky) => {
+    const server = await backend()
+    const proxy = await started(kind, server.port, leaky)
+    const client = await clientAt(proxy.port)
+    const headers = { 'user-agent': CANARY, cookie: CANARY, referer: `https://${CANARY}/`, [CANARY]: CANARY }
+    const body = Buffer.from(CANARY.repeat(40_000)) // longer than it would keep in memory
+    const statuses: number[] = []
+    const ask = async (path: string, sent?: Uint8Array) => statuses.push((await client.get(path, sent, headers)).status)
+    await ask(`/v1/${CANARY}?${CANARY}`)
+    await ask('/v1/answer', body)
+    client.ask('/v1/answer', body, { 'content-length': '999999' }).close() // goes away half way
+    await server.close()
+    await ask(`/v1/${CANARY}?${CANARY}`)
+    await ask('/v1/answer', body)
+    expect(statuses).toEqual([404, 400, 502, 502])
+    client.close()
+    const raw = connectTls({ host: '127.0.0.1', port: proxy.port, localAddress: CLIENT, servername: CANARY })
+    raw.on('error', () => {}) // it does not believe the certificate
+    await new Promise(resolve => raw.once('close', resolve))
+    const written = await proxy.stop()
+    const found = [CANARY, CLIENT].filter(secret => written.includes(secret))
+    expect(found.length > 0).toBe(leaky)
+  })
+})
+
+/** A process with its environment, until `listening on`. */
+async function listening(command: string, args: readonly string[], env: Record<string, string>) {
+  const child: ChildProcess = spawn(command, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let log = ''
+  child.stderr!.on('data', chunk => {
+    log += chunk
+  })
+  const ended = once(child, 'close').then(([code]) => code as number | null)
+  const [line] = (await Promise.race([
+    once(child.stdout!, 'data'),
+    ended.then(() => Promise.reject(new Error(log))),
+  ])) as [Buffer]
+  const figures = /figures at (\S+)\/metrics/.exec(log)?.[1]
+  return { child, ended, url: line.toString().trim().replace('listening on ', ''), figures, log: () => log }
+}
+
+const bin = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
+
+/** Files under the names that samples have for them. */
+async function files() {
+  const dir = await temporaryDirectory()
+  await mkdir(join(dir, 'state'))
+  await writeFile(join(dir, 'token'), `${'t'.repeat(32)}\n`, { mode: 0o600 })
+  await writeFile(
+    join(dir, 'publisher.pub'),
+    `public key: ${'3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c'}\n`,
+  )
+  return dir
+}
+
+describe('pirouette.service', () => {
+  test.skipIf(!systemdThere)('is a unit that systemd takes, and exposes little', async () => {
+    const unit = join(await temporaryDirectory(), 'pirouette.service')
+    await writeFile(unit, replaced(await sample('pirouette.service'), { '/usr/bin/node': process.execPath }))
+    const verified = await promisify(execFile)('systemd-analyze', ['verify', unit])
+    expect(verified).toEqual({ stdout: '', stderr: '' })
+    await promisify(execFile)('systemd-analyze', ['security', '--offline=true', '--threshold=20', unit])
+  })
+
+  test('begins what it says, is told when that is ready and when it stops, and ends with 0', async () => {
+    const dir = await files()
+    // What it tells systemd, by the program that is called for it.
+    await writeFile(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$1" >> ${dir}/told\n`)
+    await chmod(join(dir, 'systemd-notify'), 0o755)
+    const [, command] = /^ExecStart=(.+)$/m.exec(await sample('pirouette.service'))!
+    const line = replaced(command!, {
+      '/usr/bin/node /opt/pirouette/node_modules/.bin/pirouette': `${process.execPath} ${bin}`,
+      '${STATE_DIRECTORY}': join(dir, 'state'),
+      '${CREDENTIALS_DIRECTORY}': dir,
+      '/srv/pirouette/dataset': dataset,
+      '/etc/pirouette': dir,
+      '--port 8080': '--port 0',
+      '--metrics-port 9090': '--metrics-port 0',
+    })
+    const [node, ...args] = line.split(' ')
+    const env = { NOTIFY_SOCKET: join(dir, 'socket'), PATH: `${dir}${delimiter}${process.env['PATH']}` }
+    const { child, ended, url, figures, log } = await listening(node!, [...args, '--drain-seconds', '0'], env)
+    expect((await fetch(`${url}/v1/manifest`)).status).toBe(200)
+    expect((await fetch(`${figures}/readyz`)).status).toBe(200)
+    const told = async () => await readFile(join(dir, 'told'), 'utf8').catch(() => '')
+    await expect.poll(told).toBe('READY=1\n')
+    child.kill('SIGTERM')
+    expect(await ended).toBe(0)
+    await expect.poll(told).toBe('READY=1\nSTOPPING=1\n')
+    expect(log()).not.toContain('warning')
+  })
+})
+
+describe('Containerfile', () => {
+  /** Its instructions, of the last stage. */
+  async function instructions(): Promise<Map<string, string>> {
+    const stage = (await sample('Containerfile')).split(/^FROM /m).at(-1)!
+    return new Map([...stage.matchAll(/^([A-Z]+) (.+)$/gm)].map(([, name, rest]) => [name!, rest!]))
+  }
+
+  // No container is built: its image is in a registry. What would run in it, runs here.
+  test('begins a server, whose health its check sees', async () => {
+    const dir = await files()
+    const parts = await instructions()
+    const [entry] = JSON.parse(parts.get('ENTRYPOINT')!) as string[]
+    expect(entry).toBe('/opt/pirouette/node_modules/.bin/pirouette')
+    await symlink(bin, join(dir, 'pirouette'))
+    const args = (JSON.parse(parts.get('CMD')!) as string[]).map(
+      word =>
+        ({
+          '/var/lib/pirouette/store': join(dir, 'store'),
+          '/srv/dataset': dataset,
+          '/srv/publisher.pub': join(dir, 'publisher.pub'),
+          '0.0.0.0': '127.0.0.1',
+          '8080': '0',
+          '9090': '0',
+        })[word] ?? word,
+    )
+    const { child, ended, url, figures } = await listening(
+      join(dir, 'pirouette'),
+      [...args, '--drain-seconds', '0'],
+      {},
+    )
+    expect((await fetch(`${url}/readyz`)).status).toBe(200)
+    const [node, ...check] = JSON.parse(/CMD (\[.+\])$/.exec(parts.get('HEALTHCHECK')!)![1]!) as string[]
+    expect(node).toBe('node')
+    const health = () => runs(process.execPath, ...check.map(word => word.replace('http://127.0.0.1:9090', figures!)))
+    expect(await health()).toBe(true)
+    child.kill(parts.get('STOPSIGNAL') as NodeJS.Signals)
+    expect(await ended).toBe(0)
+    expect(await health()).toBe(false)
+  })
+})
+
+test('every sample is run here', async () => {
+  expect((await readdir(SAMPLES)).sort()).toEqual(['Caddyfile', 'Containerfile', 'nginx.conf', 'pirouette.service'])
+})

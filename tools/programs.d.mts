@@ -1,0 +1,2 @@
+/** The path of an executable; undefined: it cannot be had here. Throws if an environment variable names none. */
+export function findProgram(name: 'nginx' | 'caddy'): Promise<string | undefined>

@@ -1,0 +1,58 @@
+// Programs that samples in docs/ are for: finds them, or takes them out of Debian's packages, without installing anything.
+//
+// Three ways, the first that works counts: an environment variable, the system's own, Debian's package unpacked into
+// .tools/debian. `node tools/programs.mjs` prints what would be used.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { ask, root, run } from './steps.mjs'
+
+const programs = {
+  nginx: { variable: 'PIROUETTE_NGINX', debianPackage: 'nginx', path: 'usr/sbin/nginx', answers: '-v' },
+  caddy: { variable: 'PIROUETTE_CADDY', debianPackage: 'caddy', path: 'usr/bin/caddy', answers: 'version' },
+}
+const SYSTEM_FOLDERS = ['/usr/sbin', '/usr/local/sbin'] // not on everybody's PATH
+
+/** The path of an executable; undefined: it cannot be had here. Throws if an environment variable names none. */
+export async function findProgram(name) {
+  const { variable, debianPackage, path, answers } = programs[name]
+  const named = process.env[variable]
+  if (named) {
+    if (existsSync(named)) return named
+    throw new Error(`${variable} names ${named}, which does not exist`)
+  }
+  const works = file => existsSync(file) && ask(file, [answers]) !== undefined
+  const folders = [...(process.env.PATH ?? '').split(delimiter), ...SYSTEM_FOLDERS]
+  const found = folders.map(folder => join(folder, name)).find(works)
+  if (found !== undefined) return found
+  const unpacked = join(root, '.tools', 'debian', name)
+  if (!existsSync(unpacked)) await unpack(debianPackage, unpacked)
+  const file = join(unpacked, path)
+  return works(file) ? file : undefined
+}
+
+/** Leaves nothing where it does not succeed. */
+async function unpack(debianPackage, into) {
+  if (ask('dpkg-deb', ['--version']) === undefined) return
+  const parent = join(root, '.tools', 'debian')
+  mkdirSync(parent, { recursive: true })
+  const scratch = mkdtempSync(join(parent, 'scratch-'))
+  try {
+    const download = () => run('apt-get', ['download', debianPackage], { cwd: scratch, mayFail: true })
+    let { code } = await download()
+    if (code !== 0) {
+      await run('apt-get', ['update'], { mayFail: true }) // which only root may
+      code = (await download()).code
+    }
+    const archive = readdirSync(scratch).find(file => file.endsWith('.deb'))
+    if (code !== 0 || archive === undefined) return
+    const files = join(scratch, 'files')
+    const { code: extracted } = await run('dpkg-deb', ['--extract', join(scratch, archive), files], { mayFail: true })
+    if (extracted === 0 && !existsSync(into)) renameSync(files, into)
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+if (process.argv[1] === import.meta.filename) {
+  for (const name of Object.keys(programs)) console.log(`${name}: ${(await findProgram(name)) ?? 'cannot be had here'}`)
+}
