@@ -65,6 +65,7 @@ test('what a database is at is there, and what is stored that cannot be written'
   const [hintId, requestHash] = [pseudoRandom(16), pseudoRandom(32)]
   await updatable.fence.judge({ kind: 'register', databaseId, hintId, version: 0, requestHash })
   expect([await ofDatabase('fence_hints'), await ofDatabase('fence_room')]).toEqual([1, 100])
+  expect(await ofDatabase('fence_turned_away')).toBe(0)
   await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"other"}\n'))
   expect([await ofDatabase('epoch'), await ofDatabase('generation')]).toEqual([2, 1])
   expect(await ofDatabase('store_failing')).toBe(0)

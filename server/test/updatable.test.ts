@@ -38,9 +38,11 @@ import {
   loadDataset,
   MemoryStorage,
   openLmdb,
+  type Transaction,
   UpdatableDatabase,
   type UpdatableOptions,
 } from '../dist/index.js'
+import { Draft, StorageError } from '../dist/storage/storage.js'
 import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory, vectors } from './helpers.js'
 import {
   batchOn,
@@ -1090,6 +1092,7 @@ describe('over HTTP', () => {
     for (const [kind, id, version, hash, verdict] of steps) {
       expect([kind, id, version, await ask(kind, id, version, hash)]).toEqual([kind, id, version, verdict])
     }
+    expect((await app.inject('/readyz')).json().problems).toEqual([expect.stringMatching(/^the fence is full/)])
     seconds += 8 * 86_400
     expect(await ask('confirm', 2, 1, h)).toBe('granted')
     seconds += 5 * 86_400
@@ -1174,6 +1177,92 @@ describe('over HTTP', () => {
       // Days that pass are days.
       seconds += 401 * 86_400
       expect(await asker(fence)('confirm', 1)).toBe('refused')
+    })
+
+    test('is moved on by a calendar that has jumped once, however often it starts', async () => {
+      const storage = new MemoryStorage()
+      let now = 1_800_000_000
+      const options = { days: 400, now: () => now, elapsed: () => 0 }
+      const first = asker(new Fence(storage, options))
+      for (const kind of ['register', 'confirm'] as const) expect(await first(kind, 1)).toBe('granted')
+      now += 401 * 86_400
+      for (let start = 2; start < 30; start++) {
+        const ask = asker(new Fence(storage, options))
+        for (const kind of ['register', 'confirm'] as const) expect(await ask(kind, start)).toBe('granted')
+      }
+      expect(await asker(new Fence(storage, options))('confirm', 1)).toBe('granted')
+      // Days between starts are days, where the calendar has them.
+      for (let days = 0; days <= 400; days += 20) {
+        now += 20 * 86_400
+        expect(await asker(new Fence(storage, options))('confirm', 2)).toBe('granted')
+      }
+      expect(await asker(new Fence(storage, options))('confirm', 1)).toBe('refused')
+    })
+
+    test('is swept in steps, between which others have their turn, and says that it is full', async () => {
+      let longest = 0
+      class Counting extends MemoryStorage {
+        override *entries(prefix: string, after?: string) {
+          let read = 0
+          for (const entry of super.entries(prefix, after)) {
+            longest = Math.max(longest, ++read)
+            yield entry
+          }
+        }
+      }
+      let seconds = 0
+      const most = 2500
+      const fence = new Fence(new Counting(), { days: 10, entries: most, elapsed: () => seconds })
+      const ask = asker(fence)
+      for (let id = 0; id < most; id++) {
+        expect([await ask('register', id, `network ${id}`), await ask('confirm', id)]).toEqual(['granted', 'granted'])
+      }
+      expect([fence.hints, fence.turnedAway]).toEqual([most, 0])
+      expect(fence.problem).toMatch(/^the fence is full/)
+      expect(await ask('register', most)).toBe('fence_full')
+      expect(fence.turnedAway).toBe(1)
+
+      seconds += 11 * 86_400
+      longest = 0
+      let turns = 0
+      let isOver = false
+      const count = () => {
+        turns++
+        if (!isOver) setImmediate(count)
+      }
+      setImmediate(count)
+      expect(await ask('register', most)).toBe('granted')
+      isOver = true
+      expect([longest, fence.hints, fence.problem]).toEqual([1000, 1, undefined])
+      expect(turns).toBeGreaterThanOrEqual(2)
+    })
+
+    test('knows what it had when nothing can be written, without counting it again', async () => {
+      let [isFull, counted] = [false, 0]
+      class Failing extends MemoryStorage {
+        override count(prefix: string) {
+          counted++
+          return super.count(prefix)
+        }
+        override async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+          if (!isFull) return await super.transact(work)
+          work(new Draft(key => this.get(key)))
+          throw new StorageError('ENOSPC')
+        }
+      }
+      const fence = new Fence(new Failing(), { entries: 12, elapsed: () => 0 })
+      const ask = asker(fence)
+      expect([await ask('register', 1), await ask('confirm', 1)]).toEqual(['granted', 'granted'])
+      for (const id of [2, 3, 4]) expect(await ask('register', id)).toBe('granted')
+      counted = 0
+      isFull = true
+      // One that would be confirmed, and one that another would have to go for.
+      expect([await ask('confirm', 2), await ask('register', 9)]).toEqual(['ENOSPC', 'ENOSPC'])
+      expect([fence.hints, counted]).toEqual([4, 0])
+      isFull = false
+      for (const id of [1, 2, 3, 4]) expect(await ask('confirm', id)).toBe('granted')
+      expect(await ask('confirm', 9)).toBe('refused')
+      expect(fence.hints).toBe(4)
     })
 
     test('refuses a hint whose entry is damaged in any bit, cut off or that of another, and does not register it again', async () => {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { putUnderLoad, type RecordedLookup, repliesAsBefore } from './load.js'
+import { offer, requestOf } from './overload.js'
 import { processorMs } from './stage.js'
 
 let server: Server
@@ -16,7 +17,10 @@ afterEach(() => {
 /** Replies with what it is sent, and `more` behind it. */
 async function echo(status = 200, more = ''): Promise<string> {
   server = createServer((request, response) => {
-    void buffer(request).then(body => response.writeHead(status).end(Buffer.concat([body, Buffer.from(more)])))
+    void buffer(request).then(body => {
+      const reply = Buffer.concat([body, Buffer.from(more)])
+      response.writeHead(status, { 'content-length': reply.length }).end(reply)
+    })
   })
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -49,6 +53,40 @@ test('another reply, or a refusal, ends the measurement', async () => {
   server.close()
   const refusing = await echo(503)
   await expect(putUnderLoad(repliesAsBefore(lookups(refusing), refusing), 1, 0.05)).rejects.toThrow('got 503')
+})
+
+const asked = (url: string) =>
+  [1, 2, 3].map(i => ({ request: requestOf(url, Uint8Array.of(i, 7)), answer: Buffer.of(i, 7) }))
+
+test.each([{ clients: 3 }, { perSecond: 500 }])(
+  'what is offered, %o, is counted by what has become of it',
+  async how => {
+    const url = await echo()
+    const good = await offer(url, asked(url), { ...how, milliseconds: 100 })
+    expect(good.inTimePerSecond).toBeGreaterThan(0)
+    expect([good.late, good.refused]).toEqual([0, 0])
+    server.closeAllConnections()
+    server.close()
+    const refusing = await echo(503)
+    const refused = await offer(refusing, asked(refusing), { ...how, milliseconds: 100 })
+    expect(refused.refused).toBeGreaterThan(0)
+    expect([refused.late, refused.inTimePerSecond]).toEqual([0, 0])
+  },
+)
+
+test('an offer ends where an answer is wrong, or longer than it was', async () => {
+  for (const [status, more] of [
+    [200, '!'],
+    [400, ''],
+  ] as const) {
+    const url = await echo(status, more)
+    await expect(offer(url, asked(url), { perSecond: 500, milliseconds: 10_000 })).rejects.toThrow('neither')
+    server.closeAllConnections()
+    server.close()
+  }
+  const url = await echo()
+  const other = asked(url).map(({ request }) => ({ request, answer: Buffer.of(9, 9) }))
+  await expect(offer(url, other, { clients: 1, milliseconds: 10_000 })).rejects.toThrow('neither')
 })
 
 test('processor time of a process never falls, and of none there is none', async () => {

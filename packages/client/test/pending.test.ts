@@ -19,6 +19,28 @@ async function interrupted(silent: string) {
   return { network, database, harness, map, attempts: network.queries().length }
 }
 
+test.each([A, B])(
+  'what an overloaded %s refused is sent again, to it alone, whatever is asked; and is found',
+  async server => {
+    const shapes = []
+    for (const index of [3, 9]) {
+      const { network, database } = keyless()
+      const harness = new Harness(network, 12)
+      const map = await harness.open()
+      let refused = 0
+      network.misbehave[server] = on('/v1/answer', genuine =>
+        ++refused <= 2 ? problem(503, 'overloaded', { 'retry-after': '1' }) : genuine,
+      )
+      expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
+      const sent = network.queries().map(({ server, body }) => [server, Buffer.from(body).toString('hex')] as const)
+      expect(sent.map(([to]) => to)).toEqual([A, B, server, server])
+      expect(new Set(sent.flatMap(([to, body]) => (to === server ? [body] : []))).size).toBe(1)
+      shapes.push(network.shapes())
+    }
+    expect(shapes[1]).toEqual(shapes[0])
+  },
+)
+
 describe.each([A, B])('after %s was silent', silent => {
   test('the attempts, and the resend that the next call begins with, are the same bytes to the same servers', async () => {
     const { network, harness, map, attempts } = await interrupted(silent)

@@ -1,5 +1,6 @@
-// The fence's time: entries live for hundreds of days, and a calendar that jumps must not end them all. It begins with the
-// calendar, but not before where it was, and not far behind; from then on it goes by the monotonic clock.
+// The fence's time: entries live for hundreds of days, and a calendar that jumps must not end them all. It begins where it was,
+// and as many days on as the calendar has moved since that was written, but for few; from then on it goes by the monotonic
+// clock. So a jump moves it on once, by few days, and not again at each of the starts that follow.
 
 import { crc32 } from 'node:zlib'
 import type { Storage, Transaction } from '../storage/storage.js'
@@ -9,6 +10,15 @@ export const DAY_SECONDS = 24 * 60 * 60
 /** How far a start may move it on: a server that was away for longer gives its entries that much more. */
 const MOST_AWAY_DAYS = 30
 const KEY = 'fence-day'
+
+/** day (u32) ‖ the calendar's then (u32) ‖ CRC-32 of both (u32) */
+const STORED_BYTES = 12
+
+/** Days since 1970, the fence's and the calendar's. */
+interface Stored {
+  readonly day: number
+  readonly calendar: number
+}
 
 export interface FenceClockOptions {
   /** seconds since 1970, looked at once; default: the system's */
@@ -20,18 +30,22 @@ export interface FenceClockOptions {
 export class FenceClock {
   readonly #start: number
   readonly #elapsed: () => number
-  #stored: number
+  /** what is on disk, or about to be */
+  #stored: Stored | undefined
+  /** how many days the calendar is ahead of this */
+  readonly #ahead: number
 
   constructor(storage: Storage, options: FenceClockOptions) {
     const now = (options.now ?? (() => Date.now() / 1000))()
     const elapsed = options.elapsed ?? (() => performance.now() / 1000)
     const begun = elapsed()
     this.#elapsed = () => elapsed() - begun
-    const stored = readDay(storage.get(KEY))
-    this.#stored = stored ?? 0
-    const earliest = (stored ?? 0) * DAY_SECONDS
-    const latest = stored === undefined ? now : earliest + MOST_AWAY_DAYS * DAY_SECONDS
-    this.#start = Math.min(Math.max(now, earliest), latest)
+    const calendar = Math.max(0, Math.floor(now / DAY_SECONDS))
+    this.#stored = readStored(storage.get(KEY))
+    const away = Math.min(Math.max(0, calendar - (this.#stored?.calendar ?? calendar)), MOST_AWAY_DAYS)
+    const today = (this.#stored?.day ?? calendar) + away
+    this.#ahead = calendar - today
+    this.#start = today * DAY_SECONDS + Math.max(0, now - calendar * DAY_SECONDS)
   }
 
   /** Whole seconds since about 1970. */
@@ -44,21 +58,28 @@ export class FenceClock {
     return Math.floor(this.seconds / DAY_SECONDS)
   }
 
-  /** Makes a new day a part of what is written anyway. */
-  keep(transaction: Transaction): void {
-    const { today } = this
-    if (today <= this.#stored) return
-    const bytes = Buffer.alloc(8)
-    bytes.writeUInt32LE(today)
-    bytes.writeUInt32LE(crc32(bytes.subarray(0, 4)), 4)
+  /** Makes a new day a part of what is written anyway. Returns what takes that back, should it not be written. */
+  keep(transaction: Transaction): () => void {
+    const day = this.today
+    const calendar = day + this.#ahead
+    const before = this.#stored
+    if (before?.day === day && before.calendar === calendar) return () => {}
+    const bytes = Buffer.alloc(STORED_BYTES)
+    bytes.writeUInt32LE(day, 0)
+    bytes.writeUInt32LE(calendar, 4)
+    bytes.writeUInt32LE(crc32(bytes.subarray(0, 8)), 8)
     transaction.put(KEY, bytes)
-    this.#stored = today
+    this.#stored = { day, calendar }
+    return () => {
+      this.#stored = before
+    }
   }
 }
 
 /** undefined: there is none, or it is damaged. */
-function readDay(bytes: Uint8Array | undefined): number | undefined {
-  if (bytes?.length !== 8) return undefined
+function readStored(bytes: Uint8Array | undefined): Stored | undefined {
+  if (bytes?.length !== STORED_BYTES) return undefined
   const buffer = Buffer.from(bytes)
-  return crc32(buffer.subarray(0, 4)) === buffer.readUInt32LE(4) ? buffer.readUInt32LE() : undefined
+  if (crc32(buffer.subarray(0, 8)) !== buffer.readUInt32LE(8)) return undefined
+  return { day: buffer.readUInt32LE(0), calendar: buffer.readUInt32LE(4) }
 }

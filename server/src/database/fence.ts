@@ -26,8 +26,9 @@ const SWEPT_TOGETHER = 1000
 /** A registration that no confirmation follows for so long is gone. */
 export const NEW_SECONDS = 6 * 60 * 60
 
-/** The new ones are at most this part of all entries. */
+/** The new ones are at most this part of all entries, and so many: they are known by name, 128 bytes of memory each. */
 const NEW_PART = 4
+const MOST_NEW = 2 ** 20
 
 /** What one network may register in a day: this part of all entries, but not less than so many. */
 const NETWORK_PART = 1000
@@ -48,7 +49,12 @@ interface Entry {
   readonly time: number
 }
 
+/** What takes back what memory already knows of a transaction, should that not be written. */
+type Undo = (() => void)[]
+
 export class Fence {
+  /** registrations for which there was no room: clients whose hints are without a fence */
+  turnedAway = 0
   readonly #storage: Storage
   readonly #days: number
   readonly #most: number
@@ -76,6 +82,12 @@ export class Fence {
     return this.#confirmed + this.#new.size
   }
 
+  /** What an operator has to know, for people. */
+  get problem(): string | undefined {
+    if (this.#confirmed < this.#most) return undefined
+    return 'the fence is full: new hints are without it (--fence-entries)'
+  }
+
   /** Hints it may know. */
   get most(): number {
     return this.#most
@@ -90,23 +102,25 @@ export class Fence {
     await this.#expireNew()
     if (request.kind === 'register' && this.#confirmed >= this.#most) await this.#sweep()
     const { today, seconds } = this.#clock
+    const undo: Undo = []
     try {
       const outcome = await this.#storage.transact(transaction => {
-        const kept = this.#find(transaction, id)
+        const kept = this.#find(transaction, id, undo)
         // How far it has come is not known any more: not by registering again either.
         if (kept === 'damaged') return 'refused'
         if (kept === undefined && request.kind === 'register') {
-          const room = this.#admit(transaction, network)
+          const room = this.#admit(transaction, network, undo)
           if (!room) return 'full'
           put(transaction, NEW + id, { version: 0, requestHash: request.requestHash, time: seconds })
           this.#new.delete(id) // the newest stands last
           this.#new.set(id, seconds)
-          this.#clock.keep(transaction)
+          undo.push(() => this.#new.delete(id), this.#clock.keep(transaction))
           return 'granted'
         }
         if (!isGranted(kept, request)) return 'refused'
         if (request.kind === 'register') return 'granted' // its reply was lost
-        const isNew = this.#new.has(id)
+        const registered = this.#new.get(id)
+        const isNew = registered !== undefined
         // Who has no request yet only asks.
         const { version, requestHash } = kept !== undefined && isZero(request.requestHash) ? kept : request
         // Written also when only the day is new, and then once a day.
@@ -116,26 +130,32 @@ export class Fence {
           transaction.remove(NEW + id)
           this.#new.delete(id)
           this.#confirmed++
+          undo.push(() => {
+            this.#new.set(id, registered)
+            this.#confirmed--
+          })
         }
-        this.#clock.keep(transaction)
+        undo.push(this.#clock.keep(transaction))
         return 'granted'
       })
-      if (outcome === 'full') throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
-      return outcome
+      if (outcome !== 'full') return outcome
     } catch (error) {
-      if (!(error instanceof Refusal)) this.#count() // nothing was written
+      for (const takeBack of undo.reverse()) takeBack() // nothing was written
       throw error
     }
+    this.turnedAway++
+    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
   }
 
   /** What is kept of a hint and has not expired. */
-  #find(transaction: Transaction, id: string): Entry | 'damaged' | undefined {
+  #find(transaction: Transaction, id: string, undo: Undo): Entry | 'damaged' | undefined {
     const confirmed = transaction.get(CONFIRMED + id)
     if (confirmed !== undefined) {
       const entry = decodeEntry(CONFIRMED + id, confirmed)
       if (entry === 'damaged' || this.#isAlive(entry)) return entry
       transaction.remove(CONFIRMED + id)
       this.#confirmed--
+      undo.push(() => this.#confirmed++)
       return undefined
     }
     const bytes = transaction.get(NEW + id)
@@ -145,14 +165,16 @@ export class Fence {
   }
 
   /** Whether a network may register another hint; makes room for it among the new ones. */
-  #admit(transaction: Transaction, network: string): boolean {
+  #admit(transaction: Transaction, network: string, undo: Undo): boolean {
     if (!this.#countFor(network)) return false
-    const mostNew = Math.max(1, Math.floor(this.#most / NEW_PART))
+    const mostNew = Math.min(Math.max(1, Math.floor(this.#most / NEW_PART)), MOST_NEW)
     if (this.#new.size >= mostNew || this.#new.size + this.#confirmed >= this.#most) {
-      const [oldest] = this.#new.keys()
-      if (oldest === undefined) return false
+      const [first] = this.#new
+      if (first === undefined) return false
+      const [oldest, registered] = first
       transaction.remove(NEW + oldest)
       this.#new.delete(oldest)
+      undo.push(() => this.#new.set(oldest, registered))
     }
     return true
   }
@@ -203,20 +225,32 @@ export class Fence {
     const { today } = this.#clock
     if (this.#swept === today) return
     this.#swept = today
-    const expired: string[] = []
-    for (const [key, bytes] of this.#storage.entries(CONFIRMED)) {
-      if (this.#isOver(key, bytes)) expired.push(key)
+    let after: string | undefined
+    for (;;) {
+      const expired: string[] = []
+      let seen = 0
+      for (const [key, bytes] of this.#storage.entries(CONFIRMED, after)) {
+        if (this.#isOver(key, bytes)) expired.push(key)
+        after = key
+        if (++seen === SWEPT_TOGETHER) break
+      }
+      if (expired.length > 0) await this.#removeExpired(expired)
+      if (seen < SWEPT_TOGETHER) return
+      await new Promise(resolve => setImmediate(resolve)) // requests are answered between
     }
-    for (let i = 0; i < expired.length; i += SWEPT_TOGETHER) {
-      await this.#storage.transact(transaction => {
-        for (const key of expired.slice(i, i + SWEPT_TOGETHER)) {
-          const bytes = transaction.get(key)
-          if (bytes === undefined || !this.#isOver(key, bytes)) continue
-          transaction.remove(key)
-          this.#confirmed--
-        }
-      })
-    }
+  }
+
+  async #removeExpired(keys: readonly string[]): Promise<void> {
+    let removed = 0
+    await this.#storage.transact(transaction => {
+      for (const key of keys) {
+        const bytes = transaction.get(key)
+        if (bytes === undefined || !this.#isOver(key, bytes)) continue
+        transaction.remove(key)
+        removed++
+      }
+    })
+    this.#confirmed -= removed
   }
 
   /** What there is on disk. */

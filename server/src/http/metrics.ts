@@ -106,6 +106,12 @@ export class Metrics {
     const changing = databases.flatMap(({ name, updatable }) => (updatable === undefined ? [] : [{ name, updatable }]))
     this.#perDatabase('fence_hints', 'Hints that the fence knows', changing, ({ updatable }) => updatable.fence.hints)
     this.#perDatabase('fence_room', 'Hints that it may know at most', changing, ({ updatable }) => updatable.fence.most)
+    this.#perDatabase(
+      'fence_turned_away',
+      'Registrations without room for them, since the start',
+      changing,
+      ({ updatable }) => updatable.fence.turnedAway,
+    )
     this.#perDatabase('store_failing', 'Whether the latest write failed', changing, ({ updatable }) =>
       Number(updatable.storageFailure !== undefined),
     )

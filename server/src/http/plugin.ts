@@ -102,6 +102,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   if (updatable !== undefined) {
     readiness.watch(() => updatable.storageFailure)
     readiness.watch(() => updatable.foldingFailure)
+    readiness.watch(() => updatable.fence.problem)
     updatable.onFoldingFailure(error => app.log.error({ err: error }, 'folding edits into openings has failed'))
     eventsRoute(app, updatable)
     fenceRoute(routes, { updatable, readiness, rateLimit })

@@ -102,8 +102,10 @@ class LmdbStorage implements Storage {
     return this.#database.get(Buffer.from(key))
   }
 
-  *entries(prefix: string): Iterable<readonly [string, Uint8Array]> {
-    for (const { key, value } of this.#database.getRange(rangeOf(prefix))) yield [key.toString(), value]
+  *entries(prefix: string, after?: string): Iterable<readonly [string, Uint8Array]> {
+    const { start, end } = rangeOf(prefix)
+    const from = after === undefined ? start : Buffer.from(`${after}\0`)
+    for (const { key, value } of this.#database.getRange({ start: from, end })) yield [key.toString(), value]
   }
 
   count(prefix: string): number {

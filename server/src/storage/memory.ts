@@ -12,8 +12,8 @@ export class MemoryStorage implements Storage {
     return value === undefined ? undefined : new Uint8Array(value)
   }
 
-  *entries(prefix: string): Iterable<readonly [string, Uint8Array]> {
-    for (const key of [...this.#values.keys()].filter(key => key.startsWith(prefix)).sort()) {
+  *entries(prefix: string, after = ''): Iterable<readonly [string, Uint8Array]> {
+    for (const key of [...this.#values.keys()].filter(key => key.startsWith(prefix) && key > after).sort()) {
       yield [key, this.get(key)!]
     }
   }

@@ -29,8 +29,8 @@ export interface Storage {
   readonly failure: string | undefined
   /** the bytes are the caller's to keep */
   get(key: string): Uint8Array | undefined
-  /** all entries whose key begins with `prefix`, ascending; nothing may be written meanwhile */
-  entries(prefix: string): Iterable<readonly [string, Uint8Array]>
+  /** all entries whose key begins with `prefix`, ascending, those behind the key `after` alone; nothing may be written meanwhile */
+  entries(prefix: string, after?: string): Iterable<readonly [string, Uint8Array]>
   /** how many there are */
   count(prefix: string): number
   /**

@@ -56,6 +56,10 @@ export const conformance: readonly Case[] = [
         ['b/10', 4],
         ['b/2', 3],
       ])
+      const behind = (after: string) => [...storage.entries('b/', after)].map(([key]) => key)
+      deepEqual(behind('b/1'), ['b/10', 'b/2'])
+      deepEqual(behind('b/11'), ['b/2'])
+      deepEqual(behind('b/2'), [])
       equal(storage.count('b/'), 3)
       equal(storage.count('d/'), 0)
     },
