@@ -1,35 +1,15 @@
-// Following the database (docs/protocol.md, Updates): which epochs come after one, as both servers tell, and what
-// changed in each. Nothing secret is sent, and nothing of the client's state is touched: what comes out of here has been
-// checked as far as two servers, hashes and the publisher's signature can tell, and is applied by others, whole.
+// Following the database (docs/protocol.md, Updates): which epochs come after one, as both servers tell. Nothing secret is
+// sent: what comes out of here has been checked as far as two servers, hashes and the publisher's signature can tell.
 
-import {
-  checkFollows,
-  decodeManifests,
-  equalBytes,
-  LONGEST_MANIFEST_BYTES,
-  type Manifest,
-  SUITE_POINTPROOFS,
-  splitUpdateList,
-  toHex,
-} from '@pirouette/protocol'
+import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
-import { ATTEMPTS } from '../base/constants.js'
-import { ServerError, TamperedError, VersionError } from '../base/errors.js'
+import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
-import { withBlobHost } from './blobs.js'
 import { type Agreed, agree, disagree, fromWire } from './manifests.js'
-import { askAll, withRetry, worstOf } from './retry.js'
+import { askAll, withRetry } from './retry.js'
 import type { Publisher } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
-import { getBounded, getWholeBlob, type Link, type Links } from './transport.js'
-
-/** One epoch further: its manifest, and what changed. */
-export interface Step extends Agreed {
-  /** the update list's entries */
-  readonly list: Uint8Array
-  /** in suite 6 the commitments of the rows it touches, which stand behind them */
-  readonly rows: Uint8Array
-}
+import { getBounded, type Link, type Links } from './transport.js'
 
 /** The epoch something is at that follows. */
 export interface Base extends Agreed {
@@ -69,30 +49,6 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, LONGEST_MANIFEST_BYTES)
  * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
  * errors of single servers.
  */
-export async function stepsAfter(
-  base: Agreed,
-  following: Following,
-  signal: AbortSignal,
-  attempt = 1,
-): Promise<Step[]> {
-  const wanted = await epochsAfter(base, following, signal)
-  const steps: Step[] = []
-  try {
-    for (const next of wanted) {
-      const bytes = await updateList(following, next.manifest, signal)
-      const whole = { list: bytes, rows: new Uint8Array() }
-      steps.push({ ...next, ...(next.manifest.suite === SUITE_POINTPROOFS ? splitUpdateList(bytes) : whole) })
-    }
-  } catch (error) {
-    // What they told of a moment ago they may have forgotten by now: asked again, they say so.
-    const forgotten = error instanceof ServerError && error.refusal === 'not_found'
-    if (!forgotten || attempt === ATTEMPTS) throw error
-    return await stepsAfter(base, following, signal, attempt + 1)
-  }
-  return steps
-}
-
-/** The same without their lists. */
 export async function epochsAfter(base: Base, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
   const { links, publisher } = following
   const chains = await askAll(links, link => chainFrom(link, base, signal))
@@ -204,31 +160,4 @@ function continues(core: Core, base: Agreed, next: Agreed): boolean {
   }
   const hash = inCore(core, () => core.blake3(base.bytes))
   return equalBytes(next.manifest.previousManifest, hash)
-}
-
-/** The list that a manifest speaks of, from the first server whose bytes have its hash. */
-async function updateList(
-  { core, links, stats }: Following,
-  manifest: Manifest,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const { updateListHash: expected, updateListBytes: length } = manifest
-  // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
-  const order = manifest.epoch % 2 === 0 ? links : [...links].reverse()
-  const failures: ServerError[] = []
-  for (const link of order) {
-    try {
-      return await withBlobHost(link, stats, signal, async from => {
-        const bytes = await getWholeBlob(from, toHex(expected), length, signal)
-        const hash = inCore(core, () => core.blake3(bytes))
-        if (equalBytes(hash, expected)) return bytes
-        throw new TamperedError(from.server.name, 'its update list does not have the hash that was agreed on')
-      })
-    } catch (error) {
-      if (signal.aborted || !(error instanceof ServerError)) throw error
-      stats.incident(link.server.name, error.code)
-      failures.push(error)
-    }
-  }
-  throw worstOf(failures)
 }

@@ -3,7 +3,7 @@
 
 import { ROUNDS } from '../base/constants.js'
 import { ProtocolError } from '../base/errors.js'
-import type { Step } from '../servers/updates.js'
+import type { Step } from '../servers/update-lists.js'
 import { isMoved } from '../store/storage.js'
 import { applied } from './applying.js'
 import type { Hint } from './hint.js'

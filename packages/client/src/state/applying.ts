@@ -7,7 +7,7 @@ import { coreCode, inCore, readBack, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { isDirectoryOf } from '../scheme/download.js'
 import type { Agreed } from '../servers/manifests.js'
-import type { Step } from '../servers/updates.js'
+import type { Step } from '../servers/update-lists.js'
 import { StateUnreadableError } from '../store/store.js'
 import type { Hint } from './hint.js'
 

@@ -1,7 +1,7 @@
 // What the servers have now, asked without touching any state.
 
 import { type Agreed, agree } from '../servers/manifests.js'
-import { type Step, stepsAfter as stepsOf } from '../servers/updates.js'
+import { type Step, stepsAfter as stepsOf } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
 /** What both servers agree on, now, and the publisher vouches for, if that is asked. */
