@@ -45,7 +45,7 @@ export async function killMidLookup(stage: Stage, seed: number, times: number): 
       const indices = [favourite, chance.below(stage.records), favourite]
       assert.deepEqual(await lookUp(page, indices), indices.map(recordAt))
       if (life === times) break
-      await dieLookingUp(stage, browser, page, favourite, chance)
+      await dieLookingUp(stage, browser, page, life % 3, favourite, chance)
     } finally {
       await kill(browser)
     }
@@ -80,12 +80,19 @@ async function hasKept(page: Page): Promise<boolean> {
   })
 }
 
-async function dieLookingUp(stage: Stage, browser: Browser, page: Page, index: number, chance: Chance): Promise<void> {
+/** `silenced`: the server whose answer does not come when the browser is killed, 0 or 1; 2: it is killed at any time. */
+async function dieLookingUp(
+  stage: Stage,
+  browser: Browser,
+  page: Page,
+  silenced: number,
+  index: number,
+  chance: Chance,
+): Promise<void> {
   const wrong: string[] = []
   await page.exposeFunction('tell', (value: string) => {
     if (value !== recordAt(index)) wrong.push(value)
   })
-  const silenced = chance.below(3) // neither, or one of them
   const quiet = stage.proxies[silenced]
   const until = new Promise<void>(resolve => {
     let left = chance.between(1, 12)
