@@ -80,9 +80,9 @@ const serveCommand = program
   .option('--metrics-host <address>', 'address to listen on for them', '127.0.0.1')
   .option(
     '--shed-after <ms>',
-    'refuse, with 503, what has waited so many milliseconds for its turn; 0: never',
+    'refuse, with 503, what has waited so many milliseconds for its turn; 0, the default: never',
     wholeNumber,
-    400,
+    0,
   )
   .option(
     '--drain-seconds <n>',
