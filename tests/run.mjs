@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity] | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// uniformity] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -14,6 +14,7 @@ const programs = {
   speeds: '/bench/speeds.ts',
   pointproofs: '/bench/pointproofs.ts',
   wire: '/fuzz/wire.ts',
+  matrix: '/package/matrix.ts',
 }
 const [name, ...args] = process.argv.slice(2)
 const program = name === 'soak' && ['living', 'uniformity'].includes(args[0]) ? args.shift() : name
