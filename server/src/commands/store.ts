@@ -20,7 +20,7 @@ export async function openStore(
   otherwise: () => Promise<string | undefined> = async () => undefined,
 ): Promise<UpdatableDatabase> {
   const storage = openLmdb(dir)
-  if (!UpdatableDatabase.existsIn(storage)) {
+  if (!(await UpdatableDatabase.existsIn(storage))) {
     const source = dataset ?? (await otherwise())
     if (source === undefined) throw new BuildError('the store is empty; --dataset says what to begin with', dir)
     const loaded = await withProgress(onProgress => loadDataset(source, onProgress))

@@ -15,7 +15,7 @@ const KEY = 'fence-day'
 const STORED_BYTES = 12
 
 /** Days since 1970, the fence's and the calendar's. */
-interface Stored {
+export interface StoredDay {
   readonly day: number
   readonly calendar: number
 }
@@ -31,17 +31,22 @@ export class FenceClock {
   readonly #start: number
   readonly #elapsed: () => number
   /** what is on disk, or about to be */
-  #stored: Stored | undefined
+  #stored: StoredDay | undefined
   /** how many days the calendar is ahead of this */
   readonly #ahead: number
 
-  constructor(storage: Storage, options: FenceClockOptions) {
+  static async open(storage: Storage, options: FenceClockOptions): Promise<FenceClock> {
+    return new FenceClock(readStored(await storage.get(KEY)), options)
+  }
+
+  /** `stored`: what was written last; undefined: nothing yet. */
+  constructor(stored: StoredDay | undefined, options: FenceClockOptions) {
     const now = (options.now ?? (() => Date.now() / 1000))()
     const elapsed = options.elapsed ?? (() => performance.now() / 1000)
     const begun = elapsed()
     this.#elapsed = () => elapsed() - begun
     const calendar = Math.max(0, Math.floor(now / DAY_SECONDS))
-    this.#stored = readStored(storage.get(KEY))
+    this.#stored = stored
     const away = Math.min(Math.max(0, calendar - (this.#stored?.calendar ?? calendar)), MOST_AWAY_DAYS)
     const today = (this.#stored?.day ?? calendar) + away
     this.#ahead = calendar - today
@@ -77,7 +82,7 @@ export class FenceClock {
 }
 
 /** undefined: there is none, or it is damaged. */
-function readStored(bytes: Uint8Array | undefined): Stored | undefined {
+function readStored(bytes: Uint8Array | undefined): StoredDay | undefined {
   if (bytes?.length !== STORED_BYTES) return undefined
   const buffer = Buffer.from(bytes)
   if (crc32(buffer.subarray(0, 8)) !== buffer.readUInt32LE(8)) return undefined

@@ -69,12 +69,17 @@ export class Fence {
   readonly #registered = new Map<string, number>()
   #registeredOn = 0
 
-  constructor(storage: Storage, options: FenceOptions = {}) {
+  private constructor(storage: Storage, clock: FenceClock, options: FenceOptions) {
     this.#storage = storage
     this.#days = options.days ?? DEFAULT_DAYS
     this.#most = options.entries ?? DEFAULT_ENTRIES
-    this.#clock = new FenceClock(storage, options)
-    this.#count()
+    this.#clock = clock
+  }
+
+  static async open(storage: Storage, options: FenceOptions = {}): Promise<Fence> {
+    const fence = new Fence(storage, await FenceClock.open(storage, options), options)
+    await fence.#count()
+    return fence
   }
 
   /** Hints it knows, confirmed or new. */
@@ -104,7 +109,7 @@ export class Fence {
     const { today, seconds } = this.#clock
     const undo: Undo = []
     try {
-      const outcome = await this.#storage.transact(transaction => {
+      const outcome = await this.#storage.transact([CONFIRMED + id, NEW + id], transaction => {
         const kept = this.#find(transaction, id, undo)
         // How far it has come is not known any more: not by registering again either.
         if (kept === 'damaged') return 'refused'
@@ -214,7 +219,7 @@ export class Fence {
       expired.push(id)
     }
     if (expired.length === 0) return
-    await this.#storage.transact(transaction => {
+    await this.#storage.transact([], transaction => {
       for (const id of expired) if (this.#new.has(id)) transaction.remove(NEW + id)
     })
     for (const id of expired) this.#new.delete(id)
@@ -229,7 +234,7 @@ export class Fence {
     for (;;) {
       const expired: string[] = []
       let seen = 0
-      for (const [key, bytes] of this.#storage.entries(CONFIRMED, after)) {
+      for await (const [key, bytes] of this.#storage.entries(CONFIRMED, after)) {
         if (this.#isOver(key, bytes)) expired.push(key)
         after = key
         if (++seen === SWEPT_TOGETHER) break
@@ -242,7 +247,7 @@ export class Fence {
 
   async #removeExpired(keys: readonly string[]): Promise<void> {
     let removed = 0
-    await this.#storage.transact(transaction => {
+    await this.#storage.transact(keys, transaction => {
       for (const key of keys) {
         const bytes = transaction.get(key)
         if (bytes === undefined || !this.#isOver(key, bytes)) continue
@@ -254,12 +259,13 @@ export class Fence {
   }
 
   /** What there is on disk. */
-  #count(): void {
-    this.#confirmed = this.#storage.count(CONFIRMED)
-    const registered = [...this.#storage.entries(NEW)].map(([key, bytes]) => {
+  async #count(): Promise<void> {
+    this.#confirmed = await this.#storage.count(CONFIRMED)
+    const registered: (readonly [string, number])[] = []
+    for await (const [key, bytes] of this.#storage.entries(NEW)) {
       const entry = decodeEntry(key, bytes)
-      return [key.slice(NEW.length), entry === 'damaged' ? 0 : entry.time] as const // no loss: it has no lookups yet
-    })
+      registered.push([key.slice(NEW.length), entry === 'damaged' ? 0 : entry.time]) // no loss: it has no lookups yet
+    }
     this.#new = new Map(registered.sort(([, a], [, b]) => a - b))
   }
 }
