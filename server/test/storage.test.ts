@@ -5,11 +5,12 @@ import { once } from 'node:events'
 import { appendFileSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { StoredFence } from '../dist/database/stored-fence.js'
 import { DatasetError } from '../dist/index.js'
 import { openLmdb } from '../dist/storage/lmdb.js'
 import { MemoryStorage } from '../dist/storage/memory.js'
 import type { Storage } from '../dist/storage/storage.js'
-import { conformance } from '../dist/testing/storage.js'
+import { conformance, fenceConformance } from '../dist/testing/storage.js'
 import { listed, pseudoRandom, temporaryDirectory } from './helpers.js'
 
 const read = async (storage: Storage, key: string) => {
@@ -28,6 +29,12 @@ describe.each<[string, () => Promise<Storage>]>([
     const storage = await open()
     onTestFinished(() => storage.close())
     await run(storage)
+  })
+
+  test.each(fenceConformance.filter(({ shared }) => !shared))('its fence: $name', async ({ run }) => {
+    const storage = await open()
+    onTestFinished(() => storage.close())
+    await run(options => StoredFence.open(storage, options))
   })
 })
 

@@ -32,7 +32,8 @@ import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { networkOf } from '../dist/base/address.js'
-import { Fence } from '../dist/database/fence.js'
+import type { Fence } from '../dist/database/fence.js'
+import { StoredFence } from '../dist/database/stored-fence.js'
 import {
   createServer,
   loadDataset,
@@ -1106,7 +1107,7 @@ describe('over HTTP', () => {
     }
 
     test('keeps every confirmed hint while a flood of registrations comes, and has room for who confirms', async () => {
-      const fence = await Fence.open(new MemoryStorage(), { entries: 100, elapsed: () => 0 })
+      const fence = await StoredFence.open(new MemoryStorage(), { entries: 100, elapsed: () => 0 })
       const ask = asker(fence)
       for (let id = 0; id < 40; id++) {
         expect(await ask('register', id, 'honest')).toBe('granted')
@@ -1121,7 +1122,11 @@ describe('over HTTP', () => {
 
     test('takes from one network a share of a day and no more', async () => {
       let seconds = 0
-      const fence = await Fence.open(new MemoryStorage(), { entries: 100_000, elapsed: () => seconds, now: () => 0 })
+      const fence = await StoredFence.open(new MemoryStorage(), {
+        entries: 100_000,
+        elapsed: () => seconds,
+        now: () => 0,
+      })
       const ask = asker(fence)
       const flood = async (network: string, from: number) => {
         let granted = 0
@@ -1141,10 +1146,10 @@ describe('over HTTP', () => {
       let seconds = 0
       const storage = new MemoryStorage()
       const options = { entries: 100, elapsed: () => seconds, now: () => 1_800_000_000 }
-      let fence = await Fence.open(storage, options)
+      let fence = await StoredFence.open(storage, options)
       for (const id of [1, 2]) await asker(fence)('register', id)
       await asker(fence)('confirm', 1)
-      if (restart) fence = await Fence.open(storage, { ...options, now: () => 1_800_000_000 + seconds })
+      if (restart) fence = await StoredFence.open(storage, { ...options, now: () => 1_800_000_000 + seconds })
       seconds += 6 * 3600 + 1
       const ask = asker(fence)
       expect([await ask('confirm', 1), await ask('confirm', 2)]).toEqual(['granted', 'refused'])
@@ -1155,15 +1160,15 @@ describe('over HTTP', () => {
       const storage = new MemoryStorage()
       let [now, seconds] = [1_800_000_000, 0]
       const options = { days: 400, now: () => now, elapsed: () => seconds }
-      let fence = await Fence.open(storage, options)
+      let fence = await StoredFence.open(storage, options)
       await asker(fence)('register', 1)
       await asker(fence)('confirm', 1)
       now += 401 * 86_400
       expect(await asker(fence)('confirm', 1)).toBe('granted')
-      fence = await Fence.open(storage, options)
+      fence = await StoredFence.open(storage, options)
       expect(await asker(fence)('confirm', 1)).toBe('granted')
       now -= 4000 * 86_400
-      fence = await Fence.open(storage, options)
+      fence = await StoredFence.open(storage, options)
       expect(await asker(fence)('confirm', 1)).toBe('granted')
       // Days that pass are days.
       seconds += 401 * 86_400
@@ -1174,20 +1179,20 @@ describe('over HTTP', () => {
       const storage = new MemoryStorage()
       let now = 1_800_000_000
       const options = { days: 400, now: () => now, elapsed: () => 0 }
-      const first = asker(await Fence.open(storage, options))
+      const first = asker(await StoredFence.open(storage, options))
       for (const kind of ['register', 'confirm'] as const) expect(await first(kind, 1)).toBe('granted')
       now += 401 * 86_400
       for (let start = 2; start < 30; start++) {
-        const ask = asker(await Fence.open(storage, options))
+        const ask = asker(await StoredFence.open(storage, options))
         for (const kind of ['register', 'confirm'] as const) expect(await ask(kind, start)).toBe('granted')
       }
-      expect(await asker(await Fence.open(storage, options))('confirm', 1)).toBe('granted')
+      expect(await asker(await StoredFence.open(storage, options))('confirm', 1)).toBe('granted')
       // Days between starts are days, where the calendar has them.
       for (let days = 0; days <= 400; days += 20) {
         now += 20 * 86_400
-        expect(await asker(await Fence.open(storage, options))('confirm', 2)).toBe('granted')
+        expect(await asker(await StoredFence.open(storage, options))('confirm', 2)).toBe('granted')
       }
-      expect(await asker(await Fence.open(storage, options))('confirm', 1)).toBe('refused')
+      expect(await asker(await StoredFence.open(storage, options))('confirm', 1)).toBe('refused')
     })
 
     test('is swept in steps, between which others have their turn, and says that it is full', async () => {
@@ -1203,7 +1208,7 @@ describe('over HTTP', () => {
       }
       let seconds = 0
       const most = 2500
-      const fence = await Fence.open(new Counting(), { days: 10, entries: most, elapsed: () => seconds })
+      const fence = await StoredFence.open(new Counting(), { days: 10, entries: most, elapsed: () => seconds })
       const ask = asker(fence)
       for (let id = 0; id < most; id++) {
         expect([await ask('register', id, `network ${id}`), await ask('confirm', id)]).toEqual(['granted', 'granted'])
@@ -1242,7 +1247,7 @@ describe('over HTTP', () => {
           throw new StorageError('ENOSPC')
         }
       }
-      const fence = await Fence.open(new Failing(), { entries: 12, elapsed: () => 0 })
+      const fence = await StoredFence.open(new Failing(), { entries: 12, elapsed: () => 0 })
       const ask = asker(fence)
       expect([await ask('register', 1), await ask('confirm', 1)]).toEqual(['granted', 'granted'])
       for (const id of [2, 3, 4]) expect(await ask('register', id)).toBe('granted')
@@ -1261,9 +1266,9 @@ describe('over HTTP', () => {
       const storage = new MemoryStorage()
       let seconds = 0
       const options = { entries: 100, now: () => 1_800_000_000, elapsed: () => seconds }
-      for (const id of [1, 2, 3]) await asker(await Fence.open(storage, options))('register', id)
+      for (const id of [1, 2, 3]) await asker(await StoredFence.open(storage, options))('register', id)
       for (const id of [1, 2])
-        await asker(await Fence.open(storage, options))('confirm', id, 'x', id, new Uint8Array(32).fill(id))
+        await asker(await StoredFence.open(storage, options))('confirm', id, 'x', id, new Uint8Array(32).fill(id))
       const [[key, entry], [, other]] = (await listed(storage, 'fence/')) as [
         [string, Uint8Array],
         [string, Uint8Array],
@@ -1271,7 +1276,7 @@ describe('over HTTP', () => {
       const damaged = Array.from({ length: 8 * entry.length }, (_, bit) =>
         entry.with(bit >> 3, entry[bit >> 3]! ^ (1 << (bit & 7))),
       )
-      const ask = asker(await Fence.open(storage, options))
+      const ask = asker(await StoredFence.open(storage, options))
       for (const bytes of [...damaged, other, entry.subarray(0, -1), new Uint8Array()]) {
         await storage.transact([], transaction => transaction.put(key, bytes))
         const shown = toHex(bytes)
@@ -1282,10 +1287,10 @@ describe('over HTTP', () => {
       // A start takes it as it is, a new one's among them, which goes when its time is over.
       const [[newKey, registered]] = (await listed(storage, 'fence-new/')) as [[string, Uint8Array]]
       await storage.transact([], transaction => transaction.put(newKey, registered.with(0, 1)))
-      const restarted = asker(await Fence.open(storage, options))
+      const restarted = asker(await StoredFence.open(storage, options))
       expect([await restarted('confirm', 1), await restarted('confirm', 3)]).toEqual(['refused', 'refused'])
       // Nor does a sweep make room for the same hint once more.
-      const small = asker(await Fence.open(storage, { ...options, entries: 2 }))
+      const small = asker(await StoredFence.open(storage, { ...options, entries: 2 }))
       seconds += 401 * 86_400
       expect(await small('register', 4)).toBe('granted')
       expect(await small('register', 1)).toBe('refused')
@@ -1294,7 +1299,7 @@ describe('over HTTP', () => {
 
     test('counts what could not be written as not written', async () => {
       const storage = new FailingStorage()
-      const ask = asker(await Fence.open(storage, { entries: 4, elapsed: () => 0 }))
+      const ask = asker(await StoredFence.open(storage, { entries: 4, elapsed: () => 0 }))
       storage.fails = () => true
       for (let id = 0; id < 20; id++) await ask('register', id)
       storage.fails = () => false

@@ -28,12 +28,12 @@ export interface FenceClockOptions {
 }
 
 export class FenceClock {
-  readonly #start: number
+  #start: number
   readonly #elapsed: () => number
   /** what is on disk, or about to be */
   #stored: StoredDay | undefined
   /** how many days the calendar is ahead of this */
-  readonly #ahead: number
+  #ahead: number
 
   static async open(storage: Storage, options: FenceClockOptions): Promise<FenceClock> {
     return new FenceClock(readStored(await storage.get(KEY)), options)
@@ -63,10 +63,22 @@ export class FenceClock {
     return Math.floor(this.seconds / DAY_SECONDS)
   }
 
+  /** What is to be written. */
+  get now(): StoredDay {
+    return { day: this.today, calendar: this.today + this.#ahead }
+  }
+
+  /** Another process has come to this day. */
+  follow(day: number): void {
+    const { today } = this
+    if (day <= today) return
+    this.#start += day * DAY_SECONDS - this.seconds // to its beginning: who is ahead by seconds is not passed by a day
+    this.#ahead -= day - today
+  }
+
   /** Makes a new day a part of what is written anyway. Returns what takes that back, should it not be written. */
   keep(transaction: Transaction): () => void {
-    const day = this.today
-    const calendar = day + this.#ahead
+    const { day, calendar } = this.now
     const before = this.#stored
     if (before?.day === day && before.calendar === calendar) return () => {}
     const bytes = Buffer.alloc(STORED_BYTES)

@@ -44,12 +44,14 @@ import { recordBytesView } from '../dataset/view.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
 import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
-import { Fence, type FenceOptions } from './fence.js'
+import type { Fence, FenceOptions } from './fence.js'
 import { Folding } from './folding.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
 import { type KnownManifest, type Loaded, load, loadOld, readingFrom } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
+import { PostgresFence } from './postgres-fence.js'
 import { Readers } from './readers.js'
+import { StoredFence } from './stored-fence.js'
 import { WriteBehind } from './write-behind.js'
 
 export interface UpdatableOptions {
@@ -193,7 +195,7 @@ export class UpdatableDatabase implements Epochs {
     if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
     const loaded = await load(core, store, head, options.onProgress)
     try {
-      const fence = await Fence.open(storage, options.fence)
+      const fence = await openFence(storage, options.fence)
       const updatable = new UpdatableDatabase(core, storage, loaded, fence, options)
       await updatable.#indexHistory()
       await updatable.#resumeOld(head)
@@ -761,6 +763,10 @@ export class UpdatableDatabase implements Epochs {
     }
     return slicedBlob(length, slice)
   }
+}
+
+function openFence(storage: Storage, options: FenceOptions | undefined): Promise<Fence> {
+  return storage.engine === undefined ? StoredFence.open(storage, options) : PostgresFence.open(storage.engine, options)
 }
 
 function freeBoth(database: DatabaseHandle, blocks: DatabaseHandle | undefined): void {

@@ -9,16 +9,24 @@ export interface Transaction {
   remove(key: string): void
 }
 
-/** What was to be written is not on disk: it is full, read-only or broken. Later transactions may succeed. */
+/** What was to be written is not on disk: it is full, read-only, broken or away. Later transactions may succeed. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
   /** the system's name of it, such as ENOSPC or EIO */
   readonly code: string
 
-  constructor(code: string) {
-    super(`the store cannot be written (${code}; is its disk full or read-only?)`)
+  constructor(code: string, message = `the store cannot be written (${code}; is its disk full or read-only?)`) {
+    super(message)
     this.code = code
   }
+}
+
+/** What other processes use as well: what is decided between them is decided there, a statement at a time. */
+export interface Engine {
+  /** what its tables are in, quoted */
+  readonly schema: string
+  /** Resolves to the rows when what it wrote is on disk. Rejects with StorageError. */
+  query<Row>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
 }
 
 /** Keys are 1 to 200 ASCII characters and are ordered by them. Values are at most 2^31 - 1 bytes. */
@@ -27,6 +35,8 @@ export interface Storage {
   readonly location: string
   /** why the latest transaction was not written, for people; undefined: it was */
   readonly failure: string | undefined
+  /** where processes have it together; undefined: one at a time has it */
+  readonly engine?: Engine | undefined
   /** the bytes are the caller's to keep */
   get(key: string): Promise<Uint8Array | undefined>
   /** all entries whose key begins with `prefix`, ascending, those behind the key `after` alone; nothing may be written meanwhile */
