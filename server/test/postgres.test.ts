@@ -13,8 +13,8 @@ import { builtDirectory, pseudoRandom, queryAt } from './helpers.js'
 
 const storeUrl = usePostgres()
 
-async function opened(url = storeUrl()): Promise<PostgresStorage> {
-  const storage = await openPostgres(url)
+async function opened(url = storeUrl(), role: 'writer' | 'replica' = 'writer'): Promise<PostgresStorage> {
+  const storage = await openPostgres(url, { role })
   onTestFinished(() => storage.close())
   return storage
 }
@@ -27,7 +27,7 @@ test.each(conformance)('$name', async ({ run }) => run(await opened()))
 describe('the fence', () => {
   test.each(fenceConformance)('$name', async ({ run }) => {
     const url = storeUrl()
-    await run(async options => PostgresFence.open((await opened(url)).engine, options))
+    await run(async options => PostgresFence.open((await opened(url, 'replica')).engine, options))
   })
 
   // The suite itself: processes that do not wait for one another are found out.
@@ -35,7 +35,7 @@ describe('the fence', () => {
     const url = storeUrl()
     const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
     const mutated = run(async options => {
-      const fence = await PostgresFence.open((await opened(url)).engine, options)
+      const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
       const [{ text }] = (await queryStore(
         url,
         `SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'fence_judge' AND pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema.fence'::regclass)`,
@@ -109,6 +109,59 @@ describe('the fence', () => {
     expect(await ask('register', 4)).toBe('granted')
     expect(fence.hints).toBe(3)
     expect(await queryStore(url, 'SELECT count(*)::int AS new FROM schema.fence_new')).toEqual([{ new: 1 }])
+  })
+})
+
+describe('one process at a time writes', () => {
+  test('and a second one is told which; who only reads may come as well, and writes nothing', async () => {
+    const url = storeUrl()
+    const storage = await opened(url)
+    const second = await openPostgres(url).catch((error: unknown) => error)
+    expect(second).toBeInstanceOf(DatasetError)
+    expect((second as Error).message).toMatch(`it is open already, by pirouette: process ${process.pid} on `)
+    const replica = await opened(url, 'replica')
+    await storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
+    expect(Uint8Array.from((await replica.get('a'))!)).toEqual(Uint8Array.of(1))
+    await expect(replica.transact([], () => {})).rejects.toThrow('a replica writes nothing')
+    await storage.close()
+    await storage.close() // does no harm
+    await (await opened(url)).transact([], transaction => transaction.put('a', Uint8Array.of(2)))
+  })
+
+  test('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
+    const url = storeUrl()
+    const first = await opened(url)
+    const put = (storage: PostgresStorage) =>
+      storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
+    const missed = new Promise<void>(resolve => {
+      let times = 0
+      first.engine.listen(message => void (message === '' && ++times === 1 && resolve()))
+    })
+    // Alone again it takes the lock up again, and says that something may have been missed.
+    const end = `SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid), (
+      SELECT hashtextextended('pirouette ' || 'NAME' || ' writer', 0) AS key) k
+      WHERE l.locktype = 'advisory' AND (l.classid::bigint << 32) | l.objid::bigint = k.key`
+    const name = new URL(url).searchParams.get('schema')!
+    await queryStore(url, end.replace('NAME', name))
+    await missed
+    await put(first)
+    // Another one is quicker, sooner or later.
+    let second: PostgresStorage | undefined
+    while (second === undefined) {
+      await queryStore(url, end.replace('NAME', name))
+      second = await opened(url).catch(() => undefined)
+    }
+    await put(second)
+    const third = await openPostgres(url).catch((error: Error) => error.message)
+    expect(third).toMatch(/it is open already/)
+    await expect
+      .poll(() =>
+        put(first).then(
+          () => 'written',
+          (error: { code: string }) => error.code,
+        ),
+      )
+      .toBe('EBUSY')
   })
 })
 

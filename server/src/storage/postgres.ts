@@ -1,11 +1,13 @@
-// A storage in a PostgreSQL database, which processes on several hosts can have together. Transactions happen one after
-// the other, by an advisory lock of the database's, and are durable (synchronous_commit) when they resolve.
+// A storage in a PostgreSQL database, which processes on several hosts have together: one that writes, which is who has an
+// advisory lock of the database's, and replicas. Transactions happen one after the other, and are durable (synchronous_commit)
+// when they resolve.
 //
 // `pg` is loaded when a storage is opened: whoever has none in PostgreSQL need not install it.
 
 import { hostname } from 'node:os'
-import type { Pool, PoolClient, PoolConfig } from 'pg'
+import type { Client, Pool, PoolClient, PoolConfig } from 'pg'
 import { DatasetError } from '../dataset/errors.js'
+import { Session } from './postgres-session.js'
 import { Draft, type Engine, type Storage, StorageError, type Transaction } from './storage.js'
 
 const DEFAULT_SCHEMA = 'pirouette'
@@ -32,6 +34,11 @@ interface Place {
   readonly location: string
 }
 
+export interface PostgresOptions {
+  /** 'writer' (default): one process at a time, which alone has transactions */
+  readonly role?: 'writer' | 'replica' | undefined
+}
+
 export interface PostgresStorage extends Storage {
   readonly engine: Engine
 }
@@ -39,20 +46,20 @@ export interface PostgresStorage extends Storage {
 /**
  * Opens the storage in a schema of a database, or makes one: `postgres://user@host/database?schema=pirouette`, with the
  * password where PostgreSQL's own tools have it (PGPASSFILE, PGPASSWORD). Throws DatasetError, saying what to do, if it
- * cannot be reached, or does not keep what it was given.
+ * cannot be reached, does not keep what it was given, or another process writes there.
  */
-export async function openPostgres(url: string): Promise<PostgresStorage> {
+export async function openPostgres(url: string, { role = 'writer' }: PostgresOptions = {}): Promise<PostgresStorage> {
   const place = placeOf(url)
   const pg = await loaded(place.location)
   const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })
   // Of connections that nobody is using; whoever wants one next gets another.
   pool.on('error', () => {})
-  const storage = new SharedStorage(pool, place)
+  const storage = new SharedStorage(pool, place, role === 'writer')
   try {
-    await storage.begin()
+    await storage.begin(() => new pg.Client(place.config))
     return storage
   } catch (error) {
-    await pool.end()
+    await storage.close()
     if (!(error instanceof StorageError)) throw error
     throw new DatasetError(place.location, `it cannot be opened: ${error.message}`)
   }
@@ -106,9 +113,14 @@ class SharedStorage implements PostgresStorage {
   readonly #pool: Pool
   readonly #schema: string
   readonly #name: string
+  readonly #writes: boolean
+  #session: Session | undefined
+  /** who writes instead of this process, which was to; undefined: nobody else */
+  #usurper: string | undefined
   #closed: Promise<void> | undefined
 
-  constructor(pool: Pool, { schema, location }: Place) {
+  constructor(pool: Pool, { schema, location }: Place, writes: boolean) {
+    this.#writes = writes
     this.#pool = pool
     this.location = location
     this.#schema = `"${schema}"`
@@ -117,11 +129,34 @@ class SharedStorage implements PostgresStorage {
       schema: this.#schema,
       query: async <Row>(text: string, values: readonly unknown[] = []) =>
         this.#noting(async () => (await this.#pool.query(text, [...values])).rows as Row[]),
+      notify: message => void this.#pool.query('SELECT pg_notify($1, $2)', [this.#channel, message]).catch(() => {}),
+      listen: listener => this.#session!.listen(listener),
     }
   }
 
+  get #channel(): string {
+    return `pirouette_${this.#name}`
+  }
+
+  async begin(connect: () => Client): Promise<void> {
+    this.#session = await this.#noting(() =>
+      Session.open({ connect, channel: `"${this.#channel}"`, begin: client => this.#lock(client) }),
+    )
+    await this.#makeTable()
+  }
+
+  /** Takes the writer's lock for as long as `client` is connected. */
+  async #lock(client: Client): Promise<void> {
+    if (!this.#writes) return
+    const name = `pirouette ${this.#name} writer`
+    const { rows } = await client.query('SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked', [name])
+    this.#usurper = rows[0].locked ? undefined : await holderOf(client, name)
+    if (this.#usurper === undefined) return
+    throw new CalledOff(new DatasetError(this.location, `it is open already, by ${this.#usurper}; stop that first`))
+  }
+
   /** Makes the table, if it is not there, of a database that keeps what it says it has kept. */
-  async begin(): Promise<void> {
+  async #makeTable(): Promise<void> {
     await this.#holding(async client => {
       await this.#checkDurable(client)
       const { rows } = await client.query('SELECT to_regnamespace($1) IS NOT NULL AS there', [this.#schema])
@@ -175,6 +210,9 @@ class SharedStorage implements PostgresStorage {
 
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     return this.#holding(async client => {
+      if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing'))
+      if (this.#usurper !== undefined)
+        throw new CalledOff(new StorageError('EBUSY', `${this.#usurper} writes here now`))
       const there = new Map<string, Uint8Array>()
       if (keys.length > 0) {
         const text = `SELECT key, value FROM ${this.#schema}.entries WHERE key = ANY($1)`
@@ -218,7 +256,10 @@ class SharedStorage implements PostgresStorage {
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.#pool.end()
+    this.#closed ??= (async () => {
+      await this.#session?.close()
+      await this.#pool.end()
+    })()
     return this.#closed
   }
 
@@ -257,6 +298,19 @@ class SharedStorage implements PostgresStorage {
       throw failed
     }
   }
+}
+
+/** Who has an advisory lock, for people; not believed. */
+async function holderOf(client: Client, name: string): Promise<string> {
+  const { rows } = await client.query(
+    `SELECT a.application_name AS name, coalesce(host(a.client_addr), 'its own host') AS host, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
+     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+     WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+       AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended($1, 0)`,
+    [name],
+  )
+  const line = rows.map(row => `${row.name} (from ${row.host}) since ${row.since}`)[0] ?? ''
+  return /^[\x20-\x7e]{1,200}$/.test(line) ? line : 'another process'
 }
 
 /** What a transaction ends with that the database has nothing to do with. */

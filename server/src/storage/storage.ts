@@ -27,6 +27,10 @@ export interface Engine {
   readonly schema: string
   /** Resolves to the rows when what it wrote is on disk. Rejects with StorageError. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
+  /** Says something to the processes that are there, if it gets through. */
+  notify(message: string): void
+  /** `listener` is told what they say, and '' whenever something may have been missed. Returns how to end that. */
+  listen(listener: (message: string) => void): () => void
 }
 
 /** Keys are 1 to 200 ASCII characters and are ordered by them. Values are at most 2^31 - 1 bytes. */
