@@ -44,12 +44,14 @@ import { recordBytesView } from '../dataset/view.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
 import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
-import { Fence, type FenceOptions } from './fence.js'
+import type { Fence, FenceOptions } from './fence.js'
 import { Folding } from './folding.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
-import { type KnownManifest, type Loaded, load, loadOld, reading } from './loading.js'
+import { type KnownManifest, type Loaded, load, loadOld, readingFrom } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
+import { PostgresFence } from './postgres-fence.js'
 import { Readers } from './readers.js'
+import { StoredFence } from './stored-fence.js'
 import { WriteBehind } from './write-behind.js'
 
 export interface UpdatableOptions {
@@ -137,7 +139,7 @@ export class UpdatableDatabase implements Epochs {
   readonly #now: () => number
   #timer: NodeJS.Timeout | undefined
 
-  private constructor(core: Core, storage: Storage, loaded: Loaded, options: UpdatableOptions) {
+  private constructor(core: Core, storage: Storage, loaded: Loaded, fence: Fence, options: UpdatableOptions) {
     this.#core = core
     this.#storage = storage
     this.#store = new EpochStore(storage)
@@ -159,14 +161,14 @@ export class UpdatableDatabase implements Epochs {
     this.#behind = this.#writeBehind(loaded)
     // The epoch before is answered, so that much history there always is.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
-    this.fence = new Fence(storage, options.fence)
+    this.fence = fence
     this.#lingerSeconds = (options.lingerHours ?? DEFAULT_LINGER_HOURS) * HOUR_SECONDS
     this.#now = options.now ?? (() => Date.now() / 1000)
   }
 
   /** Whether a storage has a database in it. */
-  static existsIn(storage: Storage): boolean {
-    return reading(storage.location, () => new EpochStore(storage).head()) !== undefined
+  static async existsIn(storage: Storage): Promise<boolean> {
+    return (await readingFrom(storage.location, () => new EpochStore(storage).head())) !== undefined
   }
 
   /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
@@ -189,12 +191,13 @@ export class UpdatableDatabase implements Epochs {
   static async open(storage: Storage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
     const core = await loadCore()
     const store = new EpochStore(storage)
-    const head = reading(store.location, () => store.head())
+    const head = await readingFrom(store.location, () => store.head())
     if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
     const loaded = await load(core, store, head, options.onProgress)
     try {
-      const updatable = new UpdatableDatabase(core, storage, loaded, options)
-      updatable.#indexHistory()
+      const fence = await openFence(storage, options.fence)
+      const updatable = new UpdatableDatabase(core, storage, loaded, fence, options)
+      await updatable.#indexHistory()
       await updatable.#resumeOld(head)
       updatable.#fold()
       return updatable
@@ -248,19 +251,19 @@ export class UpdatableDatabase implements Epochs {
     return [this.#old?.epoch, this.#previous, this.#newest].filter(epoch => epoch !== undefined)
   }
 
-  manifestOf(generation: number, epoch: number): Uint8Array | undefined {
+  async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
     if (epoch > this.#newest.manifest.epoch) return undefined
-    const bytes = this.#store.manifest(epoch)
+    const bytes = await this.#store.manifest(epoch)
     return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
   }
 
-  since(epoch: number): Uint8Array | undefined {
+  async since(epoch: number): Promise<Uint8Array | undefined> {
     const newest = this.#newest.manifest.epoch
     if (epoch > newest) return undefined
     const chain: Uint8Array[] = []
     let bytes = 0
     for (let next = epoch + 1; next <= newest && chain.length < CHAIN_MANIFESTS; next++) {
-      const manifest = this.#store.manifest(next)
+      const manifest = await this.#store.manifest(next)
       if (manifest === undefined) return undefined
       if (chain.length > 0 && bytes + manifest.length > CHAIN_BYTES) break
       chain.push(manifest)
@@ -296,9 +299,9 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
-  status(epoch: number): EpochStatus | undefined {
-    const batch = epoch > this.#newest.manifest.epoch ? undefined : this.#store.batch(epoch)
-    const bytes = batch === undefined ? undefined : this.#store.manifest(epoch)
+  async status(epoch: number): Promise<EpochStatus | undefined> {
+    const batch = epoch > this.#newest.manifest.epoch ? undefined : await this.#store.batch(epoch)
+    const bytes = batch === undefined ? undefined : await this.#store.manifest(epoch)
     if (batch === undefined || bytes === undefined) return undefined
     const { generation } = decodeManifest(bytes)
     return { generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch }
@@ -325,7 +328,7 @@ export class UpdatableDatabase implements Epochs {
     if (epoch === undefined) throw epochUnknown(this.#newest.manifest)
     const { signature: digits, publicKey } = signature
     // Whoever has read it at /v1/info can send it again; it is written and told once.
-    const kept = this.#store.signatures(signature.epoch)
+    const kept = await this.#store.signatures(signature.epoch)
     if (kept.some(other => other.publicKey === publicKey && other.signature === digits)) return
     if (!verifies(fromHex(digits), signedBytes(epoch.manifestBytes), fromHex(publicKey))) {
       throw new Refusal('bad_request', 'it does not verify with that key for the manifest of that epoch')
@@ -339,8 +342,8 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** For the epochs of `list`. */
-  signatures(): SignatureInfo[] {
-    return this.list().flatMap(({ epoch }) => this.#store.signatures(epoch))
+  async signatures(): Promise<SignatureInfo[]> {
+    return (await Promise.all(this.list().map(({ epoch }) => this.#store.signatures(epoch)))).flat()
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
@@ -369,7 +372,7 @@ export class UpdatableDatabase implements Epochs {
       throw new Refusal('unauthorized', 'the batch was signed for another manifest than the one it is made on')
     }
     const hash = toHex(batchHash)
-    const made = this.#alreadyMade(batch, hash)
+    const made = await this.#alreadyMade(batch, hash)
     if (made !== undefined) return made
     if (this.#unwritten !== undefined) {
       if (this.#unwritten.hash !== hash) {
@@ -421,7 +424,8 @@ export class UpdatableDatabase implements Epochs {
         oldest: epoch - this.history,
       })
       // A write that was said to have failed may have reached the disk.
-      const stored = again && this.#store.head()?.epoch === epoch ? this.#store.manifest(epoch) : undefined
+      const stored =
+        again && (await this.#store.head())?.epoch === epoch ? await this.#store.manifest(epoch) : undefined
       if (!added && !(stored !== undefined && equalBytes(stored, turn.epoch.manifestBytes)))
         throw new Error(ANOTHER_PROCESS)
       this.#unwritten = undefined
@@ -499,7 +503,7 @@ export class UpdatableDatabase implements Epochs {
   /** Takes up a generation that lingered when the process ended, and clears away what is left of others. */
   async #resumeOld({ generation, old }: Head): Promise<void> {
     const lingers = old !== undefined && old.until > this.#now()
-    for (const other of this.#store.generations()) {
+    for (const other of await this.#store.generations()) {
       if (other !== generation && !(lingers && other === old.generation)) await this.#store.drop(other)
     }
     if (!lingers) return
@@ -544,13 +548,13 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** The status of a batch's epoch if this batch made it; undefined if it is the next. */
-  #alreadyMade(batch: Batch, hash: string): EpochStatus | undefined {
+  async #alreadyMade(batch: Batch, hash: string): Promise<EpochStatus | undefined> {
     const { manifest, manifestHash } = this.#newest
     if (!equalBytes(batch.databaseId, manifest.databaseId)) {
       throw new Refusal('wrong_database', 'the batch is for another database than the one served here')
     }
     if (batch.epoch <= manifest.epoch) {
-      const status = this.status(batch.epoch)
+      const status = await this.status(batch.epoch)
       if (status === undefined) throw new Refusal('epoch_gap', `what made epoch ${batch.epoch} is no longer known here`)
       if (status.batch === hash) return status
       throw new Refusal('batch_conflict', `epoch ${batch.epoch} was made from another batch`)
@@ -692,16 +696,16 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** What is kept of earlier epochs must be whole too. */
-  #indexHistory(): void {
+  async #indexHistory(): Promise<void> {
     const { location } = this.#store
-    for (const epoch of this.#store.epochs()) {
-      const manifest = reading(location, () => {
-        if (this.#store.batch(epoch) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
-        this.#store.signatures(epoch)
-        return decodeManifest(this.#store.manifest(epoch)!)
+    for await (const epoch of this.#store.epochs()) {
+      const manifest = await readingFrom(location, async () => {
+        if ((await this.#store.batch(epoch)) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
+        await this.#store.signatures(epoch)
+        return decodeManifest((await this.#store.manifest(epoch))!)
       })
       if (manifest.updateListBytes === 0) continue
-      const list = this.#store.list(epoch)
+      const list = await this.#store.list(epoch)
       if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
         throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
       }
@@ -759,6 +763,10 @@ export class UpdatableDatabase implements Epochs {
     }
     return slicedBlob(length, slice)
   }
+}
+
+function openFence(storage: Storage, options: FenceOptions | undefined): Promise<Fence> {
+  return storage.engine === undefined ? StoredFence.open(storage, options) : PostgresFence.open(storage.engine, options)
 }
 
 function freeBoth(database: DatabaseHandle, blocks: DatabaseHandle | undefined): void {

@@ -40,7 +40,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
   const { updatable, readiness, publishers, rateLimit, onTrap } = options
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
-    const status = updatable.status(numberOf(request.params.epoch))
+    const status = await updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
     return reply.header('cache-control', 'no-store').send(status as never)
   })
