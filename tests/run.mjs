@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity] | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// uniformity | replicas] | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -9,6 +9,7 @@ const programs = {
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   uniformity: '/privacy/soak.ts',
+  replicas: '/replicas/soak.ts',
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
@@ -16,7 +17,7 @@ const programs = {
   wire: '/fuzz/wire.ts',
 }
 const [name, ...args] = process.argv.slice(2)
-const program = name === 'soak' && ['living', 'uniformity'].includes(args[0]) ? args.shift() : name
+const program = name === 'soak' && ['living', 'uniformity', 'replicas'].includes(args[0]) ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,
@@ -25,7 +26,7 @@ const compiler = await createServer({
 })
 try {
   const module = await compiler.ssrLoadModule(programs[program])
-  process.exitCode = await module[name](args)
+  process.exitCode = await module[program === 'replicas' ? program : name](args)
 } catch (error) {
   if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error
   console.error(`${error.message}\nWhat it takes stands at the head of tests${programs[program]}`)

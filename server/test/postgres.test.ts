@@ -2,7 +2,8 @@
 
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { PostgresServer, queryStore, storeAt, usePostgres } from '../../tests/support/postgres.js'
+import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
+import { usePostgres } from '../../tests/support/use-postgres.js'
 import type { FenceOptions } from '../dist/database/fence.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
 import { createServer, DatasetError, loadDataset, UpdatableDatabase } from '../dist/index.js'
