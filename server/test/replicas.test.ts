@@ -4,12 +4,14 @@
 import { equalBytes } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
+import { THOROUGH } from '../../tests/support/thorough.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { createServer, loadDataset, openPostgres, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, vectors } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
 
-const storeUrl = usePostgres()
+const { store: storeUrl } = usePostgres()
+const thoroughly = test.runIf(THOROUGH)
 
 async function begun(): Promise<string> {
   const url = storeUrl()
@@ -78,43 +80,46 @@ async function expectSame(one: UpdatableDatabase, other: UpdatableDatabase): Pro
   expect(await other.since(1)).toEqual(await one.since(1))
 }
 
-test('replicas take up every epoch and generation, and are what the writer is; also those that come later', async () => {
-  const url = await begun()
-  const writer = await joined(url, false)
-  const replicas = [await joined(url, true), await joined(url, true)]
-  for (const operations of [
-    [add('four')],
-    [
-      { op: 'edit', key: 'one', value: 'other' },
-      { op: 'delete', key: 'two' },
-    ],
-    Array.from({ length: 40 }, (_, n) => add(`more ${n}`)),
-    [{ op: 'generation', headroom: 10 }],
-    [add('five')],
-  ]) {
-    const { epoch } = await writer.publish(batchOn(writer, operations))
-    for (const replica of replicas) {
-      await showing(replica, epoch)
-      await expectSame(writer, replica)
+thoroughly(
+  'replicas take up every epoch and generation, and are what the writer is; also those that come later',
+  async () => {
+    const url = await begun()
+    const writer = await joined(url, false)
+    const replicas = [await joined(url, true), await joined(url, true)]
+    for (const operations of [
+      [add('four')],
+      [
+        { op: 'edit', key: 'one', value: 'other' },
+        { op: 'delete', key: 'two' },
+      ],
+      Array.from({ length: 40 }, (_, n) => add(`more ${n}`)),
+      [{ op: 'generation', headroom: 10 }],
+      [add('five')],
+    ]) {
+      const { epoch } = await writer.publish(batchOn(writer, operations))
+      for (const replica of replicas) {
+        await showing(replica, epoch)
+        await expectSame(writer, replica)
+      }
     }
-  }
-  expect(writer.list().map(numbers)).toEqual([
-    [1, 4],
-    [2, 5],
-    [2, 6],
-  ])
-  const late = await joined(url, true)
-  await expectSame(writer, late)
-  expect(late.behind).toBeUndefined()
-  // A writer that begins again, and others that stay.
-  await left(writer)
-  const again = await joined(url, false)
-  await again.publish(batchOn(again, [add('six')]))
-  for (const replica of [...replicas, late]) {
-    await showing(replica, 7)
-    await expectSame(again, replica)
-  }
-})
+    expect(writer.list().map(numbers)).toEqual([
+      [1, 4],
+      [2, 5],
+      [2, 6],
+    ])
+    const late = await joined(url, true)
+    await expectSame(writer, late)
+    expect(late.behind).toBeUndefined()
+    // A writer that begins again, and others that stay.
+    await left(writer)
+    const again = await joined(url, false)
+    await again.publish(batchOn(again, [add('six')]))
+    for (const replica of [...replicas, late]) {
+      await showing(replica, 7)
+      await expectSame(again, replica)
+    }
+  },
+)
 
 test('nobody shows an epoch before everybody has it, and who has it answers it', async () => {
   const url = await begun()
@@ -144,27 +149,30 @@ test('nobody shows an epoch before everybody has it, and who has it answers it',
   }
 })
 
-test('who is gone, or takes too long, is not waited for; who was only slow is not ready until it has caught up', async () => {
-  const url = await begun()
-  const release = latch()
-  const writer = await joined(url, false)
-  const leaving = await joined(url, true)
-  const slow = await joined(url, true, () => release.opened)
-  const app = await createServer({ datasets: [{ updatable: slow }], allowOrigins: [], instant: false, light: false })
-  onTestFinished(() => app.close())
-  expect((await app.inject('/readyz')).statusCode).toBe(200)
-  await left(leaving)
-  const publishing = writer.publish(batchOn(writer, [add('four')]))
-  await expect.poll(() => queryStore(url, 'SELECT wanted FROM schema.turn')).toEqual([{ wanted: 2 }])
-  await queryStore(url, `UPDATE schema.turn SET wanted_at = wanted_at - interval '1 hour'`)
-  await publishing
-  expect([writer.newest.manifest.epoch, slow.newest.manifest.epoch]).toEqual([2, 1])
-  await expect.poll(async () => (await app.inject('/readyz')).json().message).toMatch(/^epoch 2 is being taken up/)
-  release.open()
-  await showing(slow, 2)
-  await expectSame(writer, slow)
-  await expect.poll(async () => (await app.inject('/readyz')).statusCode).toBe(200)
-})
+thoroughly(
+  'who is gone, or takes too long, is not waited for; who was only slow is not ready until it has caught up',
+  async () => {
+    const url = await begun()
+    const release = latch()
+    const writer = await joined(url, false)
+    const leaving = await joined(url, true)
+    const slow = await joined(url, true, () => release.opened)
+    const app = await createServer({ datasets: [{ updatable: slow }], allowOrigins: [], instant: false, light: false })
+    onTestFinished(() => app.close())
+    expect((await app.inject('/readyz')).statusCode).toBe(200)
+    await left(leaving)
+    const publishing = writer.publish(batchOn(writer, [add('four')]))
+    await expect.poll(() => queryStore(url, 'SELECT wanted FROM schema.turn')).toEqual([{ wanted: 2 }])
+    await queryStore(url, `UPDATE schema.turn SET wanted_at = wanted_at - interval '1 hour'`)
+    await publishing
+    expect([writer.newest.manifest.epoch, slow.newest.manifest.epoch]).toEqual([2, 1])
+    await expect.poll(async () => (await app.inject('/readyz')).json().message).toMatch(/^epoch 2 is being taken up/)
+    release.open()
+    await showing(slow, 2)
+    await expectSame(writer, slow)
+    await expect.poll(async () => (await app.inject('/readyz')).statusCode).toBe(200)
+  },
+)
 
 test('a replica publishes nothing, and says so', async () => {
   const url = await begun()

@@ -3,14 +3,18 @@
 import { afterAll, beforeAll } from 'vitest'
 import { PostgresServer, storeAt } from './postgres.js'
 
-/** In a file of tests: there is a server while they run. Returns what gives the URL of a store that nobody has used. */
-export function usePostgres(): () => string {
+/** In a file of tests: there is a server while they run. */
+export function usePostgres() {
   const named = process.env['PIROUETTE_POSTGRES']
-  if (named !== undefined) return () => storeAt(named)
-  let own: PostgresServer
+  let own: PostgresServer | undefined
   beforeAll(async () => {
-    own = await PostgresServer.begin()
+    if (named === undefined) own = await PostgresServer.begin()
   })
-  afterAll(() => own.remove())
-  return () => storeAt(own.url)
+  afterAll(() => own?.remove())
+  return {
+    /** the URL of a store that nobody has used */
+    store: () => storeAt(own?.url ?? named!),
+    /** one that may be stopped and started, while nobody else uses it; undefined: it is somebody else's */
+    own: () => own,
+  }
 }
