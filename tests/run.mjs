@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity | replicas] | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// uniformity | replicas] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -15,6 +15,7 @@ const programs = {
   speeds: '/bench/speeds.ts',
   pointproofs: '/bench/pointproofs.ts',
   wire: '/fuzz/wire.ts',
+  matrix: '/package/matrix.ts',
 }
 const [name, ...args] = process.argv.slice(2)
 const program = name === 'soak' && ['living', 'uniformity', 'replicas'].includes(args[0]) ? args.shift() : name
@@ -26,7 +27,7 @@ const compiler = await createServer({
 })
 try {
   const module = await compiler.ssrLoadModule(programs[program])
-  process.exitCode = await module[program === 'replicas' ? program : name](args)
+  process.exitCode = await module[name](args)
 } catch (error) {
   if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error
   console.error(`${error.message}\nWhat it takes stands at the head of tests${programs[program]}`)

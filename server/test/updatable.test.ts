@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { crc32 } from 'node:zlib'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import {
@@ -98,6 +99,16 @@ describe('an epoch', () => {
       expect(updatable.newest.manifest).toEqual(manifest)
     },
   )
+
+  test('of a store in another format is not served: both formats are named, and nothing is changed', async () => {
+    const storage = await storageOf('list.csv', KEYED)
+    const text = Buffer.from(storage.get('head')!).toString().slice(0, -8)
+    const older = text.replace(/"format":(\d+)/, (_, format) => `"format":${format - 1}`)
+    const checked = older + crc32(older).toString(16).padStart(8, '0')
+    await storage.transact(transaction => transaction.put('head', Buffer.from(checked)))
+    await expect(opened(storage)).rejects.toThrow(/the store has format \d+, and this version knows \d+/)
+    expect(Buffer.from(storage.get('head')!).toString()).toBe(checked)
+  })
 
   test('is what its batch makes of the one before, and says so in its manifest', async () => {
     const updatable = await keyed()

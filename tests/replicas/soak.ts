@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { simulate } from './simulate.js'
 
 /** Returns the exit code. */
-export async function replicas(args: string[]): Promise<number> {
+export async function soak(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { seed: { type: 'string' } } })
   const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed)
   const rounds = Number(positionals[0] ?? 40)
