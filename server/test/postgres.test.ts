@@ -13,6 +13,7 @@ import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { asking, conformance, fenceConformance } from '../dist/testing/storage.js'
 import { builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
 const storeUrl = postgres.store
@@ -225,6 +226,11 @@ describe('a database that is used', () => {
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
     const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
     expect(looked.statusCode).toBe(200)
+    for (const path of ['/v1/info', '/v1/manifest']) expect((await app.inject(path)).statusCode, path).toBe(200)
+    expect((await app.inject('/v1/manifests?since=1')).statusCode).toBe(200)
+    expect((await app.inject(`/v1/epochs/${manifest.epoch}`)).json().code).toBe('not_ready')
+    const batch = batchOn(updatable, [{ op: 'edit', index: 3, value: 'ab'.repeat(16) }], { encoding: 'hex' })
+    await expect(updatable.publish(batch)).rejects.toBeInstanceOf(StorageError)
     const ready = await app.inject('/readyz')
     expect([ready.statusCode, ready.json().problems]).toEqual([200, [expect.stringMatching(/^the store at postgres:/)]])
 
@@ -232,6 +238,7 @@ describe('a database that is used', () => {
     expect(await ask('confirm', 4)).toBe('refused')
     expect(await ask('confirm', 5)).toBe('granted')
     expect(await ask('confirm', 6)).toBe('granted')
+    expect(await updatable.publish(batch)).toMatchObject({ epoch: 2, changes: 1 })
     expect((await app.inject('/readyz')).json().problems).toBeUndefined()
   })
 })
