@@ -1,6 +1,7 @@
 // PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
 // `npm test` leaves to `npm run soak -- tests` what asks a fence hundreds of times, or begins another server.
 
+import { type AddressInfo, createServer as createListener } from 'node:net'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
@@ -183,6 +184,24 @@ describe('a database that is used', () => {
     expect(error).toBeInstanceOf(DatasetError)
     expect((error as Error).message).toMatch(reason)
     expect((error as Error).message).not.toMatch(/hunter2|user@127/)
+  })
+
+  // 127.0.0.2 is another host to what decides, and this one to Linux.
+  test.runIf(process.platform === 'linux')('is spoken to under TLS alone, if it is on another host', async () => {
+    const heard: Buffer[] = []
+    const listener = createListener(socket => {
+      socket.on('error', () => {})
+      socket.on('data', bytes => {
+        heard.push(bytes)
+        socket.write('N') // no TLS here
+      })
+    })
+    await new Promise<void>(resolve => void listener.listen(0, '127.0.0.2', resolve))
+    onTestFinished(() => new Promise<void>(resolve => void listener.close(() => resolve())))
+    const { port } = listener.address() as AddressInfo
+    await expect(openPostgres(`postgres://someone@127.0.0.2:${port}/x`)).rejects.toThrow(/it cannot be opened/)
+    const bytes = Buffer.concat(heard)
+    expect(bytes.toString('hex')).toBe('0000000804d2162f') // asks for TLS, and says nothing more
   })
 
   thoroughly('has to keep what it says it keeps', async () => {
