@@ -1,5 +1,5 @@
 // PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
-// `npm test` leaves to `npm run soak -- tests` what asks a fence hundreds of times, or begins another server.
+// `npm test` leaves to `npm run soak -- tests` what takes longer than a moment, or begins another server.
 
 import { type AddressInfo, createServer as createListener } from 'node:net'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
@@ -32,30 +32,33 @@ const REQUEST = new Uint8Array(32).fill(7)
 test.each(conformance)('$name', async ({ run }) => run(await opened()))
 
 describe('the fence', () => {
-  test.each(fenceConformance.filter(({ shared }) => shared || THOROUGH))('$name', async ({ run }) => {
+  test.each(fenceConformance.filter(({ name }) => THOROUGH || name.includes('processes')))('$name', async ({ run }) => {
     const url = storeUrl()
     await run(async options => PostgresFence.open((await opened(url, 'replica')).engine, options))
   })
 
   // The suite itself: processes that do not wait for one another are found out.
-  test('of many that ask processes of their own, one is granted: a fence where two are is found out', async () => {
-    const url = storeUrl()
-    const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
-    const mutated = run(async options => {
-      const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
-      const [{ text }] = (await queryStore(
-        url,
-        `SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'fence_judge' AND pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema.fence'::regclass)`,
-      )) as [{ text: string }]
-      const mutant = text
-        .replace(/PERFORM pg_advisory_xact_lock.*/, '')
-        .replace(`verdict := 'refused';`, `PERFORM pg_sleep(0.02); verdict := 'refused';`)
-      expect(mutant.length).not.toBe(text.length)
-      await queryStore(url, mutant)
-      return fence
-    })
-    await expect(mutated).rejects.toMatchObject({ name: 'AssertionError' })
-  })
+  thoroughly(
+    'of many that ask processes of their own, one is granted: a fence where two are is found out',
+    async () => {
+      const url = storeUrl()
+      const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
+      const mutated = run(async options => {
+        const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
+        const [{ text }] = (await queryStore(
+          url,
+          `SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'fence_judge' AND pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema.fence'::regclass)`,
+        )) as [{ text: string }]
+        const mutant = text
+          .replace(/PERFORM pg_advisory_xact_lock.*/, '')
+          .replace(`verdict := 'refused';`, `PERFORM pg_sleep(0.02); verdict := 'refused';`)
+        expect(mutant.length).not.toBe(text.length)
+        await queryStore(url, mutant)
+        return fence
+      })
+      await expect(mutated).rejects.toMatchObject({ name: 'AssertionError' })
+    },
+  )
 
   thoroughly('drops the days that are over, a partition at a time, and never another', async () => {
     const url = storeUrl()
@@ -98,7 +101,7 @@ describe('the fence', () => {
     expect(clock).toEqual({ day: 20_040, calendar: 29_010 })
   })
 
-  test('forgets in hours what was never confirmed, by the database’s clock', async () => {
+  thoroughly('forgets in hours what was never confirmed, by the database’s clock', async () => {
     const url = storeUrl()
     const { engine } = await opened(url)
     let seconds = 0
@@ -135,7 +138,7 @@ describe('one process at a time writes', () => {
     await (await opened(url)).transact([], transaction => transaction.put('a', Uint8Array.of(2)))
   })
 
-  test('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
+  thoroughly('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
     const url = storeUrl()
     const first = await opened(url)
     const put = (storage: PostgresStorage) =>
