@@ -42,7 +42,7 @@ export default defineConfig({
   test: {
     globalSetup: 'tests/support/temporary.ts',
     sequence: { sequencer: LongFirst },
-    maxWorkers: availableParallelism() + 1, // while one waits for a process or a browser, another has its core
+    maxWorkers: availableParallelism() + 2, // while one waits for a process or a browser, another has its core
     projects: [
       { test: { ...common, name: 'alone', include: alone } },
       {

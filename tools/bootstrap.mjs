@@ -7,9 +7,10 @@
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
-//                                                 `uniformity` tests/privacy/soak.ts: more of their tests; after `tests`
-//                                                 the tests of `test` with nothing left to a sample
+//                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
+//                                                 more of their tests; after `tests` the tests of `test` with nothing left to a sample
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
+//                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)
 //                            lint | format        check or rewrite the sources
 //                            docs                 the API reference, into docs/api
 //
@@ -31,7 +32,7 @@ const biome = '@biomejs/biome/bin/biome'
 const toolsBin = '.tools/bin'
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
-const commands = { start, test, build, export: exportDemo, bench, soak, fuzz, lint, format, docs }
+const commands = { start, test, build, export: exportDemo, bench, soak, fuzz, matrix, lint, format, docs }
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
@@ -191,6 +192,11 @@ async function fuzz() {
   return await run(args, toolsBin)
 }
 
+async function matrix() {
+  await buildProduct()
+  return await program('matrix', args)
+}
+
 async function lint() {
   await buildProduct()
   const runs = await Promise.all([lintTypeScript(), lintRust()])
@@ -322,6 +328,22 @@ async function buildProduct() {
       outputs: ['packages/client/dist', 'server/dist', 'demo/build'],
     },
     () => runPackage(tsc, ['-b', 'demo']),
+  )
+  await cachedStep(
+    'one-file',
+    'Bundling the SDK into one file',
+    {
+      inputs: ['packages', 'packages/wasm/generated', 'package-lock.json'],
+      outputs: ['packages/client/dist/pirouette.js'],
+    },
+    async () => {
+      const { build } = await import('esbuild')
+      const [from, outfile] = ['index', 'pirouette'].map(name => join(root, `packages/client/dist/${name}.js`))
+      await build({
+        ...{ entryPoints: [from], outfile, bundle: true, minify: true },
+        ...{ format: 'esm', platform: 'browser', target: 'es2022' },
+      })
+    },
   )
 }
 

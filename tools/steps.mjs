@@ -127,7 +127,7 @@ export async function step(what, work) {
     say(`${((performance.now() - start) / 1000).toFixed(1)} s`)
     return result
   } catch (error) {
-    say('failed')
+    say(stopping ? 'stopped' : 'failed')
     throw error
   }
 }

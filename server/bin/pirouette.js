@@ -1,5 +1,9 @@
 #!/usr/bin/env node
 // The `pirouette` command. The program itself is built into dist/ from src/cli.ts.
-import { run } from '../dist/cli.js'
+const { run } = await import('../dist/cli.js').catch(error => {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND' || import.meta.url.includes('/node_modules/')) throw error
+  console.error(`pirouette: not built, or not to the end; npm run build in its repository does that\n${error.message}`)
+  process.exit(1)
+})
 
 process.exitCode = await run(process.argv.slice(2))

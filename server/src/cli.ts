@@ -8,6 +8,7 @@ import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { PublishError } from './publisher/errors.js'
+import { StorageError } from './storage/storage.js'
 
 const program = new Command('pirouette')
   .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
@@ -72,7 +73,11 @@ const serveCommand = program
   .command('serve')
   .description('Answer queries for one or more datasets.')
   .option('--dataset <[name=]dir...>', 'a dataset; with a name it is served under /name/v1, otherwise under /v1')
-  .option('--store <[name=]dir...>', 'a database that changes: its store, begun from the dataset of that name')
+  .option(
+    '--store <[name=]dir...>',
+    'a database that changes: its store (or postgres://…), begun from the dataset of that name',
+  )
+  .option('--replica', 'with --store postgres://…: answer from what another process publishes there')
   .option('--data <file>', 'build this file first, into a temporary directory')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
@@ -244,6 +249,7 @@ export async function run(args: readonly string[]): Promise<number> {
     const expected =
       error instanceof BuildError ||
       error instanceof DatasetError ||
+      error instanceof StorageError ||
       error instanceof PublishError ||
       error instanceof CeremonyError ||
       isSystemError(error)

@@ -20,5 +20,6 @@ export { type PublishOptions, type PublishSummary, publish } from './publisher/p
 export { PublisherRecord, type RecordedManifest } from './publisher/record.js'
 export { openLmdb } from './storage/lmdb.js'
 export { MemoryStorage } from './storage/memory.js'
+export { openPostgres, type PostgresStorage } from './storage/postgres.js'
 export type { Storage, Transaction } from './storage/storage.js'
 export { Computations, type ComputationsOptions } from './workers/computations.js'

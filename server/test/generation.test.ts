@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex, withClaim } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, dataFile, pseudoRandom, queryAt } from './helpers.js'
+import { builtDirectory, dataFile, listed, pseudoRandom, queryAt } from './helpers.js'
 import {
   batchOn,
   contents,
@@ -48,7 +48,7 @@ describe('a new generation', () => {
     const status = await updatable.publish(body)
     const { manifest, manifestHash } = updatable.newest
     expect(status).toMatchObject({ generation: 2, epoch: 4, manifest: manifestHash, changes: 0 })
-    expect([updatable.status(4), await updatable.publish(body)]).toEqual([status, status])
+    expect([await updatable.status(4), await updatable.publish(body)]).toEqual([status, status])
     expect([manifest.records, manifest.partitions, manifest.partitionRecords]).toEqual([41, 16, 9])
     expect(await contents(updatable)).toEqual(held)
 
@@ -58,7 +58,7 @@ describe('a new generation', () => {
     expect(Buffer.from(updatable.newest.manifestBytes).equals(built.manifestBytes)).toBe(true)
     built.close()
 
-    const chain = decodeManifests(updatable.since(1)!)
+    const chain = decodeManifests((await updatable.since(1))!)
     expect(chain.map(({ manifest: { generation, epoch } }) => [generation, epoch])).toEqual([
       [1, 2],
       [1, 3],
@@ -142,14 +142,16 @@ describe('a new generation', () => {
       ])
       expect(recordsOf(updatable, old)).toEqual(records)
       // Of history only that one manifest is older than the two epochs that were asked for.
-      expect([1, 2].map(epoch => updatable.manifestOf(1, epoch))).toEqual([undefined, undefined])
-      expect(updatable.manifestOf(1, 3)).toBeDefined()
-      expect([updatable.since(3), updatable.status(5), updatable.manifestOf(2, 5)]).toEqual(Array(3).fill(undefined))
+      expect(await Promise.all([1, 2].map(epoch => updatable.manifestOf(1, epoch)))).toEqual([undefined, undefined])
+      expect(await updatable.manifestOf(1, 3)).toBeDefined()
+      expect(await Promise.all([updatable.since(3), updatable.status(5), updatable.manifestOf(2, 5)])).toEqual(
+        Array(3).fill(undefined),
+      )
       // Partitions and directory are the new generation's alone.
       expect(await updatable.findBlob(toHex(old.directoryHash))).toBeUndefined()
       expect(await updatable.findBlob(toHex(old.contentHashes.subarray(0, 32)))).toBeUndefined()
     }
-    expect(storage.count('chunk/00000001/')).toBeGreaterThan(0)
+    expect(await storage.count('chunk/00000001/')).toBeGreaterThan(0)
     seconds += 1
     expect(epochs()).toEqual([
       [2, 7],
@@ -158,7 +160,7 @@ describe('a new generation', () => {
     expect(updatable.find(1, 3)).toBeUndefined()
     await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: 'last' }]))
     for (const prefix of ['chunk/00000001/', 'directory/00000001', 'generation/00000001', 'manifest/00000003']) {
-      expect([prefix, storage.count(prefix)]).toEqual([prefix, 0])
+      expect([prefix, await storage.count(prefix)]).toEqual([prefix, 0])
     }
     await updatable.close()
   })
@@ -171,12 +173,12 @@ describe('a new generation', () => {
     const updatable = await opened(storage, { lingerHours: 30, now: () => seconds })
     await begin(updatable)
     for (let hour = 1; hour <= 30; hour++) {
-      expect(storage.count('chunk/00000001/')).toBe(1)
+      expect(await storage.count('chunk/00000001/')).toBe(1)
       seconds += HOUR
       vi.advanceTimersByTime(1000 * HOUR)
     }
     await updatable.findBlob('') // after what is under way
-    expect(storage.count('chunk/00000001/')).toBe(0)
+    expect(await storage.count('chunk/00000001/')).toBe(0)
   })
 
   test('is all there is after a restart when the old one has had its time', async () => {
@@ -189,7 +191,7 @@ describe('a new generation', () => {
     seconds += 24 * HOUR
     const again = await opened(storage, { now: () => seconds })
     expect(again.list().map(({ epoch }) => epoch)).toEqual([2])
-    expect(storage.count('chunk/00000001/')).toBe(0)
+    expect(await storage.count('chunk/00000001/')).toBe(0)
     expect(await contents(again)).toEqual(held)
   })
 
@@ -202,7 +204,7 @@ describe('a new generation', () => {
       [5, 5],
     ])
     await updatable.close()
-    expect([...storage.entries('generation/')].map(([key]) => key)).toEqual([
+    expect((await listed(storage, 'generation/')).map(([key]) => key)).toEqual([
       'generation/00000004',
       'generation/00000005',
     ])
@@ -321,7 +323,7 @@ describe('a failure to write', () => {
     await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 7 }]))
     storage.fails = key => key === 'chunk/00000002/00000082'
     await expect(begin(updatable, 1_000_000)).rejects.toThrow('ENOSPC')
-    expect(storage.count('chunk/00000002/')).toBe(128)
+    expect(await storage.count('chunk/00000002/')).toBe(128)
     await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 8 }]))
     storage.fails = () => false
     await begin(updatable)
@@ -337,17 +339,17 @@ describe('a failure to write', () => {
     await expect(begin(updatable, 1_000_000)).rejects.toThrow('ENOSPC')
     await updatable.close()
     expect((await opened(storage)).list().map(({ epoch }) => epoch)).toEqual([1])
-    expect([storage.count('chunk/00000002/'), storage.count('generation/')]).toEqual([0, 1])
+    expect([await storage.count('chunk/00000002/'), await storage.count('generation/')]).toEqual([0, 1])
   })
 
   test('because another process has opened the store meanwhile leaves it whole', async () => {
     const { storage, updatable } = await failing()
     const transact = storage.transact.bind(storage)
     let other: UpdatableDatabase | undefined
-    storage.transact = async work => {
-      const result = await transact(work)
+    storage.transact = async (keys, work) => {
+      const result = await transact(keys, work)
       // What is staged is left over from an attempt that ended early, as the other process sees it.
-      if (other === undefined && storage.count('chunk/00000002/') > 0) {
+      if (other === undefined && (await storage.count('chunk/00000002/')) > 0) {
         storage.transact = transact
         other = await UpdatableDatabase.open(storage)
       }

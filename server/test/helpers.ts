@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { encodeQuery, entryBytes, equalBytes, type Manifest, type Proofs } from '@pirouette/protocol'
 import { onTestFinished } from 'vitest'
-import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '../dist/index.js'
+import { type BuildOptions, buildDataset, type Dataset, loadDataset, type Storage } from '../dist/index.js'
 
 /** A directory that goes when the test ends. */
 export async function temporaryDirectory(): Promise<string> {
@@ -74,6 +74,13 @@ export function vectors(offsets: readonly number[]): Uint8Array {
     bytes[2 * i + 1] = offset >>> 8
   })
   return bytes
+}
+
+/** What `storage.entries` goes through. */
+export async function listed(storage: Storage, prefix: string, after?: string): Promise<[string, Uint8Array][]> {
+  const entries: [string, Uint8Array][] = []
+  for await (const [key, value] of storage.entries(prefix, after)) entries.push([key, value])
+  return entries
 }
 
 /** A query for the same offset in every partition. */

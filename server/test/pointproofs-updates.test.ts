@@ -10,7 +10,7 @@ import { ProverHandle } from '../../packages/wasm/generated/prover.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
-import { pseudoRandom, vectors } from './helpers.js'
+import { listed, pseudoRandom, vectors } from './helpers.js'
 import { ceremonyIn, isGenuine, keyAndRowsOf } from './proved.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from './updatable-helpers.js'
 
@@ -106,8 +106,9 @@ const foldings = (storage: RememberingStorage) =>
 
 async function copyOf(storage: RememberingStorage): Promise<RememberingStorage> {
   const [whole, copy] = [await storage.asOf(storage.transactions), new RememberingStorage()]
-  await copy.transact(transaction => {
-    for (const [key, value] of whole.entries('')) transaction.put(key, value)
+  const entries = await listed(whole, '')
+  await copy.transact([], transaction => {
+    for (const [key, value] of entries) transaction.put(key, value)
   })
   return copy
 }
@@ -273,8 +274,8 @@ describe('a store that is damaged is not served', () => {
     ['damaged openings', /^openings/, bytes => bytes.fill(1, 60, 61), /damaged/],
   ])('%s', TIMEOUT, async (_what, wanted, damage, reason) => {
     const storage = await copyOf(first)
-    await storage.transact(transaction => {
-      const [key, bytes] = [...storage.entries('')].find(([key]) => wanted.test(key))!
+    const [key, bytes] = (await listed(storage, '')).find(([key]) => wanted.test(key))!
+    await storage.transact([], transaction => {
       const damaged = damage(bytes)
       if (damaged === undefined) transaction.remove(key)
       else transaction.put(key, damaged)

@@ -13,22 +13,12 @@ import { FixedEpochs } from '../dist/database/epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { type BuildOptions, buildDataset, loadDataset } from '../dist/index.js'
 import { contentsOf, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
-import {
-  type CeremonyFiles,
-  ceremonyIn,
-  contributed,
-  earlyTranscript,
-  expectVerified,
-  keyAndRows,
-  manifestOf,
-} from './proved.js'
+import { type CeremonyFiles, ceremonyIn, contributed, expectVerified, keyAndRows, manifestOf } from './proved.js'
 
 const RECORDS = 520 // in two partitions of 260: a whole row, and one of four records
 const BYTES = 8
 const records = pseudoRandom(RECORDS * BYTES, 3)
 let files: CeremonyFiles
-/** the transcript before the other’s contribution */
-let early: string
 
 let dir: string
 let shared: string
@@ -48,8 +38,6 @@ const built = async (change: Partial<BuildOptions> = {}, content = records) => {
 beforeAll(async () => {
   shared = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
   files = await ceremonyIn(shared)
-  early = join(shared, 'early')
-  await writeFile(early, earlyTranscript())
   const data = join(shared, 'records.bin')
   await writeFile(data, records)
   dir = join(shared, 'dataset')
@@ -94,7 +82,7 @@ describe('a build', () => {
     const foreign = join(await temporaryDirectory(), 'foreign')
     await writeFile(foreign, contributed(new Ceremony(false), 'Ada', 5))
     await expect(built({ receipt: foreign })).rejects.toThrow(/the contribution of .* is not in it/)
-    await expect(built({ ceremony: early, receipt: files.theirs })).rejects.toThrow(/is not in it/)
+    await expect(built({ ceremony: files.early, receipt: files.theirs })).rejects.toThrow(/is not in it/)
     await expect(built({ receipt: files.transcript })).rejects.toThrow(/expected a receipt/)
     await expect(built({ receipt: undefined })).rejects.toThrow(/\.receipt/) // there is none of that name
     await expect(built({ ceremony: files.mine })).rejects.toThrow(/transcript: expected/)
@@ -231,7 +219,7 @@ describe('a dataset that is not what its manifest says is not served', () => {
     [
       'another transcript',
       async copy => {
-        await writeFile(join(copy, 'proofs/transcript'), await readFile(early))
+        await writeFile(join(copy, 'proofs/transcript'), await readFile(files.early))
       },
       /not the transcript that the manifest names/,
     ],

@@ -1,12 +1,13 @@
 // The `pirouette` command as a process: what it prints, how it stops, what it leaves behind.
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import {
   decodeAnswer,
   decodeInstantAnswer,
@@ -23,6 +24,18 @@ import { pirouette } from './command.js'
 import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+
+test('what is not built, or half, says so', async () => {
+  const dir = await temporaryDirectory()
+  await mkdir(join(dir, 'bin'))
+  await writeFile(join(dir, 'package.json'), '{ "type": "module" }')
+  await cp(command, join(dir, 'bin/pirouette.js'))
+  const ran = promisify(execFile)(process.execPath, [join(dir, 'bin/pirouette.js'), '--version'])
+  await expect(ran).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^pirouette: not built.*npm run build/),
+  })
+})
 
 interface Finished {
   code: number | null

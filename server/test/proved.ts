@@ -15,16 +15,12 @@ import {
 import { expect } from 'vitest'
 import { Ceremony, decodeKey, decodeRows, verify } from '../../tests/interop/reference/pointproofs.js'
 
-/** Who contributes, with what entropy. */
-const BOTH = [
-  ['Ada', 1],
-  ['Grace', 2],
-] as const
-
 export interface CeremonyFiles {
   readonly transcript: string
   readonly mine: string
   readonly theirs: string
+  /** the transcript before the other’s contribution */
+  readonly early: string
 }
 
 /** Held once: whatever is not its own is the same for every test. */
@@ -33,11 +29,10 @@ const held = (() => {
   return () => {
     if (contents !== undefined) return contents
     const ceremony = new Ceremony(false)
-    const [mine, theirs] = BOTH.map(([name, entropy]) => `${contributed(ceremony, name, entropy)}\n`) as [
-      string,
-      string,
-    ]
-    contents = { transcript: ceremony.transcript(), mine, theirs }
+    const mine = `${contributed(ceremony, 'Ada', 1)}\n`
+    const early = ceremony.transcript()
+    const theirs = `${contributed(ceremony, 'Grace', 2)}\n`
+    contents = { transcript: ceremony.transcript(), mine, theirs, early }
     return contents
   }
 })()
@@ -50,13 +45,6 @@ export async function ceremonyIn(folder: string): Promise<CeremonyFiles> {
     await writeFile(paths[name], content)
   }
   return paths as unknown as CeremonyFiles
-}
-
-/** The transcript of the same before the other's contribution. */
-export function earlyTranscript(): Uint8Array {
-  const ceremony = new Ceremony(false)
-  contributed(ceremony, ...BOTH[0])
-  return ceremony.transcript()
 }
 
 /** Contributes; the receipt. */

@@ -93,7 +93,7 @@ interface Publishers {
 function here(dataset: string, { tokenFile, publisherKey }: Publishers, port: number): () => Promise<Running> {
   const storage = new MemoryStorage()
   return async () => {
-    if (!UpdatableDatabase.existsIn(storage)) {
+    if (!(await UpdatableDatabase.existsIn(storage))) {
       const loaded = await loadDataset(dataset)
       await UpdatableDatabase.create(storage, loaded)
       loaded.close()

@@ -124,10 +124,10 @@ describe.each(Object.entries(kinds))('the export of a database %s', (_, make) =>
     const { epoch, updateListBytes, updateListHash } = updatable.newest.manifest
     expect(begun.newest.manifestHash).toBe(updatable.newest.manifestHash)
     if (updateListBytes > 0) {
-      expect(begun.since(epoch - 1)).toEqual(updatable.since(epoch - 1))
+      expect(await begun.since(epoch - 1)).toEqual(await updatable.since(epoch - 1))
       expect((await begun.findBlob(toHex(updateListHash)))?.bytes).toBe(updateListBytes)
     }
-    expect(begun.status(epoch)).toMatchObject({ batch: '' })
+    expect(await begun.status(epoch)).toMatchObject({ batch: '' })
     const again = await UpdatableDatabase.open(storage)
     onTestFinished(() => again.close())
     const batches = updatable.newest.manifest.keyed
@@ -187,7 +187,7 @@ describe('a server that is exported from', () => {
       pirouette('export', '--server', url, '--publisher-key', toHex(PUBLIC), '--out', join(parent, 'out'))
     expect((await run()).stderr).toContain('it has no signature of this publisher for epoch 2')
     // Of the epoch before, and another's of this one.
-    await updatable.addSignature(sign(updatable.manifestOf(1, 1)!, 1))
+    await updatable.addSignature(sign((await updatable.manifestOf(1, 1))!, 1))
     const other = ed25519.sign(signedBytes(updatable.newest.manifestBytes), new Uint8Array(32).fill(4))
     const publicKey = toHex(ed25519.getPublicKey(new Uint8Array(32).fill(4)))
     await updatable.addSignature({ publicKey, generation: 1, epoch: 2, signature: toHex(other) })

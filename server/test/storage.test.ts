@@ -5,19 +5,20 @@ import { once } from 'node:events'
 import { appendFileSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { StoredFence } from '../dist/database/stored-fence.js'
 import { DatasetError } from '../dist/index.js'
 import { openLmdb } from '../dist/storage/lmdb.js'
 import { MemoryStorage } from '../dist/storage/memory.js'
 import type { Storage } from '../dist/storage/storage.js'
-import { conformance } from '../dist/testing/storage.js'
-import { pseudoRandom, temporaryDirectory } from './helpers.js'
+import { conformance, fenceConformance } from '../dist/testing/storage.js'
+import { listed, pseudoRandom, temporaryDirectory } from './helpers.js'
 
-const read = (storage: Storage, key: string) => {
-  const value = storage.get(key)
+const read = async (storage: Storage, key: string) => {
+  const value = await storage.get(key)
   return value === undefined ? undefined : Uint8Array.from(value)
 }
 async function put(storage: Storage, key: string, value: Uint8Array): Promise<void> {
-  await storage.transact(transaction => transaction.put(key, value))
+  await storage.transact([], transaction => transaction.put(key, value))
 }
 
 describe.each<[string, () => Promise<Storage>]>([
@@ -29,33 +30,47 @@ describe.each<[string, () => Promise<Storage>]>([
     onTestFinished(() => storage.close())
     await run(storage)
   })
+
+  test.each(fenceConformance.filter(({ shared }) => !shared))('its fence: $name', async ({ run }) => {
+    const storage = await open()
+    onTestFinished(() => storage.close())
+    await run(options => StoredFence.open(storage, options))
+  })
 })
 
 // The suite itself: a storage that does not keep a law is found out.
 const mutants: Record<string, (storage: Storage) => Partial<Storage>> = {
   'gives back what was put, of every size, and nothing else': storage => ({
-    get: key => storage.get(key)?.subarray(0, 4096),
+    get: async key => (await storage.get(key))?.subarray(0, 4096),
   }),
   'lists a prefix in order, and counts it': storage => ({
-    entries: prefix => [...storage.entries(prefix)].reverse(),
+    async *entries(prefix) {
+      yield* (await listed(storage, prefix)).reverse()
+    },
   }),
-  'a transaction reads what it wrote, and changes nothing before it has ended': storage => ({
-    transact: work =>
-      storage.transact(transaction =>
+  'a transaction reads what was there, and then what it wrote': storage => ({
+    transact: async (keys, work) => {
+      const before = new Map(await Promise.all(keys.map(async key => [key, await storage.get(key)] as const)))
+      return storage.transact(keys, transaction =>
         work({
-          get: key => storage.get(key),
+          get: key => before.get(key),
           put: (key, value) => transaction.put(key, value),
           remove: key => transaction.remove(key),
         }),
-      ),
+      )
+    },
+  }),
+  'a transaction reads no key that was not named for it': storage => ({
+    transact: (keys, work) => storage.transact([...keys, 'a'], work),
   }),
   'transactions begun at once happen one after the other': storage => ({
-    transact: async work => {
+    transact: async (keys, work) => {
       const changes: [string, Uint8Array | undefined][] = []
-      const get = (key: string) => storage.get(key)
+      const before = new Map(await Promise.all(keys.map(async key => [key, await storage.get(key)] as const)))
+      const get = (key: string) => before.get(key)
       const result = work({ get, put: (key, value) => void changes.push([key, value]), remove: () => {} })
       await null
-      await storage.transact(transaction => {
+      await storage.transact([], transaction => {
         for (const [key, value] of changes) transaction.put(key, value!)
       })
       return result
@@ -90,8 +105,8 @@ describe('LMDB', () => {
   test('keeps what was put', async () => {
     const storage = openLmdb(await closedStore())
     onTestFinished(() => storage.close())
-    expect(storage.count('key/')).toBe(20)
-    expect(read(storage, 'key/19')).toEqual(Uint8Array.from(pseudoRandom(10_000, 19)))
+    expect(await storage.count('key/')).toBe(20)
+    expect(await read(storage, 'key/19')).toEqual(Uint8Array.from(pseudoRandom(10_000, 19)))
   })
 
   test('a file that was cut off anywhere is refused by name', async () => {

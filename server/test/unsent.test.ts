@@ -87,8 +87,8 @@ test('connections that stand still make room for one that reads', async () => {
 class CountingStorage extends MemoryStorage {
   read = 0
 
-  override get(key: string): Uint8Array | undefined {
-    const bytes = super.get(key)
+  override async get(key: string): Promise<Uint8Array | undefined> {
+    const bytes = await super.get(key)
     if (key.includes('list/')) this.read += bytes?.length ?? 0
     return bytes
   }

@@ -21,7 +21,7 @@ import {
   type UpdatableOptions,
 } from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'
-import { builtDirectory, type Choices, vectors, verifiedRecord } from './helpers.js'
+import { builtDirectory, type Choices, listed, vectors, verifiedRecord } from './helpers.js'
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 
@@ -29,8 +29,8 @@ const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 export class FailingStorage extends MemoryStorage {
   fails = (_key: string) => false
 
-  override transact<T>(work: (transaction: Transaction) => T): Promise<T> {
-    return super.transact(transaction =>
+  override transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
+    return super.transact(keys, transaction =>
       work({
         get: key => transaction.get(key),
         remove: key => transaction.remove(key),
@@ -47,9 +47,9 @@ export class FailingStorage extends MemoryStorage {
 export class RememberingStorage extends FailingStorage {
   #written: [string, Uint8Array | undefined][][] = []
 
-  override async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+  override async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     const writes: [string, Uint8Array | undefined][] = []
-    const result = await super.transact(transaction =>
+    const result = await super.transact(keys, transaction =>
       work({
         get: key => transaction.get(key),
         remove: key => {
@@ -77,7 +77,7 @@ export class RememberingStorage extends FailingStorage {
 
   async asOf(count: number): Promise<FailingStorage> {
     const copy = new FailingStorage()
-    await copy.transact(transaction => {
+    await copy.transact([], transaction => {
       for (const [key, value] of this.#written.slice(0, count).flat()) {
         if (value === undefined) transaction.remove(key)
         else transaction.put(key, value)
@@ -206,15 +206,15 @@ export async function refusal(work: Promise<unknown>): Promise<Refusal> {
 
 /** Any value of the storage changed or removed: it is refused, naming the storage. All are as they were afterwards. */
 export async function expectChangesRefused(storage: MemoryStorage): Promise<void> {
-  for (const [key, bytes] of [...storage.entries('')]) {
+  for (const [key, bytes] of await listed(storage, '')) {
     for (const at of [0, bytes.length >> 1, bytes.length - 1]) {
       const changed = bytes.slice()
       changed[at]! ^= 0x01
-      await storage.transact(transaction => transaction.put(key, changed))
+      await storage.transact([], transaction => transaction.put(key, changed))
       await expect(UpdatableDatabase.open(storage), `${key} at ${at}`).rejects.toThrow(/^memory: /)
     }
-    await storage.transact(transaction => transaction.remove(key))
+    await storage.transact([], transaction => transaction.remove(key))
     await expect(UpdatableDatabase.open(storage), `${key} removed`).rejects.toThrow(/^memory: /)
-    await storage.transact(transaction => transaction.put(key, bytes))
+    await storage.transact([], transaction => transaction.put(key, bytes))
   }
 }

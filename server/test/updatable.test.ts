@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { crc32 } from 'node:zlib'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import {
@@ -32,7 +33,8 @@ import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { networkOf } from '../dist/base/address.js'
-import { Fence } from '../dist/database/fence.js'
+import type { Fence } from '../dist/database/fence.js'
+import { StoredFence } from '../dist/database/stored-fence.js'
 import {
   createServer,
   loadDataset,
@@ -43,7 +45,7 @@ import {
   type UpdatableOptions,
 } from '../dist/index.js'
 import { Draft, StorageError } from '../dist/storage/storage.js'
-import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory, vectors } from './helpers.js'
+import { builtDirectory, dataFile, listed, pseudoRandom, queryAt, temporaryDirectory, vectors } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -98,6 +100,18 @@ describe('an epoch', () => {
     },
   )
 
+  test('of a store in another format is not served: both formats are named, and nothing is changed', async () => {
+    const storage = await storageOf('list.csv', KEYED)
+    const text = Buffer.from((await storage.get('head'))!)
+      .toString()
+      .slice(0, -8)
+    const older = text.replace(/"format":(\d+)/, (_, format) => `"format":${format - 1}`)
+    const checked = older + crc32(older).toString(16).padStart(8, '0')
+    await storage.transact([], transaction => transaction.put('head', Buffer.from(checked)))
+    await expect(opened(storage)).rejects.toThrow(/the store has format \d+, and this version knows \d+/)
+    expect(Buffer.from((await storage.get('head'))!).toString()).toBe(checked)
+  })
+
   test('is what its batch makes of the one before, and says so in its manifest', async () => {
     const updatable = await keyed()
     const first = updatable.newest
@@ -110,9 +124,9 @@ describe('an epoch', () => {
     expect(status).toEqual({
       ...{ generation: 1, epoch: 2, manifest: updatable.newest.manifestHash, batch: batchHash(body), changes: 3 },
     })
-    expect(updatable.status(2)).toEqual(status)
-    expect(updatable.status(1)).toEqual({ ...updatable.list()[0], batch: '', changes: 0 })
-    expect(updatable.status(3)).toBeUndefined()
+    expect(await updatable.status(2)).toEqual(status)
+    expect(await updatable.status(1)).toEqual({ ...updatable.list()[0], batch: '', changes: 0 })
+    expect(await updatable.status(3)).toBeUndefined()
     const { manifest, manifestBytes } = updatable.newest
     expect(toHex(manifest.previousManifest)).toBe(first.manifestHash)
     expect(decodeManifest(manifestBytes)).toEqual(manifest)
@@ -304,7 +318,7 @@ describe('an epoch', () => {
     expect(toHex(manifest.previousManifest)).toBe(old.newest.manifestHash)
     const chain = Buffer.concat([old.newest.manifestBytes, manifestBytes])
     expect(decodeManifests(chain).map(({ manifest: { epoch } }) => epoch)).toEqual([2, 3])
-    expect([updatable.since(1), updatable.since(2), updatable.since(3)?.length]).toEqual([
+    expect([await updatable.since(1), await updatable.since(2), (await updatable.since(3))?.length]).toEqual([
       undefined,
       Buffer.from(manifestBytes),
       0,
@@ -529,27 +543,18 @@ describe('history', () => {
       await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${epoch}` }]))
       manifests.push(updatable.newest)
     }
-    expect([1, 2, 3, 4, 5, 6, 7, 8, 9].map(epoch => updatable.since(epoch) !== undefined)).toEqual([
-      false,
-      false,
-      false,
-      true,
-      true,
-      true,
-      true,
-      true,
-      false,
-    ])
-    expect(decodeManifests(updatable.since(5)!).map(({ manifest }) => manifest.epoch)).toEqual([6, 7, 8])
-    expect(updatable.since(8)!.length).toBe(0)
-    expect(updatable.manifestOf(1, 5)).toEqual(manifests[4]!.manifestBytes)
-    expect(updatable.manifestOf(1, 4)).toBeUndefined()
-    expect(updatable.manifestOf(2, 8)).toBeUndefined()
-    expect(updatable.status(4)).toBeUndefined()
+    const chains = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8, 9].map(epoch => updatable.since(epoch)))
+    expect(chains.map(chain => chain !== undefined)).toEqual([false, false, false, true, true, true, true, true, false])
+    expect(decodeManifests((await updatable.since(5))!).map(({ manifest }) => manifest.epoch)).toEqual([6, 7, 8])
+    expect((await updatable.since(8))!.length).toBe(0)
+    expect(await updatable.manifestOf(1, 5)).toEqual(manifests[4]!.manifestBytes)
+    expect(await updatable.manifestOf(1, 4)).toBeUndefined()
+    expect(await updatable.manifestOf(2, 8)).toBeUndefined()
+    expect(await updatable.status(4)).toBeUndefined()
     expect(await updatable.findBlob(toHex(manifests[4]!.manifest.updateListHash))).toBeDefined()
     expect(await updatable.findBlob(toHex(manifests[3]!.manifest.updateListHash))).toBeUndefined()
     // Chunks need the lists for longer.
-    for (const kept of ['manifest/', 'batch/']) expect(storage.count(kept)).toBe(4)
+    for (const kept of ['manifest/', 'batch/']) expect(await storage.count(kept)).toBe(4)
   })
 })
 
@@ -593,7 +598,7 @@ describe('stored records, which are written behind the epochs,', () => {
   test('are those of the newest epoch after a restart at any of them', async () => {
     const model = manyRecords(10_000)
     const storage = await storageOf('a.bin', Buffer.concat(model), { recordBytes: RECORD_BYTES, partitions: 10 })
-    const chunks = storage.count('chunk/')
+    const chunks = await storage.count('chunk/')
     expect(chunks).toBeGreaterThan(2)
     let updatable = await UpdatableDatabase.open(storage)
     let written = false
@@ -607,7 +612,7 @@ describe('stored records, which are written behind the epochs,', () => {
         expect(updatable.list().length).toBe(2)
       }
       // Lists go once no chunk needs them any more and history ends; it ends 64 epochs back.
-      written ||= storage.count('list/') < epoch - 1
+      written ||= (await storage.count('list/')) < epoch - 1
     }
     expect(written).toBe(true)
     await updatable.close()
@@ -627,7 +632,7 @@ describe('stored records, which are written behind the epochs,', () => {
     for (let i = 0; i < 70; i++) await change(updatable, model)
     await updatable.findBlob('') // after what is under way
     expect(failures).toBeGreaterThan(0)
-    expect(storage.count('list/')).toBe(70)
+    expect(await storage.count('list/')).toBe(70)
     failing = false
     await change(updatable, model)
     for (let i = 0; i < 3; i++) await updatable.findBlob('')
@@ -637,7 +642,7 @@ describe('stored records, which are written behind the epochs,', () => {
     expect(await records(again)).toBe(toHex(Buffer.concat(model)))
     expect(again.list().map(({ epoch }) => epoch)).toEqual([71, 72])
     await change(again, model)
-    expect(storage.count('list/')).toBe(2)
+    expect(await storage.count('list/')).toBe(2)
   })
 })
 
@@ -1115,7 +1120,7 @@ describe('over HTTP', () => {
     }
 
     test('keeps every confirmed hint while a flood of registrations comes, and has room for who confirms', async () => {
-      const fence = new Fence(new MemoryStorage(), { entries: 100, elapsed: () => 0 })
+      const fence = await StoredFence.open(new MemoryStorage(), { entries: 100, elapsed: () => 0 })
       const ask = asker(fence)
       for (let id = 0; id < 40; id++) {
         expect(await ask('register', id, 'honest')).toBe('granted')
@@ -1130,7 +1135,11 @@ describe('over HTTP', () => {
 
     test('takes from one network a share of a day and no more', async () => {
       let seconds = 0
-      const fence = new Fence(new MemoryStorage(), { entries: 100_000, elapsed: () => seconds, now: () => 0 })
+      const fence = await StoredFence.open(new MemoryStorage(), {
+        entries: 100_000,
+        elapsed: () => seconds,
+        now: () => 0,
+      })
       const ask = asker(fence)
       const flood = async (network: string, from: number) => {
         let granted = 0
@@ -1150,29 +1159,29 @@ describe('over HTTP', () => {
       let seconds = 0
       const storage = new MemoryStorage()
       const options = { entries: 100, elapsed: () => seconds, now: () => 1_800_000_000 }
-      let fence = new Fence(storage, options)
+      let fence = await StoredFence.open(storage, options)
       for (const id of [1, 2]) await asker(fence)('register', id)
       await asker(fence)('confirm', 1)
-      if (restart) fence = new Fence(storage, { ...options, now: () => 1_800_000_000 + seconds })
+      if (restart) fence = await StoredFence.open(storage, { ...options, now: () => 1_800_000_000 + seconds })
       seconds += 6 * 3600 + 1
       const ask = asker(fence)
       expect([await ask('confirm', 1), await ask('confirm', 2)]).toEqual(['granted', 'refused'])
-      expect([...storage.entries('fence')].filter(([key]) => key.includes('/')).length).toBe(1)
+      expect((await listed(storage, 'fence')).filter(([key]) => key.includes('/')).length).toBe(1)
     })
 
     test('is not swept by a calendar that jumps, at a start or while it runs', async () => {
       const storage = new MemoryStorage()
       let [now, seconds] = [1_800_000_000, 0]
       const options = { days: 400, now: () => now, elapsed: () => seconds }
-      let fence = new Fence(storage, options)
+      let fence = await StoredFence.open(storage, options)
       await asker(fence)('register', 1)
       await asker(fence)('confirm', 1)
       now += 401 * 86_400
       expect(await asker(fence)('confirm', 1)).toBe('granted')
-      fence = new Fence(storage, options)
+      fence = await StoredFence.open(storage, options)
       expect(await asker(fence)('confirm', 1)).toBe('granted')
       now -= 4000 * 86_400
-      fence = new Fence(storage, options)
+      fence = await StoredFence.open(storage, options)
       expect(await asker(fence)('confirm', 1)).toBe('granted')
       // Days that pass are days.
       seconds += 401 * 86_400
@@ -1183,28 +1192,28 @@ describe('over HTTP', () => {
       const storage = new MemoryStorage()
       let now = 1_800_000_000
       const options = { days: 400, now: () => now, elapsed: () => 0 }
-      const first = asker(new Fence(storage, options))
+      const first = asker(await StoredFence.open(storage, options))
       for (const kind of ['register', 'confirm'] as const) expect(await first(kind, 1)).toBe('granted')
       now += 401 * 86_400
       for (let start = 2; start < 30; start++) {
-        const ask = asker(new Fence(storage, options))
+        const ask = asker(await StoredFence.open(storage, options))
         for (const kind of ['register', 'confirm'] as const) expect(await ask(kind, start)).toBe('granted')
       }
-      expect(await asker(new Fence(storage, options))('confirm', 1)).toBe('granted')
+      expect(await asker(await StoredFence.open(storage, options))('confirm', 1)).toBe('granted')
       // Days between starts are days, where the calendar has them.
       for (let days = 0; days <= 400; days += 20) {
         now += 20 * 86_400
-        expect(await asker(new Fence(storage, options))('confirm', 2)).toBe('granted')
+        expect(await asker(await StoredFence.open(storage, options))('confirm', 2)).toBe('granted')
       }
-      expect(await asker(new Fence(storage, options))('confirm', 1)).toBe('refused')
+      expect(await asker(await StoredFence.open(storage, options))('confirm', 1)).toBe('refused')
     })
 
     test('is swept in steps, between which others have their turn, and says that it is full', async () => {
       let longest = 0
       class Counting extends MemoryStorage {
-        override *entries(prefix: string, after?: string) {
+        override async *entries(prefix: string, after?: string) {
           let read = 0
-          for (const entry of super.entries(prefix, after)) {
+          for await (const entry of super.entries(prefix, after)) {
             longest = Math.max(longest, ++read)
             yield entry
           }
@@ -1212,7 +1221,7 @@ describe('over HTTP', () => {
       }
       let seconds = 0
       const most = 2500
-      const fence = new Fence(new Counting(), { days: 10, entries: most, elapsed: () => seconds })
+      const fence = await StoredFence.open(new Counting(), { days: 10, entries: most, elapsed: () => seconds })
       const ask = asker(fence)
       for (let id = 0; id < most; id++) {
         expect([await ask('register', id, `network ${id}`), await ask('confirm', id)]).toEqual(['granted', 'granted'])
@@ -1240,17 +1249,18 @@ describe('over HTTP', () => {
     test('knows what it had when nothing can be written, without counting it again', async () => {
       let [isFull, counted] = [false, 0]
       class Failing extends MemoryStorage {
-        override count(prefix: string) {
+        override async count(prefix: string) {
           counted++
           return super.count(prefix)
         }
-        override async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
-          if (!isFull) return await super.transact(work)
-          work(new Draft(key => this.get(key)))
+        override async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
+          if (!isFull) return await super.transact(keys, work)
+          const kept = new Map(await Promise.all(keys.map(async key => [key, await this.get(key)] as const)))
+          work(new Draft(keys, key => kept.get(key)))
           throw new StorageError('ENOSPC')
         }
       }
-      const fence = new Fence(new Failing(), { entries: 12, elapsed: () => 0 })
+      const fence = await StoredFence.open(new Failing(), { entries: 12, elapsed: () => 0 })
       const ask = asker(fence)
       expect([await ask('register', 1), await ask('confirm', 1)]).toEqual(['granted', 'granted'])
       for (const id of [2, 3, 4]) expect(await ask('register', id)).toBe('granted')
@@ -1269,37 +1279,40 @@ describe('over HTTP', () => {
       const storage = new MemoryStorage()
       let seconds = 0
       const options = { entries: 100, now: () => 1_800_000_000, elapsed: () => seconds }
-      for (const id of [1, 2, 3]) await asker(new Fence(storage, options))('register', id)
+      for (const id of [1, 2, 3]) await asker(await StoredFence.open(storage, options))('register', id)
       for (const id of [1, 2])
-        await asker(new Fence(storage, options))('confirm', id, 'x', id, new Uint8Array(32).fill(id))
-      const [[key, entry], [, other]] = [...storage.entries('fence/')] as [[string, Uint8Array], [string, Uint8Array]]
+        await asker(await StoredFence.open(storage, options))('confirm', id, 'x', id, new Uint8Array(32).fill(id))
+      const [[key, entry], [, other]] = (await listed(storage, 'fence/')) as [
+        [string, Uint8Array],
+        [string, Uint8Array],
+      ]
       const damaged = Array.from({ length: 8 * entry.length }, (_, bit) =>
         entry.with(bit >> 3, entry[bit >> 3]! ^ (1 << (bit & 7))),
       )
-      const ask = asker(new Fence(storage, options))
+      const ask = asker(await StoredFence.open(storage, options))
       for (const bytes of [...damaged, other, entry.subarray(0, -1), new Uint8Array()]) {
-        await storage.transact(transaction => transaction.put(key, bytes))
+        await storage.transact([], transaction => transaction.put(key, bytes))
         const shown = toHex(bytes)
         expect(await ask('confirm', 1, 'x', 9, new Uint8Array(32).fill(9)), shown).toBe('refused')
         expect(await ask('register', 1), shown).toBe('refused')
       }
       expect(await ask('confirm', 2, 'x', 2, new Uint8Array(32).fill(2))).toBe('granted')
       // A start takes it as it is, a new one's among them, which goes when its time is over.
-      const [[newKey, registered]] = [...storage.entries('fence-new/')] as [[string, Uint8Array]]
-      await storage.transact(transaction => transaction.put(newKey, registered.with(0, 1)))
-      const restarted = asker(new Fence(storage, options))
+      const [[newKey, registered]] = (await listed(storage, 'fence-new/')) as [[string, Uint8Array]]
+      await storage.transact([], transaction => transaction.put(newKey, registered.with(0, 1)))
+      const restarted = asker(await StoredFence.open(storage, options))
       expect([await restarted('confirm', 1), await restarted('confirm', 3)]).toEqual(['refused', 'refused'])
       // Nor does a sweep make room for the same hint once more.
-      const small = asker(new Fence(storage, { ...options, entries: 2 }))
+      const small = asker(await StoredFence.open(storage, { ...options, entries: 2 }))
       seconds += 401 * 86_400
       expect(await small('register', 4)).toBe('granted')
       expect(await small('register', 1)).toBe('refused')
-      expect([...storage.entries('fence/')].map(([kept]) => kept)).toEqual([key])
+      expect((await listed(storage, 'fence/')).map(([kept]) => kept)).toEqual([key])
     })
 
     test('counts what could not be written as not written', async () => {
       const storage = new FailingStorage()
-      const ask = asker(new Fence(storage, { entries: 4, elapsed: () => 0 }))
+      const ask = asker(await StoredFence.open(storage, { entries: 4, elapsed: () => 0 }))
       storage.fails = () => true
       for (let id = 0; id < 20; id++) await ask('register', id)
       storage.fails = () => false

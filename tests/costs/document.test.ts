@@ -19,6 +19,45 @@ test('the tables of docs/costs.md are what their commands print', async () => {
   for (const command of commands) expect(document).toContain(await runPirouette(...command.split(' ')))
 })
 
+test('the table of modes in README.md says what the core computes, in the mode and with the proofs that it names', async () => {
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
+  const core = await loadCore()
+  const plans = [32, 256].map(valueBytes => core.plan({ records: 2 ** 20, valueBytes, lookupsPerDay: 20 }))
+  const costs = (mode: string, proofs?: string) =>
+    plans.map(({ modes }) => modes.find(row => row.mode === mode && (proofs === undefined || row.proofs === proofs))!)
+  type Row = ReturnType<typeof costs>[number]
+  const pair = (rows: readonly Row[], unit: 'KiB' | 'MiB', bytes: (row: Row) => number) => {
+    const [a, b] = rows.map(row => (bytes(row) / (unit === 'KiB' ? 2 ** 10 : 2 ** 20)).toFixed(1).replace(/\.0$/, ''))
+    return `${a} / ${b} ${unit}`
+  }
+  const first = (row: Row) => row.firstBytes
+  const lookup = (row: Row) => row.lookupBytesUp + row.lookupBytesDown
+  const memory = (row: Row) => row.memoryBytes
+  const expected: Record<string, string[][]> = {
+    local: [[pair(costs('local'), 'MiB', first)], ['nothing'], [pair(costs('local'), 'MiB', memory)]],
+    instant: [[pair(costs('instant'), 'KiB', first)], [pair(costs('instant'), 'KiB', lookup)], ['nothing']],
+    single: [
+      [pair(costs('single'), 'MiB', first)],
+      [pair(costs('single'), 'KiB', lookup)],
+      [pair(costs('single'), 'MiB', memory)],
+    ],
+    full: [
+      [pair(costs('full', 'tags'), 'MiB', first)],
+      ['tags', 'merkle'].map(proofs => pair(costs('full', proofs), 'KiB', lookup)),
+      ['tags', 'merkle'].map(proofs => pair(costs('full', proofs), 'MiB', memory)),
+    ],
+    light: [
+      [pair(costs('light', 'merkle'), 'MiB', first)],
+      [pair(costs('light', 'merkle'), 'KiB', lookup)],
+      [pair(costs('light', 'merkle'), 'MiB', memory)],
+    ],
+  }
+  for (const [mode, columns] of Object.entries(expected)) {
+    const cells = new RegExp(`^\\| \`${mode}\`[^|]*\\|(.*)\\|$`, 'm').exec(readme)![1]!.split('|')
+    for (const [i, texts] of columns.entries()) for (const text of texts) expect(cells[i], mode).toContain(text)
+  }
+})
+
 test('its comparisons with the papers are those of tests/bench/traffic.ts', async () => {
   const document = await read('costs.md')
   const all = comparisons(await loadCore())

@@ -290,7 +290,6 @@ const bin = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.u
 async function files() {
   const dir = await temporaryDirectory()
   await mkdir(join(dir, 'state'))
-  await writeFile(join(dir, 'token'), `${'t'.repeat(32)}\n`, { mode: 0o600 })
   await writeFile(
     join(dir, 'publisher.pub'),
     `public key: ${'3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c'}\n`,
@@ -316,7 +315,6 @@ describe('pirouette.service', () => {
     const line = replaced(command!, {
       '/usr/bin/node /opt/pirouette/node_modules/.bin/pirouette': `${process.execPath} ${bin}`,
       '${STATE_DIRECTORY}': join(dir, 'state'),
-      '${CREDENTIALS_DIRECTORY}': dir,
       '/srv/pirouette/dataset': dataset,
       '/etc/pirouette': dir,
       '--port 8080': '--port 0',

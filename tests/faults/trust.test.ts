@@ -10,6 +10,7 @@ import { openLmdb } from '@pirouette/server'
 import { loadCore } from '@pirouette/wasm'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runPirouette } from '../../server/test/command.js'
+import { listed } from '../../server/test/helpers.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
@@ -209,9 +210,9 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     const refresh = await used(state)
     await refresh.killed(async store => {
       const storage = openLmdb(store)
-      const keys = [...storage.entries('fence/')].map(([key]) => key)
+      const keys = (await listed(storage, 'fence/')).map(([key]) => key)
       expect(keys.length).toBeGreaterThan(0)
-      await storage.transact(transaction => {
+      await storage.transact([], transaction => {
         for (const key of keys) transaction.remove(key)
       })
       await storage.close()

@@ -231,14 +231,14 @@ class Leash implements Storage {
   }
 
   get = (key: string) => this.#storage.get(key)
-  entries = (prefix: string) => this.#storage.entries(prefix)
+  entries = (prefix: string, after?: string) => this.#storage.entries(prefix, after)
   count = (prefix: string) => this.#storage.count(prefix)
 
-  transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+  transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     const writing = this.#earlier.then(async () => {
       await this.#slowly('a transaction begins')
       this.#check()
-      return await this.#storage.transact(work)
+      return await this.#storage.transact(keys, work)
     })
     this.#earlier = writing.catch(() => {})
     return writing.then(async result => {

@@ -1,5 +1,6 @@
 // What an app ships that imports the SDK: within a budget, and without what only some apps need.
 
+import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
@@ -17,6 +18,13 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
   expect(bytes.atOnce).toBeLessThan(AT_ONCE_BYTES)
   expect(bytes.instant).toBeLessThan(INSTANT_BYTES)
   expect(bytes.keeping).toBeLessThan(KEEPING_BYTES)
+  // What the README says is loaded besides when a map begins to keep a state.
+  const more = [...parts.keeping].filter(file => !parts.instant.has(file))
+  const isModule = (file: string) => sourcesOf([file]).some(source => source.includes('generated/inline'))
+  const [script, module] = [more.filter(file => !isModule(file)), more.filter(isModule)].map(bytesOf)
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
+  const [kB, wasmkB] = [script!, module!].map(bytes => Math.round(bytes / 1000))
+  expect(readme).toContain(`${kB} kB of JavaScript and ${wasmkB} kB of WebAssembly more`)
 
   const sources = sourcesOf(parts.instant)
   const ofState = /client\/dist\/(state|store\/(?!store\.js)|.*\/(stateful|choosing|tapir|light|local|single)\.js)/

@@ -171,6 +171,15 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
     expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe('local river\n')
   })
 
+  test('the one file that the package has for pages without a bundler', async () => {
+    const elsewhere = join(folder.path, 'one-file')
+    await mkdir(elsewhere)
+    await cp(join(app, 'node_modules/@pirouette/client/dist/pirouette.js'), join(elsewhere, 'pirouette.mjs'))
+    const program = `import { estimate, open } from './pirouette.mjs'\n${lookUpOnce(servers.urls)}`
+    await writeFile(join(elsewhere, 'app.mjs'), program)
+    expect(await run(elsewhere, process.execPath, 'app.mjs')).toBe('local river\n')
+  })
+
   test('required rather than imported, from CommonJS', async () => {
     const script = `const { estimate, open } = require('@pirouette/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`
     await writeFile(join(app, 'required.cjs'), script)

@@ -79,13 +79,14 @@ export class Calculator {
   #show(plan: Plan, mode: Mode): void {
     const { records, recordBytes, partitions, partitionRecords } = plan.layout
     this.#say('found', `After a month: ${TITLES[mode]}`, [
-      `Of a hint’s answers: ${plan.reason}`,
+      ...crossover(plan),
+      `What checks the answers to a hint: ${plan.reason.charAt(0).toLowerCase()}${plan.reason.slice(1)}`,
       `${count(records, 'record')} of ${recordBytes} bytes, in ${count(partitions, 'partition')} of ` +
         `${grouped(partitionRecords)}.`,
     ])
     // A full hint takes the proofs that suit it; a light one is made for opening proofs.
     const shown = plan.modes.filter(
-      ({ mode, proofs }) => mode === 'local' || proofs === (mode === 'full' ? plan.recommended : 'merkle'),
+      ({ mode, proofs }) => proofs === undefined || proofs === (mode === 'full' ? plan.recommended : 'merkle'),
     )
     const cells = ([label, cell]: Row) =>
       element(
@@ -109,6 +110,18 @@ export class Calculator {
     const more = rest.map(text => element('p', { class: 'quiet' }, text))
     this.#verdict.replaceChildren(element('p', { class: 'title' }, title), element('p', {}, first), ...more)
   }
+}
+
+/** After how many instant lookups as much was moved as by downloading everything, which may then be kept. */
+function crossover({ modes }: Plan): string[] {
+  const [local, instant] = (['local', 'instant'] as const).map(name => modes.find(({ mode }) => mode === name))
+  if (local === undefined || instant === undefined) return []
+  const lookups = Math.ceil((local.firstBytes - instant.firstBytes) / (instant.lookupBytesUp + instant.lookupBytesDown))
+  return [
+    lookups > 0
+      ? `To download it all moves as much as ${count(lookups, 'instant lookup')}.`
+      : 'To download it all moves less than one instant lookup.',
+  ]
 }
 
 /** What a map that chooses is in after so many days, at servers that offer everything. */

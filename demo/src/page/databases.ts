@@ -3,7 +3,7 @@
 import type { OpenOptions, PirouetteMap } from '@pirouette/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
-import { element, grouped } from './format.js'
+import { element } from './format.js'
 
 export type Proofs = Exclude<NonNullable<OpenOptions['proofs']>, 'auto'>
 
@@ -19,7 +19,9 @@ export interface Verdict {
 export interface Database {
   readonly name: DatabaseName
   readonly title: string
-  readonly about: (map: PirouetteMap | undefined) => string
+  readonly about: string
+  /** what its records are called, of which it has so many */
+  readonly records: string
   /** how it is opened; without it: as the SDK chooses */
   readonly mode?: NonNullable<OpenOptions['mode']>
   /** what proves answers to begin with, where the page lets one choose */
@@ -49,9 +51,10 @@ const list = (texts: readonly string[]) => texts.flatMap((text, i) => (i === 0 ?
 export const phishing: Database = {
   name: 'phishing',
   title: 'Is this domain on the phishing list?',
-  about: map =>
-    `${map ? `${grouped(map.size)} domains` : 'Domains'} known to impersonate others. The domain and those ` +
-    `above it are asked for at once, in ${KEYS_PER_LOOKUP} questions whatever you type.`,
+  about:
+    'Domains known to impersonate others. The domain and those above it are asked for at once, in ' +
+    `${KEYS_PER_LOOKUP} questions whatever you type.`,
+  records: 'domains',
   mode: 'full', // small enough to be kept whole, which would leave nothing to see
   question: 'Domain or URL',
   examples: ['metemask.today', 'nft.moonbirds.tv', 'wikipedia.org'],
@@ -84,9 +87,10 @@ export const phishing: Database = {
 export const keys: Database = {
   name: 'keys',
   title: 'What is this person’s key?',
-  about: map =>
-    `${map ? `${grouped(map.size)} made-up names` : 'Made-up names'}, each with 64 made-up bytes: what a ` +
-    'messenger asks its server before it writes to somebody, and thereby tells it.',
+  about:
+    'Made-up names, each with 64 made-up bytes: what a messenger asks its server before it writes to somebody, and ' +
+    'thereby tells it.',
+  records: 'names',
   question: 'Name',
   examples: ['quiet-otter-17@example.org', 'merry-heron-3@example.org', 'alice@example.org'],
   read: typed => typed.trim().toLowerCase() || undefined,
@@ -116,9 +120,10 @@ export const keys: Database = {
 export const passwords: Database = {
   name: 'passwords',
   title: 'Has this password leaked?',
-  about: map =>
-    `${map ? `${grouped(map.size)} made-up passwords` : 'Made-up passwords'} that are said to have leaked. What is added to ` +
-    'answers, so that neither server can lie, is yours to choose.',
+  about:
+    'Made-up passwords that are said to have leaked. What is added to answers, so that neither server can lie, is yours ' +
+    'to choose.',
+  records: 'passwords',
   mode: 'full', // small enough to be kept whole, as the phishing list is
   proofs: 'pointproofs',
   question: 'Password',
@@ -136,9 +141,8 @@ export const passwords: Database = {
 export const names: Database = {
   name: 'names',
   title: 'Is this name still free?',
-  about: map =>
-    `${map ? `${grouped(map.size)} names` : 'All names'} of packages on npm. Ask for the one that you have in mind, ` +
-    'without giving the idea away.',
+  about: 'All names of packages on npm. Ask for the one that you have in mind, without giving the idea away.',
+  records: 'names',
   mode: 'instant', // nothing is downloaded, however many there are
   question: 'Name of a package',
   examples: ['left-pad', 'react', 'my-unheard-of-idea'],
@@ -149,7 +153,7 @@ export const names: Database = {
     if (await map.has(name)) {
       return { kind: 'found', title: 'Taken', body: [code(name), ' is a package on npm.'], plain: 'taken' }
     }
-    const body = [code(name), ' is no package on npm, and nobody has learnt that you asked.']
+    const body = [code(name), ' is no package on npm, and nobody has learnt which name you have in mind.']
     return { kind: 'absent', title: 'Still free, and that is proved', body, plain: 'free' }
   },
 }

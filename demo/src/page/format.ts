@@ -10,6 +10,7 @@ export function bytes(n: number): string {
 }
 
 export function milliseconds(ms: number): string {
+  if (ms > 0 && ms < 0.1) return `${Math.ceil(1000 * ms)} µs`
   return ms < 1000 ? `${ms.toFixed(ms < 10 ? 1 : 0)} ms` : `${(ms / 1000).toFixed(1)} s`
 }
 

@@ -3,7 +3,7 @@
 import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError } from '@pirouette/client'
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Proofs, Verdict } from './databases.js'
-import { bytes, element, find, messageOf, milliseconds } from './format.js'
+import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'
 import { learnt } from './learnt.js'
 import { type Mode, modeOf } from './modes.js'
 import { changeInWords } from './publishing.js'
@@ -57,7 +57,7 @@ export class Lookup {
 
     this.#write('h2', database.title)
     this.#write('.question', database.question)
-    this.#write('.about', database.about(undefined))
+    this.#write('.about', database.about)
     const form = find(panel, 'form', HTMLFormElement)
     const input = find(form, 'input', HTMLInputElement)
     form.addEventListener('submit', event => {
@@ -118,6 +118,7 @@ export class Lookup {
   async #open(one: boolean): Promise<void> {
     const { publisherKey } = this.#config
     const mode = one ? 'single' : this.#database.mode
+    this.#showMode(mode)
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({
         servers: one ? [this.#urlAt('A')] : [this.#urlAt('A'), this.#urlAt('B')],
@@ -180,8 +181,7 @@ export class Lookup {
   #showEpoch(epoch: number): void {
     this.#epoch = epoch
     this.#write('.epoch', `Version ${epoch}`)
-    find(this.#panel, '.version:has(.epoch)', HTMLElement).hidden = false
-    this.#write('.about', this.#database.about(this.#map))
+    this.#write('.size', this.#map ? `${grouped(this.#map.size)} ${this.#database.records}` : '')
   }
 
   /** Runs an offline phase and shows how far it is; says so if it fails. */
@@ -191,7 +191,7 @@ export class Lookup {
     this.#enable(false)
     progress.value = 0
     progress.hidden = false
-    this.#write('.opening-text', `${what} what everybody downloads, so that nobody learns which part of it you need…`)
+    this.#write('.opening-text', `${what} what everybody downloads…`)
     let total = 0
     try {
       await run(({ loadedBytes, totalBytes }) => {
@@ -201,9 +201,9 @@ export class Lookup {
         this.#write('.opening-text', `${what}: ${bytes(loadedBytes)} of ${bytes(totalBytes)} (${percent} %)`)
       })
       const seconds = milliseconds(performance.now() - began)
-      const kept = this.#map?.mode === 'instant' ? 'without a download' : 'kept from before'
-      const how = total === 0 ? kept : `${bytes(total)} downloaded and checked`
-      this.#write('.opening-text', `Ready: ${how} in ${seconds}.`)
+      const kept = this.#map?.mode === 'instant' ? 'nothing to download' : 'kept from before'
+      const how = total === 0 ? kept : `${bytes(total)} downloaded, checked`
+      this.#write('.opening-text', `Ready in ${seconds}: ${how}.`)
       if (this.#map) {
         this.#showEpoch(this.#map.epoch)
         this.#showMode(this.#map.mode)
@@ -298,8 +298,9 @@ export class Lookup {
     } else if (error instanceof TamperedError && error.server !== undefined) {
       const liar = this.#nameOf(error.server)
       this.#show('caught', `Server ${liar} lied, and was caught`, [
-        `Something in its answer does not fit the database that was agreed on, so nothing of the answer was used. ` +
-          `This map’s hint is condemned: to ask again with the same secrets could tell what you asked. `,
+        'Something in its answer does not fit the database that was agreed on, so nothing of the answer was used. ' +
+          'The secrets that this page asks with are condemned, never to be used again: to ask anew with the same ones ' +
+          'could tell what you asked. ',
         this.#startAfresh(map),
       ])
     } else if (error instanceof CondemnedError) {
@@ -311,8 +312,8 @@ export class Lookup {
 
   #showCondemned(map: PirouetteMap, server: string | undefined): void {
     const liar = server === undefined ? undefined : this.#nameOf(server)
-    this.#show('caught', 'Nothing was asked: this map’s hint is condemned', [
-      `${liar ? `Server ${liar} had lied. ` : ''}Only a new hint, made with new secrets, can be used. `,
+    this.#show('caught', 'Nothing was asked: the secrets kept here are condemned', [
+      `${liar ? `Server ${liar} had lied. ` : ''}Only new ones, made of another download, can be used. `,
       this.#startAfresh(map),
     ])
   }

@@ -10,9 +10,11 @@ import { Lookup } from './lookup.js'
 import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
+import { connectToy } from './toy.js'
 
 async function start(): Promise<void> {
   new Calculator(find(document, '#plan', HTMLFormElement)).start()
+  connectToy(find(document, '#toy', HTMLElement))
   const config = await fetchConfig()
   const sightings = new Sightings(
     { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
@@ -51,6 +53,7 @@ async function start(): Promise<void> {
       [...shown.map(({ name }) => name), 'own'].findIndex(name => `#${name}` === location.hash),
     ),
   )
+  document.body.classList.add('started')
 }
 
 /** Loads what is not needed before the first answer. */
@@ -119,6 +122,7 @@ function connectLiar(liarNow: ServerName | null): void {
 }
 
 start().catch((error: unknown) => {
+  document.body.classList.add('started')
   find(document, 'main', HTMLElement).prepend(
     element(
       'p',

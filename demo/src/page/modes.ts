@@ -13,24 +13,25 @@ export const MODES: readonly Mode[] = [
   {
     name: 'instant',
     title: 'Instant',
-    means: 'No record is kept here: for each lookup both servers go through the whole database.',
+    means: 'Nothing is kept here: for each lookup both servers go through the whole database.',
   },
   {
     name: 'light',
     title: 'Light hint',
     means:
-      'A hint, made by one server and checked with the other’s tags, is kept here: each server reads a few records. What a publisher has signed it cannot be held to.',
+      'A secret digest (the hint), which one server made and the other let this page check, is kept here: for a lookup each server reads a few records. No publisher’s signature covers it.',
   },
   {
     name: 'full',
     title: 'Full hint',
-    means: 'A hint, made of one full download, is kept here: for a lookup each server reads a few records.',
+    means:
+      'A secret digest of one full download (the hint) is kept here: for a lookup each server reads a few records.',
   },
   {
     name: 'single',
     title: 'One server',
     means:
-      'Hints, made of one full download, are kept here, and lookups use them up: one server alone is asked, and learns nothing, whoever runs it.',
+      'Secret digests of one full download (hints) are kept here, and lookups use them up: one server alone is asked, and learns nothing, whoever runs it.',
   },
   {
     name: 'local',

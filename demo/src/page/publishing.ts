@@ -20,7 +20,7 @@ export function connectPublishing(form: HTMLFormElement, outcome: HTMLElement): 
       const reply = await publish({ op: op as Change['op'], domain: input.value })
       if ('published' in reply) {
         const { epoch, domain } = reply.published
-        say('found', `Published as epoch ${epoch}`, ...changeInWords(op as Change['op'], domain), '. ', HAVE_IT)
+        say('found', `Published as version ${epoch}`, ...changeInWords(op as Change['op'], domain), '. ', HAVE_IT)
       } else {
         say('error', 'Nothing was published', reasonsInWords(reply))
       }
@@ -51,6 +51,6 @@ function reasonsInWords({ refusals }: Extract<Outcome, { refusals: unknown }>): 
     )
     return who.length === 0 ? `${reason}.` : `${who.join(' and ')}: ${reason}.`
   })
-  const text = sentences.join(' ')
+  const text = sentences.join(' ').replaceAll('epoch', 'version') // the page's word for it
   return text.charAt(0).toUpperCase() + text.slice(1)
 }

@@ -81,16 +81,16 @@ export class Sightings {
 function plotFigure({ server, sighting: now, bound }: Seeing, before: Sighting | undefined) {
   const numbers = now.vectors.flat()
   const what = {
-    bytes: `${count(now.vectors.length, 'key')} of ${now.columns} bytes`,
-    offsets: `${count(now.vectors.length, 'vector')} of ${now.columns} offsets`,
-    stripes: `${count(now.vectors.length, 'vector')} of ${now.columns} offsets, each in one of two halves`,
+    bytes: `${count(now.vectors.length, 'share')} of a secret, ${now.columns} bytes each`,
+    offsets: `${count(now.vectors.length, 'question')} of ${now.columns} places`,
+    stripes: `${count(now.vectors.length, 'question')} of ${now.columns} places, each in one of two halves`,
   }[now.of]
   const caption = element(
     'figcaption',
     {},
     element('strong', { class: `server ${server.toLowerCase()}` }, `Server ${server} saw`),
     ` ${what}, in ${bytes(now.bytes)}`,
-    now.claimed ? ', 80 for its fence' : '',
+    now.claimed ? ', 80 of them to notice copies of this page' : '',
   )
   const details = element(
     'details',

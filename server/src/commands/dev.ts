@@ -73,7 +73,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
 /** What is in the store already, or else what was built. Throws BuildError if they are not of one database. */
 async function openStore(dir: string, dataset: Dataset, data: string, folder: string): Promise<UpdatableDatabase> {
   const storage = openLmdb(dir)
-  if (!UpdatableDatabase.existsIn(storage)) await UpdatableDatabase.create(storage, dataset)
+  if (!(await UpdatableDatabase.existsIn(storage))) await UpdatableDatabase.create(storage, dataset)
   const database = await UpdatableDatabase.open(storage)
   if (!equalBytes(database.databaseId, dataset.manifest.databaseId)) {
     await database.close()

@@ -7,6 +7,8 @@ import { manifestPath } from '../dataset/directory.js'
 import { BuildError, DatasetError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { openLmdb } from '../storage/lmdb.js'
+import { isPostgres, openPostgres } from '../storage/postgres.js'
+import type { Storage } from '../storage/storage.js'
 import { withProgress } from './progress.js'
 
 /**
@@ -19,10 +21,31 @@ export async function openStore(
   options: UpdatableOptions = {},
   otherwise: () => Promise<string | undefined> = async () => undefined,
 ): Promise<UpdatableDatabase> {
-  const storage = openLmdb(dir)
-  if (!UpdatableDatabase.existsIn(storage)) {
+  if (options.replica && !isPostgres(dir))
+    throw new BuildError('--replica means nothing without --store postgres://…', dir)
+  const storage = isPostgres(dir)
+    ? await openPostgres(dir, { role: options.replica ? 'replica' : 'writer' })
+    : openLmdb(dir)
+  try {
+    return await openIn(storage, dataset, options, otherwise)
+  } catch (error) {
+    await storage.close()
+    throw error
+  }
+}
+
+async function openIn(
+  storage: Storage,
+  dataset: string | undefined,
+  options: UpdatableOptions,
+  otherwise: () => Promise<string | undefined>,
+): Promise<UpdatableDatabase> {
+  if (!(await UpdatableDatabase.existsIn(storage))) {
+    if (options.replica)
+      throw new BuildError('the store is empty; the process that writes comes first', storage.location)
     const source = dataset ?? (await otherwise())
-    if (source === undefined) throw new BuildError('the store is empty; --dataset says what to begin with', dir)
+    if (source === undefined)
+      throw new BuildError('the store is empty; --dataset says what to begin with', storage.location)
     const loaded = await withProgress(onProgress => loadDataset(source, onProgress))
     await UpdatableDatabase.create(storage, loaded)
     loaded.close()

@@ -132,17 +132,17 @@ export class EpochStore {
   }
 
   /** undefined: the store is empty */
-  head(): Head | undefined {
-    return readHead(this.#storage)
+  async head(): Promise<Head | undefined> {
+    return decodeHead(await this.#storage.get(HEAD))
   }
 
   /** A store's first epoch, whole or not at all: its head comes last. */
   async create({ manifest, manifestBytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
-    if (this.head() !== undefined) throw new Error('the store is not empty')
+    if ((await this.head()) !== undefined) throw new Error('the store is not empty')
     const { epoch, generation } = manifest
     await this.stage(manifest, chunk)
     if (proofs !== undefined) await this.#stageOpenings(generation, proofs.openings)
-    await this.#storage.transact(transaction => {
+    await this.#storage.transact([], transaction => {
       if (proofs !== undefined) {
         transaction.put(TRANSCRIPT + hex(generation), proofs.transcript)
         putDated(transaction, ROWS + hex(generation), epoch, proofs.rowLists)
@@ -158,12 +158,12 @@ export class EpochStore {
   /** Writes all chunks of a generation, which mean nothing before a head names it. */
   async stage(manifest: Manifest, chunk: (number: number) => Uint8Array): Promise<void> {
     const { generation, epoch } = manifest
-    const head = this.head()
-    if (this.generations().includes(generation)) await this.drop(generation) // an attempt that ended early
-    await this.#storage.transact(transaction => transaction.put(GENERATION + hex(generation), json({})))
+    const head = await this.head()
+    if ((await this.generations()).includes(generation)) await this.drop(generation) // an attempt that ended early
+    await this.#storage.transact([], transaction => transaction.put(GENERATION + hex(generation), json({})))
     const count = Math.ceil((manifest.partitions * partitionBytes(manifest)) / CHUNK_BYTES)
     for (let start = 0; start < count; start += CHUNKS_TOGETHER) {
-      await this.#storage.transact(transaction => {
+      await this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
         if (readHead(transaction)?.epoch !== head?.epoch || !hasMark(transaction, generation)) {
           throw new Error(ANOTHER_PROCESS)
         }
@@ -176,7 +176,7 @@ export class EpochStore {
 
   async #stageOpenings(generation: number, openings: readonly Dated[]): Promise<void> {
     for (let start = 0; start < openings.length; start += CHUNKS_TOGETHER) {
-      await this.#storage.transact(transaction => {
+      await this.#storage.transact([], transaction => {
         for (const [n, { epoch, bytes }] of openings.slice(start, start + CHUNKS_TOGETHER).entries()) {
           putDated(transaction, openingsKey(generation, start + n), epoch, bytes)
         }
@@ -186,7 +186,7 @@ export class EpochStore {
 
   /** Writes a row's openings as they are at an epoch before the newest. false: another process has begun a generation. */
   async writeOpenings(generation: number, row: number, { epoch, bytes }: Dated): Promise<boolean> {
-    return this.#storage.transact(transaction => {
+    return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.generation !== generation || head.epoch <= epoch) return false
       putDated(transaction, openingsKey(generation, row), epoch, bytes)
@@ -195,30 +195,30 @@ export class EpochStore {
   }
 
   /** By row. One that was never written is of records that are all zero. */
-  *openings(generation: number): Iterable<readonly [number, Dated]> {
+  async *openings(generation: number): AsyncIterable<readonly [number, Dated]> {
     const prefix = openingsPrefix(generation)
-    for (const [key, bytes] of this.#storage.entries(prefix)) {
+    for await (const [key, bytes] of this.#storage.entries(prefix)) {
       yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
     }
   }
 
-  transcript(generation: number): Uint8Array | undefined {
+  transcript(generation: number): Promise<Uint8Array | undefined> {
     return this.#storage.get(TRANSCRIPT + hex(generation))
   }
 
-  rowLists(generation: number): Dated | undefined {
-    const bytes = this.#storage.get(ROWS + hex(generation))
+  async rowLists(generation: number): Promise<Dated | undefined> {
+    const bytes = await this.#storage.get(ROWS + hex(generation))
     return bytes === undefined ? undefined : dated(bytes)
   }
 
   /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
   async begin(changes: GenerationChanges): Promise<boolean> {
     const { epoch, generation } = changes.manifest
-    const before = this.head()
+    const before = await this.head()
     if (before?.epoch !== epoch - 1) return false
     const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
-    const forgotten = this.#keysBefore(changes.oldest, before.base, old)
-    return this.#storage.transact(transaction => {
+    const forgotten = await this.#keysBefore(changes.oldest, before.base, old)
+    return this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
       if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
       putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
       putDated(transaction, DIRECTORY + hex(before.generation), before.epoch, changes.oldDirectory)
@@ -231,37 +231,43 @@ export class EpochStore {
   }
 
   /** Generations that have chunks, or had. */
-  generations(): number[] {
-    return [...this.#storage.entries(GENERATION)].map(([key, mark]) => {
+  async generations(): Promise<number[]> {
+    return (await this.#all(GENERATION)).map(([key, mark]) => {
       parse(mark)
       return Number.parseInt(key.slice(GENERATION.length), 16)
     })
   }
 
+  async #all(prefix: string): Promise<(readonly [string, Uint8Array])[]> {
+    const entries: (readonly [string, Uint8Array])[] = []
+    for await (const entry of this.#storage.entries(prefix)) entries.push(entry)
+    return entries
+  }
+
   /** Removes a generation that is not the head's. */
   async drop(generation: number): Promise<void> {
-    await this.#storage.transact(transaction => {
+    await this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.old?.generation === generation) putHead(transaction, { ...head, old: undefined })
       transaction.remove(DIRECTORY + hex(generation))
       transaction.put(GENERATION + hex(generation), json({ dropped: true }))
     })
     for (const prefix of [chunkPrefix(generation), openingsPrefix(generation)]) {
-      for (let start = 0; this.#storage.count(prefix) > 0; start += CHUNKS_TOGETHER) {
-        await this.#storage.transact(transaction => {
+      for (let start = 0; (await this.#storage.count(prefix)) > 0; start += CHUNKS_TOGETHER) {
+        await this.#storage.transact([], transaction => {
           for (let number = start; number < start + CHUNKS_TOGETHER; number++) transaction.remove(prefix + hex(number))
         })
       }
     }
-    await this.#storage.transact(transaction => transaction.remove(GENERATION + hex(generation)))
+    await this.#storage.transact([], transaction => transaction.remove(GENERATION + hex(generation)))
   }
 
   /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile. */
   async append(changes: EpochChanges): Promise<boolean> {
     const { epoch, oldest } = changes
-    const before = this.head()
-    const forgotten = this.#keysBefore(oldest, before?.base ?? 0, before?.old)
-    return this.#storage.transact(transaction => {
+    const before = await this.head()
+    const forgotten = await this.#keysBefore(oldest, before?.base ?? 0, before?.old)
+    return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch - 1) return false
       transaction.put(MANIFEST + hex(epoch), changes.manifest)
@@ -279,7 +285,7 @@ export class EpochStore {
     numbers: readonly number[],
     chunk: (number: number) => Uint8Array,
   ): Promise<boolean> {
-    return this.#storage.transact(transaction => {
+    return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch) return false
       for (const number of numbers) putDated(transaction, chunkKey(head.generation, number), epoch, chunk(number))
@@ -289,7 +295,7 @@ export class EpochStore {
 
   /** Every chunk is at least as it was at epoch `base`; directory and row lists are given as they are at `epoch`, the newest. */
   async rebase(base: number, epoch: number, directory: Uint8Array, rowLists?: Uint8Array): Promise<boolean> {
-    return this.#storage.transact(transaction => {
+    return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch) return false
       putDated(transaction, DIRECTORY + hex(head.generation), epoch, directory)
@@ -299,50 +305,50 @@ export class EpochStore {
     })
   }
 
-  manifest(epoch: number): Uint8Array | undefined {
+  manifest(epoch: number): Promise<Uint8Array | undefined> {
     return this.#storage.get(MANIFEST + hex(epoch))
   }
 
   /** The update list that leads to `epoch`. */
-  list(epoch: number): Uint8Array | undefined {
-    const pieces = [...this.#storage.entries(`${LIST + hex(epoch)}/`)].map(([, bytes]) => bytes)
+  async list(epoch: number): Promise<Uint8Array | undefined> {
+    const pieces = (await this.#all(`${LIST + hex(epoch)}/`)).map(([, bytes]) => bytes)
     return pieces.length === 0 ? undefined : Buffer.concat(pieces)
   }
 
   /** Bytes `first` to `last` of that list, both included. Throws if it has gone. */
-  listSlice(epoch: number, first: number, last: number): Uint8Array {
+  async listSlice(epoch: number, first: number, last: number): Promise<Uint8Array> {
     const slice = Buffer.alloc(last - first + 1)
     for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
       const start = piece * PIECE_BYTES
-      const bytes = this.#storage.get(`${LIST + hex(epoch)}/${hex(piece)}`)
+      const bytes = await this.#storage.get(`${LIST + hex(epoch)}/${hex(piece)}`)
       if (bytes === undefined) throw new Error('the update list has gone')
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }
     return slice
   }
 
-  batch(epoch: number): BatchRecord | undefined {
-    const bytes = this.#storage.get(BATCH + hex(epoch))
+  async batch(epoch: number): Promise<BatchRecord | undefined> {
+    const bytes = await this.#storage.get(BATCH + hex(epoch))
     return bytes === undefined ? undefined : (parse(bytes) as BatchRecord)
   }
 
   /** A generation's; of no bytes if keyless. */
-  directory(generation: number): Dated | undefined {
-    const bytes = this.#storage.get(DIRECTORY + hex(generation))
+  async directory(generation: number): Promise<Dated | undefined> {
+    const bytes = await this.#storage.get(DIRECTORY + hex(generation))
     return bytes === undefined ? undefined : dated(bytes)
   }
 
   /** A generation's chunks by number. One that was never written is zero, as of the head's base. */
-  *chunks(generation: number): Iterable<readonly [number, Dated]> {
+  async *chunks(generation: number): AsyncIterable<readonly [number, Dated]> {
     const prefix = chunkPrefix(generation)
-    for (const [key, bytes] of this.#storage.entries(prefix)) {
+    for await (const [key, bytes] of this.#storage.entries(prefix)) {
       yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
     }
   }
 
   /** All epochs with a manifest, ascending. */
-  *epochs(): Iterable<number> {
-    for (const [key] of this.#storage.entries(MANIFEST)) yield Number.parseInt(key.slice(MANIFEST.length), 16)
+  async *epochs(): AsyncIterable<number> {
+    for await (const [key] of this.#storage.entries(MANIFEST)) yield Number.parseInt(key.slice(MANIFEST.length), 16)
   }
 
   /**
@@ -351,14 +357,14 @@ export class EpochStore {
    */
   async addSignature(signature: SignatureInfo): Promise<boolean> {
     const keyOf = ({ epoch, publicKey }: SignatureInfo) => `${SIGNATURE}${hex(epoch)}/${publicKey}`
-    const here = this.signatures(signature.epoch)
+    const here = await this.signatures(signature.epoch)
     let displaced: SignatureInfo | undefined
     if (here.length >= MOST_SIGNERS && !here.some(({ publicKey }) => publicKey === signature.publicKey)) {
-      const signers = this.#signersBefore(signature.epoch)
+      const signers = await this.#signersBefore(signature.epoch)
       displaced = here.find(({ publicKey }) => !signers.has(publicKey))
       if (displaced === undefined || !signers.has(signature.publicKey)) return false
     }
-    await this.#storage.transact(transaction => {
+    await this.#storage.transact([], transaction => {
       if (displaced !== undefined) transaction.remove(keyOf(displaced))
       transaction.put(keyOf(signature), json(signature))
     })
@@ -366,21 +372,21 @@ export class EpochStore {
   }
 
   /** Keys that signed an earlier epoch that is kept. */
-  #signersBefore(epoch: number): Set<string> {
-    const signatures = [...this.#storage.entries(SIGNATURE)].filter(([key]) => key < SIGNATURE + hex(epoch))
+  async #signersBefore(epoch: number): Promise<Set<string>> {
+    const signatures = (await this.#all(SIGNATURE)).filter(([key]) => key < SIGNATURE + hex(epoch))
     return new Set(signatures.map(([, bytes]) => (parse(bytes) as SignatureInfo).publicKey))
   }
 
-  signatures(epoch: number): SignatureInfo[] {
-    return [...this.#storage.entries(`${SIGNATURE}${hex(epoch)}/`)].map(([, bytes]) => parse(bytes) as SignatureInfo)
+  async signatures(epoch: number): Promise<SignatureInfo[]> {
+    return (await this.#all(`${SIGNATURE}${hex(epoch)}/`)).map(([, bytes]) => parse(bytes) as SignatureInfo)
   }
 
   /** What is kept of epochs before `oldest`, but for deltas that chunks need, and of the old generation's last epoch. */
-  #keysBefore(oldest: number, base: number, old: OldGeneration | undefined): string[] {
+  async #keysBefore(oldest: number, base: number, old: OldGeneration | undefined): Promise<string[]> {
     const keys: string[] = []
     for (const prefix of [MANIFEST, LIST, BATCH, SIGNATURE]) {
       const end = prefix + hex(prefix === LIST ? Math.min(oldest, base + 1) : oldest)
-      for (const [key] of this.#storage.entries(prefix)) {
+      for await (const [key] of this.#storage.entries(prefix)) {
         if (key >= end) break
         if (old === undefined || !key.startsWith(prefix + hex(old.epoch))) keys.push(key)
       }
@@ -396,7 +402,7 @@ function putList(transaction: Transaction, key: string, list: Uint8Array): void 
 }
 
 /** Whether a generation's chunks are there to stay. */
-function hasMark(from: Pick<Transaction, 'get'>, generation: number): boolean {
+function hasMark(from: Transaction, generation: number): boolean {
   const mark = from.get(GENERATION + hex(generation))
   return mark !== undefined && !('dropped' in (parse(mark) as object))
 }
@@ -433,8 +439,11 @@ function dated(bytes: Uint8Array): Dated {
   return value
 }
 
-function readHead(from: Pick<Transaction, 'get'>): Head | undefined {
-  const bytes = from.get(HEAD)
+function readHead(from: Transaction): Head | undefined {
+  return decodeHead(from.get(HEAD))
+}
+
+function decodeHead(bytes: Uint8Array | undefined): Head | undefined {
   if (bytes === undefined) return undefined
   const { format, ...head } = parse(bytes) as Head & { format: number }
   if (format !== FORMAT) throw new Error(`the store has format ${format}, and this version knows ${FORMAT}`)

@@ -54,9 +54,9 @@ export interface Epochs {
   /** those of `find`, newest last */
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
-  manifestOf(generation: number, epoch: number): Uint8Array | undefined
+  manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
   /** the manifests after `epoch`, one after the other; undefined: not known that far back, or yet */
-  since(epoch: number): Uint8Array | undefined
+  since(epoch: number): Promise<Uint8Array | undefined>
   /** by its hash in hex */
   findBlob(hash: string): Promise<Blob | undefined>
 }
@@ -105,11 +105,11 @@ export class FixedEpochs implements Epochs {
     return [infoOf(this.newest)]
   }
 
-  manifestOf(generation: number, epoch: number): Uint8Array | undefined {
+  async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
     return this.find(generation, epoch)?.manifestBytes
   }
 
-  since(epoch: number): Uint8Array | undefined {
+  async since(epoch: number): Promise<Uint8Array | undefined> {
     const { manifest, manifestBytes } = this.newest
     if (epoch === manifest.epoch - 1) return manifestBytes
     return epoch === manifest.epoch ? new Uint8Array() : undefined
@@ -134,9 +134,12 @@ export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {
 export const SLICE_BYTES = 64 * 1024
 
 /** A blob that is read as it is sent: `slice` gives bytes `first` to `last`, both included, at most SLICE_BYTES of them. */
-export function slicedBlob(bytes: number, slice: (first: number, last: number) => Uint8Array): Blob {
-  function* slices(first: number, last: number) {
-    for (let at = first; at <= last; at += SLICE_BYTES) yield slice(at, Math.min(last, at + SLICE_BYTES - 1))
+export function slicedBlob(
+  bytes: number,
+  slice: (first: number, last: number) => Uint8Array | Promise<Uint8Array>,
+): Blob {
+  async function* slices(first: number, last: number) {
+    for (let at = first; at <= last; at += SLICE_BYTES) yield await slice(at, Math.min(last, at + SLICE_BYTES - 1))
   }
   // In bytes, not in objects, of which 16 would be read ahead.
   const options = { objectMode: false, highWaterMark: SLICE_BYTES }

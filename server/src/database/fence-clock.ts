@@ -15,7 +15,7 @@ const KEY = 'fence-day'
 const STORED_BYTES = 12
 
 /** Days since 1970, the fence's and the calendar's. */
-interface Stored {
+export interface StoredDay {
   readonly day: number
   readonly calendar: number
 }
@@ -28,20 +28,25 @@ export interface FenceClockOptions {
 }
 
 export class FenceClock {
-  readonly #start: number
+  #start: number
   readonly #elapsed: () => number
   /** what is on disk, or about to be */
-  #stored: Stored | undefined
+  #stored: StoredDay | undefined
   /** how many days the calendar is ahead of this */
-  readonly #ahead: number
+  #ahead: number
 
-  constructor(storage: Storage, options: FenceClockOptions) {
+  static async open(storage: Storage, options: FenceClockOptions): Promise<FenceClock> {
+    return new FenceClock(readStored(await storage.get(KEY)), options)
+  }
+
+  /** `stored`: what was written last; undefined: nothing yet. */
+  constructor(stored: StoredDay | undefined, options: FenceClockOptions) {
     const now = (options.now ?? (() => Date.now() / 1000))()
     const elapsed = options.elapsed ?? (() => performance.now() / 1000)
     const begun = elapsed()
     this.#elapsed = () => elapsed() - begun
     const calendar = Math.max(0, Math.floor(now / DAY_SECONDS))
-    this.#stored = readStored(storage.get(KEY))
+    this.#stored = stored
     const away = Math.min(Math.max(0, calendar - (this.#stored?.calendar ?? calendar)), MOST_AWAY_DAYS)
     const today = (this.#stored?.day ?? calendar) + away
     this.#ahead = calendar - today
@@ -58,10 +63,22 @@ export class FenceClock {
     return Math.floor(this.seconds / DAY_SECONDS)
   }
 
+  /** What is to be written. */
+  get now(): StoredDay {
+    return { day: this.today, calendar: this.today + this.#ahead }
+  }
+
+  /** Another process has come to this day. */
+  follow(day: number): void {
+    const { today } = this
+    if (day <= today) return
+    this.#start += day * DAY_SECONDS - this.seconds // to its beginning: who is ahead by seconds is not passed by a day
+    this.#ahead -= day - today
+  }
+
   /** Makes a new day a part of what is written anyway. Returns what takes that back, should it not be written. */
   keep(transaction: Transaction): () => void {
-    const day = this.today
-    const calendar = day + this.#ahead
+    const { day, calendar } = this.now
     const before = this.#stored
     if (before?.day === day && before.calendar === calendar) return () => {}
     const bytes = Buffer.alloc(STORED_BYTES)
@@ -77,7 +94,7 @@ export class FenceClock {
 }
 
 /** undefined: there is none, or it is damaged. */
-function readStored(bytes: Uint8Array | undefined): Stored | undefined {
+function readStored(bytes: Uint8Array | undefined): StoredDay | undefined {
   if (bytes?.length !== STORED_BYTES) return undefined
   const buffer = Buffer.from(bytes)
   if (crc32(buffer.subarray(0, 8)) !== buffer.readUInt32LE(8)) return undefined

@@ -1,14 +1,12 @@
-// The rollback fence (docs/protocol.md, Rollback fence; docs/threat-model.md, S8): how far each hint has come, durably. What is
-// unknown is refused, so that losing these entries condemns hints and never lets a rewound one through. So is what is damaged.
+// The rollback fence as the rest of a server sees it (docs/protocol.md, Rollback fence; docs/threat-model.md, S8): how far
+// each hint has come, durably. stored-fence.ts keeps it in the storage of one process, postgres-fence.ts in a database that
+// several share; testing/fence.ts holds both to the same laws.
 //
 // Anyone may register, so a registration is worth little until it is confirmed: until then it is among the new ones, which
 // are few, go after hours, and make room for others. What is confirmed leaves by age alone.
 
-import { crc32 } from 'node:zlib'
-import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@pirouette/protocol'
-import { Refusal } from '../base/refusal.js'
-import type { Storage, Transaction } from '../storage/storage.js'
-import { FenceClock, type FenceClockOptions } from './fence-clock.js'
+import type { FenceRequest, FenceVerdict } from '@pirouette/protocol'
+import type { FenceClock, FenceClockOptions } from './fence-clock.js'
 
 export interface FenceOptions extends FenceClockOptions {
   /** an entry that no request has named for so long is gone; default 400 */
@@ -17,280 +15,73 @@ export interface FenceOptions extends FenceClockOptions {
   readonly entries?: number | undefined
 }
 
-const CONFIRMED = 'fence/'
-const NEW = 'fence-new/'
-const DEFAULT_DAYS = 400
-const DEFAULT_ENTRIES = 1_000_000
-const SWEPT_TOGETHER = 1000
+export interface Fence {
+  /** registrations for which there was no room: clients whose hints are without a fence */
+  readonly turnedAway: number
+  /** hints it knows, confirmed or new */
+  readonly hints: number
+  /** hints it may know */
+  readonly most: number
+  /** what an operator has to know, for people */
+  readonly problem: string | undefined
+  /**
+   * Resolves when what it says is on disk. `network` is what a registration is counted for. Throws a `fence_full` Refusal
+   * if there is no room for another hint, or not for another of that network; StorageError if nothing can be kept.
+   */
+  judge(request: FenceRequest, network?: string): Promise<FenceVerdict>
+}
+
+export const DEFAULT_DAYS = 400
+export const DEFAULT_ENTRIES = 1_000_000
 
 /** A registration that no confirmation follows for so long is gone. */
 export const NEW_SECONDS = 6 * 60 * 60
 
-/** The new ones are at most this part of all entries, and so many: they are known by name, 128 bytes of memory each. */
+/** The new ones are at most this part of all entries, and so many. */
 const NEW_PART = 4
 const MOST_NEW = 2 ** 20
+
+export function mostNew(entries: number): number {
+  return Math.min(Math.max(1, Math.floor(entries / NEW_PART)), MOST_NEW)
+}
+
+/** For people. */
+export const FULL = 'the fence is full: new hints are without it (--fence-entries)'
 
 /** What one network may register in a day: this part of all entries, but not less than so many. */
 const NETWORK_PART = 1000
 const LEAST_FOR_NETWORK = 64
 const NETWORKS_REMEMBERED = 100_000
 
-/**
- * version (u64) ‖ hash (32) ‖ day of the last request, or of a new one the second of its registration (u32) ‖ CRC-32 of the key
- * and what precedes (u32)
- */
-const ENTRY_BYTES = 8 + HASH_BYTES + 4 + 4
-const CHECKED_BYTES = ENTRY_BYTES - 4
-
-interface Entry {
-  readonly version: number
-  readonly requestHash: Uint8Array
-  /** since 1970: days, or of a new one seconds */
-  readonly time: number
-}
-
-/** What takes back what memory already knows of a transaction, should that not be written. */
-type Undo = (() => void)[]
-
-export class Fence {
-  /** registrations for which there was no room: clients whose hints are without a fence */
-  turnedAway = 0
-  readonly #storage: Storage
-  readonly #days: number
+/** Registrations by network, today: in this process's memory, and nowhere else. */
+export class NetworkShares {
   readonly #most: number
   readonly #clock: FenceClock
-  /** confirmed entries there are, or are about to be */
-  #confirmed = 0
-  /** the new ones, oldest first: when they were registered */
-  #new = new Map<string, number>()
-  /** the day of the last sweep */
-  #swept = 0
-  /** registrations by network, today */
   readonly #registered = new Map<string, number>()
-  #registeredOn = 0
+  #day = 0
 
-  constructor(storage: Storage, options: FenceOptions = {}) {
-    this.#storage = storage
-    this.#days = options.days ?? DEFAULT_DAYS
-    this.#most = options.entries ?? DEFAULT_ENTRIES
-    this.#clock = new FenceClock(storage, options)
-    this.#count()
-  }
-
-  /** Hints it knows, confirmed or new. */
-  get hints(): number {
-    return this.#confirmed + this.#new.size
-  }
-
-  /** What an operator has to know, for people. */
-  get problem(): string | undefined {
-    if (this.#confirmed < this.#most) return undefined
-    return 'the fence is full: new hints are without it (--fence-entries)'
-  }
-
-  /** Hints it may know. */
-  get most(): number {
-    return this.#most
-  }
-
-  /**
-   * Resolves when what it says is on disk. `network` is what a registration is counted for. Throws a `fence_full` Refusal
-   * if there is no room for another hint, or not for another of that network.
-   */
-  async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
-    const id = toHex(request.hintId)
-    await this.#expireNew()
-    if (request.kind === 'register' && this.#confirmed >= this.#most) await this.#sweep()
-    const { today, seconds } = this.#clock
-    const undo: Undo = []
-    try {
-      const outcome = await this.#storage.transact(transaction => {
-        const kept = this.#find(transaction, id, undo)
-        // How far it has come is not known any more: not by registering again either.
-        if (kept === 'damaged') return 'refused'
-        if (kept === undefined && request.kind === 'register') {
-          const room = this.#admit(transaction, network, undo)
-          if (!room) return 'full'
-          put(transaction, NEW + id, { version: 0, requestHash: request.requestHash, time: seconds })
-          this.#new.delete(id) // the newest stands last
-          this.#new.set(id, seconds)
-          undo.push(() => this.#new.delete(id), this.#clock.keep(transaction))
-          return 'granted'
-        }
-        if (!isGranted(kept, request)) return 'refused'
-        if (request.kind === 'register') return 'granted' // its reply was lost
-        const registered = this.#new.get(id)
-        const isNew = registered !== undefined
-        // Who has no request yet only asks.
-        const { version, requestHash } = kept !== undefined && isZero(request.requestHash) ? kept : request
-        // Written also when only the day is new, and then once a day.
-        const same = kept?.version === version && equalBytes(kept.requestHash, requestHash) && kept.time === today
-        if (isNew || !same) put(transaction, CONFIRMED + id, { version, requestHash, time: today })
-        if (isNew) {
-          transaction.remove(NEW + id)
-          this.#new.delete(id)
-          this.#confirmed++
-          undo.push(() => {
-            this.#new.set(id, registered)
-            this.#confirmed--
-          })
-        }
-        undo.push(this.#clock.keep(transaction))
-        return 'granted'
-      })
-      if (outcome !== 'full') return outcome
-    } catch (error) {
-      for (const takeBack of undo.reverse()) takeBack() // nothing was written
-      throw error
-    }
-    this.turnedAway++
-    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
-  }
-
-  /** What is kept of a hint and has not expired. */
-  #find(transaction: Transaction, id: string, undo: Undo): Entry | 'damaged' | undefined {
-    const confirmed = transaction.get(CONFIRMED + id)
-    if (confirmed !== undefined) {
-      const entry = decodeEntry(CONFIRMED + id, confirmed)
-      if (entry === 'damaged' || this.#isAlive(entry)) return entry
-      transaction.remove(CONFIRMED + id)
-      this.#confirmed--
-      undo.push(() => this.#confirmed++)
-      return undefined
-    }
-    const bytes = transaction.get(NEW + id)
-    const registered = bytes && decodeEntry(NEW + id, bytes)
-    if (registered === 'damaged') return registered
-    return registered !== undefined && this.#isFresh(registered.time) ? registered : undefined
-  }
-
-  /** Whether a network may register another hint; makes room for it among the new ones. */
-  #admit(transaction: Transaction, network: string, undo: Undo): boolean {
-    if (!this.#countFor(network)) return false
-    const mostNew = Math.min(Math.max(1, Math.floor(this.#most / NEW_PART)), MOST_NEW)
-    if (this.#new.size >= mostNew || this.#new.size + this.#confirmed >= this.#most) {
-      const [first] = this.#new
-      if (first === undefined) return false
-      const [oldest, registered] = first
-      transaction.remove(NEW + oldest)
-      this.#new.delete(oldest)
-      undo.push(() => this.#new.set(oldest, registered))
-    }
-    return true
+  /** `entries`: that the fence may have. */
+  constructor(entries: number, clock: FenceClock) {
+    this.#most = Math.max(LEAST_FOR_NETWORK, Math.floor(entries / NETWORK_PART))
+    this.#clock = clock
   }
 
   /** Counts a registration; false: this network has had its share of the day. */
-  #countFor(network: string): boolean {
+  take(network: string): boolean {
     const { today } = this.#clock
-    if (this.#registeredOn !== today) this.#registered.clear()
-    this.#registeredOn = today
+    if (this.#day !== today) this.#registered.clear()
+    this.#day = today
     const before = this.#registered.get(network) ?? 0
-    if (before >= Math.max(LEAST_FOR_NETWORK, Math.floor(this.#most / NETWORK_PART))) return false
+    if (before >= this.#most) return false
     const [first] = this.#registered.keys()
     if (before === 0 && this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.delete(first!)
     this.#registered.set(network, before + 1)
     return true
   }
 
-  #isAlive(entry: Entry): boolean {
-    return this.#clock.today - entry.time <= this.#days
-  }
-
-  /** A damaged one has no age, and stays: without it the hint could be registered again. */
-  #isOver(key: string, bytes: Uint8Array): boolean {
-    const entry = decodeEntry(key, bytes)
-    return entry !== 'damaged' && !this.#isAlive(entry)
-  }
-
-  #isFresh(registered: number): boolean {
-    return this.#clock.seconds - registered <= NEW_SECONDS
-  }
-
-  /** Removes new ones whose time is over, so many at a time. */
-  async #expireNew(): Promise<void> {
-    const expired: string[] = []
-    for (const [id, registered] of this.#new) {
-      if (this.#isFresh(registered) || expired.length === SWEPT_TOGETHER) break
-      expired.push(id)
-    }
-    if (expired.length === 0) return
-    await this.#storage.transact(transaction => {
-      for (const id of expired) if (this.#new.has(id)) transaction.remove(NEW + id)
-    })
-    for (const id of expired) this.#new.delete(id)
-  }
-
-  /** Removes confirmed ones that have expired, at most once a day. */
-  async #sweep(): Promise<void> {
-    const { today } = this.#clock
-    if (this.#swept === today) return
-    this.#swept = today
-    let after: string | undefined
-    for (;;) {
-      const expired: string[] = []
-      let seen = 0
-      for (const [key, bytes] of this.#storage.entries(CONFIRMED, after)) {
-        if (this.#isOver(key, bytes)) expired.push(key)
-        after = key
-        if (++seen === SWEPT_TOGETHER) break
-      }
-      if (expired.length > 0) await this.#removeExpired(expired)
-      if (seen < SWEPT_TOGETHER) return
-      await new Promise(resolve => setImmediate(resolve)) // requests are answered between
-    }
-  }
-
-  async #removeExpired(keys: readonly string[]): Promise<void> {
-    let removed = 0
-    await this.#storage.transact(transaction => {
-      for (const key of keys) {
-        const bytes = transaction.get(key)
-        if (bytes === undefined || !this.#isOver(key, bytes)) continue
-        transaction.remove(key)
-        removed++
-      }
-    })
-    this.#confirmed -= removed
-  }
-
-  /** What there is on disk. */
-  #count(): void {
-    this.#confirmed = this.#storage.count(CONFIRMED)
-    const registered = [...this.#storage.entries(NEW)].map(([key, bytes]) => {
-      const entry = decodeEntry(key, bytes)
-      return [key.slice(NEW.length), entry === 'damaged' ? 0 : entry.time] as const // no loss: it has no lookups yet
-    })
-    this.#new = new Map(registered.sort(([, a], [, b]) => a - b))
-  }
-}
-
-/** The table of docs/protocol.md. */
-function isGranted(kept: Entry | undefined, request: FenceRequest): boolean {
-  if (request.kind === 'register') return kept === undefined || (kept.version === 0 && isZero(kept.requestHash))
-  if (kept === undefined || request.version < kept.version) return false
-  if (request.version > kept.version) return true
-  return isZero(kept.requestHash) || equalBytes(kept.requestHash, request.requestHash)
-}
-
-function put(transaction: Transaction, key: string, { version, requestHash, time }: Entry): void {
-  const bytes = Buffer.alloc(ENTRY_BYTES)
-  bytes.writeBigUInt64LE(BigInt(version), 0)
-  bytes.set(requestHash, 8)
-  bytes.writeUInt32LE(time, 8 + HASH_BYTES)
-  bytes.writeUInt32LE(checksum(key, bytes), CHECKED_BYTES)
-  transaction.put(key, bytes)
-}
-
-function checksum(key: string, entry: Buffer): number {
-  return crc32(entry.subarray(0, CHECKED_BYTES), crc32(key))
-}
-
-function decodeEntry(key: string, bytes: Uint8Array): Entry | 'damaged' {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
-  if (buffer.length !== ENTRY_BYTES || buffer.readUInt32LE(CHECKED_BYTES) !== checksum(key, buffer)) return 'damaged'
-  return {
-    version: Number(buffer.readBigUInt64LE(0)),
-    requestHash: Uint8Array.prototype.slice.call(buffer, 8, 8 + HASH_BYTES),
-    time: buffer.readUInt32LE(8 + HASH_BYTES),
+  /** It was none. */
+  giveBack(network: string): void {
+    const before = this.#registered.get(network)
+    if (before !== undefined) this.#registered.set(network, before - 1)
   }
 }

@@ -31,6 +31,7 @@ import {
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
 import { commits, provedWith } from '../dataset/proofs.js'
 import { recordBytesView } from '../dataset/view.js'
+import { StorageError } from '../storage/storage.js'
 import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
 
 export interface KnownManifest {
@@ -73,16 +74,16 @@ export async function load(
   onProgress: (progress: Progress) => void = () => {},
 ): Promise<Loaded> {
   const loader = new Loader(core, store, head)
-  const newest = loader.manifest(head.epoch)
+  const newest = await loader.manifest(head.epoch)
   const isFirst = newest.manifest.updateListBytes === 0 || head.epoch === head.first
-  const start = isFirst ? newest : loader.manifest(head.epoch - 1)
-  const lists = loader.lists(isFirst, newest.manifest)
+  const start = isFirst ? newest : await loader.manifest(head.epoch - 1)
+  const lists = await loader.lists(isFirst, newest.manifest)
   const database = loader.allocate(start.manifest)
   try {
-    const lagging = loader.fill(database, start.manifest, newest.manifest, lists)
+    const lagging = await loader.fill(database, start.manifest, newest.manifest, lists)
     await loader.commit(database, start.manifest, onProgress)
     if (!isFirst) loader.turn(database, newest.manifest, lists.get(head.epoch)!)
-    const { directory, directoryBytes } = loader.directory(database, newest.manifest, lists)
+    const { directory, directoryBytes } = await loader.directory(database, newest.manifest, lists)
     const blocks =
       directory &&
       loader.blocks(
@@ -112,7 +113,7 @@ export async function loadOld(
   { generation, epoch }: OldGeneration,
 ): Promise<(Pick<Loaded, 'database' | 'blocks'> & { readonly known: KnownManifest }) | undefined> {
   const loader = new Loader(core, store, { generation, epoch, base: epoch })
-  const known = loader.manifest(epoch)
+  const known = await loader.manifest(epoch)
   let database: DatabaseHandle
   try {
     database = loader.allocate(known.manifest)
@@ -120,9 +121,9 @@ export async function loadOld(
     return undefined
   }
   try {
-    loader.fill(database, known.manifest, known.manifest, new Map())
+    await loader.fill(database, known.manifest, known.manifest, new Map())
     await loader.commit(database, known.manifest)
-    const { directory, directoryBytes } = loader.directory(database, known.manifest, new Map())
+    const { directory, directoryBytes } = await loader.directory(database, known.manifest, new Map())
     const blocks = directory && loader.blocks(directory, directoryBytes, known.manifest)
     directory?.free()
     return { database, blocks, known }
@@ -132,15 +133,57 @@ export async function loadOld(
   }
 }
 
+/** A stored epoch and the list that leads to it. */
+export interface Step {
+  readonly known: KnownManifest
+  readonly list: Uint8Array
+}
+
+/** undefined: no list leads there, any more or at all. */
+export async function readStep(store: EpochStore, epoch: number): Promise<Step | undefined> {
+  const [bytes, list] = [await store.manifest(epoch), await store.list(epoch)]
+  if (bytes === undefined || list === undefined) return undefined
+  return { known: { manifest: reading(store.location, () => decodeManifest(bytes)), bytes }, list }
+}
+
+/**
+ * One epoch on, in memory: what another process has stored is made of a database whose newest epoch is the one before, and every
+ * digest is held to the manifest. The directory is another one afterwards. Throws DatasetError, and then none of it is of use.
+ */
+export function advance(
+  core: Core,
+  store: EpochStore,
+  { database, blocks, directory }: Pick<Loaded, 'database' | 'blocks' | 'directory'>,
+  { known: { manifest }, list }: Step,
+): Pick<Loaded, 'directory' | 'directoryBytes'> {
+  const { epoch, generation } = manifest
+  const loader = new Loader(core, store, { epoch, generation, base: epoch - 1 })
+  loader.turn(database, manifest, list)
+  return loader.directoryAfter(directory, blocks, manifest, list)
+}
+
 /** Runs `work` on what was stored; anything wrong with it names the file. */
 export function reading<T>(location: string, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if ((error as Error).name === 'RuntimeError') throw error // a trap of the core
-    if (error instanceof DatasetError) throw error
-    throw new DatasetError(location, (error as Error).message)
+    return wrongIn(location, error)
   }
+}
+
+/** The same for what is read as it is needed. */
+export async function readingFrom<T>(location: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    return wrongIn(location, error)
+  }
+}
+
+function wrongIn(location: string, error: unknown): never {
+  if ((error as Error).name === 'RuntimeError') throw error // a trap of the core
+  if (error instanceof DatasetError || error instanceof StorageError) throw error
+  throw new DatasetError(location, (error as Error).message)
 }
 
 /** What a list changes: records, ascending, and old ⊕ new of each. */
@@ -179,17 +222,17 @@ class Loader {
     this.#head = head
   }
 
-  manifest(epoch: number): KnownManifest {
-    const bytes = this.#store.manifest(epoch) ?? this.#wrong(`the manifest of epoch ${epoch} is missing`)
+  async manifest(epoch: number): Promise<KnownManifest> {
+    const bytes = (await this.#store.manifest(epoch)) ?? this.#wrong(`the manifest of epoch ${epoch} is missing`)
     return { manifest: this.#reading(() => decodeManifest(bytes)), bytes }
   }
 
   /** The lists that lead from the head's base to its epoch; and the last one, which also leads back, if there is any. */
-  lists(isFirst: boolean, { pointproofs }: Manifest): Map<number, Uint8Array> {
+  async lists(isFirst: boolean, { pointproofs }: Manifest): Promise<Map<number, Uint8Array>> {
     const lists = new Map<number, Uint8Array>()
     const { base, epoch: last } = this.#head
     for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
-      const stored = this.#store.list(epoch) ?? this.#wrong(`the update list of epoch ${epoch} is missing`)
+      const stored = (await this.#store.list(epoch)) ?? this.#wrong(`the update list of epoch ${epoch} is missing`)
       const { list, rows } = pointproofs
         ? this.#reading(() => splitUpdateList(stored))
         : { list: stored, rows: undefined }
@@ -210,24 +253,30 @@ class Loader {
   }
 
   /** All records as they were at the epoch of `manifest`. Returns the chunks that are behind the newest epoch. */
-  fill(database: DatabaseHandle, manifest: Manifest, newest: Manifest, lists: Map<number, Uint8Array>): Set<number> {
+  async fill(
+    database: DatabaseHandle,
+    manifest: Manifest,
+    newest: Manifest,
+    lists: Map<number, Uint8Array>,
+  ): Promise<Set<number>> {
     const bytesOf = (of: Manifest) => of.partitions * partitionBytes(of)
     const total = bytesOf(manifest)
     const changes = [...lists].map(([epoch, list]) => ({ epoch, ...this.#decoded(list) }))
-    const records = recordBytesView(this.#core, database, 0, total) // until the core allocates
     const epochs = new Map<number, number>()
-    if (!this.#reading(() => this.#store.generations()).includes(newest.generation)) {
+    if (!(await this.#readingFrom(() => this.#store.generations())).includes(newest.generation)) {
       this.#wrong(`the mark of generation ${newest.generation} is missing`)
     }
-    this.#reading(() => {
-      for (const [number, chunk] of this.#store.chunks(newest.generation)) {
+    await this.#readingFrom(async () => {
+      for await (const [number, chunk] of this.#store.chunks(newest.generation)) {
         const at = number * CHUNK_BYTES
         if (at >= bytesOf(newest)) this.#wrong('it holds more records than its manifest says')
         this.#checkEpoch(chunk, `chunk ${number}`)
         epochs.set(number, Math.max(chunk.epoch, this.#head.base))
-        if (at < total) records.set(chunk.bytes.subarray(0, total - at), at)
+        const bytes = chunk.bytes.subarray(0, Math.max(0, total - at))
+        if (at < total) recordBytesView(this.#core, database, at, bytes.length).set(bytes)
       }
     })
+    const records = recordBytesView(this.#core, database, 0, total) // until the core allocates
     const lagging = new Set<number>()
     for (const { epoch, ...list } of changes) {
       for (const { number, at, delta } of changesOf(list, newest.recordBytes)) {
@@ -293,13 +342,14 @@ class Loader {
   }
 
   /** The newest epoch's directory, if it is the manifest's and leads to every record there is. */
-  directory(
+  async directory(
     database: DatabaseHandle,
     newest: Manifest,
     lists: Map<number, Uint8Array>,
-  ): { directory: ServerDirectoryHandle | undefined; directoryBytes: Uint8Array } {
+  ): Promise<{ directory: ServerDirectoryHandle | undefined; directoryBytes: Uint8Array }> {
     const stored =
-      this.#reading(() => this.#store.directory(newest.generation)) ?? this.#wrong('its directory is missing')
+      (await this.#readingFrom(() => this.#store.directory(newest.generation))) ??
+      this.#wrong('its directory is missing')
     this.#checkEpoch(stored, 'the directory')
     if (stored.epoch < this.#head.base) this.#wrong('its directory is too old')
     if (!newest.keyed) {
@@ -330,11 +380,11 @@ class Loader {
     const { pointproofs, generation, partitions, recordBytes, blockRecords } = newest
     if (pointproofs === undefined) return undefined
     const { location } = this.#store
-    const transcript = this.#store.transcript(generation) ?? this.#wrong('its transcript is missing')
+    const transcript = (await this.#store.transcript(generation)) ?? this.#wrong('its transcript is missing')
     const proved = await provedWith(this.#core, newest, transcript, location, location)
     try {
       proved.prover.warm()
-      const rowLists = this.#rowLists(newest, lists)
+      const rowLists = await this.#rowLists(newest, lists)
       for (let q = 0; q < partitions; q++) {
         const partition = recordBytesView(this.#core, database, q * partitionBytes(newest), partitionBytes(newest))
         if (!commits(proved, newest, rowLists, q, partition)) {
@@ -342,7 +392,7 @@ class Loader {
         }
         await nextTurn()
       }
-      const openings = new Openings(proved, newest, this.#openings(newest), rowLists)
+      const openings = new Openings(proved, newest, await this.#openings(newest), rowLists)
       // Backwards, as what lists say is old ⊕ new; what a row has yet to be told of, forwards.
       const steps: { readonly epoch: number; readonly changed: ChangedBlocks }[] = []
       const blockBytes = recordBytes * blockRecords
@@ -372,9 +422,10 @@ class Loader {
   }
 
   /** Of the newest epoch. */
-  #rowLists(newest: Manifest, lists: Map<number, Uint8Array>): Uint8Array {
+  async #rowLists(newest: Manifest, lists: Map<number, Uint8Array>): Promise<Uint8Array> {
     const stored =
-      this.#reading(() => this.#store.rowLists(newest.generation)) ?? this.#wrong('its row lists are missing')
+      (await this.#readingFrom(() => this.#store.rowLists(newest.generation))) ??
+      this.#wrong('its row lists are missing')
     this.#checkEpoch(stored, 'what commits to rows')
     if (stored.epoch < this.#head.base) this.#wrong('its row lists are too old')
     let rowLists = stored.bytes
@@ -392,19 +443,36 @@ class Loader {
     return rowLists
   }
 
-  #openings(newest: Manifest): RowOpenings[] {
+  async #openings(newest: Manifest): Promise<RowOpenings[]> {
     const rows = Array.from(
       { length: newest.partitions * partitionRows(newest) },
       (_, row): RowOpenings => ({ epoch: 0, bytes: zeroOpenings(recordsOf(newest, row)) }),
     )
-    this.#reading(() => {
-      for (const [row, openings] of this.#store.openings(newest.generation)) {
+    await this.#readingFrom(async () => {
+      for await (const [row, openings] of this.#store.openings(newest.generation)) {
         this.#checkEpoch(openings, `what opens row ${row}`)
         if (openings.bytes.length !== rows[row]?.bytes.length) this.#wrong(`what opens row ${row} is of another length`)
         rows[row] = openings
       }
     })
     return rows
+  }
+
+  /** The directory of `newest`, whose epoch `list` leads to. */
+  directoryAfter(
+    before: ServerDirectoryHandle | undefined,
+    blocks: DatabaseHandle | undefined,
+    newest: Manifest,
+    list: Uint8Array,
+  ): Pick<Loaded, 'directory' | 'directoryBytes'> {
+    if (before === undefined) return { directory: undefined, directoryBytes: new Uint8Array() }
+    const directory = this.#reading(() => this.#updated(before, list))
+    this.#reading(() => blocks && directory.bring(blocks))
+    const directoryBytes = directory.encode()
+    if (!hasFields(newest, directoryFields(this.#core, directory, directoryBytes, blocks))) {
+      this.#wrong(`its directory is not that of epoch ${newest.epoch}`)
+    }
+    return { directory, directoryBytes }
   }
 
   #updated(directory: ServerDirectoryHandle, list: Uint8Array): ServerDirectoryHandle {
@@ -467,6 +535,10 @@ class Loader {
 
   #reading<T>(work: () => T): T {
     return reading(this.#store.location, work)
+  }
+
+  #readingFrom<T>(work: () => Promise<T>): Promise<T> {
+    return readingFrom(this.#store.location, work)
   }
 
   #wrong(reason: string): never {

@@ -98,24 +98,28 @@ class LmdbStorage implements Storage {
     this.#unlock = unlock
   }
 
-  get(key: string): Uint8Array | undefined {
+  async get(key: string): Promise<Uint8Array | undefined> {
+    return this.#read(key)
+  }
+
+  #read(key: string): Uint8Array | undefined {
     return this.#database.get(Buffer.from(key))
   }
 
-  *entries(prefix: string, after?: string): Iterable<readonly [string, Uint8Array]> {
+  async *entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
     const { start, end } = rangeOf(prefix)
     const from = after === undefined ? start : Buffer.from(`${after}\0`)
     for (const { key, value } of this.#database.getRange({ start: from, end })) yield [key.toString(), value]
   }
 
-  count(prefix: string): number {
+  async count(prefix: string): Promise<number> {
     return this.#database.getKeysCount(rangeOf(prefix))
   }
 
-  async transact<T>(work: (transaction: Transaction) => T): Promise<T> {
+  async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     // What `work` throws is caught inside, before anything was written, and thrown again outside.
     const writing = this.#database.transaction(() => {
-      const draft = new Draft(key => this.get(key))
+      const draft = new Draft(keys, key => this.#read(key))
       let result: T
       try {
         result = work(draft)

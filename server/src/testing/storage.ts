@@ -22,85 +22,104 @@ function scattered(length: number, seed = 1): Uint8Array {
 }
 
 /** A copy: what a storage gives may be its own memory. */
-function read(storage: Storage, key: string): Uint8Array | undefined {
-  const value = storage.get(key)
+async function read(storage: Storage, key: string): Promise<Uint8Array | undefined> {
+  const value = await storage.get(key)
   return value && Uint8Array.from(value)
 }
 
-async function put(storage: Storage, key: string, value: Uint8Array): Promise<void> {
-  await storage.transact(transaction => transaction.put(key, value))
+async function list(storage: Storage, prefix: string, after?: string): Promise<(readonly [string, Uint8Array])[]> {
+  const entries: (readonly [string, Uint8Array])[] = []
+  for await (const entry of storage.entries(prefix, after)) entries.push(entry)
+  return entries
 }
+
+async function put(storage: Storage, key: string, value: Uint8Array): Promise<void> {
+  await storage.transact([], transaction => transaction.put(key, value))
+}
+
+export { asking, type FenceCase, fenceConformance } from './fence.js'
 
 export const conformance: readonly Case[] = [
   {
     name: 'gives back what was put, of every size, and nothing else',
     async run(storage) {
       const sizes = [0, 1, 4064, 4080, 4096, 100_000]
-      await storage.transact(transaction => {
+      await storage.transact([], transaction => {
         for (const size of sizes) transaction.put(`size/${size}`, scattered(size))
       })
-      for (const size of sizes) deepEqual(read(storage, `size/${size}`), scattered(size), `${size} bytes`)
-      equal(storage.get('size/2'), undefined)
-      equal(storage.get('size/'), undefined)
+      for (const size of sizes) deepEqual(await read(storage, `size/${size}`), scattered(size), `${size} bytes`)
+      equal(await storage.get('size/2'), undefined)
+      equal(await storage.get('size/'), undefined)
     },
   },
   {
     name: 'lists a prefix in order, and counts it',
     async run(storage) {
-      await storage.transact(transaction => {
+      await storage.transact([], transaction => {
         for (const key of ['b/2', 'a/1', 'b/1', 'b', 'b0', 'b/10', 'c/']) transaction.put(key, bytes(key.length))
       })
-      const listed = [...storage.entries('b/')].map(([key, value]) => [key, value[0]])
+      const listed = (await list(storage, 'b/')).map(([key, value]) => [key, value[0]])
       deepEqual(listed, [
         ['b/1', 3],
         ['b/10', 4],
         ['b/2', 3],
       ])
-      const behind = (after: string) => [...storage.entries('b/', after)].map(([key]) => key)
-      deepEqual(behind('b/1'), ['b/10', 'b/2'])
-      deepEqual(behind('b/11'), ['b/2'])
-      deepEqual(behind('b/2'), [])
-      equal(storage.count('b/'), 3)
-      equal(storage.count('d/'), 0)
+      const behind = async (after: string) => (await list(storage, 'b/', after)).map(([key]) => key)
+      deepEqual(await behind('b/1'), ['b/10', 'b/2'])
+      deepEqual(await behind('b/11'), ['b/2'])
+      deepEqual(await behind('b/2'), [])
+      equal(await storage.count('b/'), 3)
+      equal(await storage.count('d/'), 0)
     },
   },
   {
-    name: 'a transaction reads what it wrote, and changes nothing before it has ended',
+    name: 'a transaction reads what was there, and then what it wrote',
     async run(storage) {
       await put(storage, 'old', bytes(1))
-      const seen = await storage.transact(transaction => {
+      const seen = await storage.transact(['old', 'none'], transaction => {
+        const before = [transaction.get('old'), transaction.get('none')].map(value => value && Uint8Array.from(value))
         transaction.put('new', bytes(2))
         transaction.remove('old')
-        const outside = [storage.get('new'), read(storage, 'old')]
-        return { inside: [transaction.get('new'), transaction.get('old')], outside }
+        return { before, after: [transaction.get('new'), transaction.get('old')] }
       })
-      deepEqual(seen.inside, [bytes(2), undefined])
-      deepEqual(seen.outside, [undefined, bytes(1)])
-      deepEqual(read(storage, 'new'), bytes(2))
-      equal(storage.get('old'), undefined)
+      deepEqual(seen, { before: [bytes(1), undefined], after: [bytes(2), undefined] })
+      deepEqual(await read(storage, 'new'), bytes(2))
+      equal(await storage.get('old'), undefined)
+    },
+  },
+  {
+    name: 'a transaction reads no key that was not named for it',
+    async run(storage) {
+      await put(storage, 'a', bytes(1))
+      const reading = storage.transact(['b'], transaction => {
+        transaction.put('b', bytes(2))
+        return transaction.get('a')
+      })
+      await rejects(reading)
+      equal(await storage.get('b'), undefined)
     },
   },
   {
     name: 'a transaction that throws has changed nothing, and the next one works',
     async run(storage) {
       await put(storage, 'a', bytes(1))
-      const failing = storage.transact(transaction => {
+      const failing = storage.transact([], transaction => {
         transaction.put('a', bytes(2))
         transaction.put('b', bytes(2))
         throw new Error('on purpose')
       })
       await rejects(failing, /on purpose/)
-      deepEqual(read(storage, 'a'), bytes(1))
-      equal(storage.get('b'), undefined)
+      deepEqual(await read(storage, 'a'), bytes(1))
+      equal(await storage.get('b'), undefined)
       await put(storage, 'b', bytes(3))
-      deepEqual(read(storage, 'b'), bytes(3))
+      deepEqual(await read(storage, 'b'), bytes(3))
     },
   },
   {
     name: 'transactions begun at once happen one after the other',
     async run(storage) {
       const increment = () =>
-        storage.transact(transaction => {
+        storage.transact(['counter'], transaction => {
           const value = transaction.get('counter')?.[0] ?? 0
           transaction.put('counter', bytes(value + 1))
           return value
@@ -110,14 +129,14 @@ export const conformance: readonly Case[] = [
         seen.sort((a, b) => a - b),
         Array.from({ length: 50 }, (_, i) => i),
       )
-      deepEqual(read(storage, 'counter'), bytes(50))
+      deepEqual(await read(storage, 'counter'), bytes(50))
     },
   },
   {
     name: 'what it gave is not changed by what comes later',
     async run(storage) {
       await put(storage, 'a', bytes(1, 2, 3))
-      const given = storage.get('a')!
+      const given = (await storage.get('a'))!
       await put(storage, 'a', bytes(4, 5, 6))
       for (let i = 0; i < 100; i++) await put(storage, `${i}`, scattered(500, i))
       deepEqual(Uint8Array.from(given), bytes(1, 2, 3))

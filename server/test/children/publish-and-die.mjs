@@ -14,10 +14,10 @@ let transactions = 0
 const storage = openLmdb(dir)
 const living = await UpdatableDatabase.open(storage)
 const transact = storage.transact.bind(storage)
-storage.transact = async work => {
+storage.transact = async (keys, work) => {
   const point = ++transactions === Number(fatal) ? at : 'none'
   if (point === 'before the transaction') die()
-  const done = transact(transaction => {
+  const done = transact(keys, transaction => {
     if (point === 'as it begins') die()
     const result = work(transaction)
     if (point === 'before its writes') die()

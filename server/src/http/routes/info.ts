@@ -29,7 +29,7 @@ export function infoRoute(
         single: epochs.newest.suites.includes(SUITE_PARITIES),
         history: updatable?.history ?? 0,
       },
-      signatures: updatable?.signatures() ?? [],
+      signatures: (await updatable?.signatures()) ?? [],
       ...(blobBase !== undefined && { blobs: blobBase }),
     }
     return reply.header('cache-control', 'no-store').send(info as never)

@@ -17,14 +17,14 @@ export function manifestRoute(app: Routes, epochs: Epochs, unsent: Unsent): void
     const bytes =
       generation === undefined || epoch === undefined
         ? newest.manifestBytes
-        : epochs.manifestOf(numberOf(generation), numberOf(epoch))
+        : await epochs.manifestOf(numberOf(generation), numberOf(epoch))
     if (bytes === undefined) throw epochUnknown(newest.manifest)
     unsent.reserve(request, reply, bytes.length)
     return reply.header('cache-control', 'no-store').type('application/octet-stream').send(bytes)
   })
 
   app.get('/v1/manifests', { schema: { querystring: ManifestsQuerySchema } }, async (request, reply) => {
-    const chain = epochs.since(numberOf(request.query.since))
+    const chain = await epochs.since(numberOf(request.query.since))
     if (chain === undefined) throw epochUnknown(epochs.newest.manifest)
     unsent.reserve(request, reply, chain.length)
     return reply.header('cache-control', 'no-store').type('application/octet-stream').send(chain)

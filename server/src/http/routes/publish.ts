@@ -40,16 +40,16 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
   const { updatable, readiness, publishers, rateLimit, onTrap } = options
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
-    const status = updatable.status(numberOf(request.params.epoch))
+    const status = await updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
     return reply.header('cache-control', 'no-store').send(status as never)
   })
 
-  if (!publishers.exist) return
   updatable.onFailure = error => {
     readiness.stop('this server has failed and is restarting')
     onTrap(error)
   }
+  if (!publishers.exist) return
 
   // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }

@@ -1,0 +1,396 @@
+// A storage in a PostgreSQL database, which processes on several hosts have together: one that writes, which is who has an
+// advisory lock of the database's, and replicas. Transactions happen one after the other, and are durable (synchronous_commit)
+// when they resolve.
+//
+// `pg` is loaded when a storage is opened: whoever has none in PostgreSQL need not install it.
+
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Client, Pool, PoolClient, PoolConfig } from 'pg'
+import { DatasetError } from '../dataset/errors.js'
+import { Session } from './postgres-session.js'
+import { Draft, type Engine, type Storage, StorageError, type Transaction } from './storage.js'
+
+const DEFAULT_SCHEMA = 'pirouette'
+const DEFAULT_PORT = '5432'
+const MOST_CONNECTIONS = 10
+const CONNECT_MILLISECONDS = 5_000
+const QUERY_MILLISECONDS = 30_000
+
+/** What one statement writes at most, unless a single value is more. */
+const ROWS_TOGETHER = 64
+const BYTES_TOGETHER = 4 * 1024 * 1024
+const ROWS_READ_TOGETHER = 64
+
+/** Whether a store's name is one of these, and not a directory. */
+export function isPostgres(store: string): boolean {
+  return /^postgres(ql)?:/i.test(store)
+}
+
+interface Place {
+  readonly config: PoolConfig
+  /** unquoted */
+  readonly schema: string
+  /** for people: no user, no parameters */
+  readonly location: string
+}
+
+export interface PostgresOptions {
+  /** 'writer' (default): one process at a time, which alone has transactions */
+  readonly role?: 'writer' | 'replica' | undefined
+}
+
+export interface PostgresStorage extends Storage {
+  readonly engine: Engine
+}
+
+/**
+ * Opens the storage in a schema of a database, or makes one: `postgres://user@host/database?schema=pirouette`, with the
+ * password where PostgreSQL's own tools have it (PGPASSFILE, PGPASSWORD). Throws DatasetError, saying what to do, if it
+ * cannot be reached, does not keep what it was given, or another process writes there.
+ */
+export async function openPostgres(url: string, { role = 'writer' }: PostgresOptions = {}): Promise<PostgresStorage> {
+  const place = placeOf(url)
+  const pg = await loaded(place.location)
+  const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })
+  // Of connections that nobody is using; whoever wants one next gets another.
+  pool.on('error', () => {})
+  const storage = new SharedStorage(pool, place, role === 'writer')
+  try {
+    await storage.begin(() => new pg.Client(place.config))
+    return storage
+  } catch (error) {
+    await storage.close()
+    if (!(error instanceof StorageError)) throw error
+    throw new DatasetError(place.location, `it cannot be opened: ${error.message}`)
+  }
+}
+
+async function loaded(location: string): Promise<typeof import('pg')['default']> {
+  try {
+    return (await import('pg')).default
+  } catch {
+    throw new DatasetError(location, 'this needs the package `pg`: npm install pg')
+  }
+}
+
+/** Throws DatasetError, which does not repeat a password. */
+function placeOf(text: string): Place {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined) throw new DatasetError('--store', 'it is no URL: postgres://user@host/database, say')
+  const host = url.hostname || url.searchParams.get('host') || process.env['PGHOST'] || 'localhost'
+  const database = url.pathname.slice(1) || process.env['PGDATABASE'] || ''
+  const port = url.port || process.env['PGPORT'] || DEFAULT_PORT
+  const schema = url.searchParams.get('schema') ?? DEFAULT_SCHEMA
+  const location = `postgres://${host}:${port}/${database}${schema === DEFAULT_SCHEMA ? '' : `?schema=${schema}`}`
+  if (url.password !== '' || url.searchParams.has('password')) {
+    throw new DatasetError(
+      location,
+      'a password in a URL is there for everybody on the machine to read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
+    )
+  }
+  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as pirouette')
+  url.searchParams.delete('schema')
+  const isLocal = host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
+  if (!isLocal && !url.searchParams.has('sslmode') && process.env['PGSSLMODE'] === undefined) {
+    url.searchParams.set('sslmode', 'verify-full')
+  }
+  const config: PoolConfig = {
+    connectionString: url.href,
+    connectionTimeoutMillis: CONNECT_MILLISECONDS,
+    query_timeout: QUERY_MILLISECONDS,
+    keepAlive: true,
+    application_name: `pirouette: process ${process.pid} on ${hostname()}`.slice(0, 63),
+    // Of what a transaction wrote nobody hears before it is on disk, whatever is usual in that database.
+    options: '-c synchronous_commit=on',
+  }
+  return { config, schema, location }
+}
+
+class Reader {
+  readonly #schema: string
+  readonly #query: Engine['query']
+
+  constructor(schema: string, query: Engine['query']) {
+    this.#schema = schema
+    this.#query = query
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    const [row] = await this.#query<{ value: Buffer }>(`SELECT value FROM ${this.#schema}.entries WHERE key = $1`, [
+      key,
+    ])
+    return row?.value
+  }
+
+  async *entries(prefix: string, after = prefix): AsyncIterable<readonly [string, Uint8Array]> {
+    const end = `${prefix}\x7f`
+    const text = `SELECT key, value FROM ${this.#schema}.entries
+      WHERE key >= $1 AND key > $2 AND key < $3 ORDER BY key LIMIT ${ROWS_READ_TOGETHER}`
+    // A key that is the prefix itself is among them.
+    for (let last = after === prefix ? '' : after; ; ) {
+      const rows = await this.#query<{ key: string; value: Buffer }>(text, [prefix, last, end])
+      for (const { key, value } of rows) yield [key, value]
+      if (rows.length < ROWS_READ_TOGETHER) return
+      last = rows.at(-1)!.key
+    }
+  }
+
+  async count(prefix: string): Promise<number> {
+    const text = `SELECT count(*)::int AS count FROM ${this.#schema}.entries WHERE key >= $1 AND key < $2`
+    const [row] = await this.#query<{ count: number }>(text, [prefix, `${prefix}\x7f`])
+    return row!.count
+  }
+}
+
+class SharedStorage implements PostgresStorage {
+  readonly location: string
+  readonly engine: Engine
+  failure: string | undefined
+  readonly #pool: Pool
+  readonly #reader: Reader
+  readonly #schema: string
+  readonly #name: string
+  readonly #writes: boolean
+  #session: Session | undefined
+  /** who writes instead of this process, which was to; undefined: nobody else */
+  #usurper: string | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(pool: Pool, { schema, location }: Place, writes: boolean) {
+    this.#writes = writes
+    this.#pool = pool
+    this.location = location
+    this.#schema = `"${schema}"`
+    this.#name = schema
+    this.engine = {
+      schema: this.#schema,
+      id: randomUUID(),
+      query: async <Row>(text: string, values: readonly unknown[] = []) =>
+        this.#noting(async () => (await this.#pool.query(text, [...values])).rows as Row[]),
+      snapshot: work => this.#snapshot(work),
+      notify: message => void this.#pool.query('SELECT pg_notify($1, $2)', [this.#channel, message]).catch(() => {}),
+      listen: listener => this.#session!.listen(listener),
+    }
+    this.#reader = new Reader(this.#schema, this.engine.query)
+  }
+
+  get #channel(): string {
+    return `pirouette_${this.#name}`
+  }
+
+  async begin(connect: () => Client): Promise<void> {
+    this.#session = await this.#noting(() =>
+      Session.open({ connect, channel: `"${this.#channel}"`, begin: client => this.#lock(client) }),
+    )
+    await this.#makeTable()
+  }
+
+  /** Takes the writer's lock for as long as `client` is connected. */
+  async #lock(client: Client): Promise<void> {
+    await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`pirouette process ${this.engine.id}`])
+    if (!this.#writes) return
+    const name = `pirouette ${this.#name} writer`
+    const { rows } = await client.query('SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked', [name])
+    this.#usurper = rows[0].locked ? undefined : await holderOf(client, name)
+    if (this.#usurper === undefined) return
+    throw new CalledOff(new DatasetError(this.location, `it is open already, by ${this.#usurper}; stop that first`))
+  }
+
+  /** Makes the table, if it is not there, of a database that keeps what it says it has kept. */
+  async #makeTable(): Promise<void> {
+    await this.#holding(async client => {
+      await this.#checkDurable(client)
+      const { rows } = await client.query('SELECT to_regnamespace($1) IS NOT NULL AS there', [this.#schema])
+      if (!rows[0].there) await client.query(`CREATE SCHEMA ${this.#schema}`)
+      await client.query(
+        `CREATE TABLE IF NOT EXISTS ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL)`,
+      )
+      await client.query(`ALTER TABLE ${this.#schema}.entries ALTER value SET STORAGE EXTERNAL`)
+    })
+  }
+
+  async #checkDurable(client: PoolClient): Promise<void> {
+    const ways = {
+      fsync: 'set fsync = on in its configuration',
+      full_page_writes: 'set full_page_writes = on in its configuration',
+      data_checksums: 'stop it, run pg_checksums --enable, and start it: a flipped bit must not go unnoticed',
+    }
+    for (const [setting, way] of Object.entries(ways)) {
+      const { rows } = await client.query('SELECT current_setting($1) AS value', [setting])
+      if (rows[0].value === 'on') continue
+      throw new CalledOff(new DatasetError(this.location, `the server has ${setting} = off; ${way}`))
+    }
+  }
+
+  get(key: string): Promise<Uint8Array | undefined> {
+    return this.#reader.get(key)
+  }
+
+  entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
+    return this.#reader.entries(prefix, after)
+  }
+
+  count(prefix: string): Promise<number> {
+    return this.#reader.count(prefix)
+  }
+
+  transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
+    return this.#holding(async client => {
+      if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing'))
+      if (this.#usurper !== undefined)
+        throw new CalledOff(new StorageError('EBUSY', `${this.#usurper} writes here now`))
+      const there = new Map<string, Uint8Array>()
+      if (keys.length > 0) {
+        const text = `SELECT key, value FROM ${this.#schema}.entries WHERE key = ANY($1)`
+        const { rows } = await client.query<{ key: string; value: Buffer }>(text, [keys])
+        for (const { key, value } of rows) there.set(key, value)
+      }
+      const draft = new Draft(keys, key => there.get(key))
+      let result: T
+      try {
+        result = work(draft)
+      } catch (error) {
+        throw new CalledOff(error)
+      }
+      await this.#write(client, draft.writes)
+      return result
+    })
+  }
+
+  async #write(client: PoolClient, writes: ReadonlyMap<string, Uint8Array | undefined>): Promise<void> {
+    const removed = [...writes].filter(([, value]) => value === undefined).map(([key]) => key)
+    if (removed.length > 0) await client.query(`DELETE FROM ${this.#schema}.entries WHERE key = ANY($1)`, [removed])
+    let together: unknown[] = []
+    let bytes = 0
+    const flush = async () => {
+      if (together.length === 0) return
+      const rows = Array.from({ length: together.length / 2 }, (_, i) => `($${2 * i + 1}, $${2 * i + 2})`)
+      await client.query(
+        `INSERT INTO ${this.#schema}.entries VALUES ${rows.join()} ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+        together,
+      )
+      together = []
+      bytes = 0
+    }
+    for (const [key, value] of writes) {
+      if (value === undefined) continue
+      if (together.length >= 2 * ROWS_TOGETHER || bytes + value.length > BYTES_TOGETHER) await flush()
+      together.push(key, Buffer.from(value.buffer, value.byteOffset, value.length))
+      bytes += value.length
+    }
+    await flush()
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= (async () => {
+      await this.#session?.close()
+      await this.#pool.end()
+    })()
+    return this.#closed
+  }
+
+  #snapshot<T>(work: (storage: Storage) => Promise<T>): Promise<T> {
+    return this.#noting(async () => {
+      const client = await this.#pool.connect()
+      let broken: Error | undefined
+      try {
+        await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
+        const query = async <Row>(text: string, values: readonly unknown[] = []) =>
+          client.query(text, [...values]).then(
+            ({ rows }) => rows as Row[],
+            (error: unknown) => Promise.reject(this.#failed(error)),
+          )
+        const then = new Reader(this.#schema, query)
+        const result = await work({
+          location: this.location,
+          failure: undefined,
+          get: key => then.get(key),
+          entries: (prefix, after) => then.entries(prefix, after),
+          count: prefix => then.count(prefix),
+          transact: () => Promise.reject(new Error('a snapshot is not written to')),
+          close: async () => {},
+        }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))
+        await client.query('COMMIT')
+        return result
+      } catch (error) {
+        broken = error as Error
+        throw error
+      } finally {
+        client.release(broken)
+      }
+    })
+  }
+
+  /** Runs `work` in a transaction of the database, while no other of this storage runs anywhere. */
+  #holding<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    return this.#noting(async () => {
+      const client = await this.#pool.connect()
+      let broken: Error | undefined
+      try {
+        await client.query('BEGIN')
+        await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`pirouette ${this.#name} entries`])
+        const result = await work(client)
+        await client.query('COMMIT')
+        return result
+      } catch (error) {
+        if (error instanceof CalledOff) await client.query('ROLLBACK')
+        else broken = error as Error
+        throw error
+      } finally {
+        client.release(broken) // of a connection in doubt nothing more is asked
+      }
+    })
+  }
+
+  /** What the database answers with, or the way there, is a StorageError. */
+  async #noting<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const result = await work()
+      this.failure = undefined
+      return result
+    } catch (error) {
+      if (error instanceof CalledOff) throw error.reason
+      const failed = error instanceof StorageError ? error : this.#failed(error)
+      this.failure = failed.message
+      throw failed
+    }
+  }
+
+  #failed(error: unknown): StorageError {
+    const code = codeOf(error)
+    return new StorageError(code, `the store at ${this.location} does not answer, or refuses (${code})`)
+  }
+}
+
+/** Who has an advisory lock, for people; not believed. */
+async function holderOf(client: Client, name: string): Promise<string> {
+  const { rows } = await client.query(
+    `SELECT a.application_name AS name, coalesce(host(a.client_addr), 'its own host') AS host, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
+     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+     WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+       AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended($1, 0)`,
+    [name],
+  )
+  const line = rows.map(row => `${row.name} (from ${row.host}) since ${row.since}`)[0] ?? ''
+  return /^[\x20-\x7e]{1,200}$/.test(line) ? line : 'another process'
+}
+
+/** What a transaction ends with that the database has nothing to do with. */
+class CalledOff extends Error {
+  readonly reason: unknown
+
+  constructor(reason: unknown) {
+    super('called off')
+    this.reason = reason
+  }
+}
+
+/** SQLSTATE, or the system's name. Messages may quote values and are not repeated. */
+function codeOf(error: unknown): string {
+  const { code, message = '' } = error as { code?: unknown; message?: string }
+  if (typeof code === 'string' && /^[A-Z0-9_]{1,40}$/.test(code)) return code
+  if (/timeout/i.test(message)) return 'ETIMEDOUT'
+  if (/terminated/i.test(message)) return 'ECONNRESET'
+  return 'unknown'
+}

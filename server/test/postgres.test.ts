@@ -1,0 +1,237 @@
+// PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
+// `npm test` leaves to `npm run soak -- tests` what asks a fence hundreds of times, or begins another server.
+
+import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
+import { THOROUGH } from '../../tests/support/thorough.js'
+import { usePostgres } from '../../tests/support/use-postgres.js'
+import type { FenceOptions } from '../dist/database/fence.js'
+import { PostgresFence } from '../dist/database/postgres-fence.js'
+import { createServer, DatasetError, loadDataset, UpdatableDatabase } from '../dist/index.js'
+import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
+import { StorageError } from '../dist/storage/storage.js'
+import { asking, conformance, fenceConformance } from '../dist/testing/storage.js'
+import { builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+
+const postgres = usePostgres()
+const storeUrl = postgres.store
+const thoroughly = test.runIf(THOROUGH)
+
+async function opened(url = storeUrl(), role: 'writer' | 'replica' = 'writer'): Promise<PostgresStorage> {
+  const storage = await openPostgres(url, { role })
+  onTestFinished(() => storage.close())
+  return storage
+}
+
+const DAY_SECONDS = 86_400
+const REQUEST = new Uint8Array(32).fill(7)
+
+test.each(conformance)('$name', async ({ run }) => run(await opened()))
+
+describe('the fence', () => {
+  test.each(fenceConformance.filter(({ shared }) => shared || THOROUGH))('$name', async ({ run }) => {
+    const url = storeUrl()
+    await run(async options => PostgresFence.open((await opened(url, 'replica')).engine, options))
+  })
+
+  // The suite itself: processes that do not wait for one another are found out.
+  test('of many that ask processes of their own, one is granted: a fence where two are is found out', async () => {
+    const url = storeUrl()
+    const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
+    const mutated = run(async options => {
+      const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
+      const [{ text }] = (await queryStore(
+        url,
+        `SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'fence_judge' AND pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema.fence'::regclass)`,
+      )) as [{ text: string }]
+      const mutant = text
+        .replace(/PERFORM pg_advisory_xact_lock.*/, '')
+        .replace(`verdict := 'refused';`, `PERFORM pg_sleep(0.02); verdict := 'refused';`)
+      expect(mutant.length).not.toBe(text.length)
+      await queryStore(url, mutant)
+      return fence
+    })
+    await expect(mutated).rejects.toMatchObject({ name: 'AssertionError' })
+  })
+
+  thoroughly('drops the days that are over, a partition at a time, and never another', async () => {
+    const url = storeUrl()
+    let seconds = 0
+    const { engine } = await opened(url)
+    const options: FenceOptions = { days: 32, now: () => 20_000 * DAY_SECONDS, elapsed: () => seconds }
+    const fence = await PostgresFence.open(engine, options)
+    const ask = asking(fence)
+    const partitions = async () => {
+      const rows = await queryStore(url, 'SELECT first FROM schema.fence_days ORDER BY first')
+      return rows.map(({ first }) => Number(first) - 20_000)
+    }
+    for (let id = 0; id < 40; id++) {
+      expect([await ask('register', id), await ask('confirm', id)]).toEqual(['granted', 'granted'])
+      seconds += DAY_SECONDS
+    }
+    // Day 40: entries of day 8 live, those of the days before do not.
+    expect(await ask('confirm', 39)).toBe('granted')
+    expect(await partitions()).toEqual(Array.from({ length: 17 }, (_, n) => 8 + 2 * n))
+    const alive: number[] = []
+    for (let id = 0; id < 40; id++) if ((await ask('confirm', id)) === 'granted') alive.push(id)
+    expect(alive).toEqual(Array.from({ length: 32 }, (_, n) => 8 + n))
+    expect(fence.hints).toBe(32)
+    const rows = await queryStore(url, 'SELECT count(*)::int AS left FROM schema.fence')
+    expect(rows).toEqual([{ left: 32 }])
+  })
+
+  test('another process whose calendar has jumped moves the days on for all, once, and leaves nobody without a partition', async () => {
+    const { engine } = await opened()
+    const at = (day: number): FenceOptions => ({ days: 20, now: () => day * DAY_SECONDS, elapsed: () => 0 })
+    const ask = asking(await PostgresFence.open(engine, at(20_000)))
+    expect([await ask('register', 1), await ask('confirm', 1)]).toEqual(['granted', 'granted'])
+    await PostgresFence.open(engine, at(29_000))
+    await PostgresFence.open(engine, at(29_000))
+    expect(await ask('confirm', 1)).toBe('refused') // 30 days are more than 20
+    expect([await ask('register', 2), await ask('confirm', 2)]).toEqual(['granted', 'granted'])
+    await PostgresFence.open(engine, at(29_010))
+    expect(await ask('confirm', 2)).toBe('granted')
+    const [clock] = await engine.query(`SELECT day, calendar FROM ${engine.schema}.fence_clock`)
+    expect(clock).toEqual({ day: 20_040, calendar: 29_010 })
+  })
+
+  test('forgets in hours what was never confirmed, by the database’s clock', async () => {
+    const url = storeUrl()
+    const { engine } = await opened(url)
+    let seconds = 0
+    const fence = await PostgresFence.open(engine, { elapsed: () => seconds })
+    const ask = asking(fence)
+    for (const id of [1, 2, 3]) expect(await ask('register', id)).toBe('granted')
+    expect(await ask('confirm', 1)).toBe('granted')
+    await queryStore(url, 'UPDATE schema.fence_new SET second = second - 6 * 3600 - 60 WHERE get_byte(hint, 3) = 2')
+    expect([await ask('confirm', 1), await ask('confirm', 2), await ask('confirm', 3)]).toEqual([
+      'granted',
+      'refused',
+      'granted',
+    ])
+    seconds += 2
+    expect(await ask('register', 4)).toBe('granted')
+    expect(fence.hints).toBe(3)
+    expect(await queryStore(url, 'SELECT count(*)::int AS new FROM schema.fence_new')).toEqual([{ new: 1 }])
+  })
+})
+
+describe('one process at a time writes', () => {
+  test('and a second one is told which; who only reads may come as well, and writes nothing', async () => {
+    const url = storeUrl()
+    const storage = await opened(url)
+    const second = await openPostgres(url).catch((error: unknown) => error)
+    expect(second).toBeInstanceOf(DatasetError)
+    expect((second as Error).message).toMatch(`it is open already, by pirouette: process ${process.pid} on `)
+    const replica = await opened(url, 'replica')
+    await storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
+    expect(Uint8Array.from((await replica.get('a'))!)).toEqual(Uint8Array.of(1))
+    await expect(replica.transact([], () => {})).rejects.toThrow('a replica writes nothing')
+    await storage.close()
+    await storage.close() // does no harm
+    await (await opened(url)).transact([], transaction => transaction.put('a', Uint8Array.of(2)))
+  })
+
+  test('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
+    const url = storeUrl()
+    const first = await opened(url)
+    const put = (storage: PostgresStorage) =>
+      storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
+    const missed = new Promise<void>(resolve => {
+      let times = 0
+      first.engine.listen(message => void (message === '' && ++times === 1 && resolve()))
+    })
+    // Alone again it takes the lock up again, and says that something may have been missed.
+    const end = `SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid), (
+      SELECT hashtextextended('pirouette ' || 'NAME' || ' writer', 0) AS key) k
+      WHERE l.locktype = 'advisory' AND (l.classid::bigint << 32) | l.objid::bigint = k.key`
+    const name = new URL(url).searchParams.get('schema')!
+    await queryStore(url, end.replace('NAME', name))
+    await missed
+    await put(first)
+    // Another one is quicker, sooner or later.
+    let second: PostgresStorage | undefined
+    while (second === undefined) {
+      await queryStore(url, end.replace('NAME', name))
+      second = await opened(url).catch(() => undefined)
+    }
+    await put(second)
+    const third = await openPostgres(url).catch((error: Error) => error.message)
+    expect(third).toMatch(/it is open already/)
+    await expect
+      .poll(() =>
+        put(first).then(
+          () => 'written',
+          (error: { code: string }) => error.code,
+        ),
+      )
+      .toBe('EBUSY')
+  })
+})
+
+describe('a database that is used', () => {
+  test.each([
+    ['postgres://user:hunter2@127.0.0.1/x', /PGPASSFILE/],
+    ['postgres://user@127.0.0.1/x?password=hunter2', /PGPASSFILE/],
+    ['postgres://user@127.0.0.1/x?schema=a"b', /a schema is a name/],
+    ['postgres:// nowhere', /it is no URL/],
+    ['postgres://user@127.0.0.1:1/x', /it cannot be opened: .*ECONNREFUSED/],
+  ])('%s is refused, and nothing secret is repeated', async (url, reason) => {
+    const error = await openPostgres(url).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(DatasetError)
+    expect((error as Error).message).toMatch(reason)
+    expect((error as Error).message).not.toMatch(/hunter2|user@127/)
+  })
+
+  thoroughly('has to keep what it says it keeps', async () => {
+    const server = await PostgresServer.begin(['fsync=off'])
+    onTestFinished(() => server.remove())
+    await expect(openPostgres(storeAt(server.url))).rejects.toThrow(/fsync = off/)
+  })
+
+  test('commits before a verdict is heard of, even where commits are usually heard of first', async () => {
+    const url = storeUrl()
+    await queryStore(url, 'ALTER ROLE CURRENT_USER SET synchronous_commit = off')
+    onTestFinished(async () => void (await queryStore(url, 'ALTER ROLE CURRENT_USER RESET synchronous_commit')))
+    expect(await queryStore(url, 'SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'off' }])
+    const { engine } = await opened(url)
+    expect(await engine.query('SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'on' }])
+  })
+
+  test('may go away, even by a crash: lookups go on, the rest is refused with 503, and what was granted is there again', async () => {
+    const server = postgres.own() ?? (await PostgresServer.begin())
+    if (server !== postgres.own()) onTestFinished(() => server.remove())
+    const storage = await openPostgres(storeAt(server.url))
+    const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(640), { recordBytes: 16 }))
+    await UpdatableDatabase.create(storage, dataset)
+    dataset.close()
+    const updatable = await UpdatableDatabase.open(storage)
+    onTestFinished(() => updatable.close())
+    const app = await createServer({ datasets: [{ updatable }], instant: false, light: false })
+    onTestFinished(() => app.close())
+    const { manifest } = updatable.newest
+    const ask = async (kind: FenceRequest['kind'], version: number, requestHash = REQUEST) => {
+      const hintId = new Uint8Array(16).fill(1)
+      const payload = encodeFenceRequest({ kind, databaseId: manifest.databaseId, hintId, version, requestHash })
+      const reply = await app.inject({ method: 'POST', url: '/v1/fence', payload: Buffer.from(payload) })
+      return reply.statusCode === 200 ? decodeFenceReply(reply.rawPayload) : reply.json().code
+    }
+    expect(await ask('register', 0, new Uint8Array(32))).toBe('granted')
+    expect(await ask('confirm', 5)).toBe('granted')
+
+    await server.stop('SIGQUIT')
+    expect(await ask('confirm', 6)).toBe('not_ready')
+    await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
+    const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
+    expect(looked.statusCode).toBe(200)
+    const ready = await app.inject('/readyz')
+    expect([ready.statusCode, ready.json().problems]).toEqual([200, [expect.stringMatching(/^the store at postgres:/)]])
+
+    await server.start()
+    expect(await ask('confirm', 4)).toBe('refused')
+    expect(await ask('confirm', 5)).toBe('granted')
+    expect(await ask('confirm', 6)).toBe('granted')
+    expect((await app.inject('/readyz')).json().problems).toBeUndefined()
+  })
+})

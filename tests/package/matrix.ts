@@ -1,0 +1,403 @@
+// `npm run matrix -- [SETUP…]`: the packages as they would be published, in what apps are built and run with. Each setup is an app
+// that has installed the tarballs and nothing of this repository; each looks up in every way that loads a part of its own. Versions
+// are those of matrix/package-lock.json; Chromium is the tests' own.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { startPair, temporaryFolder } from '../support/servers.js'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'server']
+const { NODE_ENV: _, ...inherited } = process.env // of what compiles this; apps choose their own
+const env = {
+  ...inherited,
+  ...{ npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' },
+  ...{ NEXT_TELEMETRY_DISABLED: '1', DENO_NO_UPDATE_CHECK: '1' },
+}
+
+/** What every app says of its lookups. */
+const EXPECTED = 'instant river false, full river false, local river false, single river false'
+const PROBE = `export async function probe(open, servers) {
+  const said = []
+  for (const options of [{ mode: 'instant' }, { mode: 'full' }, { mode: 'local' },
+                         { mode: 'single', servers: [servers[0]], integrity: 'server' }]) {
+    const map = await open({ servers, storage: 'memory', ...options })
+    said.push([map.mode, await map.getText('otter'), await map.has('auk')].join(' '))
+    await map.close()
+  }
+  return said.join(', ')
+}
+`
+const PROGRAM = `import { open } from '@pirouette/client'
+import { probe } from './probe.mjs'
+import { servers } from './servers.mjs'
+`
+const IN_PAGE = `${PROGRAM}
+probe(open, servers).then(said => { document.title = said }, error => { document.title = 'failed: ' + error })
+`
+const page = (script: string) => `<!doctype html><title></title><link rel="icon" href="data:,">${script}`
+const STRICT = "default-src 'none'; img-src data:; worker-src 'self'; connect-src *; script-src 'self'"
+
+/** The folder with node_modules in which all setups are, and the two servers that they ask. */
+interface App {
+  readonly path: string
+  readonly urls: readonly string[]
+  /** Runs a command of a package, or an executable; what it has printed. */
+  run(command: string, ...args: string[]): Promise<string>
+  /** Runs one that serves, until the others have run; waits for its URL. */
+  serve(command: string, ...args: string[]): Promise<string>
+  /** What a page calls itself once it has looked up; files of this folder, with this policy. */
+  titleOf(folder: string, policy?: string): Promise<string>
+  titleAt(url: string): Promise<string>
+}
+
+const lastLine = (text: string) => text.trim().split('\n').at(-1)!
+
+/** Each returns what it has said, EXPECTED if all is well. */
+const setups: Record<string, (app: App) => Promise<string>> = {
+  'Node, import': async app => lastLine(await app.run('node', 'program.mjs')),
+
+  'Node, require': async ({ path, run }) => {
+    await writeFile(
+      join(path, 'program.cjs'),
+      `const { open } = require('@pirouette/client')
+       Promise.all([import('./probe.mjs'), import('./servers.mjs')])
+         .then(([{ probe }, { servers }]) => probe(open, servers)).then(console.log)`,
+    )
+    return lastLine(await run('node', '--no-warnings', 'program.cjs'))
+  },
+
+  Bun: async app => lastLine(await app.run('bun', 'run', 'program.mjs')),
+
+  Deno: async app =>
+    lastLine(await app.run('deno', 'run', '--allow-all', '--no-lock', '--node-modules-dir=manual', 'program.mjs')),
+
+  ...Object.fromEntries(
+    (['esm', 'cjs'] as const).map(format => [
+      `esbuild for Node, ${format}`,
+      async ({ path, run }: App) => {
+        const file = join(
+          await mkdir(join(path, '..', `node-${format}`), { recursive: true }).then(String),
+          `app.${format === 'esm' ? 'mjs' : 'cjs'}`,
+        )
+        const options = [`--format=${format}`, `--outfile=${file}`, '--bundle', '--minify', '--platform=node']
+        await run('esbuild', format === 'esm' ? 'program.mjs' : 'printing.mjs', ...options)
+        return lastLine(await run('node', file))
+      },
+    ]),
+  ),
+
+  'esbuild for browsers, in parts': async app => await app.titleOf(await esbuilt(app)),
+
+  "a strict policy with 'wasm-unsafe-eval'": async app =>
+    await app.titleOf(await esbuilt(app), `${STRICT} 'wasm-unsafe-eval'`),
+
+  "a strict policy without 'wasm-unsafe-eval': said so": async app => {
+    const said = await app.titleOf(await esbuilt(app), STRICT)
+    return /UnsupportedError: .*wasm-unsafe-eval/.test(said) ? EXPECTED : said
+  },
+
+  'Vite, built': async ({ run, path, titleOf }) => {
+    await vitePage(path)
+    await run('vite', 'build', 'vite', '--outDir', '../out-vite', '--logLevel', 'error')
+    return await titleOf('out-vite')
+  },
+
+  'Vite, developing': async ({ serve, path, titleAt }) => {
+    await vitePage(path)
+    return await titleAt(await serve('vite', 'vite', '--port', '0', '--host', '127.0.0.1'))
+  },
+
+  'webpack 5': async ({ run, path, titleOf }) => {
+    await writeFile(join(path, 'page.mjs'), IN_PAGE)
+    await writeFile(
+      join(path, 'webpack.cjs'),
+      `require('webpack')({ mode: 'production', entry: './page.mjs', output: { path: __dirname + '/out-webpack' } }, (error, stats) => {
+         if (error ?? stats.hasErrors()) throw error ?? new Error(stats.toString())
+       })`,
+    )
+    await run('node', 'webpack.cjs')
+    await writeFile(join(path, 'out-webpack/index.html'), page('<script src="/main.js"></script>'))
+    return await titleOf('out-webpack')
+  },
+
+  'no bundler, one file': async ({ path, titleOf }) => {
+    await oneFile(path)
+    await writeFile(join(path, 'out-file/page.js'), IN_PAGE.replace('@pirouette/client', './pirouette.js'))
+    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
+    return await titleOf('out-file', `${STRICT} 'wasm-unsafe-eval'`)
+  },
+
+  'a module worker': async ({ path, titleOf }) => {
+    await oneFile(path)
+    const program = PROGRAM.replace('@pirouette/client', './pirouette.js')
+    await writeFile(
+      join(path, 'out-file/worker.js'),
+      `${program}probe(open, servers).then(postMessage, error => postMessage('failed: ' + error))`,
+    )
+    await writeFile(
+      join(path, 'out-file/page.js'),
+      `new Worker('/worker.js', { type: 'module' }).onmessage = ({ data }) => { document.title = data }`,
+    )
+    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
+    return await titleOf('out-file')
+  },
+
+  'a service worker': async ({ path, titleOf }) => {
+    await oneFile(path)
+    const program = PROGRAM.replace('@pirouette/client', './pirouette.js')
+    await writeFile(
+      join(path, 'out-file/service.js'),
+      `${program}addEventListener('activate', event => event.waitUntil(clients.claim()))
+       addEventListener('fetch', event => {
+         if (event.request.url.endsWith('/ask')) event.respondWith(probe(open, servers).then(said => new Response(said), error => new Response('failed: ' + error)))
+       })`,
+    )
+    await writeFile(
+      join(path, 'out-file/page.js'),
+      `const controlled = new Promise(resolve => { navigator.serviceWorker.oncontrollerchange = resolve })
+       await navigator.serviceWorker.register('/service.js', { type: 'module' })
+       await controlled
+       document.title = await (await fetch('/ask')).text()`,
+    )
+    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
+    return await titleOf('out-file')
+  },
+
+  'Next, server and client, developing under StrictMode': async ({ path, serve, titleAt }) => {
+    await nextApp(path)
+    return both(await titleAt(await serve('next', 'dev', 'next', '--port', '0', '--hostname', '127.0.0.1')))
+  },
+
+  'Next, server and client, built': async ({ path, run, serve, titleAt }) => {
+    await nextApp(path)
+    await run('next', 'build', 'next')
+    return both(await titleAt(await serve('next', 'start', 'next', '--port', '0', '--hostname', '127.0.0.1')))
+  },
+
+  'Vitest with jsdom': async ({ path, run }) => {
+    await mkdir(join(path, 'vitest'), { recursive: true })
+    await writeFile(join(path, 'vitest/app.test.mjs'), testOf(`import { expect, test } from 'vitest'\n`, '../'))
+    await run('vitest', 'run', '--root', 'vitest', '--environment', 'jsdom', '--globals', 'false')
+    return EXPECTED
+  },
+
+  'Jest, modules': async ({ path, run }) => {
+    await mkdir(join(path, 'jest'), { recursive: true })
+    await writeFile(join(path, 'jest/app.test.mjs'), testOf('', '../'))
+    await writeFile(join(path, 'jest/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
+    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', 'jest/jest.config.json')
+    return EXPECTED
+  },
+
+  'Jest, CommonJS': async ({ path, run }) => {
+    await mkdir(join(path, 'jest-cjs'), { recursive: true })
+    const transform = `const { transformSync } = require('esbuild')
+      exports.process = (source, file) => transformSync(source, { format: 'cjs', platform: 'node', sourcefile: file, supported: { 'dynamic-import': false } })`
+    await writeFile(join(path, 'jest-cjs/transform.cjs'), transform)
+    for (const name of ['probe', 'servers']) await cp(join(path, `${name}.mjs`), join(path, `jest-cjs/${name}.js`))
+    await writeFile(join(path, 'jest-cjs/app.test.js'), testOf('', './').replaceAll('.mjs', '.js'))
+    await writeFile(
+      join(path, 'jest-cjs/jest.config.json'),
+      JSON.stringify({
+        testMatch: ['**/*.test.js'],
+        transform: { '\\.js$': '<rootDir>/transform.cjs' },
+        transformIgnorePatterns: [],
+      }),
+    )
+    await run('node', 'node_modules/jest/bin/jest.js', '--config', 'jest-cjs/jest.config.json')
+    return EXPECTED
+  },
+
+  ...Object.fromEntries(
+    (['bundler', 'nodenext'] as const).map(resolution => [
+      `TypeScript, ${resolution}, without skipLibCheck`,
+      async ({ path, run }: App) => {
+        await writeFile(
+          join(path, 'types.ts'),
+          `import { open, type Found } from '@pirouette/client'
+           export const ask = async (key: string): Promise<Found> => (await open({ servers: ['https://a.example', 'https://b.example'] })).get(key)`,
+        )
+        const kind = resolution === 'bundler' ? ['esnext', '--moduleResolution', 'bundler'] : ['nodenext']
+        const options = ['--strict', '--noEmit', '--skipLibCheck', 'false', '--lib', 'es2022,dom', '--target', 'es2022']
+        await run('tsc', ...options, '--types', '', '--module', ...kind, 'types.ts')
+        return EXPECTED
+      },
+    ]),
+  ),
+}
+
+/** The folder of a page in parts. */
+async function esbuilt({ path, run }: App): Promise<string> {
+  await writeFile(join(path, 'page.mjs'), IN_PAGE)
+  const options = ['--bundle', '--minify', '--splitting', '--format=esm', '--outdir=out-esbuild']
+  await run('esbuild', 'page.mjs', ...options)
+  await writeFile(join(path, 'out-esbuild/index.html'), page('<script type="module" src="/page.js"></script>'))
+  return 'out-esbuild'
+}
+
+async function vitePage(path: string): Promise<void> {
+  await mkdir(join(path, 'vite'), { recursive: true })
+  for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'vite', name))
+  await writeFile(join(path, 'vite/page.js'), IN_PAGE)
+  await writeFile(join(path, 'vite/index.html'), page('<script type="module" src="/page.js"></script>'))
+}
+
+/** What is copied out of the package, and what the probe is. */
+async function oneFile(path: string): Promise<void> {
+  await mkdir(join(path, 'out-file'), { recursive: true })
+  await cp(join(path, 'node_modules/@pirouette/client/dist/pirouette.js'), join(path, 'out-file/pirouette.js'))
+  for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'out-file', name))
+}
+
+/** A page whose server component looks up while it is rendered, and whose client component does when it is there. */
+async function nextApp(path: string): Promise<void> {
+  await mkdir(join(path, 'next/app'), { recursive: true })
+  for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'next/app', name))
+  await writeFile(
+    join(path, 'next/next.config.mjs'),
+    `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
+  )
+  await writeFile(
+    join(path, 'next/app/layout.jsx'),
+    `export default ({ children }) => <html lang="en"><body>{children}</body></html>`,
+  )
+  await writeFile(
+    join(path, 'next/app/page.jsx'),
+    `${PROGRAM}import { Client } from './client'
+     export const dynamic = 'force-dynamic'
+     export default async function Page() { return <Client server={await probe(open, servers)} /> }`,
+  )
+  await writeFile(
+    join(path, 'next/app/client.jsx'),
+    `'use client'
+     import { useEffect } from 'react'
+     ${PROGRAM}
+     export function Client({ server }) {
+       useEffect(() => { probe(open, servers).then(said => { document.title = server + '|' + said }, error => { document.title = 'failed: ' + error }) }, [server])
+       return <p>{server}</p>
+     }`,
+  )
+}
+
+const both = (title: string) => (title === `${EXPECTED}|${EXPECTED}` ? EXPECTED : title)
+
+const testOf = (head: string, up: string) =>
+  `${head}${PROGRAM.replaceAll('./', up)}test('looks up', async () => { expect(await probe(open, servers)).toBe(${JSON.stringify(EXPECTED)}) }, 60_000)\n`
+
+/** Runs those of which the name holds one of `wanted`; 1 if one fails. */
+export async function matrix(wanted: readonly string[]): Promise<number> {
+  const folder = await temporaryFolder()
+  const servers = await startPair({ format: 'csv', content: 'key,value\notter,river\nheron,shore\n' })
+  const browser = await launchBrowser('chromium')
+  const serving: ChildProcess[] = []
+  const path = join(folder.path, 'app')
+  try {
+    await mkdir(path)
+    for (const name of ['package.json', 'package-lock.json'])
+      await cp(join(root, 'tests/package/matrix', name), join(path, name))
+    const runAt = async (cwd: string, command: string, ...args: string[]) => {
+      const installed = join(path, 'node_modules/.bin', command)
+      const program = existsSync(installed) ? installed : command
+      try {
+        return (await promisify(execFile)(program, args, { cwd, env, maxBuffer: 1e8 })).stdout
+      } catch (error) {
+        const { stdout, stderr } = error as { stdout?: string; stderr?: string }
+        throw new Error(`${command} ${args.join(' ')}\n${stdout ?? ''}${stderr ?? error}`)
+      }
+    }
+    console.log('Installing what apps are built with, and the tarballs')
+    const flags = workspaces.flatMap(name => ['-w', name])
+    const packed = await runAt(root, 'npm', 'pack', ...flags, '--pack-destination', folder.path, '--silent')
+    const tarballs = packed
+      .trim()
+      .split('\n')
+      .map(name => join(folder.path, name))
+    await runAt(path, 'npm', 'install', '--no-save', ...tarballs)
+    await writeFile(join(path, 'probe.mjs'), PROBE)
+    await writeFile(join(path, 'servers.mjs'), `export const servers = ${JSON.stringify(servers.urls)}\n`)
+    await writeFile(join(path, 'program.mjs'), `${PROGRAM}console.log(await probe(open, servers))\n`)
+    await writeFile(join(path, 'printing.mjs'), `${PROGRAM}probe(open, servers).then(console.log)\n`)
+
+    const titleAt = async (url: string) => {
+      const context = await browser.createBrowserContext()
+      const tab = await context.newPage()
+      try {
+        await tab.goto(url, { timeout: 120_000 })
+        const title = await tab.waitForFunction(() => /river|failed/.test(document.title) && document.title, {
+          timeout: 60_000,
+          polling: 100,
+        })
+        return (await title.jsonValue()) as string
+      } finally {
+        await context.close()
+      }
+    }
+    const app: App = {
+      ...{ path, urls: servers.urls, titleAt },
+      run: (command, ...args) => runAt(path, command, ...args),
+      async serve(command, ...args) {
+        const child = spawn(join(path, 'node_modules/.bin', command), args, {
+          ...{ cwd: path, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
+        })
+        serving.push(child)
+        return await new Promise((resolve, reject) => {
+          let printed = ''
+          for (const stream of [child.stdout!, child.stderr!]) {
+            stream.setEncoding('utf8').on('data', text => {
+              printed += text
+              // biome-ignore lint/suspicious/noControlCharactersInRegex: colours
+              const url = /http:\/\/127\.0\.0\.1:\d+/.exec(printed.replace(/\x1b\[\d+m/g, ''))
+              if (url !== null) resolve(url[0])
+            })
+          }
+          child.once('exit', () => reject(new Error(`${command} ended:\n${printed}`)))
+        })
+      },
+      async titleOf(folder, policy) {
+        const site = createServer((request, response) => {
+          const name = request.url === '/' ? 'index.html' : request.url!.slice(1)
+          const type = name.endsWith('.html') ? 'text/html' : 'text/javascript'
+          readFile(join(path, folder, name)).then(
+            bytes =>
+              response
+                .writeHead(200, { 'content-type': type, ...(policy && { 'content-security-policy': policy }) })
+                .end(bytes),
+            () => response.writeHead(404).end(),
+          )
+        })
+        await once(site.listen(0, '127.0.0.1'), 'listening')
+        try {
+          return await titleAt(`http://127.0.0.1:${(site.address() as AddressInfo).port}/`)
+        } finally {
+          site.closeAllConnections()
+          site.close()
+        }
+      },
+    }
+
+    let failed = 0
+    const isWanted = (name: string) =>
+      wanted.length === 0 || wanted.some(text => name.toLowerCase().includes(text.toLowerCase()))
+    for (const [name, setup] of Object.entries(setups).filter(([name]) => isWanted(name))) {
+      const said = await setup(app).catch(error => String(error.message ?? error))
+      if (said !== EXPECTED) failed += 1
+      console.log(said === EXPECTED ? `  works   ${name}` : `  FAILS   ${name}\n${said}`)
+    }
+    console.log(failed === 0 ? 'All of them work.' : `${failed} fail.`)
+    return failed === 0 ? 0 : 1
+  } finally {
+    for (const child of serving) if (child.exitCode === null) process.kill(-child.pid!, 'SIGKILL')
+    await browser.close()
+    await servers.close()
+    await folder.remove()
+  }
+}
