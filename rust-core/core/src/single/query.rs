@@ -190,10 +190,10 @@ impl<F: Function> Hint<F> {
             self.function.group(Kind::Offset, stripe, number, &mut offsets);
             for c in 0..GROUP {
                 let is_above = u32::from(selections[c].cast_signed() >= cutoffs[c]);
-                let is_here = self.geometry.offset(offsets[c]) == offset;
+                let is_here = u32::from(self.geometry.offset(offsets[c]) == offset);
                 // Chosen: below the cutoff, or, if the hint is flipped, above.
-                let contains = is_here & (is_above == slots[c] & 1);
-                first = first.min(if contains { slots[c] } else { NOWHERE });
+                let contains = is_here & !(is_above ^ slots[c]);
+                first = first.min(if contains == 1 { slots[c] } else { NOWHERE });
             }
         }
         for (said, &extra) in (0..).step_by(2).zip(&self.extras) {
