@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// uniformity | replicas] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
@@ -9,6 +9,7 @@ const programs = {
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   uniformity: '/privacy/soak.ts',
+  replicas: '/replicas/soak.ts',
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
@@ -17,7 +18,7 @@ const programs = {
   matrix: '/package/matrix.ts',
 }
 const [name, ...args] = process.argv.slice(2)
-const program = name === 'soak' && ['living', 'uniformity'].includes(args[0]) ? args.shift() : name
+const program = name === 'soak' && ['living', 'uniformity', 'replicas'].includes(args[0]) ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,

@@ -7,8 +7,8 @@
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
-//                                                 `uniformity` tests/privacy/soak.ts: more of their tests; after `tests`
-//                                                 the tests of `test` with nothing left to a sample
+//                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
+//                                                 more of their tests; after `tests` the tests of `test` with nothing left to a sample
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)
 //                            lint | format        check or rewrite the sources

@@ -77,6 +77,7 @@ const serveCommand = program
     '--store <[name=]dir...>',
     'a database that changes: its store (or postgres://…), begun from the dataset of that name',
   )
+  .option('--replica', 'with --store postgres://…: answer from what another process publishes there')
   .option('--data <file>', 'build this file first, into a temporary directory')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')

@@ -1,8 +1,11 @@
 // PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
+// `npm test` leaves to `npm run soak -- tests` what asks a fence hundreds of times, or begins another server.
 
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { PostgresServer, queryStore, storeAt, usePostgres } from '../../tests/support/postgres.js'
+import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
+import { THOROUGH } from '../../tests/support/thorough.js'
+import { usePostgres } from '../../tests/support/use-postgres.js'
 import type { FenceOptions } from '../dist/database/fence.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
 import { createServer, DatasetError, loadDataset, UpdatableDatabase } from '../dist/index.js'
@@ -11,7 +14,9 @@ import { StorageError } from '../dist/storage/storage.js'
 import { asking, conformance, fenceConformance } from '../dist/testing/storage.js'
 import { builtDirectory, pseudoRandom, queryAt } from './helpers.js'
 
-const storeUrl = usePostgres()
+const postgres = usePostgres()
+const storeUrl = postgres.store
+const thoroughly = test.runIf(THOROUGH)
 
 async function opened(url = storeUrl(), role: 'writer' | 'replica' = 'writer'): Promise<PostgresStorage> {
   const storage = await openPostgres(url, { role })
@@ -25,7 +30,7 @@ const REQUEST = new Uint8Array(32).fill(7)
 test.each(conformance)('$name', async ({ run }) => run(await opened()))
 
 describe('the fence', () => {
-  test.each(fenceConformance)('$name', async ({ run }) => {
+  test.each(fenceConformance.filter(({ shared }) => shared || THOROUGH))('$name', async ({ run }) => {
     const url = storeUrl()
     await run(async options => PostgresFence.open((await opened(url, 'replica')).engine, options))
   })
@@ -50,7 +55,7 @@ describe('the fence', () => {
     await expect(mutated).rejects.toMatchObject({ name: 'AssertionError' })
   })
 
-  test('drops the days that are over, a partition at a time, and never another', async () => {
+  thoroughly('drops the days that are over, a partition at a time, and never another', async () => {
     const url = storeUrl()
     let seconds = 0
     const { engine } = await opened(url)
@@ -179,20 +184,24 @@ describe('a database that is used', () => {
     expect((error as Error).message).not.toMatch(/hunter2|user@127/)
   })
 
-  test('has to keep what it says it keeps', async () => {
+  thoroughly('has to keep what it says it keeps', async () => {
     const server = await PostgresServer.begin(['fsync=off'])
     onTestFinished(() => server.remove())
     await expect(openPostgres(storeAt(server.url))).rejects.toThrow(/fsync = off/)
   })
 
   test('commits before a verdict is heard of, even where commits are usually heard of first', async () => {
-    const { engine } = await opened()
+    const url = storeUrl()
+    await queryStore(url, 'ALTER ROLE CURRENT_USER SET synchronous_commit = off')
+    onTestFinished(async () => void (await queryStore(url, 'ALTER ROLE CURRENT_USER RESET synchronous_commit')))
+    expect(await queryStore(url, 'SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'off' }])
+    const { engine } = await opened(url)
     expect(await engine.query('SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'on' }])
   })
 
   test('may go away, even by a crash: lookups go on, the rest is refused with 503, and what was granted is there again', async () => {
-    const server = await PostgresServer.begin()
-    onTestFinished(() => server.remove())
+    const server = postgres.own() ?? (await PostgresServer.begin())
+    if (server !== postgres.own()) onTestFinished(() => server.remove())
     const storage = await openPostgres(storeAt(server.url))
     const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(640), { recordBytes: 16 }))
     await UpdatableDatabase.create(storage, dataset)

@@ -9,7 +9,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { afterAll, beforeAll } from 'vitest'
 
 /** `nobody`: as root PostgreSQL does not run. */
 const UNPRIVILEGED = 65534
@@ -19,18 +18,7 @@ const SMALL = ['shared_buffers=16MB', 'max_connections=100', 'max_wal_size=256MB
 
 let schemas = 0
 
-/** In a file of tests: there is a server while they run. Returns what gives the URL of a store that nobody has used. */
-export function usePostgres(): () => string {
-  const named = process.env['PIROUETTE_POSTGRES']
-  if (named !== undefined) return () => storeAt(named)
-  let own: PostgresServer
-  beforeAll(async () => {
-    own = await PostgresServer.begin()
-  })
-  afterAll(() => own.remove())
-  return () => storeAt(own.url)
-}
-
+/** A store's URL there, of a schema that nobody has used. */
 export function storeAt(server: string): string {
   const url = new URL(server)
   url.searchParams.set('schema', `test_${process.pid}_${Date.now()}_${++schemas}`)

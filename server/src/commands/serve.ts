@@ -34,6 +34,7 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly tokenFile?: string
   readonly publisherKey?: string[]
   readonly blobBase?: string[]
+  readonly replica?: boolean
   readonly history: number
   readonly linger: number
   readonly fenceDays: number
@@ -141,9 +142,9 @@ function open(
   unnamed: boolean,
   options: ServeArguments,
 ): Promise<UpdatableDatabase> {
-  const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries, data } = options
+  const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries, data, replica } = options
   const build = async () => (unnamed && data !== undefined ? await buildTemporary({ ...options, data }) : undefined)
-  return openStore(dir, dataset, { history, lingerHours, fence: { days, entries } }, build)
+  return openStore(dir, dataset, { history, lingerHours, replica, fence: { days, entries } }, build)
 }
 
 /** `NAME=DIR` or `DIR`. A directory whose own name has a `=` is given as `./a=b`. */

@@ -21,7 +21,11 @@ export async function openStore(
   options: UpdatableOptions = {},
   otherwise: () => Promise<string | undefined> = async () => undefined,
 ): Promise<UpdatableDatabase> {
-  const storage = isPostgres(dir) ? await openPostgres(dir) : openLmdb(dir)
+  if (options.replica && !isPostgres(dir))
+    throw new BuildError('--replica means nothing without --store postgres://…', dir)
+  const storage = isPostgres(dir)
+    ? await openPostgres(dir, { role: options.replica ? 'replica' : 'writer' })
+    : openLmdb(dir)
   try {
     return await openIn(storage, dataset, options, otherwise)
   } catch (error) {
@@ -37,6 +41,8 @@ async function openIn(
   otherwise: () => Promise<string | undefined>,
 ): Promise<UpdatableDatabase> {
   if (!(await UpdatableDatabase.existsIn(storage))) {
+    if (options.replica)
+      throw new BuildError('the store is empty; the process that writes comes first', storage.location)
     const source = dataset ?? (await otherwise())
     if (source === undefined)
       throw new BuildError('the store is empty; --dataset says what to begin with', storage.location)

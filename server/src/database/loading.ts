@@ -133,6 +133,35 @@ export async function loadOld(
   }
 }
 
+/** A stored epoch and the list that leads to it. */
+export interface Step {
+  readonly known: KnownManifest
+  readonly list: Uint8Array
+}
+
+/** undefined: no list leads there, any more or at all. */
+export async function readStep(store: EpochStore, epoch: number): Promise<Step | undefined> {
+  const [bytes, list] = [await store.manifest(epoch), await store.list(epoch)]
+  if (bytes === undefined || list === undefined) return undefined
+  return { known: { manifest: reading(store.location, () => decodeManifest(bytes)), bytes }, list }
+}
+
+/**
+ * One epoch on, in memory: what another process has stored is made of a database whose newest epoch is the one before, and every
+ * digest is held to the manifest. The directory is another one afterwards. Throws DatasetError, and then none of it is of use.
+ */
+export function advance(
+  core: Core,
+  store: EpochStore,
+  { database, blocks, directory }: Pick<Loaded, 'database' | 'blocks' | 'directory'>,
+  { known: { manifest }, list }: Step,
+): Pick<Loaded, 'directory' | 'directoryBytes'> {
+  const { epoch, generation } = manifest
+  const loader = new Loader(core, store, { epoch, generation, base: epoch - 1 })
+  loader.turn(database, manifest, list)
+  return loader.directoryAfter(directory, blocks, manifest, list)
+}
+
 /** Runs `work` on what was stored; anything wrong with it names the file. */
 export function reading<T>(location: string, work: () => T): T {
   try {
@@ -427,6 +456,23 @@ class Loader {
       }
     })
     return rows
+  }
+
+  /** The directory of `newest`, whose epoch `list` leads to. */
+  directoryAfter(
+    before: ServerDirectoryHandle | undefined,
+    blocks: DatabaseHandle | undefined,
+    newest: Manifest,
+    list: Uint8Array,
+  ): Pick<Loaded, 'directory' | 'directoryBytes'> {
+    if (before === undefined) return { directory: undefined, directoryBytes: new Uint8Array() }
+    const directory = this.#reading(() => this.#updated(before, list))
+    this.#reading(() => blocks && directory.bring(blocks))
+    const directoryBytes = directory.encode()
+    if (!hasFields(newest, directoryFields(this.#core, directory, directoryBytes, blocks))) {
+      this.#wrong(`its directory is not that of epoch ${newest.epoch}`)
+    }
+    return { directory, directoryBytes }
   }
 
   #updated(directory: ServerDirectoryHandle, list: Uint8Array): ServerDirectoryHandle {

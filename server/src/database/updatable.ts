@@ -42,12 +42,13 @@ import { type Dataset, updateListOf } from '../dataset/load.js'
 import { changedBlocks, type Openings } from '../dataset/openings.js'
 import { recordBytesView } from '../dataset/view.js'
 import { type Storage, StorageError } from '../storage/storage.js'
+import { Announcements, SIGNED } from './announcements.js'
 import { ANOTHER_PROCESS, CHUNK_BYTES, EpochStore, type Head } from './epoch-store.js'
 import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slicedBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
 import { Folding } from './folding.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
-import { type KnownManifest, type Loaded, load, loadOld, readingFrom } from './loading.js'
+import { advance, type KnownManifest, type Loaded, load, loadOld, readingFrom, readStep, type Step } from './loading.js'
 import { type Operations, readOperations, refuse } from './operations.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Readers } from './readers.js'
@@ -63,6 +64,8 @@ export interface UpdatableOptions {
   /** seconds since 1970; default: the system's */
   readonly now?: (() => number) | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
+  /** takes up what another process stores, and stores nothing but its fence's entries; where processes share a storage */
+  readonly replica?: boolean | undefined
 }
 
 /** What a batch's signature says of the batch. */
@@ -87,6 +90,13 @@ interface OldEpoch {
   readonly readers: Readers
   /** seconds since 1970 */
   readonly until: number
+}
+
+/** An epoch that is stored, and can be answered, but is not everybody's yet. */
+interface Staged {
+  readonly epoch: UpdatableEpoch
+  /** it is */
+  readonly show: () => void
 }
 
 /** What a batch made of the core's database, not yet on disk. */
@@ -135,6 +145,12 @@ export class UpdatableDatabase implements Epochs {
   #failed = false
   /** applied in the core, but not on disk yet: the disk was full */
   #unwritten: { readonly turn: Turn; readonly hash: string } | undefined
+  /** where several processes share the storage: what they announce together, … */
+  #announcements: Announcements | undefined
+  /** … and the epoch that they are about to */
+  #staged: Staged | undefined
+  #onShown: (() => void)[] = []
+  readonly #isReplica: boolean
   readonly #lingerSeconds: number
   readonly #now: () => number
   #timer: NodeJS.Timeout | undefined
@@ -162,6 +178,7 @@ export class UpdatableDatabase implements Epochs {
     // The epoch before is answered, so that much history there always is.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
+    this.#isReplica = options.replica ?? false
     this.#lingerSeconds = (options.lingerHours ?? DEFAULT_LINGER_HOURS) * HOUR_SECONDS
     this.#now = options.now ?? (() => Date.now() / 1000)
   }
@@ -190,16 +207,22 @@ export class UpdatableDatabase implements Epochs {
    */
   static async open(storage: Storage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
     const core = await loadCore()
-    const store = new EpochStore(storage)
-    const head = await readingFrom(store.location, () => store.head())
-    if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
-    const loaded = await load(core, store, head, options.onProgress)
+    const { loaded, head } = await asItIs(storage, options.replica, async then => {
+      const store = new EpochStore(then)
+      const head = await readingFrom(store.location, () => store.head())
+      if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
+      return { loaded: await load(core, store, head, options.onProgress), head }
+    })
     try {
+      if (options.replica && loaded.proofs !== undefined) {
+        throw new DatasetError(storage.location, 'a database with Pointproofs has no replicas')
+      }
       const fence = await openFence(storage, options.fence)
       const updatable = new UpdatableDatabase(core, storage, loaded, fence, options)
       await updatable.#indexHistory()
       await updatable.#resumeOld(head)
       updatable.#fold()
+      await updatable.#join()
       return updatable
     } catch (error) {
       loaded.proofs?.openings.free()
@@ -237,8 +260,14 @@ export class UpdatableDatabase implements Epochs {
     return this.#newest
   }
 
+  /** Why other processes are ahead of this one, for people; undefined: they are not. */
+  get behind(): string | undefined {
+    return this.#announcements?.behind
+  }
+
   find(generation: number, epoch: number): Epoch | undefined {
-    return this.#answered().find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+    const known = this.#staged === undefined ? this.#answered() : [...this.#answered(), this.#staged.epoch]
+    return known.find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
   }
 
   list(): EpochInfo[] {
@@ -252,14 +281,14 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
-    if (epoch > this.#newest.manifest.epoch) return undefined
+    if (epoch > this.#latest.manifest.epoch) return undefined
     const bytes = await this.#store.manifest(epoch)
     return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
   }
 
   async since(epoch: number): Promise<Uint8Array | undefined> {
     const newest = this.#newest.manifest.epoch
-    if (epoch > newest) return undefined
+    if (epoch > this.#latest.manifest.epoch) return undefined
     const chain: Uint8Array[] = []
     let bytes = 0
     for (let next = epoch + 1; next <= newest && chain.length < CHAIN_MANIFESTS; next++) {
@@ -274,6 +303,7 @@ export class UpdatableDatabase implements Epochs {
 
   async findBlob(hash: string): Promise<Blob | undefined> {
     await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
+    if (this.#staged !== undefined) await new Promise<void>(resolve => this.#onShown.push(resolve))
     const known = this.#lists.get(hash)
     if (known !== undefined) {
       const { epoch, bytes } = known
@@ -300,7 +330,7 @@ export class UpdatableDatabase implements Epochs {
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
   async status(epoch: number): Promise<EpochStatus | undefined> {
-    const batch = epoch > this.#newest.manifest.epoch ? undefined : await this.#store.batch(epoch)
+    const batch = epoch > this.#latest.manifest.epoch ? undefined : await this.#store.batch(epoch)
     const bytes = batch === undefined ? undefined : await this.#store.manifest(epoch)
     if (batch === undefined || bytes === undefined) return undefined
     const { generation } = decodeManifest(bytes)
@@ -324,6 +354,7 @@ export class UpdatableDatabase implements Epochs {
 
   /** Keeps a publisher's signature for whoever asks. Throws a Refusal if it is none. */
   async addSignature(signature: SignatureInfo): Promise<void> {
+    this.#checkWrites()
     const epoch = this.find(signature.generation, signature.epoch)
     if (epoch === undefined) throw epochUnknown(this.#newest.manifest)
     const { signature: digits, publicKey } = signature
@@ -339,6 +370,7 @@ export class UpdatableDatabase implements Epochs {
     }
     // Whoever insists on signatures could not follow when the epoch was new.
     this.#tell(this.#newest.manifest)
+    this.#storage.engine?.notify(SIGNED)
   }
 
   /** For the epochs of `list`. */
@@ -349,6 +381,8 @@ export class UpdatableDatabase implements Epochs {
   /** Gives the memory back and closes the storage, after the batches under way. */
   async close(): Promise<void> {
     clearTimeout(this.#timer)
+    await this.#announcements?.stop()
+    this.#shown()
     await this.#folding?.stop()
     await this.#queue
     await this.#behind.stop()
@@ -361,7 +395,12 @@ export class UpdatableDatabase implements Epochs {
     await this.#storage.close()
   }
 
+  #checkWrites(): void {
+    if (this.#isReplica) throw new Refusal('not_ready', 'this process is a replica; publish at the one that writes')
+  }
+
   async #publish(body: Uint8Array, signed: SignedFor | undefined): Promise<EpochStatus> {
+    this.#checkWrites()
     if (this.#failed) throw new Refusal('not_ready', 'this server has failed and is restarting')
     const batchHash = this.#core.blake3(body)
     if (signed !== undefined && !equalBytes(signed.batchHash, batchHash)) {
@@ -429,7 +468,7 @@ export class UpdatableDatabase implements Epochs {
       if (!added && !(stored !== undefined && equalBytes(stored, turn.epoch.manifestBytes)))
         throw new Error(ANOTHER_PROCESS)
       this.#unwritten = undefined
-      this.#complete(turn)
+      await this.#stage({ epoch: turn.epoch, show: () => this.#complete(turn) })
       return { ...infoOf(turn.epoch), ...known }
     })
   }
@@ -462,20 +501,22 @@ export class UpdatableDatabase implements Epochs {
           throw error
         })
       if (!begun) throw new Error(ANOTHER_PROCESS)
-      this.#succeed(made, until)
+      const readers = new Readers()
+      const epoch = this.#epochOf(made.known, made.database, made.blocks, readers)
+      await this.#stage({ epoch, show: () => this.#succeed(made, until, readers) })
       return { ...infoOf(this.#newest), ...known }
     })
   }
 
   /** A generation is on disk: everybody may know, and the old one lingers. */
-  #succeed(made: MadeGeneration, until: number): void {
+  #succeed(made: Omit<MadeGeneration, 'free'>, until: number, next: Readers): void {
     this.#endOld()
     const [database, blocks, readers] = [this.#database, this.#blocks, this.#readers]
     this.#old = { epoch: this.#newest, database, blocks, readers, until }
     this.#directory?.free()
     this.#database = made.database
     this.#blocks = made.blocks
-    this.#readers = new Readers()
+    this.#readers = next
     this.#directory = made.directory
     this.#directoryBytes = made.directoryBytes
     this.#newest = this.#epochOf(made.known)
@@ -485,6 +526,114 @@ export class UpdatableDatabase implements Epochs {
     this.#behind = this.#writeBehind({ base: made.known.manifest.epoch, lagging: [], listBytes: 0 })
     this.#forgetLists()
     this.#watchOld()
+  }
+
+  /** Takes part in what processes that share the storage decide together. */
+  async #join(): Promise<void> {
+    const { engine } = this.#storage
+    if (engine === undefined) return
+    const database = this
+    this.#announcements = await Announcements.begin(engine, {
+      writes: !this.#isReplica,
+      get has() {
+        return database.#latest.manifest.epoch
+      },
+      get shows() {
+        return database.#newest.manifest.epoch
+      },
+      follow: () => this.#inTurn(() => this.#follow()),
+      show: epoch => {
+        if (epoch >= this.#latest.manifest.epoch) this.#shown()
+      },
+      fail: error => {
+        this.#failed = true
+        this.onFailure(error)
+      },
+    })
+    engine.listen(message => {
+      if (message === SIGNED) this.#tell(this.#newest.manifest)
+    })
+  }
+
+  /** The newest epoch that can be answered. */
+  get #latest(): UpdatableEpoch {
+    return this.#staged?.epoch ?? this.#newest
+  }
+
+  /** An epoch is stored. Resolves once everybody may know. */
+  async #stage(staged: Staged): Promise<void> {
+    this.#staged = staged
+    await this.#announcements?.announced(staged.epoch.manifest.epoch)
+    this.#shown()
+  }
+
+  /** Everybody may know what is stored. */
+  #shown(): void {
+    const staged = this.#staged
+    if (staged === undefined) return
+    this.#staged = undefined
+    staged.show()
+    if (this.#isReplica) this.#tell(this.#newest.manifest)
+    const waiting = this.#onShown
+    this.#onShown = []
+    for (const resolve of waiting) resolve()
+  }
+
+  /** Takes up what the process that writes has stored since. Each epoch but the last has been announced, or there were no later one. */
+  async #follow(): Promise<void> {
+    const head = await this.#store.head()
+    while (head !== undefined && head.epoch > this.#latest.manifest.epoch) {
+      this.#shown()
+      const { epoch, generation } = this.#newest.manifest
+      const step = await readStep(this.#store, epoch + 1)
+      if (step?.known.manifest.generation === generation) await this.#takeStep(step)
+      else await this.#takeGeneration()
+    }
+  }
+
+  async #takeStep(step: Step): Promise<void> {
+    const directoryBytes = await this.#readers.exclusively(() => {
+      this.#newest.isCores = 'previous'
+      this.#previous = undefined
+      this.#partitions = undefined
+      const { directory, directoryBytes } = advance(
+        ...[this.#core, this.#store],
+        { database: this.#database, blocks: this.#blocks, directory: this.#directory },
+        step,
+      )
+      this.#directory = directory
+      return directoryBytes
+    })
+    const epoch = this.#epochOf(step.known)
+    const show = () => {
+      this.#previous = this.#newest
+      this.#newest = epoch
+      this.#directoryBytes = directoryBytes
+      this.#noteList(epoch.manifest)
+      this.#forgetLists()
+    }
+    this.#staged = { epoch, show }
+  }
+
+  /** Another generation, or epochs that no list leads to any more: the newest there is, beside what is answered. */
+  async #takeGeneration(): Promise<void> {
+    const { loaded, head } = await asItIs(this.#storage, true, async then => {
+      const store = new EpochStore(then)
+      const head = (await store.head())!
+      return { loaded: await load(this.#core, store, head), head }
+    })
+    const readers = new Readers()
+    const { database, blocks, directory, directoryBytes, newest: known } = loaded
+    const epoch = this.#epochOf(known, database, blocks, readers)
+    const show = () => {
+      const isOld = head.old?.epoch === this.#newest.manifest.epoch
+      this.#succeed({ database, blocks, directory, directoryBytes, known }, isOld ? head.old!.until : 0, readers)
+      if (loaded.previous === undefined) return
+      this.#previous = this.#epochOf(loaded.previous)
+      this.#previous.isCores = 'previous'
+    }
+    this.#staged = { epoch, show }
+    await this.#indexHistory()
   }
 
   /** Once disk may differ from memory, a failure is for good, unless it is that nothing could be written. */
@@ -503,7 +652,7 @@ export class UpdatableDatabase implements Epochs {
   /** Takes up a generation that lingered when the process ended, and clears away what is left of others. */
   async #resumeOld({ generation, old }: Head): Promise<void> {
     const lingers = old !== undefined && old.until > this.#now()
-    for (const other of await this.#store.generations()) {
+    for (const other of this.#isReplica ? [] : await this.#store.generations()) {
       if (other !== generation && !(lingers && other === old.generation)) await this.#store.drop(other)
     }
     if (!lingers) return
@@ -534,6 +683,7 @@ export class UpdatableDatabase implements Epochs {
     // Should this fail, the next start clears it away.
     this.#inTurn(async () => {
       await freed
+      if (this.#isReplica) return
       await this.#store.drop(epoch.manifest.generation)
     }).catch(() => {})
   }
@@ -767,6 +917,11 @@ export class UpdatableDatabase implements Epochs {
 
 function openFence(storage: Storage, options: FenceOptions | undefined): Promise<Fence> {
   return storage.engine === undefined ? StoredFence.open(storage, options) : PostgresFence.open(storage.engine, options)
+}
+
+/** Runs `work` on a storage that does not change meanwhile: nobody else writes there, or it is read as it was. */
+function asItIs<T>(storage: Storage, isReplica = false, work: (storage: Storage) => Promise<T>): Promise<T> {
+  return isReplica && storage.engine !== undefined ? storage.engine.snapshot(work) : work(storage)
 }
 
 function freeBoth(database: DatabaseHandle, blocks: DatabaseHandle | undefined): void {

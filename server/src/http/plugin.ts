@@ -100,6 +100,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   }
   if (light !== undefined) lightRoutes(routes, { epochs, hints: light, readiness, unsent, rateLimit: lightRateLimit })
   if (updatable !== undefined) {
+    readiness.needs(() => updatable.behind)
     readiness.watch(() => updatable.storageFailure)
     readiness.watch(() => updatable.foldingFailure)
     readiness.watch(() => updatable.fence.problem)

@@ -7,11 +7,16 @@ import { Refusal } from '../base/refusal.js'
 export class Readiness {
   #stopped: string | undefined
   #leaving: string | undefined
+  readonly #needs: (() => string | undefined)[] = []
   readonly #parts: (() => string | undefined)[] = []
 
   /** What /readyz says. */
   get ready(): boolean {
-    return this.#stopped === undefined && this.#leaving === undefined
+    return this.#stopped === undefined && this.#leaving === undefined && this.#behind === undefined
+  }
+
+  get #behind(): string | undefined {
+    return this.#needs.map(part => part()).find(reason => reason !== undefined)
   }
 
   /** Whether it is still answering, and about to stop. */
@@ -22,6 +27,11 @@ export class Readiness {
   /** A part of the process that can tell what it cannot do at the moment; lookups are answered all the same. */
   watch(part: () => string | undefined): void {
     this.#parts.push(part)
+  }
+
+  /** While `part` says why not, /readyz says no; what comes all the same is answered. */
+  needs(part: () => string | undefined): void {
+    this.#needs.push(part)
   }
 
   /** What does not work at the moment, for people. */
@@ -44,10 +54,11 @@ export class Readiness {
     if (this.#stopped !== undefined) throw new Refusal('not_ready', this.#stopped)
   }
 
-  /** Throws a `not_ready` Refusal after `leave` as well. */
+  /** Throws a `not_ready` Refusal whenever this is not `ready`. */
   checkReady(): void {
     this.check()
-    if (this.#leaving !== undefined) throw new Refusal('not_ready', this.#leaving)
+    const reason = this.#leaving ?? this.#behind
+    if (reason !== undefined) throw new Refusal('not_ready', reason)
   }
 
   /** `check` for routes that anybody may ask. */

@@ -4,6 +4,7 @@
 //
 // `pg` is loaded when a storage is opened: whoever has none in PostgreSQL need not install it.
 
+import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg'
 import { DatasetError } from '../dataset/errors.js'
@@ -106,11 +107,48 @@ function placeOf(text: string): Place {
   return { config, schema, location }
 }
 
+class Reader {
+  readonly #schema: string
+  readonly #query: Engine['query']
+
+  constructor(schema: string, query: Engine['query']) {
+    this.#schema = schema
+    this.#query = query
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    const [row] = await this.#query<{ value: Buffer }>(`SELECT value FROM ${this.#schema}.entries WHERE key = $1`, [
+      key,
+    ])
+    return row?.value
+  }
+
+  async *entries(prefix: string, after = prefix): AsyncIterable<readonly [string, Uint8Array]> {
+    const end = `${prefix}\x7f`
+    const text = `SELECT key, value FROM ${this.#schema}.entries
+      WHERE key >= $1 AND key > $2 AND key < $3 ORDER BY key LIMIT ${ROWS_READ_TOGETHER}`
+    // A key that is the prefix itself is among them.
+    for (let last = after === prefix ? '' : after; ; ) {
+      const rows = await this.#query<{ key: string; value: Buffer }>(text, [prefix, last, end])
+      for (const { key, value } of rows) yield [key, value]
+      if (rows.length < ROWS_READ_TOGETHER) return
+      last = rows.at(-1)!.key
+    }
+  }
+
+  async count(prefix: string): Promise<number> {
+    const text = `SELECT count(*)::int AS count FROM ${this.#schema}.entries WHERE key >= $1 AND key < $2`
+    const [row] = await this.#query<{ count: number }>(text, [prefix, `${prefix}\x7f`])
+    return row!.count
+  }
+}
+
 class SharedStorage implements PostgresStorage {
   readonly location: string
   readonly engine: Engine
   failure: string | undefined
   readonly #pool: Pool
+  readonly #reader: Reader
   readonly #schema: string
   readonly #name: string
   readonly #writes: boolean
@@ -127,11 +165,14 @@ class SharedStorage implements PostgresStorage {
     this.#name = schema
     this.engine = {
       schema: this.#schema,
+      id: randomUUID(),
       query: async <Row>(text: string, values: readonly unknown[] = []) =>
         this.#noting(async () => (await this.#pool.query(text, [...values])).rows as Row[]),
+      snapshot: work => this.#snapshot(work),
       notify: message => void this.#pool.query('SELECT pg_notify($1, $2)', [this.#channel, message]).catch(() => {}),
       listen: listener => this.#session!.listen(listener),
     }
+    this.#reader = new Reader(this.#schema, this.engine.query)
   }
 
   get #channel(): string {
@@ -147,6 +188,7 @@ class SharedStorage implements PostgresStorage {
 
   /** Takes the writer's lock for as long as `client` is connected. */
   async #lock(client: Client): Promise<void> {
+    await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`pirouette process ${this.engine.id}`])
     if (!this.#writes) return
     const name = `pirouette ${this.#name} writer`
     const { rows } = await client.query('SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked', [name])
@@ -181,31 +223,16 @@ class SharedStorage implements PostgresStorage {
     }
   }
 
-  async get(key: string): Promise<Uint8Array | undefined> {
-    const [row] = await this.engine.query<{ value: Buffer }>(
-      `SELECT value FROM ${this.#schema}.entries WHERE key = $1`,
-      [key],
-    )
-    return row?.value
+  get(key: string): Promise<Uint8Array | undefined> {
+    return this.#reader.get(key)
   }
 
-  async *entries(prefix: string, after = prefix): AsyncIterable<readonly [string, Uint8Array]> {
-    const end = `${prefix}\x7f`
-    const text = `SELECT key, value FROM ${this.#schema}.entries
-      WHERE key >= $1 AND key > $2 AND key < $3 ORDER BY key LIMIT ${ROWS_READ_TOGETHER}`
-    // A key that is the prefix itself is among them.
-    for (let last = after === prefix ? '' : after; ; ) {
-      const rows = await this.engine.query<{ key: string; value: Buffer }>(text, [prefix, last, end])
-      for (const { key, value } of rows) yield [key, value]
-      if (rows.length < ROWS_READ_TOGETHER) return
-      last = rows.at(-1)!.key
-    }
+  entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
+    return this.#reader.entries(prefix, after)
   }
 
-  async count(prefix: string): Promise<number> {
-    const text = `SELECT count(*)::int AS count FROM ${this.#schema}.entries WHERE key >= $1 AND key < $2`
-    const [row] = await this.engine.query<{ count: number }>(text, [prefix, `${prefix}\x7f`])
-    return row!.count
+  count(prefix: string): Promise<number> {
+    return this.#reader.count(prefix)
   }
 
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
@@ -263,6 +290,38 @@ class SharedStorage implements PostgresStorage {
     return this.#closed
   }
 
+  #snapshot<T>(work: (storage: Storage) => Promise<T>): Promise<T> {
+    return this.#noting(async () => {
+      const client = await this.#pool.connect()
+      let broken: Error | undefined
+      try {
+        await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
+        const query = async <Row>(text: string, values: readonly unknown[] = []) =>
+          client.query(text, [...values]).then(
+            ({ rows }) => rows as Row[],
+            (error: unknown) => Promise.reject(this.#failed(error)),
+          )
+        const then = new Reader(this.#schema, query)
+        const result = await work({
+          location: this.location,
+          failure: undefined,
+          get: key => then.get(key),
+          entries: (prefix, after) => then.entries(prefix, after),
+          count: prefix => then.count(prefix),
+          transact: () => Promise.reject(new Error('a snapshot is not written to')),
+          close: async () => {},
+        }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))
+        await client.query('COMMIT')
+        return result
+      } catch (error) {
+        broken = error as Error
+        throw error
+      } finally {
+        client.release(broken)
+      }
+    })
+  }
+
   /** Runs `work` in a transaction of the database, while no other of this storage runs anywhere. */
   #holding<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     return this.#noting(async () => {
@@ -292,11 +351,15 @@ class SharedStorage implements PostgresStorage {
       return result
     } catch (error) {
       if (error instanceof CalledOff) throw error.reason
-      const code = codeOf(error)
-      const failed = new StorageError(code, `the store at ${this.location} does not answer, or refuses (${code})`)
+      const failed = error instanceof StorageError ? error : this.#failed(error)
       this.failure = failed.message
       throw failed
     }
+  }
+
+  #failed(error: unknown): StorageError {
+    const code = codeOf(error)
+    return new StorageError(code, `the store at ${this.location} does not answer, or refuses (${code})`)
   }
 }
 

@@ -25,8 +25,12 @@ export class StorageError extends Error {
 export interface Engine {
   /** what its tables are in, quoted */
   readonly schema: string
+  /** this process, among them: as long as it is connected, it has the advisory lock of `pirouette process` and this */
+  readonly id: string
   /** Resolves to the rows when what it wrote is on disk. Rejects with StorageError. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
+  /** Runs `work` on the storage as it is now, whatever is written meanwhile. */
+  snapshot<T>(work: (storage: Storage) => Promise<T>): Promise<T>
   /** Says something to the processes that are there, if it gets through. */
   notify(message: string): void
   /** `listener` is told what they say, and '' whenever something may have been missed. Returns how to end that. */

@@ -45,11 +45,11 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
     return reply.header('cache-control', 'no-store').send(status as never)
   })
 
-  if (!publishers.exist) return
   updatable.onFailure = error => {
     readiness.stop('this server has failed and is restarting')
     onTrap(error)
   }
+  if (!publishers.exist) return
 
   // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }

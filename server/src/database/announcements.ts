@@ -1,0 +1,205 @@
+// Processes that answer from one PostgreSQL store announce an epoch together: the writer wants it, each replica takes it up
+// and says that it is ready, and once all that are there are, or time is up, it is everybody's. Until then who is ready answers
+// it if asked, and shows the one before. Which it is, and who is there, the database alone says, by its own clock: any process
+// may find that the moment has come, so that none is missed when one dies.
+//
+// What processes say to one another only makes it quick; each also looks once a second.
+
+import type { Engine } from '../storage/storage.js'
+import { StorageError } from '../storage/storage.js'
+import { ANOTHER_PROCESS } from './epoch-store.js'
+
+const POLL_MILLISECONDS = 1000
+
+/** A replica is waited for as long as it is connected, and not longer than this. */
+const PATIENCE_SECONDS = 60
+
+const TURN = 'turn'
+export const SIGNED = 'signed'
+
+/** The process that takes part. */
+export interface Member {
+  readonly writes: boolean
+  /** the newest epoch it can answer, announced or not, … */
+  readonly has: number
+  /** … and the newest it shows */
+  readonly shows: number
+  /** takes up what the writer has stored */
+  follow(): Promise<void>
+  /** an epoch that it has, and all before it, are everybody's from now on */
+  show(epoch: number): void
+  /** it cannot go on */
+  fail(error: Error): void
+}
+
+interface Turn {
+  readonly wanted: number
+  readonly announced: number
+  /** this very question has changed something that the others want to hear of */
+  readonly moved: boolean
+}
+
+export class Announcements {
+  readonly #engine: Engine
+  readonly #member: Member
+  readonly #stopListening: () => void
+  #waiting: (() => void)[] = []
+  #announced = 0
+  #ticking: Promise<void> | undefined
+  #following: Promise<void> | undefined
+  #again = false
+  #timer: NodeJS.Timeout | undefined
+  #stopped = false
+  #failure: unknown
+
+  private constructor(engine: Engine, member: Member) {
+    this.#engine = engine
+    this.#member = member
+    this.#stopListening = engine.listen(message => {
+      if (message === '' || message === TURN) this.#look()
+    })
+  }
+
+  /** Resolves once what `member` has is announced, and it has all that is. */
+  static async begin(engine: Engine, member: Member): Promise<Announcements> {
+    await engine.query(tables(engine.schema))
+    await engine.query(`INSERT INTO ${engine.schema}.turn VALUES (true, $1, now(), $1) ON CONFLICT (one) DO NOTHING`, [
+      member.has,
+    ])
+    const announcements = new Announcements(engine, member)
+    await announcements.announced(member.has)
+    while (!announcements.#stopped && announcements.behind !== undefined) await announcements.#looked()
+    if (announcements.#failure !== undefined) throw announcements.#failure
+    return announcements
+  }
+
+  /** Why others are ahead, for people; undefined: they are not. */
+  get behind(): string | undefined {
+    const { shows } = this.#member
+    return shows < this.#announced ? `epoch ${this.#announced} is being taken up; ${shows} is here` : undefined
+  }
+
+  /** Resolves once `epoch`, which this process has, is everybody's; or when this is stopped. */
+  async announced(epoch: number): Promise<void> {
+    this.#look()
+    while (!this.#stopped && this.#announced < epoch) await this.#looked()
+  }
+
+  #looked(): Promise<void> {
+    return new Promise(resolve => this.#waiting.push(resolve))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    this.#stopListening()
+    this.#wake()
+    await this.#ticking
+    await this.#following
+    const gone = `DELETE FROM ${this.#engine.schema}.replicas WHERE id = $1`
+    if (!this.#member.writes) await this.#engine.query(gone, [this.#engine.id]).catch(() => {})
+    this.#engine.notify(TURN)
+  }
+
+  #look(): void {
+    if (this.#stopped) return
+    clearTimeout(this.#timer)
+    if (this.#ticking !== undefined) {
+      this.#again = true
+      return
+    }
+    this.#ticking = this.#tick()
+      .catch((error: unknown) => this.#fail(error))
+      .finally(() => {
+        this.#ticking = undefined
+        this.#wake()
+        if (this.#stopped) return
+        if (this.#again) this.#look()
+        else this.#timer = setTimeout(() => this.#look(), POLL_MILLISECONDS)
+      })
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const resolve of waiting) resolve()
+  }
+
+  async #tick(): Promise<void> {
+    this.#again = false
+    const { writes, has } = this.#member
+    const turn = await this.#ask(has)
+    this.#announced = turn.announced
+    if (turn.wanted > has) {
+      if (writes) throw new Error(ANOTHER_PROCESS)
+      this.#follow()
+    }
+    this.#member.show(turn.announced)
+  }
+
+  /** Beside the looking: who takes long has to know what the others show. */
+  #follow(): void {
+    const { has } = this.#member
+    this.#following ??= this.#member
+      .follow()
+      .catch((error: unknown) => this.#fail(error))
+      .finally(() => {
+        this.#following = undefined
+        if (this.#member.has > has) this.#look()
+      })
+  }
+
+  #fail(error: unknown): void {
+    // Without the database no epoch turns either.
+    if (error instanceof StorageError || this.#stopped) return
+    this.#stopped = true
+    this.#failure = error
+    this.#wake()
+    this.#member.fail(error as Error)
+  }
+
+  async #ask(has: number): Promise<Turn> {
+    const { schema, id } = this.#engine
+    const who = this.#member.writes ? null : id
+    const text = `SELECT wanted, announced, moved FROM ${schema}.turn_look($1, $2)`
+    const [turn] = await this.#engine.query<Turn>(text, [who, has])
+    if (turn!.moved) this.#engine.notify(TURN)
+    return turn!
+  }
+}
+
+const tables = (schema: string) => `
+SELECT pg_advisory_xact_lock(hashtextextended('pirouette turn tables ${schema}', 0));
+
+CREATE TABLE IF NOT EXISTS ${schema}.turn (
+  one boolean PRIMARY KEY CHECK (one), wanted int NOT NULL, wanted_at timestamptz NOT NULL, announced int NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS ${schema}.replicas (id text PRIMARY KEY, epoch int NOT NULL);
+
+-- Says that a process has an epoch, which is therefore stored; and announces it, if everybody has it.
+CREATE OR REPLACE FUNCTION ${schema}.turn_look(of_id text, has int, OUT wanted int, OUT announced int, OUT moved boolean)
+LANGUAGE plpgsql VOLATILE AS $look$
+BEGIN
+  IF of_id IS NOT NULL THEN
+    INSERT INTO ${schema}.replicas AS r VALUES (of_id, has)
+      ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch WHERE r.epoch <> excluded.epoch;
+  END IF;
+  UPDATE ${schema}.turn t SET wanted = has, wanted_at = clock_timestamp() WHERE t.wanted < has;
+  moved := FOUND;
+  IF moved OR EXISTS (SELECT FROM ${schema}.turn t WHERE t.announced < t.wanted) THEN
+    DELETE FROM ${schema}.replicas r WHERE NOT EXISTS (
+        SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+        WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+          AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('pirouette process ' || r.id, 0)
+      );
+    UPDATE ${schema}.turn t SET announced = t.wanted
+      WHERE t.announced < t.wanted AND (
+        t.wanted_at < clock_timestamp() - interval '${PATIENCE_SECONDS} seconds'
+        OR NOT EXISTS (SELECT FROM ${schema}.replicas r WHERE r.epoch < t.wanted)
+      );
+    moved := moved OR FOUND;
+  END IF;
+  SELECT t.wanted, t.announced INTO STRICT wanted, announced FROM ${schema}.turn t;
+END $look$;
+`

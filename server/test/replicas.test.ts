@@ -1,0 +1,182 @@
+// Several processes that answer from one PostgreSQL store, here in one process, each with connections of its own.
+// tests/replicas/simulate.ts kills real ones.
+
+import { equalBytes } from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { queryStore } from '../../tests/support/postgres.js'
+import { THOROUGH } from '../../tests/support/thorough.js'
+import { usePostgres } from '../../tests/support/use-postgres.js'
+import { createServer, loadDataset, openPostgres, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, vectors } from './helpers.js'
+import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
+
+const { store: storeUrl } = usePostgres()
+const thoroughly = test.runIf(THOROUGH)
+
+async function begun(): Promise<string> {
+  const url = storeUrl()
+  const dataset = await loadDataset(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
+  const storage = await openPostgres(url)
+  await UpdatableDatabase.create(storage, dataset)
+  await storage.close()
+  dataset.close()
+  return url
+}
+
+/** `hold`: what it waits for before it reads a manifest, once it has joined. */
+async function joined(url: string, replica: boolean, hold?: () => Promise<void>): Promise<UpdatableDatabase> {
+  const storage = await openPostgres(url, { role: replica ? 'replica' : 'writer' })
+  const updatable = await UpdatableDatabase.open(storage, { replica })
+  onTestFinished(() => left(updatable))
+  const get = storage.get.bind(storage)
+  if (hold === undefined) return updatable
+  storage.get = async key => {
+    if (key.startsWith('manifest/')) await hold()
+    return get(key)
+  }
+  return updatable
+}
+
+const gone = new WeakSet<UpdatableDatabase>()
+
+async function left(updatable: UpdatableDatabase): Promise<void> {
+  if (!gone.has(updatable)) await updatable.close()
+  gone.add(updatable)
+}
+
+function latch() {
+  let open = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+const add = (key: string) => ({ op: 'add', key, value: `value of ${key}` })
+
+/** Resolves once it shows that epoch. */
+async function showing(updatable: UpdatableDatabase, epoch: number): Promise<void> {
+  if (updatable.newest.manifest.epoch >= epoch) return
+  await new Promise<void>(resolve => {
+    const stop = updatable.listen(event => {
+      if (event.epoch < epoch) return
+      stop()
+      resolve()
+    })
+  })
+}
+
+/** They show the same epochs, manifests, blobs and records. */
+async function expectSame(one: UpdatableDatabase, other: UpdatableDatabase): Promise<void> {
+  const { manifest, manifestBytes } = one.newest
+  expect(equalBytes(other.newest.manifestBytes, manifestBytes)).toBe(true)
+  expect(other.list()).toEqual(one.list())
+  expect(await contents(other)).toEqual(await contents(one))
+  for (const epoch of one.list()) expect(await other.status(epoch.epoch)).toEqual(await one.status(epoch.epoch))
+  expect(await bodyOf(other, manifest.directoryHash)).toEqual(await bodyOf(one, manifest.directoryHash))
+  if (manifest.updateListBytes > 0) {
+    expect(await bodyOf(other, manifest.updateListHash)).toEqual(await bodyOf(one, manifest.updateListHash))
+  }
+  expect(await other.since(1)).toEqual(await one.since(1))
+}
+
+thoroughly(
+  'replicas take up every epoch and generation, and are what the writer is; also those that come later',
+  async () => {
+    const url = await begun()
+    const writer = await joined(url, false)
+    const replicas = [await joined(url, true), await joined(url, true)]
+    for (const operations of [
+      [add('four')],
+      [
+        { op: 'edit', key: 'one', value: 'other' },
+        { op: 'delete', key: 'two' },
+      ],
+      Array.from({ length: 40 }, (_, n) => add(`more ${n}`)),
+      [{ op: 'generation', headroom: 10 }],
+      [add('five')],
+    ]) {
+      const { epoch } = await writer.publish(batchOn(writer, operations))
+      for (const replica of replicas) {
+        await showing(replica, epoch)
+        await expectSame(writer, replica)
+      }
+    }
+    expect(writer.list().map(numbers)).toEqual([
+      [1, 4],
+      [2, 5],
+      [2, 6],
+    ])
+    const late = await joined(url, true)
+    await expectSame(writer, late)
+    expect(late.behind).toBeUndefined()
+    // A writer that begins again, and others that stay.
+    await left(writer)
+    const again = await joined(url, false)
+    await again.publish(batchOn(again, [add('six')]))
+    for (const replica of [...replicas, late]) {
+      await showing(replica, 7)
+      await expectSame(again, replica)
+    }
+  },
+)
+
+test('nobody shows an epoch before everybody has it, and who has it answers it', async () => {
+  const url = await begun()
+  const [reached, release] = [latch(), latch()]
+  const writer = await joined(url, false)
+  const quick = await joined(url, true)
+  const slow = await joined(url, true, () => {
+    reached.open()
+    return release.opened
+  })
+  const publishing = writer.publish(batchOn(writer, [add('four')]))
+  await reached.opened
+  await expect.poll(() => quick.find(1, 2)).toBeDefined()
+  expect([writer, quick, slow].map(each => each.newest.manifest.epoch)).toEqual([1, 1, 1])
+  expect([writer.find(1, 2) !== undefined, slow.find(1, 2)]).toEqual([true, undefined])
+  const offsets = vectors(Array(quick.newest.manifest.partitions).fill(0))
+  expect(quick.newest.answer(offsets, 1)).toEqual(slow.newest.answer(offsets, 1))
+  expect(await quick.manifestOf(1, 2)).toBeDefined()
+  expect((await quick.since(1))!.length).toBe(0)
+  const blob = quick.findBlob(quick.find(1, 2)!.manifestHash) // waits for which epoch it is
+  release.open()
+  await publishing
+  expect(await blob).toBeUndefined()
+  for (const replica of [quick, slow]) {
+    await showing(replica, 2)
+    await expectSame(writer, replica)
+  }
+})
+
+thoroughly(
+  'who is gone, or takes too long, is not waited for; who was only slow is not ready until it has caught up',
+  async () => {
+    const url = await begun()
+    const release = latch()
+    const writer = await joined(url, false)
+    const leaving = await joined(url, true)
+    const slow = await joined(url, true, () => release.opened)
+    const app = await createServer({ datasets: [{ updatable: slow }], allowOrigins: [], instant: false, light: false })
+    onTestFinished(() => app.close())
+    expect((await app.inject('/readyz')).statusCode).toBe(200)
+    await left(leaving)
+    const publishing = writer.publish(batchOn(writer, [add('four')]))
+    await expect.poll(() => queryStore(url, 'SELECT wanted FROM schema.turn')).toEqual([{ wanted: 2 }])
+    await queryStore(url, `UPDATE schema.turn SET wanted_at = wanted_at - interval '1 hour'`)
+    await publishing
+    expect([writer.newest.manifest.epoch, slow.newest.manifest.epoch]).toEqual([2, 1])
+    await expect.poll(async () => (await app.inject('/readyz')).json().message).toMatch(/^epoch 2 is being taken up/)
+    release.open()
+    await showing(slow, 2)
+    await expectSame(writer, slow)
+    await expect.poll(async () => (await app.inject('/readyz')).statusCode).toBe(200)
+  },
+)
+
+test('a replica publishes nothing, and says so', async () => {
+  const url = await begun()
+  await joined(url, false)
+  const replica = await joined(url, true)
+  expect((await refusal(replica.publish(batchOn(replica, [add('four')])))).code).toBe('not_ready')
+})

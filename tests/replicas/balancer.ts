@@ -1,0 +1,52 @@
+// One address before several processes that answer from one store: each request goes to any of them that is there, and what is
+// published to the one that writes. It repeats nothing: whoever was connected to one that dies has to ask again.
+
+import { createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export class Balancer {
+  /** what answers, … */
+  readonly targets: string[] = []
+  /** … and what writes; undefined: it is away */
+  writer: string | undefined
+  readonly #choose: (count: number) => number
+  readonly #server: Server
+
+  private constructor(choose: (count: number) => number) {
+    this.#choose = choose
+    this.#server = createServer((incoming, outgoing) => {
+      const path = incoming.url ?? '/'
+      const publishes = incoming.method === 'POST' && /^\/v1\/(epochs|signatures)/.test(path)
+      const target = publishes ? this.writer : this.targets[this.#choose(this.targets.length)]
+      if (target === undefined) {
+        outgoing.destroy()
+        return
+      }
+      const { method, headers } = incoming
+      const passing = request(`${target}${path}`, { method, headers, agent: false }, reply => {
+        outgoing.writeHead(reply.statusCode!, reply.headers)
+        reply.pipe(outgoing)
+        reply.once('error', () => outgoing.destroy())
+      })
+      passing.once('error', () => outgoing.destroy())
+      outgoing.once('close', () => passing.destroy())
+      incoming.pipe(passing)
+    })
+  }
+
+  /** `choose`: a number below `count`. */
+  static async start(choose: (count: number) => number): Promise<Balancer> {
+    const balancer = new Balancer(choose)
+    await new Promise<void>(resolve => void balancer.#server.listen(0, '127.0.0.1', resolve))
+    return balancer
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise(resolve => this.#server.close(resolve))
+  }
+}
