@@ -117,8 +117,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the epoch before the newest is answered from the newest',
     seed: 1,
     file: 'server/src/database/updatable.ts',
-    find: "this.#newest.isCores = 'previous'",
-    replace: '',
+    find: "change: EpochHandle): Promise<Turn> {\n    this.#newest.isCores = 'previous'",
+    replace: 'change: EpochHandle): Promise<Turn> {',
     shows: /condemned|TamperedError|should be/,
   },
   {

@@ -22,10 +22,12 @@ import { withLayout } from '../../platform/layout.js'
 import { fromWire } from '../../servers/manifests.js'
 import { withRetry } from '../../servers/retry.js'
 import { type Link, postSecret } from '../../servers/transport.js'
+import { costsOf } from '../costs.js'
 import { databaseBytes } from '../download.js'
 import { GivenUpError, type Inquiry } from '../giving-up.js'
 import { HintState, REFRESH, suitsHint } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
+import { makeRoom } from '../stored-form.js'
 import { Verifier, verifierBytes } from '../verifier.js'
 import { chooseProofs, madeAs } from './proofs.js'
 
@@ -147,6 +149,7 @@ export class LightPreparation implements Preparation {
     signal: AbortSignal,
   ): Promise<void> {
     const { core, environment } = this.#context
+    await makeRoom(this.#context, costsOf(core, this.#manifest, 'light', this.#proofs).held)
     while (inCore(core, () => attempt.check())) await environment.pause()
     const outcome = inCore(core, () => attempt.finish())
     try {
