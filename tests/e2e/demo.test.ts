@@ -280,7 +280,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       await elsewhere.waitForFunction(() =>
         document.querySelector('#measured')?.textContent?.startsWith('To keep it all'),
       )
-      expect(await elsewhere.$eval('[data-mode=single] td', cell => cell.textContent)).toBe('needs a signature')
+      expect(await elsewhere.$eval('[data-mode=single] td', cell => cell.textContent)).toBe('not offered')
     }
     expect(await complaintsOfElsewhere.all()).toEqual([])
     await elsewhere.close()

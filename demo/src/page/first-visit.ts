@@ -80,7 +80,7 @@ export class FirstVisit {
     signal.throwIfAborted()
     const { servers, publisherKey } = this.#config
     if (mode.name === 'single' && publisherKey === undefined) {
-      moved.textContent = 'needs a signature'
+      moved.textContent = 'not offered'
       return undefined
     }
     const [a, b] = [`${servers.A}/${this.#database.name}`, `${servers.B}/${this.#database.name}`]
