@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { encodeBatch, HEADER_BYTES, SUITE_PARITIES, toHex } from '@pirouette/protocol'
 import { type Core, type DatabaseHandle, discardCore, loadCore, type SingleHandle } from '@pirouette/wasm'
-import { memory } from '../support/wasm.js'
+import { fromStored, memory } from '../support/wasm.js'
 import { distinct, milliseconds } from './compute.js'
 import { editsIn } from './computing.js'
 import { type Options, target } from './options.js'
@@ -82,7 +82,9 @@ async function computing(options: Options, records: number): Promise<Figure[]> {
   const storing = milliseconds(() => {
     checkpoint = hints!.checkpoint(new Uint8Array(32)).take()
   })
-  const reopening = milliseconds(() => core.reopenSingle(checkpoint, layout, new Uint8Array(32)).free())
+  const reopening = milliseconds(() =>
+    fromStored(core, checkpoint, form => core.reopenSingle(form, layout, new Uint8Array(32))).free(),
+  )
   const state = hints!.hintBytes + hints!.tagBytes
   const [queryBytes, answerBytes] = core.singleBytes(layout) as unknown as [number, number]
   hints!.free()

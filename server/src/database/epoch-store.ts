@@ -450,6 +450,11 @@ function decodeHead(bytes: Uint8Array | undefined): Head | undefined {
   return head
 }
 
+/** SQL for the newest epoch of a store that is in a schema. */
+export function headEpoch(schema: string): string {
+  return `SELECT (left(convert_from(value, 'UTF8'), -8)::json ->> 'epoch')::int FROM ${schema}.entries WHERE key = '${HEAD}'`
+}
+
 function putHead(transaction: Transaction, head: Head): void {
   transaction.put(HEAD, json({ format: FORMAT, ...head }))
 }

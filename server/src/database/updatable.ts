@@ -139,6 +139,8 @@ export class UpdatableDatabase implements Epochs {
   #partitions: Map<string, number> | undefined
   /** the update lists of the epochs in history, by their hash */
   readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
+  /** what `signatures` has found */
+  #signatures: readonly SignatureInfo[] = []
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -373,9 +375,15 @@ export class UpdatableDatabase implements Epochs {
     this.#storage.engine?.notify(SIGNED)
   }
 
-  /** For the epochs of `list`. */
+  /** For the epochs of `list`; should the storage be away, those of them that were known last. */
   async signatures(): Promise<SignatureInfo[]> {
-    return (await Promise.all(this.list().map(({ epoch }) => this.#store.signatures(epoch)))).flat()
+    const epochs = this.list().map(({ epoch }) => epoch)
+    try {
+      this.#signatures = (await Promise.all(epochs.map(epoch => this.#store.signatures(epoch)))).flat()
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error
+    }
+    return this.#signatures.filter(({ epoch }) => epochs.includes(epoch))
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
