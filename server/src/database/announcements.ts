@@ -7,7 +7,7 @@
 
 import type { Engine } from '../storage/storage.js'
 import { StorageError } from '../storage/storage.js'
-import { ANOTHER_PROCESS } from './epoch-store.js'
+import { ANOTHER_PROCESS, MANIFEST } from './epoch-store.js'
 
 const POLL_MILLISECONDS = 1000
 
@@ -130,6 +130,7 @@ export class Announcements {
     const { writes, has } = this.#member
     const turn = await this.#ask(has)
     this.#announced = turn.announced
+    if (turn.wanted < has) throw new Error('the store has gone back behind what was in it')
     if (turn.wanted > has) {
       if (writes) throw new Error(ANOTHER_PROCESS)
       this.#follow()
@@ -177,7 +178,7 @@ CREATE TABLE IF NOT EXISTS ${schema}.turn (
 
 CREATE TABLE IF NOT EXISTS ${schema}.replicas (id text PRIMARY KEY, epoch int NOT NULL);
 
--- Says that a process has an epoch, which is therefore stored; and announces it, if everybody has it.
+-- Says that a process has an epoch; and announces it, if everybody has it.
 CREATE OR REPLACE FUNCTION ${schema}.turn_look(of_id text, has int, OUT wanted int, OUT announced int, OUT moved boolean)
 LANGUAGE plpgsql VOLATILE AS $look$
 BEGIN
@@ -185,7 +186,9 @@ BEGIN
     INSERT INTO ${schema}.replicas AS r VALUES (of_id, has)
       ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch WHERE r.epoch <> excluded.epoch;
   END IF;
-  UPDATE ${schema}.turn t SET wanted = has, wanted_at = clock_timestamp() WHERE t.wanted < has;
+  -- After a failover to a standby that was behind, or a backup that was put back, it may be stored no longer.
+  UPDATE ${schema}.turn t SET wanted = has, wanted_at = clock_timestamp() WHERE t.wanted < has
+    AND EXISTS (SELECT FROM ${schema}.entries e WHERE e.key = '${MANIFEST}' || lpad(to_hex(has), 8, '0'));
   moved := FOUND;
   IF moved OR EXISTS (SELECT FROM ${schema}.turn t WHERE t.announced < t.wanted) THEN
     DELETE FROM ${schema}.replicas r WHERE NOT EXISTS (

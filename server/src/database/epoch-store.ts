@@ -23,7 +23,7 @@ const FORMAT = 4
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
-const MANIFEST = 'manifest/'
+export const MANIFEST = 'manifest/'
 const LIST = 'list/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
