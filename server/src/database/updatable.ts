@@ -139,6 +139,10 @@ export class UpdatableDatabase implements Epochs {
   #partitions: Map<string, number> | undefined
   /** the update lists of the epochs in history, by their hash */
   readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
+  /** signatures of epochs that are answered, as they were after so many … */
+  readonly #signed = new Map<number, { readonly after: number; readonly signatures: SignatureInfo[] }>()
+  /** … changes that this process knows of, or may have missed */
+  #signings = 0
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -368,14 +372,31 @@ export class UpdatableDatabase implements Epochs {
     if (!(await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits }))) {
       throw new Refusal('rate_limited', 'signatures of as many other keys as are kept are here for that epoch')
     }
+    this.#signings++
     // Whoever insists on signatures could not follow when the epoch was new.
     this.#tell(this.#newest.manifest)
     this.#storage.engine?.notify(SIGNED)
   }
 
-  /** For the epochs of `list`. */
+  /** For the epochs of `list`. Every client asks for them, so they are read when they may have changed, and known while the storage is away. */
   async signatures(): Promise<SignatureInfo[]> {
-    return (await Promise.all(this.list().map(({ epoch }) => this.#store.signatures(epoch)))).flat()
+    const epochs = this.list().map(({ epoch }) => epoch)
+    for (const epoch of this.#signed.keys()) if (!epochs.includes(epoch)) this.#signed.delete(epoch)
+    return (await Promise.all(epochs.map(epoch => this.#signaturesOf(epoch)))).flat()
+  }
+
+  async #signaturesOf(epoch: number): Promise<SignatureInfo[]> {
+    const after = this.#signings
+    const known = this.#signed.get(epoch)
+    if (known?.after === after) return known.signatures
+    try {
+      const signatures = await this.#store.signatures(epoch)
+      this.#signed.set(epoch, { after, signatures })
+      return signatures
+    } catch (error) {
+      if (known === undefined || !(error instanceof StorageError)) throw error
+      return known.signatures
+    }
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
@@ -551,6 +572,8 @@ export class UpdatableDatabase implements Epochs {
       },
     })
     engine.listen(message => {
+      if (message !== SIGNED && message !== '') return
+      this.#signings++
       if (message === SIGNED) this.#tell(this.#newest.manifest)
     })
   }
