@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { open, TamperedError } from '@pirouette/client'
 import { decodeManifest, encodeInstantQuery, type Manifest } from '@pirouette/protocol'
 import { buildDataset } from '@pirouette/server'
+import { BuildError } from '@pirouette/server/dataset'
 import { loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
-import { OwnServer, type Stage } from '../src/page/own/server.js'
+import { faultOf, OwnServer, type Stage } from '../src/page/own/server.js'
 
 const core = await loadCore()
 const encoded = (text: string) => new TextEncoder().encode(text)
@@ -21,6 +22,22 @@ const FILE = `\ufeffvalue,key\r\n"two\r\nlines",a\n${ROWS.map(row => row.split('
 
 /** Of a few bytes each: every record takes as much as the longest. */
 const MANY = Array.from({ length: 4000 }, (_, i) => `${i},\n`).join('')
+
+test('too little memory is told from a file that is wrong, wherever it shows', () => {
+  const lacking = [
+    new BuildError(
+      'no layout for 9 records of 30 bytes: layout: 270 bytes of memory could not be had; close other pages',
+    ),
+    new RangeError('WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance'),
+    new WebAssembly.RuntimeError('unreachable'),
+    new Error('Out of memory'), // WebKit's
+  ]
+  for (const error of lacking) {
+    expect(faultOf(error)).toEqual({ reason: expect.stringContaining('a smaller file'), line: undefined, memory: true })
+  }
+  const wrong = new BuildError('the same key as on line 3', 'list.csv', 7)
+  expect(faultOf(wrong)).toEqual({ reason: 'the same key as on line 3', line: 7, memory: false })
+})
 
 describe('a file', () => {
   test('becomes the database that `pirouette build` makes of it', async () => {

@@ -39,6 +39,8 @@ test.each([
   ['origins of dev', ['dev', 'animals.csv', '--allow-origin', 'localhost:5173'], /scheme:\/\/host.*or localhost/],
   ['one port for two', ['dev', 'animals.csv', '--ports', '8801'], /two ports.*8801,8802/],
   ['the same port twice', ['dev', 'animals.csv', '--ports', '8801,8801'], /two ports/],
+  ['a replica of a directory', serve('--replica', '--store', 'x'), /--replica means nothing without --store postgres/],
+  ['a password in a URL', serve('--store', 'postgres://a:hunter2@127.0.0.1/b'), /^(?!.*hunter2).*PGPASSFILE/],
   ['no data', ['build', '--out', 'x'], /build FILE --out DIR.*it is missing/],
   ['data twice', ['build', 'a.csv', '--data', 'a.csv', '--out', 'x'], /it is there twice/],
 ])('%s', async (_name, args, message) => {

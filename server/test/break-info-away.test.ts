@@ -1,19 +1,25 @@
-// Every client that opens a map asks what a server offers. Where the store is elsewhere, that must neither end with it, so that nobody
-// can open a map although lookups go on, nor cost it something each time.
+// Where the store is elsewhere, it may be away, or take long. What a server offers, which every client asks that opens a map, must neither
+// end with it, nor cost it something each time; and who catches up must not wait for an epoch that is being stored.
 
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { parseInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
+import { createServer, loadDataset, MemoryStorage, type Transaction, UpdatableDatabase } from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { builtDirectory } from './helpers.js'
-import { batchOn, KEYED, opened } from './updatable-helpers.js'
+import { batchOn, bodyOf, KEYED, opened } from './updatable-helpers.js'
 
 const SECRET = new Uint8Array(32).fill(7)
 
 class Away extends MemoryStorage {
   isAway = false
   listed = 0
+  stored: Promise<void> | undefined
+
+  override async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
+    await this.stored
+    return super.transact(keys, work)
+  }
 
   override async *entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
     this.listed++
@@ -22,12 +28,16 @@ class Away extends MemoryStorage {
   }
 }
 
-test('what a server offers, signatures included, is said while the store is away, and read once', async () => {
+async function begun() {
   const dataset = await loadDataset(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
   const storage = new Away()
   await UpdatableDatabase.create(storage, dataset)
   dataset.close()
-  const updatable = await opened(storage)
+  return { storage, updatable: await opened(storage) }
+}
+
+test('what a server offers, signatures included, is said while the store is away, and read once', async () => {
+  const { storage, updatable } = await begun()
   const app = await createServer({ datasets: [{ updatable }], instant: false, light: false })
   onTestFinished(() => app.close())
   const signatures = async () => parseInfo((await app.inject('/v1/info')).json()).signatures
@@ -53,4 +63,27 @@ test('what a server offers, signatures included, is said while the store is away
   expect(await signatures()).toEqual([first])
   const second = await sign()
   expect(await signatures()).toEqual([first, second])
+})
+
+test('while an epoch is being stored, for however long, update lists and directory are there for who catches up', async () => {
+  const { storage, updatable } = await begun()
+  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
+  const { updateListHash, updateListBytes, directoryHash } = updatable.newest.manifest
+  let store = () => {}
+  storage.stored = new Promise(resolve => {
+    store = resolve
+  })
+  const published = updatable.publish(batchOn(updatable, '{"op":"add","key":"four","value":"y"}\n'))
+  expect((await updatable.findBlob(toHex(updateListHash)))?.bytes).toBe(updateListBytes)
+  expect(await bodyOf(updatable, directoryHash)).toBeDefined()
+  let isStored = false
+  const later = updatable.findBlob(toHex(updatable.newest.manifest.contentHashes.slice(0, 32))).then(blob => {
+    expect(isStored).toBe(true)
+    return blob
+  })
+  isStored = true
+  store()
+  expect((await published).epoch).toBe(3)
+  await later
+  expect(await updatable.findBlob(toHex(updatable.newest.manifest.updateListHash))).toBeDefined()
 })

@@ -61,7 +61,7 @@ function attempt(manifest: Manifest, proofs: EntryProofs = 'merkle') {
   const accepts = (replies: Record<LightPart, Uint8Array>) => {
     const [hint, tags] = PARTS.map(part => decodeLightReply(part, manifest, replies[part], proofs))
     for (const [party, reply] of [tags!, hint!].entries()) {
-      new Uint8Array(core.memory.buffer, attempt.replyPointer(party), reply.length).set(reply)
+      new Uint8Array(core.memory.buffer, attempt.replyPointer(party, reply.length), reply.length).set(reply)
     }
     const outcome = attempt.finish()
     const client = outcome.takeHint()

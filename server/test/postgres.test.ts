@@ -1,6 +1,7 @@
 // PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
-// `npm test` leaves to `npm run soak -- tests` what asks a fence hundreds of times, or begins another server.
+// `npm test` leaves to `npm run soak -- tests` what takes longer than a moment, or begins another server.
 
+import { type AddressInfo, createServer as createListener } from 'node:net'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
@@ -13,6 +14,7 @@ import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { asking, conformance, fenceConformance } from '../dist/testing/storage.js'
 import { builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
 const storeUrl = postgres.store
@@ -30,30 +32,33 @@ const REQUEST = new Uint8Array(32).fill(7)
 test.each(conformance)('$name', async ({ run }) => run(await opened()))
 
 describe('the fence', () => {
-  test.each(fenceConformance.filter(({ shared }) => shared || THOROUGH))('$name', async ({ run }) => {
+  test.each(fenceConformance.filter(({ name }) => THOROUGH || name.includes('processes')))('$name', async ({ run }) => {
     const url = storeUrl()
     await run(async options => PostgresFence.open((await opened(url, 'replica')).engine, options))
   })
 
   // The suite itself: processes that do not wait for one another are found out.
-  test('of many that ask processes of their own, one is granted: a fence where two are is found out', async () => {
-    const url = storeUrl()
-    const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
-    const mutated = run(async options => {
-      const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
-      const [{ text }] = (await queryStore(
-        url,
-        `SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'fence_judge' AND pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema.fence'::regclass)`,
-      )) as [{ text: string }]
-      const mutant = text
-        .replace(/PERFORM pg_advisory_xact_lock.*/, '')
-        .replace(`verdict := 'refused';`, `PERFORM pg_sleep(0.02); verdict := 'refused';`)
-      expect(mutant.length).not.toBe(text.length)
-      await queryStore(url, mutant)
-      return fence
-    })
-    await expect(mutated).rejects.toMatchObject({ name: 'AssertionError' })
-  })
+  thoroughly(
+    'of many that ask processes of their own, one is granted: a fence where two are is found out',
+    async () => {
+      const url = storeUrl()
+      const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
+      const mutated = run(async options => {
+        const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
+        const [{ text }] = (await queryStore(
+          url,
+          `SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'fence_judge' AND pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema.fence'::regclass)`,
+        )) as [{ text: string }]
+        const mutant = text
+          .replace(/PERFORM pg_advisory_xact_lock.*/, '')
+          .replace(`verdict := 'refused';`, `PERFORM pg_sleep(0.02); verdict := 'refused';`)
+        expect(mutant.length).not.toBe(text.length)
+        await queryStore(url, mutant)
+        return fence
+      })
+      await expect(mutated).rejects.toMatchObject({ name: 'AssertionError' })
+    },
+  )
 
   thoroughly('drops the days that are over, a partition at a time, and never another', async () => {
     const url = storeUrl()
@@ -96,7 +101,7 @@ describe('the fence', () => {
     expect(clock).toEqual({ day: 20_040, calendar: 29_010 })
   })
 
-  test('forgets in hours what was never confirmed, by the database’s clock', async () => {
+  thoroughly('forgets in hours what was never confirmed, by the database’s clock', async () => {
     const url = storeUrl()
     const { engine } = await opened(url)
     let seconds = 0
@@ -133,7 +138,7 @@ describe('one process at a time writes', () => {
     await (await opened(url)).transact([], transaction => transaction.put('a', Uint8Array.of(2)))
   })
 
-  test('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
+  thoroughly('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
     const url = storeUrl()
     const first = await opened(url)
     const put = (storage: PostgresStorage) =>
@@ -184,6 +189,24 @@ describe('a database that is used', () => {
     expect((error as Error).message).not.toMatch(/hunter2|user@127/)
   })
 
+  // 127.0.0.2 is another host to what decides, and this one to Linux.
+  test.runIf(process.platform === 'linux')('is spoken to under TLS alone, if it is on another host', async () => {
+    const heard: Buffer[] = []
+    const listener = createListener(socket => {
+      socket.on('error', () => {})
+      socket.on('data', bytes => {
+        heard.push(bytes)
+        socket.write('N') // no TLS here
+      })
+    })
+    await new Promise<void>(resolve => void listener.listen(0, '127.0.0.2', resolve))
+    onTestFinished(() => new Promise<void>(resolve => void listener.close(() => resolve())))
+    const { port } = listener.address() as AddressInfo
+    await expect(openPostgres(`postgres://someone@127.0.0.2:${port}/x`)).rejects.toThrow(/it cannot be opened/)
+    const bytes = Buffer.concat(heard)
+    expect(bytes.toString('hex')).toBe('0000000804d2162f') // asks for TLS, and says nothing more
+  })
+
   thoroughly('has to keep what it says it keeps', async () => {
     const server = await PostgresServer.begin(['fsync=off'])
     onTestFinished(() => server.remove())
@@ -225,6 +248,11 @@ describe('a database that is used', () => {
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
     const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
     expect(looked.statusCode).toBe(200)
+    for (const path of ['/v1/info', '/v1/manifest']) expect((await app.inject(path)).statusCode, path).toBe(200)
+    expect((await app.inject('/v1/manifests?since=1')).statusCode).toBe(200)
+    expect((await app.inject(`/v1/epochs/${manifest.epoch}`)).json().code).toBe('not_ready')
+    const batch = batchOn(updatable, [{ op: 'edit', index: 3, value: 'ab'.repeat(16) }], { encoding: 'hex' })
+    await expect(updatable.publish(batch)).rejects.toBeInstanceOf(StorageError)
     const ready = await app.inject('/readyz')
     expect([ready.statusCode, ready.json().problems]).toEqual([200, [expect.stringMatching(/^the store at postgres:/)]])
 
@@ -232,6 +260,7 @@ describe('a database that is used', () => {
     expect(await ask('confirm', 4)).toBe('refused')
     expect(await ask('confirm', 5)).toBe('granted')
     expect(await ask('confirm', 6)).toBe('granted')
+    expect(await updatable.publish(batch)).toMatchObject({ epoch: 2, changes: 1 })
     expect((await app.inject('/readyz')).json().problems).toBeUndefined()
   })
 })

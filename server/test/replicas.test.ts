@@ -174,6 +174,33 @@ thoroughly(
   },
 )
 
+thoroughly(
+  'a store that has gone back, as after a failover, is not served on: processes end, and begin again from it',
+  async () => {
+    const url = await begun()
+    const writer = await joined(url, false)
+    const replica = await joined(url, true)
+    const failures = [writer, replica].map(
+      each => new Promise<string>(resolve => (each.onFailure = ({ message }) => resolve(message))),
+    )
+    await queryStore(url, 'CREATE TABLE schema.before AS SELECT * FROM schema.entries')
+    const lost = batchOn(writer, [add('four')])
+    await writer.publish(lost)
+    await showing(replica, 2)
+    await queryStore(
+      url,
+      'BEGIN; TRUNCATE schema.entries; INSERT INTO schema.entries SELECT * FROM schema.before; COMMIT',
+    )
+    for (const failure of failures) expect(await failure).toMatch(/^the store has gone back: epoch 2/)
+    for (const each of [writer, replica]) await left(each)
+    const [again, other] = [await joined(url, false), await joined(url, true)]
+    expect([again, other].map(each => each.newest.manifest.epoch)).toEqual([1, 1])
+    await again.publish(lost)
+    await showing(other, 2)
+    await expectSame(again, other)
+  },
+)
+
 test('a replica publishes nothing, and says so', async () => {
   const url = await begun()
   await joined(url, false)

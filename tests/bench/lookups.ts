@@ -147,6 +147,11 @@ function figuresOf(options: Options, runs: readonly Run[], databaseBytes: number
       target: within('≤', 1.5),
       samples: each(run => median(run.tagsDurable.lookupMs) / median(run.tagsDurable.bareMs)),
     },
+    {
+      name: 'A strict transaction and then these requests, to the requests',
+      unit: '×',
+      samples: each(run => 1 + median(run.flushMs) / median(run.tagsDurable.bareMs)),
+    },
     { name: 'A record without privacy', unit: 'ms', samples: all(run => run.plain.recordMs) },
     {
       name: 'Offline phase, merkle',

@@ -6,10 +6,11 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { encodeBatch, HEADER_BYTES, SUITE_PARITIES, toHex } from '@pirouette/protocol'
 import { type Core, type DatabaseHandle, discardCore, loadCore, type SingleHandle } from '@pirouette/wasm'
-import { memory } from '../support/wasm.js'
+import { fromStored, memory } from '../support/wasm.js'
 import { distinct, milliseconds } from './compute.js'
 import { editsIn } from './computing.js'
 import { type Options, target } from './options.js'
+import { measureFlushes } from './page.js'
 import type { Figure, Section } from './report.js'
 import { measureSingle } from './single-page.js'
 import { check, newestManifest, pseudorandomBytes, Stage } from './stage.js'
@@ -81,7 +82,9 @@ async function computing(options: Options, records: number): Promise<Figure[]> {
   const storing = milliseconds(() => {
     checkpoint = hints!.checkpoint(new Uint8Array(32)).take()
   })
-  const reopening = milliseconds(() => core.reopenSingle(checkpoint, layout, new Uint8Array(32)).free())
+  const reopening = milliseconds(() =>
+    fromStored(core, checkpoint, form => core.reopenSingle(form, layout, new Uint8Array(32))).free(),
+  )
   const state = hints!.hintBytes + hints!.tagBytes
   const [queryBytes, answerBytes] = core.singleBytes(layout) as unknown as [number, number]
   hints!.free()
@@ -259,6 +262,7 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
     const publishing = ['--token-file', token, '--store', join(stage.folder, 'store')]
     const server = await stage.serve('--dataset', dataset, ...publishing)
     const runs: Awaited<ReturnType<typeof measureSingle>>[] = []
+    const flushMs: number[] = []
     const tabBytes: number[] = []
     let edited = Buffer.from(data)
     for (let run = 0; run < (records > 2 ** 22 ? 1 : options.repeats); run++) {
@@ -269,6 +273,7 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
       const body = await batchOf(server.url, indices, values, recordBytes)
       await page.exposeFunction('publish', () => publish(server.url, body))
       const result = await page.evaluate(measureSingle, server.url, WARM_UP_LOOKUPS, options.lookups)
+      flushMs.push(...(await page.evaluate(measureFlushes, options.lookups)))
       check(edited, recordBytes, result.samples)
       edited = Buffer.from(edited)
       for (const [i, index] of indices.entries()) {
@@ -295,6 +300,7 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
         target: at('≤', 5),
         samples: runs.flatMap(({ lookupMs }) => lookupMs),
       },
+      { name: named('A strict transaction by itself'), unit: 'ms', samples: flushMs },
       {
         name: named('Bodies of a lookup'),
         unit: 'kB',

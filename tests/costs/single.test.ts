@@ -49,7 +49,7 @@ test.each(Object.entries(databases))('%s', async (_, data) => {
   const { held } = map.stats
   expect(held['tags']).toBe(8 * q * s)
   const parities = hints * recordBytes + 2 * recordBytes * LOOKUPS
-  const ids = (held['hints']! - parities - 17 * hints - 4 * LOOKUPS) / 2
+  const ids = (held['hints']! - parities - 16 * hints - 4 * LOOKUPS) / 6
   expect(ids % GROUP).toBe(0)
   expect(ids).toBeGreaterThanOrEqual(hints + LOOKUPS)
   expect(ids).toBeLessThan(1.1 * (hints + LOOKUPS) + GROUP)

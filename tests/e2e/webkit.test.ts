@@ -1,7 +1,7 @@
 // The SDK in WebKit, whose pages go on after they are gone: promises of one that was reloaded settle, and its window leads
 // to the new page's functions.
 
-import { writeFile } from 'node:fs/promises'
+import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PirouetteMap } from '@pirouette/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -9,7 +9,8 @@ import { runPirouette } from '../../server/test/command.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
-import { startPage } from '../support/web.js'
+import { THOROUGH } from '../support/thorough.js'
+import { serveFiles, startPage } from '../support/web.js'
 import { expectToldOfPolicy } from './policy.js'
 
 declare global {
@@ -125,6 +126,44 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
       return [await map.getText('name 1 é'), map.epoch, seen.includes('condemned')]
     })
     expect(now).toEqual(['changed', 2, false])
+  })
+
+  test.runIf(THOROUGH)('the demo’s page builds a file of one’s own, and looks up in it', async () => {
+    await cp(join(import.meta.dirname, '../../demo/dist'), path('page'), { recursive: true })
+    const config = { servers: { A: urls[0], B: urls[1] }, liar: null, seen: { A: 0, B: 0 }, watched: false }
+    await writeFile(path('page/config.json'), JSON.stringify({ ...config, partitionRecords: {}, slots: {} }))
+    const demo = await serveFiles(path('page'))
+    await webkit.goto(`${demo.url}/#own`)
+    const said = await webkit.evaluate(async () => {
+      const until = async <T>(there: () => T | null | undefined | false): Promise<T> => {
+        for (;;) {
+          const found = there()
+          if (found) return found
+          await new Promise(resolve => setTimeout(resolve, 20))
+        }
+      }
+      const shown = (selector: string) => document.querySelector<HTMLElement>(selector)
+      const text = await until(() => {
+        const area = document.querySelector<HTMLTextAreaElement>('#own textarea')
+        return area?.value !== '' && area
+      })
+      text.value = 'key,value\notter,river\nheron,"pond, lake"\n'
+      shown('#own > form button')!.click()
+      const built = await until(
+        () => shown('#own-outcome[data-kind=found], #own-outcome[data-kind=error]')?.textContent,
+      )
+      const said = [built]
+      for (const key of ['heron', 'badger']) {
+        await until(() => shown('#own-lookup .search button:not([disabled])') && !shown('#own-lookup [aria-busy=true]'))
+        document.querySelector<HTMLInputElement>('#own-lookup input[name=text]')!.value = key
+        shown('#own-lookup .search button')!.click()
+        said.push(await until(() => shown('#own-lookup .verdict:not([data-kind=none])')?.textContent))
+      }
+      return said
+    })
+    expect(said[0]).toContain('Built twice: 2 records')
+    expect(said.slice(1)).toEqual([expect.stringContaining('pond, lake'), expect.stringContaining('Not there')])
+    await demo.close()
   })
 
   test('a policy without WebAssembly is named', async () => {

@@ -4,7 +4,7 @@
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import { loadCore, type SingleHandle } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
-import { commitDatabase, layoutHandle, memory } from '../support/wasm.js'
+import { commitDatabase, fromStored, layoutHandle, memory } from '../support/wasm.js'
 import { Database } from './reference/database.js'
 import { blocksOf, split } from './reference/layout.js'
 import * as single from './reference/single.js'
@@ -72,7 +72,7 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
       if (q === 0) {
         const stored = builder.partial(BINDING).take()
         builder.free()
-        builder = core.resumeSingleBuilder(stored, handle, contentHashes, BINDING)
+        builder = fromStored(core, stored, form => core.resumeSingleBuilder(form, handle, contentHashes, BINDING))
       }
       while (builder.step());
     }
@@ -107,10 +107,14 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
       expect(hints.left).toBe(left)
       const effect = hints.takeEffect()
       expect(() => hints.replay(effect)).toThrow('out of order')
-      hints = core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), BINDING)
+      hints = fromStored(core, hints.checkpoint(BINDING).take(), form =>
+        core.reopenSingle(form, layoutHandle(core, layout), BINDING),
+      )
     }
     expect(() =>
-      core.reopenSingle(hints.checkpoint(BINDING).take(), layoutHandle(core, layout), new Uint8Array(32)),
+      fromStored(core, hints.checkpoint(BINDING).take(), form =>
+        core.reopenSingle(form, layoutHandle(core, layout), new Uint8Array(32)),
+      ),
     ).toThrow()
   })
 

@@ -5,7 +5,7 @@ import { utf8ToBytes } from '@noble/hashes/utils.js'
 import { suiteOf } from '@pirouette/protocol'
 import { type ClientHandle, loadCore, type Proofs } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
-import { commitDatabase, layoutHandle, memory, tagsOf } from '../support/wasm.js'
+import { commitDatabase, fromStored, layoutHandle, memory, tagsOf } from '../support/wasm.js'
 import { stream } from './vectors.js'
 
 const core = await loadCore()
@@ -28,11 +28,13 @@ function hintOf({ contentHashes, partitions }: Bare, entropy: Uint8Array): Clien
     expect(builder.fold(1)).toBe(true)
     const partial = builder.partial(BINDING).take()
     builder.free()
-    builder = core.resumeHintBuilder(partial, layout, NONE, contentHashes, BINDING)
+    builder = fromStored(core, partial, form => core.resumeHintBuilder(form, layout, NONE, contentHashes, BINDING))
     expect([builder.proofs, builder.folded]).toEqual(['tags', q + 1])
   }
   const made = builder.finish()
-  const client = core.reopenClient(made.checkpoint(BINDING).take(), layout, NONE, BINDING)
+  const client = fromStored(core, made.checkpoint(BINDING).take(), form =>
+    core.reopenClient(form, layout, NONE, BINDING),
+  )
   expect([client.proofs, client.tagBytes, made.proofs, made.tagBytes]).toEqual(['tags', 8 * 12, 'tags', 8 * 12])
   expect(tagsOf(client)).toEqual(tagsOf(made))
   made.free()

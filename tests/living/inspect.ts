@@ -8,7 +8,7 @@ import { answer } from '../interop/reference/single.js'
 import type { Disk } from '../simulator/disk.js'
 import { decodeCheckpoint } from '../simulator/forms.js'
 import type { Head } from '../simulator/ledger.js'
-import { layoutHandle } from '../support/wasm.js'
+import { fromStored, layoutHandle } from '../support/wasm.js'
 import { core, type Tab } from './client.js'
 import { bytesOf } from './databases.js'
 import type { Version } from './model.js'
@@ -52,7 +52,9 @@ async function assertStoredWhole({ store }: Disk, hint: string, version: Version
   const { checkpoint, manifest: bytes, entries } = await store.readHint(Buffer.from(hint, 'hex'))
   const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
   const layout = layoutHandle(core, then)
-  const local = core.resumeLocal(checkpoint, layout, then.contentHashes, core.blake3(bytes))
+  const local = fromStored(core, checkpoint, form =>
+    core.resumeLocal(form, layout, then.contentHashes, core.blake3(bytes)),
+  )
   try {
     for (const entry of entries) local.replay(entry)
     local.arrive(now.contentHashes)
@@ -74,7 +76,7 @@ async function assertStoredSingle({ store }: Disk, head: Head, version: Version,
   const { checkpoint, manifest: bytes, entries } = stored
   const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
   const layout = layoutHandle(core, then)
-  const hints = core.reopenSingle(checkpoint, layout, core.blake3(bytes))
+  const hints = fromStored(core, checkpoint, form => core.reopenSingle(form, layout, core.blake3(bytes)))
   try {
     for (const entry of entries) hints.replay(entry)
     if (hex(hints.hintId) !== head.hint || hints.version !== head.version) throw new Error('other hints are stored')
@@ -110,7 +112,9 @@ async function storedHint({ store }: Disk, hint: string, newest: Uint8Array) {
   const { checkpoint, manifest: bytes, directory, entries } = await store.readHint(Buffer.from(hint, 'hex'))
   const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
   const layout = layoutHandle(core, then)
-  const client = core.reopenClient(checkpoint, layout, then.commitments, core.blake3(bytes))
+  const client = fromStored(core, checkpoint, form =>
+    core.reopenClient(form, layout, then.commitments, core.blake3(bytes)),
+  )
   let known = then.keyed ? core.decodeDirectory(directory, then.records) : undefined
   try {
     for (const entry of entries) {

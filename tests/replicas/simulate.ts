@@ -146,8 +146,12 @@ class World {
     const failed = Promise.all(busy) // should one of them fail, it ends at once
     failed.catch(() => {})
     let epoch = 0
-    for (let round = 1; round <= rounds; round++) epoch = await Promise.race([this.#turn(round), failed.then(() => 0)])
-    this.#over = true
+    try {
+      for (let round = 1; round <= rounds; round++)
+        epoch = await Promise.race([this.#turn(round), failed.then(() => 0)])
+    } finally {
+      this.#over = true
+    }
     await failed
     for (const map of maps) await map.close()
     await this.#expectTogether(epoch)

@@ -2,12 +2,14 @@
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import type {
+  ClientCore,
   ClientHandle,
   Core,
   DatabaseHandle,
   LightAttemptHandle,
   LightOutcomeHandle,
   Proofs,
+  ReceivedFormHandle,
 } from '@pirouette/wasm'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
@@ -58,6 +60,17 @@ export function makeHint(
   return builder.finish()
 }
 
+/** What `read` makes of a stored form. */
+export function fromStored<T>(core: ClientCore, stored: Uint8Array, read: (form: ReceivedFormHandle) => T): T {
+  const form = core.newReceivedForm(stored.length)
+  try {
+    form.take(stored)
+    return read(form)
+  } finally {
+    form.free()
+  }
+}
+
 /** What comes of a light hint's attempt whose servers have replied this. */
 export function finished(
   core: Core,
@@ -66,7 +79,7 @@ export function finished(
   tags: Uint8Array,
 ): LightOutcomeHandle {
   for (const [party, reply] of [tags, parities].entries()) {
-    memory(core, attempt.replyPointer(party), reply.length).set(reply)
+    memory(core, attempt.replyPointer(party, reply.length), reply.length).set(reply)
   }
   return attempt.finish()
 }

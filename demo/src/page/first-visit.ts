@@ -79,6 +79,10 @@ export class FirstVisit {
   async #visit({ mode, moved, time, atHome }: Row, signal: AbortSignal): Promise<Visit | undefined> {
     signal.throwIfAborted()
     const { servers, publisherKey } = this.#config
+    if (mode.name === 'single' && publisherKey === undefined) {
+      moved.textContent = 'needs a signature'
+      return undefined
+    }
     const [a, b] = [`${servers.A}/${this.#database.name}`, `${servers.B}/${this.#database.name}`]
     const began = performance.now()
     const tick = () => {
@@ -89,7 +93,8 @@ export class FirstVisit {
       const map = await open({
         servers: mode.name === 'single' ? [a] : [a, b],
         ...{ mode: mode.name, storage: 'memory', push: false, signal },
-        ...(mode.name !== 'light' && { publisherKey }), // no signature covers what servers make
+        // No signature covers what servers make.
+        ...(mode.name !== 'light' && publisherKey !== undefined && { publisherKey }),
         onProgress: ({ loadedBytes, totalBytes }) => {
           moved.textContent = `${Math.floor((100 * loadedBytes) / totalBytes)} %`
         },

@@ -34,8 +34,10 @@ async function start(): Promise<void> {
   if (shown.includes(passwords)) connectProofs(panel('proving'), lookups[shown.indexOf(passwords)]!)
   const own = lazily(async () => new (await import('./own/own.js')).OwnDatabase(panel('own'), sightings, wire))
   // What only the demo's own server can do, and say.
-  for (const part of ['lying', 'publishing', 'watched', 'here', 'here-title']) panel(part).hidden = !config.watched
+  for (const part of ['lying', 'publishing', 'watched', 'here', 'here-title', 'near'])
+    panel(part).hidden = !config.watched
   panel('unwatched').hidden = config.watched
+  panel('asking').hidden = config.publisherKey === undefined // nobody else says what is right of one server's answers
   const select = connectTabs(index => {
     find(document, '.side', HTMLElement).hidden = lookups[index] === undefined
     void (lookups[index] === undefined ? own() : lookups[index].open())

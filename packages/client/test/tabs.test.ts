@@ -336,7 +336,9 @@ async function replayed(world: World, { checkpoint, entries }: StoredHint): Prom
   const { records, recordBytes, partitions, partitionRecords, commitments } = world.database.manifest
   const layout = core.layout(records, recordBytes, partitions, partitionRecords)
   const binding = core.blake3(world.database.manifestBytes)
-  const client = core.reopenClient(checkpoint, layout, commitments, binding)
+  const form = core.newReceivedForm(checkpoint.length)
+  form.take(checkpoint)
+  const client = core.reopenClient(form, layout, commitments, binding)
   for (const entry of entries) client.replay(entry)
   return client.checkpoint(binding).take()
 }

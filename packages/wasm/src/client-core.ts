@@ -1,7 +1,7 @@
 // The client half of the core's interface over any build's glue.
 
 import type * as clientGlue from '../generated/client.js'
-import type { ClientCore, LayoutHandle, LocalHandle, ModeCosts, Plan } from './core.js'
+import type { ClientCore, LayoutHandle, LocalHandle, ModeCosts, Plan, ReceivedFormHandle } from './core.js'
 import { type InstantGlue, instantCore, sizeOf } from './instant-core.js'
 
 /** The classes and functions that all builds with hints export. */
@@ -13,6 +13,8 @@ type SharedGlue = Pick<
   | 'LayoutHandle'
   | 'LightAttemptHandle'
   | 'LocalHandle'
+  | 'ReceivedFormHandle'
+  | 'RoomHandle'
   | 'lightProofs'
   | 'modeCosts'
   | 'plan'
@@ -24,6 +26,10 @@ type SharedGlue = Pick<
 /** The glue declares its parameters as its own classes; our interface declares what those classes have in public. */
 export function own(layout: LayoutHandle): clientGlue.LayoutHandle {
   return layout as clientGlue.LayoutHandle
+}
+
+function form(stored: ReceivedFormHandle): clientGlue.ReceivedFormHandle {
+  return stored as clientGlue.ReceivedFormHandle
 }
 
 export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): ClientCore & { memory: WebAssembly.Memory } {
@@ -39,11 +45,14 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     planBlockRecords: glue.planBlockRecords,
     planLayout: glue.LayoutHandle.plan,
     decodeDirectory: glue.DirectoryHandle.decode as unknown as ClientCore['decodeDirectory'],
+    newReceivedForm: bytes => new glue.ReceivedFormHandle(bytes),
+    newRoom: bytes => new glue.RoomHandle(bytes),
     newLightAttempt: (layout, ...rest) => new glue.LightAttemptHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
-    resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(partial, own(layout), ...rest),
+    resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(form(partial), own(layout), ...rest),
     newLocal: (layout, ...rest) => new glue.LocalHandle(own(layout), ...rest) as LocalHandle,
-    resumeLocal: (stored, layout, ...rest) => glue.LocalHandle.resume(stored, own(layout), ...rest) as LocalHandle,
-    reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(checkpoint, own(layout), ...rest),
+    resumeLocal: (stored, layout, ...rest) =>
+      glue.LocalHandle.resume(form(stored), own(layout), ...rest) as LocalHandle,
+    reopenClient: (checkpoint, layout, ...rest) => glue.ClientHandle.reopen(form(checkpoint), own(layout), ...rest),
   }
 }

@@ -281,8 +281,11 @@ export interface LightAttemptHandle {
   paritiesRequest(): Uint8Array
   /** the key of its tags, and for tags a seed: for the retrieve server alone, for with it parities can be forged */
   tagsRequest(): Uint8Array
-  /** address in WASM memory of where the body of a party's reply is to be written whole: 0 retrieve server's, 1 refresh server's */
-  replyPointer(party: number): number
+  /**
+   * address in WASM memory of where the body of a party's reply is to be written, with room for so many bytes of it: 0 retrieve
+   * server's, 1 refresh server's
+   */
+  replyPointer(party: number, bytes: number): number
   /** checks a partition more of both replies, once they are there whole; whether there are more */
   check(): boolean
   /** checks what has not been checked yet, without early exit; once */
@@ -344,6 +347,21 @@ export interface StoredFormHandle {
   /** all that is left of it, once */
   take(): Uint8Array
   /** overwrites it, then frees */
+  free(): void
+}
+
+/** A stored form that is handed over piece by piece, to be read when all of it is there. Secret. */
+export interface ReceivedFormHandle {
+  /** takes its next bytes, and hashes them; throws `length` if they are too many */
+  take(piece: Uint8Array): void
+  /** overwrites it, then frees */
+  free(): void
+}
+
+/** Memory that comes from the system ahead of its use, for what is allocated once this is freed. */
+export interface RoomHandle {
+  /** has some of it come; whether there is more */
+  step(): boolean
   free(): void
 }
 
@@ -711,6 +729,10 @@ export interface ClientCore extends InstantCore {
   planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
   decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
+  /** a stored form of so many bytes, none of which are there yet; throws `layout` */
+  newReceivedForm(bytes: number): ReceivedFormHandle
+  /** of so many bytes, in one piece; of none if they cannot be had */
+  newRoom(bytes: number): RoomHandle
   /** begins a light hint under 32 bytes of fresh OS entropy; `proofs` (default `merkle`) is for its life. Throws `length` */
   newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array, proofs?: Proofs): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
@@ -723,7 +745,7 @@ export interface ClientCore extends InstantCore {
   ): HintBuilderHandle
   /** takes up a stored half-made hint under the manifest it was begun under, with its kind of proof */
   resumeHintBuilder(
-    partial: Uint8Array,
+    partial: ReceivedFormHandle,
     layout: LayoutHandle,
     commitments: Uint8Array,
     contentHashes: Uint8Array,
@@ -732,9 +754,19 @@ export interface ClientCore extends InstantCore {
   /** begins a copy of the database; `id`: 16 random bytes */
   newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
   /** takes up its stored form, whole or in part, under the manifest it was made under */
-  resumeLocal(stored: Uint8Array, layout: LayoutHandle, contentHashes: Uint8Array, binding: Uint8Array): LocalHandle
+  resumeLocal(
+    stored: ReceivedFormHandle,
+    layout: LayoutHandle,
+    contentHashes: Uint8Array,
+    binding: Uint8Array,
+  ): LocalHandle
   /** brings a stored hint back under the manifest it was made under, with its kind of proof */
-  reopenClient(checkpoint: Uint8Array, layout: LayoutHandle, commitments: Uint8Array, binding: Uint8Array): ClientHandle
+  reopenClient(
+    checkpoint: ReceivedFormHandle,
+    layout: LayoutHandle,
+    commitments: Uint8Array,
+    binding: Uint8Array,
+  ): ClientHandle
 }
 
 /** What lookups with one server need besides. Browsers load it for maps that have them: it is in a module of its own. */
@@ -759,13 +791,13 @@ export interface SingleCore extends ClientCore {
   ): SingleBuilderHandle
   /** takes up what `partial` has given under the manifest it was begun under */
   resumeSingleBuilder(
-    partial: Uint8Array,
+    partial: ReceivedFormHandle,
     layout: LayoutHandle,
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): SingleBuilderHandle
   /** brings stored hints back under the manifest they were stored under */
-  reopenSingle(checkpoint: Uint8Array, layout: LayoutHandle, binding: Uint8Array): SingleHandle
+  reopenSingle(checkpoint: ReceivedFormHandle, layout: LayoutHandle, binding: Uint8Array): SingleHandle
 }
 
 /** One instance of the whole module: the server half as well. Node only; browsers get one of those before. */

@@ -1,7 +1,7 @@
 // What lookups with one server need of the core, over the glue of either build that has it.
 
 import type * as singleGlue from '../generated/single.js'
-import type { ClientCore, LayoutHandle, SingleCore } from './core.js'
+import type { ClientCore, LayoutHandle, ReceivedFormHandle, SingleCore } from './core.js'
 
 /** The classes and functions that both builds export. */
 type SingleGlue = Pick<typeof singleGlue, 'SingleBuilderHandle' | 'SingleHandle' | 'singleBytes' | 'singleFollows'>
@@ -11,13 +11,18 @@ function own(layout: LayoutHandle): singleGlue.LayoutHandle {
   return layout as singleGlue.LayoutHandle
 }
 
+function form(stored: ReceivedFormHandle): singleGlue.ReceivedFormHandle {
+  return stored as singleGlue.ReceivedFormHandle
+}
+
 /** What a core for one server has beside a client's. */
 export function singleHalf(glue: SingleGlue): Omit<SingleCore, keyof ClientCore> {
   return {
     singleBytes: layout => glue.singleBytes(own(layout)),
     singleFollows: (before, after) => glue.singleFollows(own(before), own(after)),
     newSingleBuilder: (layout, ...rest) => new glue.SingleBuilderHandle(own(layout), ...rest),
-    resumeSingleBuilder: (partial, layout, ...rest) => glue.SingleBuilderHandle.resume(partial, own(layout), ...rest),
-    reopenSingle: (checkpoint, layout, binding) => glue.SingleHandle.reopen(checkpoint, own(layout), binding),
+    resumeSingleBuilder: (partial, layout, ...rest) =>
+      glue.SingleBuilderHandle.resume(form(partial), own(layout), ...rest),
+    reopenSingle: (checkpoint, layout, binding) => glue.SingleHandle.reopen(form(checkpoint), own(layout), binding),
   }
 }

@@ -20,7 +20,7 @@ use crate::layout::{Layout, Stored};
 use crate::random::ENTROPY_BYTES;
 use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
 use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::state::{BINDING_BYTES, Unsealed};
+use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
 use crate::tapir::update::HintUpdate;
 
 const PARTIAL: [u8; 4] = *b"PIRl";
@@ -294,14 +294,15 @@ impl Local {
     /// # Errors
     /// [`Error::State`] if the bytes are none of that manifest; [`Error::Length`] for hashes that are not Q;
     /// [`Error::Layout`] if memory does not suffice.
-    pub fn decode(
-        bytes: &[u8],
+    pub fn decode<'a>(
+        form: impl Into<Form<'a>>,
         layout: Layout,
         content_hashes: &[u8],
         binding: &[u8; BINDING_BYTES],
     ) -> Result<Self, Error> {
-        let whole = bytes.starts_with(&WHOLE);
-        let (stamp, mut reader) = Reader::open(bytes, if whole { WHOLE } else { PARTIAL })?;
+        let form = form.into();
+        let whole = form.is_of(WHOLE);
+        let (stamp, mut reader) = Reader::open(form, if whole { WHOLE } else { PARTIAL })?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
             return Err(Error::State("of another manifest"));

@@ -162,6 +162,24 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
     }
 }
 
+#[test]
+fn hints_that_take_several_steps_for_the_same_stripes_are_right() {
+    let layout = Layout::new(1 << 14, 8, 2, 1 << 13).unwrap();
+    let database = server(layout, 1);
+    let mut builder = builder(&database, 300, 1);
+    while builder.step().unwrap() {}
+    for q in 0..2 {
+        assert!(receive(&mut builder, 0, q, database.partition(q).unwrap()));
+        let mut steps = 1;
+        while builder.step().unwrap() {
+            steps += 1;
+        }
+        assert_eq!(steps, 2, "of the stripes of partition {q}, which are folded together");
+    }
+    let mut hint = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
+    assert!(hint.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
+}
+
 // ---- tags in rows ---------------------------------------------------------------------------------------------
 
 /// What keeps rows.

@@ -35,6 +35,8 @@ mod server;
 #[cfg(feature = "single")]
 mod single;
 #[cfg(feature = "hints")]
+mod stored;
+#[cfg(feature = "hints")]
 mod tapir;
 
 use std::alloc::System;

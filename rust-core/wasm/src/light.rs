@@ -62,14 +62,20 @@ impl LightAttemptHandle {
         self.attempt().map(|attempt| attempt.tags_request().to_vec()).map_err(thrown)
     }
 
-    /// Address of where the body of a party's reply is to be written, all of it.
+    /// Address of where the body of a party's reply is to be written, with room for so many bytes of it. So memory is touched as
+    /// they arrive, and not hundreds of megabytes at once.
     ///
     /// # Errors
-    /// `phase`; `index` if there is no such party.
+    /// `phase`; `index` if there is no such party; `length` if its reply is shorter.
     #[wasm_bindgen(js_name = replyPointer)]
-    pub fn reply_pointer(&mut self, party: usize) -> Outcome<usize> {
+    pub fn reply_pointer(&mut self, party: usize, bytes: usize) -> Outcome<usize> {
         self.attempt().map_err(thrown)?;
         let reply = self.replies.get_mut(party).ok_or_else(|| thrown(Error::Index { what: "party", bound: 2 }))?;
+        if bytes > reply.capacity() {
+            let [expected, actual] = [reply.capacity(), bytes].map(|bytes| bytes as u64);
+            return Err(thrown(Error::Length { what: "reply", expected, actual }));
+        }
+        reply.resize(bytes.max(reply.len()), 0);
         Ok(reply.as_mut_ptr() as usize)
     }
 

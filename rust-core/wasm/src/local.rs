@@ -4,7 +4,7 @@ use pirouette_core::database::list::UpdateList;
 use pirouette_core::local::Local;
 use wasm_bindgen::prelude::*;
 
-use crate::tapir::StoredFormHandle;
+use crate::stored::{ReceivedFormHandle, StoredFormHandle};
 use crate::{LayoutHandle, Outcome, exactly, thrown};
 
 /// The records of a database, some or all of its partitions.
@@ -28,9 +28,14 @@ impl LocalHandle {
     ///
     /// # Errors
     /// `state`, `length`, `layout`.
-    pub fn resume(stored: &[u8], layout: &LayoutHandle, content_hashes: &[u8], binding: &[u8]) -> Outcome<LocalHandle> {
+    pub fn resume(
+        stored: &ReceivedFormHandle,
+        layout: &LayoutHandle,
+        content_hashes: &[u8],
+        binding: &[u8],
+    ) -> Outcome<LocalHandle> {
         exactly("binding", binding)
-            .and_then(|binding| Local::decode(stored, layout.0, content_hashes, &binding))
+            .and_then(|binding| Local::decode(&stored.0, layout.0, content_hashes, &binding))
             .map(LocalHandle)
             .map_err(thrown)
     }

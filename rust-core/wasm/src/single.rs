@@ -10,7 +10,7 @@ use pirouette_core::single::making::{Builder, lookups};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::tapir::StoredFormHandle;
+use crate::stored::{ReceivedFormHandle, StoredFormHandle};
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
 
 /// Bytes of one query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless
@@ -78,13 +78,13 @@ impl SingleBuilderHandle {
     /// # Errors
     /// `state`, `length`, `layout`.
     pub fn resume(
-        partial: &[u8],
+        partial: &ReceivedFormHandle,
         layout: &LayoutHandle,
         content_hashes: &[u8],
         binding: &[u8],
     ) -> Outcome<SingleBuilderHandle> {
         exactly("binding", binding)
-            .and_then(|binding| Builder::decode(partial, layout.0, content_hashes, &binding))
+            .and_then(|binding| Builder::decode(&partial.0, layout.0, content_hashes, &binding))
             .map(|builder| SingleBuilderHandle(builder, WipesStack))
             .map_err(thrown)
     }
@@ -163,9 +163,9 @@ impl SingleHandle {
     ///
     /// # Errors
     /// `state`, `length`, `layout`.
-    pub fn reopen(checkpoint: &[u8], layout: &LayoutHandle, binding: &[u8]) -> Outcome<SingleHandle> {
+    pub fn reopen(checkpoint: &ReceivedFormHandle, layout: &LayoutHandle, binding: &[u8]) -> Outcome<SingleHandle> {
         exactly("binding", binding)
-            .and_then(|binding| Hint::decode(checkpoint, layout.0, &binding))
+            .and_then(|binding| Hint::decode(&checkpoint.0, layout.0, &binding))
             .map(|hint| SingleHandle(Asked::new(hint), WipesStack))
             .map_err(thrown)
     }

@@ -2,60 +2,17 @@
 
 use pirouette_core::commitment::{Merkle, Proofs};
 use pirouette_core::database::list::UpdateList;
-use pirouette_core::error::Error;
 use pirouette_core::scheme::{Asked, Verdict};
 use pirouette_core::tapir::hint::{Hint, HintBuilder};
 use pirouette_core::tapir::query::role_of;
 use pirouette_core::tapir::recon::judged;
-use pirouette_core::tapir::state::Unsealed;
 use pirouette_core::tapir::update::update_builder;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::proofs::{name_of, proofs_named};
+use crate::stored::{ReceivedFormHandle, StoredFormHandle};
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
-
-/// A stored form, written but for its checksum.
-#[wasm_bindgen]
-pub struct StoredFormHandle(Option<Unsealed>, WipesStack);
-
-impl StoredFormHandle {
-    pub(crate) fn new(form: Unsealed) -> Self {
-        StoredFormHandle(Some(form), WipesStack)
-    }
-
-    fn form(&mut self) -> Outcome<&mut Unsealed> {
-        self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the stored form was taken")))
-    }
-}
-
-#[wasm_bindgen]
-impl StoredFormHandle {
-    /// Bytes that are left of it.
-    ///
-    /// # Errors
-    /// `phase`.
-    pub fn left(&mut self) -> Outcome<usize> {
-        self.form().map(|form| form.left())
-    }
-
-    /// Its next piece, some hundred kilobytes, which is hashed first; empty: that was all of it.
-    ///
-    /// # Errors
-    /// `phase`.
-    pub fn piece(&mut self) -> Outcome<Vec<u8>> {
-        self.form().map(|form| form.piece().unwrap_or_default())
-    }
-
-    /// All that is left of it, once.
-    ///
-    /// # Errors
-    /// `phase`.
-    pub fn take(&mut self) -> Outcome<Vec<u8>> {
-        self.form()?;
-        Ok(self.0.take().map(Unsealed::seal).unwrap_or_default())
-    }
-}
 
 /// A hint in the making.
 #[wasm_bindgen]
@@ -137,14 +94,14 @@ impl HintBuilderHandle {
     /// # Errors
     /// `state`, `length`, `layout`.
     pub fn resume(
-        partial: &[u8],
+        partial: &ReceivedFormHandle,
         layout: &LayoutHandle,
         commitments: &[u8],
         content_hashes: &[u8],
         binding: &[u8],
     ) -> Outcome<HintBuilderHandle> {
         exactly("binding", binding)
-            .and_then(|binding| HintBuilder::decode(partial, layout.0, commitments, content_hashes, &binding))
+            .and_then(|binding| HintBuilder::decode(&partial.0, layout.0, commitments, content_hashes, &binding))
             .map(|builder| HintBuilderHandle(builder, WipesStack))
             .map_err(thrown)
     }
@@ -238,13 +195,13 @@ impl ClientHandle {
     /// # Errors
     /// `state`, `length`.
     pub fn reopen(
-        checkpoint: &[u8],
+        checkpoint: &ReceivedFormHandle,
         layout: &LayoutHandle,
         commitments: &[u8],
         binding: &[u8],
     ) -> Outcome<ClientHandle> {
         exactly("binding", binding)
-            .and_then(|binding| Hint::decode(checkpoint, layout.0, commitments, &binding))
+            .and_then(|binding| Hint::decode(&checkpoint.0, layout.0, commitments, &binding))
             .map(ClientHandle::new)
             .map_err(thrown)
     }

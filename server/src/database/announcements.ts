@@ -1,4 +1,4 @@
-// Processes that answer from one PostgreSQL store announce an epoch together: the writer wants it, each replica takes it up
+// Processes that answer from one PostgreSQL store announce an epoch together: the writer stores it, each replica takes it up
 // and says that it is ready, and once all that are there are, or time is up, it is everybody's. Until then who is ready answers
 // it if asked, and shows the one before. Which it is, and who is there, the database alone says, by its own clock: any process
 // may find that the moment has come, so that none is missed when one dies.
@@ -7,7 +7,7 @@
 
 import type { Engine } from '../storage/storage.js'
 import { StorageError } from '../storage/storage.js'
-import { ANOTHER_PROCESS, MANIFEST } from './epoch-store.js'
+import { ANOTHER_PROCESS, headEpoch } from './epoch-store.js'
 
 const POLL_MILLISECONDS = 1000
 
@@ -63,9 +63,6 @@ export class Announcements {
   /** Resolves once what `member` has is announced, and it has all that is. */
   static async begin(engine: Engine, member: Member): Promise<Announcements> {
     await engine.query(tables(engine.schema))
-    await engine.query(`INSERT INTO ${engine.schema}.turn VALUES (true, $1, now(), $1) ON CONFLICT (one) DO NOTHING`, [
-      member.has,
-    ])
     const announcements = new Announcements(engine, member)
     await announcements.announced(member.has)
     while (!announcements.#stopped && announcements.behind !== undefined) await announcements.#looked()
@@ -130,11 +127,9 @@ export class Announcements {
     const { writes, has } = this.#member
     const turn = await this.#ask(has)
     this.#announced = turn.announced
-    if (turn.wanted < has) throw new Error('the store has gone back behind what was in it')
-    if (turn.wanted > has) {
-      if (writes) throw new Error(ANOTHER_PROCESS)
-      this.#follow()
-    }
+    if (writes && this.#engine.usurped) throw new Error(ANOTHER_PROCESS)
+    if (turn.wanted < has) throw new Error(`the store has gone back: epoch ${has} was in it, and now ${turn.wanted} is`)
+    if (turn.wanted > has && !writes) this.#follow()
     this.#member.show(turn.announced)
   }
 
@@ -178,17 +173,19 @@ CREATE TABLE IF NOT EXISTS ${schema}.turn (
 
 CREATE TABLE IF NOT EXISTS ${schema}.replicas (id text PRIMARY KEY, epoch int NOT NULL);
 
--- Says that a process has an epoch; and announces it, if everybody has it.
+-- Says that a process has an epoch. Wanted is what is stored; it is announced, if everybody has it.
 CREATE OR REPLACE FUNCTION ${schema}.turn_look(of_id text, has int, OUT wanted int, OUT announced int, OUT moved boolean)
 LANGUAGE plpgsql VOLATILE AS $look$
+DECLARE
+  stored int;
 BEGIN
   IF of_id IS NOT NULL THEN
     INSERT INTO ${schema}.replicas AS r VALUES (of_id, has)
       ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch WHERE r.epoch <> excluded.epoch;
   END IF;
-  -- After a failover to a standby that was behind, or a backup that was put back, it may be stored no longer.
-  UPDATE ${schema}.turn t SET wanted = has, wanted_at = clock_timestamp() WHERE t.wanted < has
-    AND EXISTS (SELECT FROM ${schema}.entries e WHERE e.key = '${MANIFEST}' || lpad(to_hex(has), 8, '0'));
+  stored := (${headEpoch(schema)});
+  INSERT INTO ${schema}.turn AS t VALUES (true, stored, clock_timestamp(), stored) ON CONFLICT (one) DO UPDATE
+    SET wanted = stored, wanted_at = clock_timestamp(), announced = least(t.announced, stored) WHERE t.wanted <> stored;
   moved := FOUND;
   IF moved OR EXISTS (SELECT FROM ${schema}.turn t WHERE t.announced < t.wanted) THEN
     DELETE FROM ${schema}.replicas r WHERE NOT EXISTS (

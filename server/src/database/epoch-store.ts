@@ -23,7 +23,7 @@ const FORMAT = 4
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
-export const MANIFEST = 'manifest/'
+const MANIFEST = 'manifest/'
 const LIST = 'list/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
@@ -448,6 +448,11 @@ function decodeHead(bytes: Uint8Array | undefined): Head | undefined {
   const { format, ...head } = parse(bytes) as Head & { format: number }
   if (format !== FORMAT) throw new Error(`the store has format ${format}, and this version knows ${FORMAT}`)
   return head
+}
+
+/** SQL for the newest epoch of a store that is in a schema. */
+export function headEpoch(schema: string): string {
+  return `SELECT (left(convert_from(value, 'UTF8'), -8)::json ->> 'epoch')::int FROM ${schema}.entries WHERE key = '${HEAD}'`
 }
 
 function putHead(transaction: Transaction, head: Head): void {

@@ -306,8 +306,20 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {
+    const known = this.#wholeBlob(hash)
+    if (known !== undefined) return known
     await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
     if (this.#staged !== undefined) await new Promise<void>(resolve => this.#onShown.push(resolve))
+    const { manifest } = this.#newest
+    this.#partitions ??= new Map(
+      Array.from({ length: manifest.partitions }, (_, q) => [toHex(contentHash(manifest, q)), q]),
+    )
+    const q = this.#partitions.get(hash)
+    return q === undefined ? this.#wholeBlob(hash) : this.#partitionBlob(q)
+  }
+
+  /** What no batch changes in place: who catches up need not wait for one that takes long. */
+  #wholeBlob(hash: string): Blob | undefined {
     const known = this.#lists.get(hash)
     if (known !== undefined) {
       const { epoch, bytes } = known
@@ -316,12 +328,7 @@ export class UpdatableDatabase implements Epochs {
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
     const proved = this.#provedBlob(hash)
-    if (proved !== undefined) return memoryBlob(proved)
-    this.#partitions ??= new Map(
-      Array.from({ length: manifest.partitions }, (_, q) => [toHex(contentHash(manifest, q)), q]),
-    )
-    const q = this.#partitions.get(hash)
-    return q === undefined ? undefined : this.#partitionBlob(q)
+    return proved && memoryBlob(proved)
   }
 
   /** Row lists of epochs that are answered, and the key. */
@@ -394,8 +401,8 @@ export class UpdatableDatabase implements Epochs {
       this.#signed.set(epoch, { after, signatures })
       return signatures
     } catch (error) {
-      if (known === undefined || !(error instanceof StorageError)) throw error
-      return known.signatures
+      if (!(error instanceof StorageError)) throw error
+      return known?.signatures ?? []
     }
   }
 

@@ -175,8 +175,12 @@ class SharedStorage implements PostgresStorage {
     this.location = location
     this.#schema = `"${schema}"`
     this.#name = schema
+    const isUsurped = () => this.#usurper !== undefined
     this.engine = {
       schema: this.#schema,
+      get usurped() {
+        return isUsurped()
+      },
       id: randomUUID(),
       query: async <Row>(text: string, values: readonly unknown[] = []) =>
         this.#noting(async () => (await this.#pool.query(text, [...values])).rows as Row[]),

@@ -27,6 +27,8 @@ export interface Engine {
   readonly schema: string
   /** this process, among them: as long as it is connected, it has the advisory lock of `pirouette process` and this */
   readonly id: string
+  /** another process writes instead of this one, which was to */
+  readonly usurped: boolean
   /** Resolves to the rows when what it wrote is on disk. Rejects with StorageError. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   /** Runs `work` on the storage as it is now, whatever is written meanwhile. */

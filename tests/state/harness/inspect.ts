@@ -5,6 +5,7 @@ import { partitionBytes, split } from '../../interop/reference/layout.js'
 import type { Disk } from '../../simulator/disk.js'
 import { type CheckpointForm, decodeCheckpoint } from '../../simulator/forms.js'
 import { hexOf } from '../../simulator/hex.js'
+import { fromStored } from '../../support/wasm.js'
 import { core, type Database } from './databases.js'
 
 /** The whole hint that is stored, journal included. */
@@ -16,7 +17,7 @@ export async function storedHint(
   const { checkpoint, entries } = await disk.store.readHint(Buffer.from(hint, 'hex'))
   const layout = core.layout(manifest.records, manifest.recordBytes, manifest.partitions, manifest.partitionRecords)
   const binding = core.blake3(manifestBytes)
-  const client = core.reopenClient(checkpoint, layout, manifest.commitments, binding)
+  const client = fromStored(core, checkpoint, form => core.reopenClient(form, layout, manifest.commitments, binding))
   try {
     for (const entry of entries) client.replay(entry)
     return decodeCheckpoint(client.checkpoint(binding).take(), manifest)

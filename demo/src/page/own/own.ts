@@ -70,7 +70,7 @@ export class OwnDatabase {
       if (file.size > MOST_BYTES) {
         throw new FileError({
           reason: `the file has ${bytes(file.size)}; here at most ${bytes(MOST_BYTES)} are built`,
-          line: undefined,
+          ...{ line: undefined, memory: false },
         })
       }
       const csv = new Uint8Array(await file.arrayBuffer())
@@ -85,7 +85,9 @@ export class OwnDatabase {
     } catch (error) {
       if (this.#building !== building) return
       if (building.signal.aborted) this.#say('none', '', 'Cancelled. Nothing was built.')
-      else this.#say('error', 'This cannot be a database', messageOf(error))
+      else if (error instanceof FileError && error.memory) {
+        this.#say('error', 'Too large for this browser', sentence(messageOf(error)))
+      } else this.#say('error', 'This cannot be a database', sentence(messageOf(error)))
     } finally {
       if (this.#building === building) progress.hidden = true
     }
@@ -122,6 +124,8 @@ export class OwnDatabase {
     )
   }
 }
+
+const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 
 function wordsOf({ manifestHash }: Built): string {
   return `Each worker read the file for itself, and both came to ${manifestHash.slice(0, 16)}…: that is what two operators compare.`

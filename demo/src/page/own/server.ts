@@ -39,6 +39,21 @@ export interface Fault {
   readonly reason: string
   /** from 1 */
   readonly line: number | undefined
+  /** nothing is wrong with the file: the browser has not enough memory for it */
+  readonly memory: boolean
+}
+
+/** Of whatever a build has thrown. */
+export function faultOf(error: unknown): Fault {
+  // Too little at the start, within the core, or where the core cannot say so any more and stops.
+  const { message } = error instanceof Error ? error : new Error(String(error))
+  const stopped = error instanceof RangeError || error instanceof WebAssembly.RuntimeError
+  if (stopped || /memory could not be had|out of memory/i.test(message)) {
+    const reason = 'it is built twice here, and this browser has not the memory for that; a smaller file may do'
+    return { reason, line: undefined, memory: true }
+  }
+  if (error instanceof BuildError) return { reason: error.reason, line: error.line, memory: false }
+  return { reason: message, line: undefined, memory: false }
 }
 
 export interface Reply {

@@ -11,12 +11,14 @@ export const URLS: Readonly<Record<ServerName, string>> = {
   B: 'https://server-b.invalid',
 }
 
-/** What is wrong with a file. */
+/** What is wrong with a file, or with what is to build it. */
 export class FileError extends Error {
   override readonly name = 'FileError'
+  readonly memory: boolean
 
-  constructor({ reason, line }: Fault) {
+  constructor({ reason, line, memory }: Fault) {
     super(line === undefined ? `${reason}.` : `Line ${line}: ${reason}.`)
+    this.memory = memory
   }
 }
 

@@ -1,10 +1,9 @@
 // A worker with one server in it. It shares nothing with the other one but the file that both are given.
 
-import { BuildError } from '@pirouette/server/dataset'
 import wasm from '@pirouette/wasm/core_bg.wasm?url'
 import { loadServerCore } from '@pirouette/wasm/server'
 import type { FromWorker, ToWorker } from './messages.js'
-import { OwnServer } from './server.js'
+import { faultOf, OwnServer } from './server.js'
 
 let server: OwnServer | undefined
 
@@ -16,9 +15,7 @@ async function build(csv: Uint8Array): Promise<void> {
     server = OwnServer.build(core, csv, stage => tell({ stage }))
     tell({ built: server.built })
   } catch (error) {
-    const line = error instanceof BuildError ? error.line : undefined
-    const reason = error instanceof BuildError ? error.reason : String(error)
-    tell({ fault: { reason, line } })
+    tell({ fault: faultOf(error) })
   }
 }
 

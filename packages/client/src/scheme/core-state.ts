@@ -76,7 +76,7 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
   }
 
   checkpoint(binding: Uint8Array): Promise<Uint8Array> {
-    return storedForm(this.context, () => this.#handle.checkpoint(binding))
+    return storedForm(this.context, this.sizes, () => this.#handle.checkpoint(binding))
   }
 
   free(): void {

@@ -4,11 +4,12 @@
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@pirouette/protocol'
 import type { ClientHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm/client'
 import { StorageError } from '../base/errors.js'
-import { hintsOf, inCore, readBack } from '../platform/core.js'
+import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
 import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
+import { fromStored } from './stored-form.js'
 import { Verifier, verifierBytes } from './verifier.js'
 
 /** The party that keeps a hint's fence. */
@@ -123,15 +124,15 @@ export function suitsHint(proofs: Proofs, { pointproofs }: Manifest, wish: Schem
 }
 
 /** Takes up a stored hint. Throws StateUnreadableError. */
-export function reopenHint(
+export async function reopenHint(
   context: SchemeContext,
   manifest: Manifest,
   checkpoint: Uint8Array,
   binding: Uint8Array,
-): HintState {
+): Promise<HintState> {
   const { core } = context
-  const client = withLayout(core, manifest, layout =>
-    readBack(core, () => hintsOf(core).reopenClient(checkpoint, layout, manifest.commitments, binding)),
+  const client = await fromStored(context, checkpoint, form =>
+    withLayout(core, manifest, layout => hintsOf(core).reopenClient(form, layout, manifest.commitments, binding)),
   )
   return new HintState(context, client, manifest)
 }

@@ -98,9 +98,9 @@ export interface StatefulScheme extends AnyScheme {
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */
-  resume(context: SchemeContext, manifest: Manifest, partial: Uint8Array, binding: Uint8Array): Preparation
+  resume(context: SchemeContext, manifest: Manifest, partial: Uint8Array, binding: Uint8Array): Promise<Preparation>
   /** Takes up what `checkpoint` has given. Throws StateUnreadableError. */
-  reopen(context: SchemeContext, manifest: Manifest, checkpoint: Uint8Array, binding: Uint8Array): SchemeState
+  reopen(context: SchemeContext, manifest: Manifest, checkpoint: Uint8Array, binding: Uint8Array): Promise<SchemeState>
 }
 
 /** What leads to the next epoch. */

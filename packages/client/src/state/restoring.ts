@@ -147,7 +147,7 @@ async function resume(
   const handle = readDirectory(core, agreed.manifest, directory)
   let draft: Draft | undefined
   try {
-    const preparation = scheme.resume(machine.context, agreed.manifest, partial, bindingOf(core, agreed.bytes))
+    const preparation = await scheme.resume(machine.context, agreed.manifest, partial, bindingOf(core, agreed.bytes))
     const parts = { agreed, record, directory: { bytes: directory, handle } }
     draft = new Draft(machine, scheme, preparation, parts, { version })
     if (!equalBytes(preparation.id, record.hintId)) throw unreadable('the half-made hint is not the one on record')
@@ -176,7 +176,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
   let hint: Hint | undefined
   try {
     directory = readDirectory(core, manifest, stored.directory)
-    state = scheme.reopen(machine.context, manifest, stored.checkpoint, bindingOf(core, stored.manifest))
+    state = await scheme.reopen(machine.context, manifest, stored.checkpoint, bindingOf(core, stored.manifest))
     const then = { ...record, manifest: stored.manifest }
     const checkpointVersion = stored.version
     hint = new Hint({ core, scheme, state, record: then, manifest, directory, checkpointVersion })

@@ -312,11 +312,12 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
     ]
     .map(|number| number as u64);
     // Of so many ids that the two selections in the middle differ: of 2^16 values, q lie about q/2^16 from each other.
-    let cutoff_bytes = 2 * (hints + hint_lookups) * (1 << 16) / ((1 << 16) - stripes);
+    let ids = (hints + hint_lookups) * (1 << 16) / ((1 << 16) - stripes);
+    let cutoff_bytes = 2 * ids;
     let pair_bytes = hint_lookups * 2 * record_bytes;
     let parity_bytes = hints * record_bytes;
     let held = Held {
-        hints: parity_bytes + pair_bytes + cutoff_bytes + hints * 17 + hint_lookups * 4,
+        hints: parity_bytes + pair_bytes + ids * 6 + hints * 16 + hint_lookups * 4,
         tags: if geometry.keeps_rows() { 0 } else { (TAG_BYTES * geometry.room()) as u64 },
         directory: merkle.directory_bytes,
         ..Held::default()

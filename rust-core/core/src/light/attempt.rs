@@ -7,7 +7,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::checks::{Columns, Sum, hazmat_columns_hold, hazmat_sum_holds};
 use super::{parities_reply_bytes, parities_request_bytes, tags_reply_bytes, tags_request_bytes};
-use crate::bytes::zeroed;
+use crate::bytes::reserved;
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::error::{Error, expect_below, expect_length};
@@ -191,14 +191,15 @@ impl Attempt {
         request
     }
 
-    /// Room for the bodies of both replies, the retrieve server's first.
+    /// Memory for the bodies of both replies, the retrieve server's first, which nobody has touched yet: to be made longer as they
+    /// arrive, within their capacities.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn room(&self) -> Result<[Vec<u8>; 2], Error> {
         let proofs = self.proofs;
         let bytes = [tags_reply_bytes(&self.layout, proofs), parities_reply_bytes(&self.layout, proofs)];
-        let [tags, parities] = bytes.map(|bytes| zeroed(bytes as usize));
+        let [tags, parities] = bytes.map(|bytes| reserved(bytes as usize));
         Ok([tags?, parities?])
     }
 

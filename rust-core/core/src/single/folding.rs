@@ -24,23 +24,39 @@ pub(crate) struct Rows<'a> {
     pub(crate) slots: Range<usize>,
 }
 
-/// How many stripes a step takes.
+/// Values of streams that a step looks at: some milliseconds, in a browser that has not compiled this well yet, too.
+const STEP_VALUES: usize = 1 << 18;
+
+/// How many stripes are folded together.
 pub(crate) fn together(stripe_records: usize, record_bytes: usize) -> usize {
     (TOGETHER_BYTES / (stripe_records * record_bytes)).clamp(1, TOGETHER)
+}
+
+/// What has been folded into some of the ids, from the first on, of stripes that are folded together.
+#[derive(Default)]
+pub(crate) struct Reached {
+    /// of ids
+    groups: usize,
+    /// hints and pairs among them
+    hints: usize,
 }
 
 /// Where in the rows each id's record of each stripe is, or the zeros.
 type Places = [[u32; GROUP]; TOGETHER];
 
 impl<F: Function> Hint<F> {
-    /// Adds what rows have of some stripes to all parities. For each stripe of a partition once.
-    pub(crate) fn fold_stripes(&mut self, rows: &Rows<'_>, stripes: Range<usize>) {
+    /// Adds what rows have of some stripes to the parities of the next ids; whether there are more. For each stripe of a partition
+    /// until there are none.
+    pub(crate) fn fold_stripes(&mut self, rows: &Rows<'_>, stripes: Range<usize>, reached: &mut Reached) -> bool {
         let (bytes, count) = (self.geometry.record_bytes(), stripes.len());
+        let groups = self.cutoffs.as_chunks::<GROUP>().0;
+        let end = groups.len().min(reached.groups + (STEP_VALUES / GROUP / count.max(1)).max(1));
         let (mut below, mut above): (Places, Places) = ([[0; GROUP]; TOGETHER], [[0; GROUP]; TOGETHER]);
-        let mut slots = self.parities.chunks_exact_mut(bytes).zip(&mut self.rests);
-        let mut pairs = self.pairs.chunks_exact_mut(2 * bytes);
+        let slot = reached.hints.min(self.rests.len());
+        let mut slots = self.parities[slot * bytes..].chunks_exact_mut(bytes).zip(&mut self.rests[slot..]);
+        let mut pairs = self.pairs.chunks_exact_mut(2 * bytes).skip(reached.hints - slot);
         let zeros = rows.slots.len() as u32;
-        for (number, cutoffs) in self.cutoffs.as_chunks::<GROUP>().0.iter().enumerate() {
+        for (number, cutoffs) in (reached.groups..end).zip(&groups[reached.groups..]) {
             let (mut selections, mut offsets) = ([0; GROUP], [0; GROUP]);
             for (stripe, (below, above)) in stripes.clone().zip(below.iter_mut().zip(&mut above)) {
                 self.function.group(Kind::Selection, stripe, number, &mut selections);
@@ -56,6 +72,7 @@ impl<F: Function> Hint<F> {
                 }
             }
             for c in (0..GROUP).filter(|&c| cutoffs[c] != super::drawing::NONE) {
+                reached.hints += 1;
                 if let Some((parity, rest)) = slots.next() {
                     add(parity, rows.bytes, below[..count].iter().map(|of_stripe| of_stripe[c]));
                     *rest ^= above[..count].iter().fold(0, |sum, of_stripe| sum ^ rows.tags[of_stripe[c] as usize]);
@@ -66,6 +83,8 @@ impl<F: Function> Hint<F> {
                 }
             }
         }
+        reached.groups = end;
+        end < groups.len()
     }
 
     /// Adds the extras that lie in rows, and takes from sums of tags what lies in their stripes. For each partition once.

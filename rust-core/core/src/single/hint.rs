@@ -41,8 +41,8 @@ pub struct Hint<F = Keyed> {
     pub(crate) cutoffs: Vec<i16>,
     /// by slot
     pub(crate) ids: Vec<u32>,
-    /// by slot
-    pub(crate) flips: Vec<bool>,
+    /// by id: twice its slot, and 1 more if the hint is flipped; [`NOWHERE`] of those that are in none
+    pub(crate) slots: Vec<u32>,
     /// by slot: the index of the extra
     pub(crate) extras: Vec<u32>,
     /// ℓ′ bytes a slot
@@ -61,6 +61,14 @@ pub struct Hint<F = Keyed> {
     pub(crate) condemned: bool,
 }
 
+/// More than any slot.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// Slots compare as what says them does.
+pub(crate) fn of_slot(slot: usize, flip: bool) -> u32 {
+    2 * slot as u32 + u32::from(flip)
+}
+
 impl<F: Function> Hint<F> {
     /// Without parities.
     pub(crate) fn new(
@@ -71,6 +79,10 @@ impl<F: Function> Hint<F> {
     ) -> Result<Self, Error> {
         let hints = geometry.hints();
         let backups = drawn.ids.split_off(hints);
+        let mut slots = vec![NOWHERE; drawn.cutoffs.len()];
+        for (slot, &id) in drawn.ids.iter().enumerate() {
+            slots[id as usize] = of_slot(slot, false);
+        }
         Ok(Hint {
             layout,
             geometry,
@@ -80,7 +92,7 @@ impl<F: Function> Hint<F> {
             tags,
             cutoffs: drawn.cutoffs,
             ids: drawn.ids,
-            flips: vec![false; hints],
+            slots,
             extras: drawn.extras,
             parities: zeroed(hints * geometry.record_bytes())?,
             rests: vec![0; hints],
@@ -125,8 +137,9 @@ impl<F: Function> Hint<F> {
     /// Bytes of hints and backups, tags apart.
     #[must_use]
     pub fn hint_bytes(&self) -> usize {
-        let each = size_of::<u32>() * 2 + 1 + TAG_BYTES;
-        self.parities.len() + self.ids.len() * each + self.cutoffs.len() * 2 + self.backups.len() * 4 + self.pairs.len()
+        let (of_hints, of_ids) = (size_of::<u32>() * 2 + TAG_BYTES, size_of::<i16>() + size_of::<u32>());
+        let numbers = self.ids.len() * of_hints + self.cutoffs.len() * of_ids + self.backups.len() * 4;
+        self.parities.len() + numbers + self.pairs.len()
     }
 
     /// Bytes of tags in memory.
@@ -215,9 +228,15 @@ impl<F: Function> Hint<F> {
     }
 
     pub(crate) fn put_back(&mut self, slot: usize, (id, flip, extra): (u32, bool, u32)) -> (u32, bool, u32) {
-        let before = (self.ids[slot], self.flips[slot], self.extras[slot]);
-        (self.ids[slot], self.flips[slot], self.extras[slot]) = (id, flip, extra);
+        let before = (self.ids[slot], self.is_flipped(slot), self.extras[slot]);
+        self.slots[before.0 as usize] = NOWHERE;
+        self.slots[id as usize] = of_slot(slot, flip);
+        (self.ids[slot], self.extras[slot]) = (id, extra);
         before
+    }
+
+    pub(crate) fn is_flipped(&self, slot: usize) -> bool {
+        self.slots[self.ids[slot] as usize] & 1 == 1
     }
 }
 
@@ -254,10 +273,10 @@ impl<F: Function> Hint<F> {
         let slots = (0..self.ids.len()).all(|slot| {
             let (mut sums, below) = halves(self.ids[slot]);
             let (stripe, _) = self.geometry.place(self.extras[slot] as usize);
-            let chosen = &mut sums[usize::from(self.flips[slot])];
+            let chosen = &mut sums[usize::from(self.is_flipped(slot))];
             xor_into(chosen, &records[self.extras[slot] as usize]);
-            let is_chosen = self.is_below(stripe, self.ids[slot]) != self.flips[slot];
-            let rest = (0..q).filter(|&k| k != stripe && self.is_below(k, self.ids[slot]) == self.flips[slot]);
+            let is_chosen = self.is_below(stripe, self.ids[slot]) != self.is_flipped(slot);
+            let rest = (0..q).filter(|&k| k != stripe && self.is_below(k, self.ids[slot]) == self.is_flipped(slot));
             let rest = rest.fold(0, |sum, k| sum ^ self.tags.tag(&records[self.own_slot(k, self.ids[slot])]));
             below == q / 2 && !is_chosen && *chosen == self.parity(slot) && rest == self.rests[slot]
         });

@@ -4,7 +4,7 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use super::drawing::{Drawing, Drawn};
-use super::folding::{Rows, together};
+use super::folding::{Reached, Rows, together};
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::streams::{Function, Keyed};
@@ -43,8 +43,9 @@ const EXTRAS_STREAM: u64 = u64::MAX - 4;
 struct Folding {
     lane: usize,
     partition: usize,
-    /// the next stripe
+    /// the next stripe, and how far it and those that are folded with it have come
     stripe: usize,
+    reached: Reached,
     /// of its records, and of zeros
     tags: Vec<u64>,
 }
@@ -203,7 +204,10 @@ impl<F: Function> Builder<F> {
                 let end = self.geometry.stripes_of(&rows.slots).end;
                 let next =
                     end.min(folding.stripe + together(self.geometry.stripe_records(), self.geometry.record_bytes()));
-                hint.fold_stripes(&rows, folding.stripe..next);
+                if hint.fold_stripes(&rows, folding.stripe..next, &mut folding.reached) {
+                    return Ok(true);
+                }
+                folding.reached = Reached::default();
                 folding.stripe = next;
                 if next < end {
                     return Ok(true);
@@ -321,7 +325,7 @@ impl<F: Function> Builder<F> {
         if genuine {
             let m = self.layout.partition_records();
             let stripe = partition * m / self.geometry.stripe_records();
-            self.folding = Some(Folding { lane, partition, stripe, tags: Vec::new() });
+            self.folding = Some(Folding { lane, partition, stripe, reached: Reached::default(), tags: Vec::new() });
         }
         Ok(genuine)
     }

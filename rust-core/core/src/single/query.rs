@@ -3,7 +3,7 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::hint::Hint;
+use super::hint::{Hint, NOWHERE};
 use super::streams::{Function, GROUP, Keyed, Kind};
 use super::table::RowName;
 use crate::error::Error;
@@ -144,7 +144,7 @@ pub fn hazmat_query_from<F: Function>(
     let mut replaced = Vec::new();
     for (pair, &index) in (hint.next..).zip(indices) {
         let wanted = index / hint.layout.stored().block_records as u32;
-        let found = hint.find(wanted);
+        let found = hint.find(wanted, pair);
         let side = source.below(2) as u8;
         let of_hint = hint.subsets(found.unwrap_or(0), wanted, source);
         let of_backup = hint.halves(pair);
@@ -177,35 +177,36 @@ fn write(queries: &mut Vec<u8>, subsets: &Subsets, side: u8) {
 }
 
 impl<F: Function> Hint<F> {
-    /// The first slot whose hint contains a record. All are looked at, and each in the same way.
-    pub(crate) fn find(&self, wanted: u32) -> Option<usize> {
-        const ABSENT: u8 = 0;
+    /// The first slot whose hint contains a record, where backups from `pair` on are in none. All ids before that one's are
+    /// looked at, and all extras, and each in the same way.
+    pub(crate) fn find(&self, wanted: u32, pair: usize) -> Option<usize> {
         let (stripe, offset) = self.geometry.place(wanted as usize);
-        // Of each id: whether its offset is the wanted one, and then whether the stripe is below its cutoff (1) or not (2).
-        let mut at_offset = vec![ABSENT; self.cutoffs.len()];
+        let groups = (self.backups[pair] as usize).div_ceil(GROUP);
+        let by_group = self.cutoffs.as_chunks::<GROUP>().0.iter().zip(self.slots.as_chunks::<GROUP>().0).take(groups);
         let (mut selections, mut offsets) = ([0; GROUP], [0; GROUP]);
-        let groups = self.cutoffs.as_chunks::<GROUP>().0.iter().zip(at_offset.as_chunks_mut::<GROUP>().0);
-        for (number, (cutoffs, at_offset)) in groups.enumerate() {
+        let mut first = NOWHERE;
+        for (number, (cutoffs, slots)) in by_group.enumerate() {
             self.function.group(Kind::Selection, stripe, number, &mut selections);
             self.function.group(Kind::Offset, stripe, number, &mut offsets);
             for c in 0..GROUP {
-                let side = 1 + u8::from(selections[c].cast_signed() >= cutoffs[c]);
-                at_offset[c] = side * u8::from(self.geometry.offset(offsets[c]) == offset);
+                let is_above = u32::from(selections[c].cast_signed() >= cutoffs[c]);
+                let is_here = u32::from(self.geometry.offset(offsets[c]) == offset);
+                // Chosen: below the cutoff, or, if the hint is flipped, above.
+                let contains = is_here & !(is_above ^ slots[c]);
+                first = first.min(if contains == 1 { slots[c] } else { NOWHERE });
             }
         }
-        let mut first = usize::MAX;
-        for (slot, ((&id, &flip), &extra)) in self.ids.iter().zip(&self.flips).zip(&self.extras).enumerate() {
-            let chosen = at_offset[id as usize] == 1 + u8::from(flip);
-            let contains = u8::from(chosen) | u8::from(extra == wanted);
-            first = first.min(if contains == 1 { slot } else { usize::MAX });
+        for (said, &extra) in (0..).step_by(2).zip(&self.extras) {
+            first = first.min(if extra == wanted { said } else { NOWHERE });
         }
-        at_offset.zeroize();
-        (first != usize::MAX).then_some(first)
+        selections.zeroize();
+        offsets.zeroize();
+        (first != NOWHERE).then_some(first as usize / 2)
     }
 
     /// Of each stripe, whether the hint of a slot contains a record of it, and the offset: the hint's own, or the extra's.
     pub(crate) fn own(&self, slot: usize) -> Subsets {
-        let (id, flip) = (self.ids[slot], self.flips[slot]);
+        let (id, flip) = (self.ids[slot], self.is_flipped(slot));
         let (of_extra, extra) = self.geometry.place(self.extras[slot] as usize);
         let (selections, offsets) = self.values(id);
         let cutoff = self.cutoffs[id as usize];

@@ -201,7 +201,7 @@ fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
         } else {
             let (before, ..) = hint.replace(slot, pair, index);
             hint.edits_follow(before, Some(slot));
-            let above = hint.flips[slot];
+            let above = hint.is_flipped(slot);
             let (stripe, _) = hint.geometry.place(index as usize);
             let left = hint.tag_of_edits_left(hint.own_slot(stripe, hint.ids[slot]));
             hint.rests[slot] = hint.tags.tag(hint.half(pair, !above)) ^ tag ^ left;

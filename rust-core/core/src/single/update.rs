@@ -212,7 +212,7 @@ impl<F: Function> Hint<F> {
     fn edit_hint(&mut self, owner: u32, stripe: usize, id: u32, difference: &[u8]) {
         let owner = owner as usize;
         if owner < self.ids.len() {
-            if self.is_below(stripe, id) != self.flips[owner] {
+            if self.is_below(stripe, id) != self.is_flipped(owner) {
                 xor_into(self.parity_mut(owner), difference);
             } else if self.geometry.place(self.extras[owner] as usize).0 != stripe {
                 self.rests[owner] ^= self.tags.tag(difference);

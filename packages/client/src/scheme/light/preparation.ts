@@ -211,7 +211,8 @@ function roomFor(core: Core, attempt: LightAttemptHandle, party: number): (piece
   // A fresh view each time: the memory moves when it grows.
   return (piece, at) =>
     inCore(core, () => {
-      new Uint8Array(core.memory.buffer, attempt.replyPointer(party) + at, piece.length).set(piece)
+      const pointer = attempt.replyPointer(party, at + piece.length)
+      new Uint8Array(core.memory.buffer, pointer + at, piece.length).set(piece)
     })
 }
 

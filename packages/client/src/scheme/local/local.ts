@@ -8,10 +8,10 @@ import { hintsOf, inCore, readBack, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
-import { downloadPartitions } from '../download.js'
+import { databaseBytes, downloadPartitions } from '../download.js'
 import { LOCAL } from '../facts.js'
 import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme, Update } from '../scheme.js'
-import { storedForm } from '../stored-form.js'
+import { fromStored, storedForm } from '../stored-form.js'
 
 const ID_BYTES = 16
 
@@ -32,19 +32,24 @@ export const local: StatefulScheme = {
     return new LocalPreparation(context, manifest, handle)
   },
 
-  resume(context, manifest, partial, binding) {
-    return new LocalPreparation(context, manifest, resumed(context, manifest, partial, binding))
+  async resume(context, manifest, partial, binding) {
+    return new LocalPreparation(context, manifest, await resumed(context, manifest, partial, binding))
   },
 
-  reopen(context, manifest, checkpoint, binding) {
-    const handle = resumed(context, manifest, checkpoint, binding)
-    return new LocalState(context, handle)
+  async reopen(context, manifest, checkpoint, binding) {
+    return new LocalState(context, await resumed(context, manifest, checkpoint, binding))
   },
 }
 
-function resumed({ core }: SchemeContext, manifest: Manifest, stored: Uint8Array, binding: Uint8Array): LocalHandle {
-  return withLayout(core, manifest, layout =>
-    readBack(core, () => hintsOf(core).resumeLocal(stored, layout, manifest.contentHashes, binding)),
+async function resumed(
+  context: SchemeContext,
+  manifest: Manifest,
+  stored: Uint8Array,
+  binding: Uint8Array,
+): Promise<LocalHandle> {
+  const { core } = context
+  return await fromStored(context, stored, form =>
+    withLayout(core, manifest, layout => hintsOf(core).resumeLocal(form, layout, manifest.contentHashes, binding)),
   )
 }
 
@@ -77,7 +82,7 @@ class LocalPreparation implements Preparation {
   }
 
   partial(binding: Uint8Array): Promise<Uint8Array> {
-    return storedForm(this.#context, () => this.#handle.encode(binding))
+    return storedForm(this.#context, { records: databaseBytes(this.#manifest) }, () => this.#handle.encode(binding))
   }
 
   finish(version: number): HeldState {
@@ -148,7 +153,7 @@ class LocalState implements HeldState {
   }
 
   checkpoint(binding: Uint8Array): Promise<Uint8Array> {
-    return storedForm(this.#context, () => this.#handle.encode(binding))
+    return storedForm(this.#context, this.sizes, () => this.#handle.encode(binding))
   }
 
   free(): void {

@@ -7,10 +7,11 @@ import { UnsupportedError } from '../../base/errors.js'
 import { Turns } from '../../base/mutex.js'
 import { inCore, release } from '../../platform/core.js'
 import { infoOf } from '../../servers/info.js'
+import { costsOf } from '../costs.js'
 import { downloadPartitions, goSteps } from '../download.js'
-import type { Preparation, Rows, SchemeContext, SchemeState, Sources, Update } from '../scheme.js'
-import { storedForm } from '../stored-form.js'
-import { follows } from './core.js'
+import type { Preparation, Rows, SchemeContext, SchemeState, Sizes, Sources, Update } from '../scheme.js'
+import { makeRoom, storedForm } from '../stored-form.js'
+import { follows, sizesOf } from './core.js'
 import { namedRow } from './rows.js'
 import { SingleState } from './state.js'
 
@@ -41,8 +42,16 @@ export class SinglePreparation implements Preparation {
     return follows(this.#context.core, before, next)
   }
 
+  /** what it will hold */
+  get #held(): Sizes {
+    const { core, options } = this.#context
+    const hintLookups = options.lookups ?? sizesOf(core, this.#manifest).lookups
+    return costsOf(core, this.#manifest, 'single', undefined, { hintLookups }).held
+  }
+
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
     await assertOffered(sources, signal)
+    await makeRoom(this.#context, this.#held)
     await goSteps(this.#context, this.#builder, signal)
     const save = async () => {
       await this.#keep(sources.rows)
@@ -80,7 +89,7 @@ export class SinglePreparation implements Preparation {
   }
 
   partial(binding: Uint8Array): Promise<Uint8Array> {
-    return storedForm(this.#context, () => this.#builder.partial(binding))
+    return storedForm(this.#context, this.#held, () => this.#builder.partial(binding))
   }
 
   finish(version: number): SchemeState {

@@ -2,11 +2,12 @@
 // Ren), Algorithms 2, 4 and 5. The database is streamed once and folded into hints; a lookup sends a subset of stripes and an
 // offset in each, with which one hint and the index say nothing, and uses that hint up. When they run out, others are made.
 
-import { inCore, readBack } from '../../platform/core.js'
+import { inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { costsOf } from '../costs.js'
 import { SINGLE } from '../facts.js'
 import type { StatefulScheme } from '../scheme.js'
+import { fromStored } from '../stored-form.js'
 import { singleOf, sizesOf } from './core.js'
 import { SinglePreparation } from './preparation.js'
 import { SingleState } from './state.js'
@@ -36,18 +37,20 @@ export const single: StatefulScheme = {
     return new SinglePreparation(context, manifest, builder)
   },
 
-  resume(context, manifest, partial, binding) {
+  async resume(context, manifest, partial, binding) {
     const { core } = context
-    const builder = withLayout(core, manifest, layout =>
-      readBack(core, () => singleOf(core).resumeSingleBuilder(partial, layout, manifest.contentHashes, binding)),
+    const builder = await fromStored(context, partial, form =>
+      withLayout(core, manifest, layout =>
+        singleOf(core).resumeSingleBuilder(form, layout, manifest.contentHashes, binding),
+      ),
     )
     return new SinglePreparation(context, manifest, builder)
   },
 
-  reopen(context, manifest, checkpoint, binding) {
+  async reopen(context, manifest, checkpoint, binding) {
     const { core } = context
-    const handle = withLayout(core, manifest, layout =>
-      readBack(core, () => singleOf(core).reopenSingle(checkpoint, layout, binding)),
+    const handle = await fromStored(context, checkpoint, form =>
+      withLayout(core, manifest, layout => singleOf(core).reopenSingle(form, layout, binding)),
     )
     return new SingleState(context, handle)
   },

@@ -3,6 +3,7 @@
 import type { Manifest, Proofs } from '@pirouette/protocol'
 import type { HintBuilderHandle, LayoutHandle } from '@pirouette/wasm/client'
 import { inCore, release } from '../../platform/core.js'
+import { costsOf } from '../costs.js'
 import { downloadPartitions } from '../download.js'
 import { HintState, suitsHint } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
@@ -49,7 +50,8 @@ export class HintPreparation implements Preparation {
   }
 
   partial(binding: Uint8Array): Promise<Uint8Array> {
-    return storedForm(this.#context, () => this.#builder.partial(binding))
+    const { held } = costsOf(this.#context.core, this.#manifest, 'full', this.#proofs)
+    return storedForm(this.#context, held, () => this.#builder.partial(binding))
   }
 
   finish(version: number): SchemeState {

@@ -3,12 +3,13 @@
 // Answers carry opening proofs, one proof for all of each, or are checked with tags that the client keeps.
 
 import type { Manifest } from '@pirouette/protocol'
-import { hintsOf, inCore, readBack } from '../../platform/core.js'
+import { hintsOf, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { batchLimit, costsOf } from '../costs.js'
 import { TAPIR } from '../facts.js'
 import { REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
+import { fromStored } from '../stored-form.js'
 import { HintPreparation } from './preparation.js'
 import { chooseProofs } from './proofs.js'
 
@@ -34,11 +35,13 @@ export const tapir: StatefulScheme = {
     return new HintPreparation(context, manifest, builder)
   },
 
-  resume(context, manifest: Manifest, partial, binding) {
+  async resume(context, manifest: Manifest, partial, binding) {
     const { core } = context
     const { commitments, contentHashes } = manifest
-    const builder = withLayout(core, manifest, layout =>
-      readBack(core, () => hintsOf(core).resumeHintBuilder(partial, layout, commitments, contentHashes, binding)),
+    const builder = await fromStored(context, partial, form =>
+      withLayout(core, manifest, layout =>
+        hintsOf(core).resumeHintBuilder(form, layout, commitments, contentHashes, binding),
+      ),
     )
     return new HintPreparation(context, manifest, builder)
   },

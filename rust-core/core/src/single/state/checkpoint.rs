@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
 use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::state::{BINDING_BYTES, Unsealed};
+use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
 
 const KIND: [u8; 4] = *b"PISc";
 
@@ -68,9 +68,7 @@ impl Hint<Keyed> {
         out.u32(self.backups.len());
         out.u32(self.next);
         write_cutoffs(&mut out, &self.cutoffs);
-        for &extra in &self.extras {
-            out.u32(extra as usize);
-        }
+        out.u32s(&self.extras);
         let first_backup = self.backups.first().copied().unwrap_or(u32::MAX);
         let replaced: Vec<(usize, u32)> =
             self.ids.iter().copied().enumerate().filter(|(_, id)| *id >= first_backup).collect();
@@ -91,8 +89,8 @@ impl Hint<Keyed> {
     ///
     /// # Errors
     /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Layout`] if memory does not suffice.
-    pub fn decode(bytes: &[u8], layout: Layout, binding: &[u8; BINDING_BYTES]) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+    pub fn decode<'a>(form: impl Into<Form<'a>>, layout: Layout, binding: &[u8; BINDING_BYTES]) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
             return Err(Error::State("of another manifest"));
@@ -107,9 +105,7 @@ impl Hint<Keyed> {
         }
         let groups = reader.u32()? as usize;
         let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
-        for _ in 0..geometry.hints() {
-            drawn.extras.push(reader.u32()?);
-        }
+        drawn.extras = reader.u32s(geometry.hints())?;
         if drawn.extras.iter().any(|&extra| extra as usize >= geometry.room()) {
             return Err(Error::State("an extra lies beyond the database"));
         }

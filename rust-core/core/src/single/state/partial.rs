@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::state::{BINDING_BYTES, Unsealed};
+use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
 
 const KIND: [u8; 4] = *b"PISb";
 
@@ -58,9 +58,7 @@ impl Builder<Keyed> {
         let hint = self.made()?;
         let mut out = begin(hint.hint_bytes() + hint.tag_bytes() + folded.len());
         write_cutoffs(&mut out, &hint.cutoffs);
-        for &extra in &hint.extras {
-            out.u32(extra as usize);
-        }
+        out.u32s(&hint.extras);
         out.bytes(&folded.iter().map(|&folded| u8::from(folded)).collect::<Vec<_>>());
         out.bytes(&hint.parities);
         out.u64s(&hint.rests);
@@ -73,13 +71,13 @@ impl Builder<Keyed> {
     ///
     /// # Errors
     /// [`Error::State`] if the bytes are no builder of that manifest; otherwise as [`Builder::new`].
-    pub fn decode(
-        bytes: &[u8],
+    pub fn decode<'a>(
+        form: impl Into<Form<'a>>,
         layout: Layout,
         content_hashes: &[u8],
         binding: &[u8; BINDING_BYTES],
     ) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
             return Err(Error::State("of another manifest"));
@@ -100,9 +98,7 @@ impl Builder<Keyed> {
             return Ok(builder);
         }
         let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
-        for _ in 0..geometry.hints() {
-            drawn.extras.push(reader.u32()?);
-        }
+        drawn.extras = reader.u32s(geometry.hints())?;
         if drawn.extras.iter().any(|&extra| extra as usize >= geometry.room()) {
             return Err(Error::State("an extra lies beyond the database"));
         }

@@ -4,7 +4,7 @@
 //! tags, what they are made under (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
 
 use super::frame::{Reader, Writer};
-use super::{BINDING_BYTES, Unsealed};
+use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_KEY_BYTES;
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
@@ -58,13 +58,13 @@ impl Hint {
     ///
     /// # Errors
     /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Length`] for commitments that are not Q.
-    pub fn decode(
-        bytes: &[u8],
+    pub fn decode<'a>(
+        form: impl Into<Form<'a>>,
         layout: Layout,
         commitments: &[u8],
         binding: &[u8; BINDING_BYTES],
     ) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
             return Err(Error::State("of another manifest"));

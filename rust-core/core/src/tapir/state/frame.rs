@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use zeroize::Zeroizing;
 
+use crate::bytes::reserved;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
@@ -69,6 +70,10 @@ impl Writer {
 
     pub(crate) fn u16s(&mut self, numbers: &[u16]) {
         self.numbers(numbers, u16::to_le_bytes);
+    }
+
+    pub(crate) fn u32s(&mut self, numbers: &[u32]) {
+        self.numbers(numbers, u32::to_le_bytes);
     }
 
     pub(crate) fn u64s(&mut self, numbers: &[u64]) {
@@ -155,6 +160,66 @@ impl Unsealed {
     }
 }
 
+/// A stored form that is handed over piece by piece: hashing it takes most of the time that reading it takes. Secret, as what it
+/// is made of: whoever frees its memory wipes it, as the bindings' allocator does.
+pub struct Received {
+    bytes: Vec<u8>,
+    length: usize,
+    hasher: blake3::Hasher,
+}
+
+impl Received {
+    /// Of so many bytes, none of which are there yet.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if memory does not suffice.
+    pub fn new(length: usize) -> Result<Self, Error> {
+        Ok(Received { bytes: reserved(length)?, length, hasher: blake3::Hasher::new() })
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if that makes more than were announced.
+    pub fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
+        let begun = self.bytes.len();
+        if piece.len() > self.length - begun {
+            let [expected, actual] = [self.length, begun + piece.len()].map(|bytes| bytes as u64);
+            return Err(Error::Length { what: "stored form", expected, actual });
+        }
+        self.bytes.extend_from_slice(piece);
+        let framed = self.length.saturating_sub(CHECKSUM_BYTES);
+        self.hasher.update(&self.bytes[begun.min(framed)..self.bytes.len().min(framed)]);
+        Ok(())
+    }
+}
+
+/// A stored form, hashed.
+pub struct Form<'a> {
+    bytes: &'a [u8],
+    hash: blake3::Hash,
+}
+
+impl<'a> From<&'a Received> for Form<'a> {
+    fn from(received: &'a Received) -> Self {
+        Form { bytes: &received.bytes, hash: received.hasher.finalize() }
+    }
+}
+
+impl<'a, B: AsRef<[u8]> + ?Sized> From<&'a B> for Form<'a> {
+    fn from(bytes: &'a B) -> Self {
+        let bytes = bytes.as_ref();
+        Form { bytes, hash: blake3::hash(&bytes[..bytes.len().saturating_sub(CHECKSUM_BYTES)]) }
+    }
+}
+
+impl Form<'_> {
+    /// Whether it says that it is of this kind.
+    pub(crate) fn is_of(&self, kind: [u8; 4]) -> bool {
+        self.bytes.starts_with(&kind)
+    }
+}
+
 /// Reads a frame, field by field.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -167,10 +232,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Opens a frame of this kind: checksum first, then who and what it says it is.
-    pub(crate) fn open(bytes: &'a [u8], kind: [u8; 4]) -> Result<(Stamp, Self), Error> {
-        let end = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or(Error::State("torn: too short"))?;
-        let (framed, checksum) = bytes.split_at(end);
-        if &blake3::hash(framed).as_bytes()[..CHECKSUM_BYTES] != checksum {
+    pub(crate) fn open(form: impl Into<Form<'a>>, kind: [u8; 4]) -> Result<(Stamp, Self), Error> {
+        let Form { bytes, hash } = form.into();
+        let (framed, checksum) = bytes.split_last_chunk().ok_or(Error::State("torn: too short"))?;
+        if hash.as_bytes().first_chunk::<CHECKSUM_BYTES>() != Some(checksum) {
             return Err(Error::State("torn: the checksum does not match"));
         }
         let mut reader = Reader(framed);
@@ -202,6 +267,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u16s(&mut self, count: usize) -> Result<Vec<u16>, Error> {
         Ok(self.bytes(count * 2)?.as_chunks().0.iter().map(|field| u16::from_le_bytes(*field)).collect())
+    }
+
+    pub(crate) fn u32s(&mut self, count: usize) -> Result<Vec<u32>, Error> {
+        Ok(self.bytes(count * 4)?.as_chunks().0.iter().map(|field| u32::from_le_bytes(*field)).collect())
     }
 
     pub(crate) fn flag(&mut self) -> Result<bool, Error> {
@@ -289,6 +358,22 @@ mod tests {
             }
             let (read, mut reader) = Reader::open(&sealed, *b"test").unwrap();
             assert_eq!((read.hint_id, read.version), (stamp.hint_id, stamp.version));
+            // Handed over in pieces it is the same, whatever their lengths are.
+            for each in [sealed.len() - 1, PIECE_BYTES, 100_003] {
+                let mut received = Received::new(sealed.len()).unwrap();
+                for piece in sealed.chunks(each) {
+                    assert!(Reader::open(&received, *b"test").is_err());
+                    received.take(piece).unwrap();
+                }
+                assert!(received.take(&[0]).is_err());
+                let (_, mut again) = Reader::open(&received, *b"test").unwrap();
+                assert_eq!(again.bytes(bytes).unwrap(), field);
+                received = Received::new(sealed.len()).unwrap();
+                let mut torn = sealed.clone();
+                torn[sealed.len() / 2] ^= 1;
+                torn.chunks(each).for_each(|piece| received.take(piece).unwrap());
+                assert!(Reader::open(&received, *b"test").is_err());
+            }
             assert_eq!(reader.bytes(bytes).unwrap(), field);
             assert_eq!(reader.u32().unwrap(), 9);
             let mut again = vec![0; numbers.len()];

@@ -19,7 +19,7 @@ pub mod partial;
 pub mod pending;
 pub mod update;
 
-pub use frame::Unsealed;
+pub use frame::{Form, Received, Unsealed};
 
 /// Bytes of what a checkpoint is bound to: the hash of the manifest it was made under.
 pub const BINDING_BYTES: usize = 32;

@@ -8,7 +8,7 @@
 
 use super::checkpoint::ELSEWHERE;
 use super::frame::{Reader, Writer};
-use super::{BINDING_BYTES, Unsealed};
+use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
@@ -53,14 +53,14 @@ impl HintBuilder {
     ///
     /// # Errors
     /// [`Error::State`] if the bytes are no builder of that manifest; otherwise as [`HintBuilder::new`].
-    pub fn decode(
-        bytes: &[u8],
+    pub fn decode<'a>(
+        form: impl Into<Form<'a>>,
         layout: Layout,
         commitments: &[u8],
         content_hashes: &[u8],
         binding: &[u8; BINDING_BYTES],
     ) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
             return Err(Error::State("of another manifest"));
