@@ -200,6 +200,10 @@ DECLARE
   now_second constant bigint := extract(epoch FROM now())::bigint;
   nothing constant bytea := '\\x${'00'.repeat(32)}';
 BEGIN
+  -- What only compares would pass at a standby, which may be behind.
+  IF current_setting('transaction_read_only')::boolean THEN
+    RAISE EXCEPTION 'this server only reads' USING ERRCODE = 'read_only_sql_transaction';
+  END IF;
   confirmed := 0;
   registered := 0;
   PERFORM pg_advisory_xact_lock(hashtextextended('${schema} ' || encode(of_hint, 'hex'), 0));
@@ -277,12 +281,20 @@ BEGIN
   SELECT coalesce(max(past), today) INTO next_first FROM ${schema}.fence_days;
   IF next_first <= today THEN
     next_past := greatest(next_first + span, today + 1);
-    EXECUTE format('CREATE TABLE ${schema}.%I PARTITION OF ${schema}.fence FOR VALUES FROM (%s) TO (%s)',
+    -- Attached, not made as a part: that would wait for who reads, a backup for hours, and all others behind it.
+    EXECUTE format('CREATE TABLE ${schema}.%I (LIKE ${schema}.fence INCLUDING ALL)', 'fence_' || next_first);
+    EXECUTE format('ALTER TABLE ${schema}.fence ATTACH PARTITION ${schema}.%I FOR VALUES FROM (%s) TO (%s)',
       'fence_' || next_first, next_first, next_past);
     INSERT INTO ${schema}.fence_days VALUES (next_first, next_past);
   END IF;
-  FOR gone IN DELETE FROM ${schema}.fence_days WHERE past <= today - days RETURNING first LOOP
-    EXECUTE format('DROP TABLE ${schema}.%I', 'fence_' || gone);
+  SET LOCAL lock_timeout = '100ms';
+  FOR gone IN SELECT first FROM ${schema}.fence_days WHERE past <= today - days LOOP
+    BEGIN
+      EXECUTE format('DROP TABLE ${schema}.%I', 'fence_' || gone);
+      DELETE FROM ${schema}.fence_days WHERE first = gone;
+    EXCEPTION WHEN lock_not_available THEN
+      EXIT; -- another day
+    END;
   END LOOP;
   RETURN today;
 END $prepare$;

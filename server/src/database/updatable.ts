@@ -139,8 +139,10 @@ export class UpdatableDatabase implements Epochs {
   #partitions: Map<string, number> | undefined
   /** the update lists of the epochs in history, by their hash */
   readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
-  /** what `signatures` has found */
-  #signatures: readonly SignatureInfo[] = []
+  /** signatures of epochs that are answered, as they were after so many … */
+  readonly #signed = new Map<number, { readonly after: number; readonly signatures: SignatureInfo[] }>()
+  /** … changes that this process knows of, or may have missed */
+  #signings = 0
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -304,8 +306,20 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {
+    const known = this.#wholeBlob(hash)
+    if (known !== undefined) return known
     await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
     if (this.#staged !== undefined) await new Promise<void>(resolve => this.#onShown.push(resolve))
+    const { manifest } = this.#newest
+    this.#partitions ??= new Map(
+      Array.from({ length: manifest.partitions }, (_, q) => [toHex(contentHash(manifest, q)), q]),
+    )
+    const q = this.#partitions.get(hash)
+    return q === undefined ? this.#wholeBlob(hash) : this.#partitionBlob(q)
+  }
+
+  /** What no batch changes in place: who catches up need not wait for one that takes long. */
+  #wholeBlob(hash: string): Blob | undefined {
     const known = this.#lists.get(hash)
     if (known !== undefined) {
       const { epoch, bytes } = known
@@ -314,12 +328,7 @@ export class UpdatableDatabase implements Epochs {
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
     const proved = this.#provedBlob(hash)
-    if (proved !== undefined) return memoryBlob(proved)
-    this.#partitions ??= new Map(
-      Array.from({ length: manifest.partitions }, (_, q) => [toHex(contentHash(manifest, q)), q]),
-    )
-    const q = this.#partitions.get(hash)
-    return q === undefined ? undefined : this.#partitionBlob(q)
+    return proved && memoryBlob(proved)
   }
 
   /** Row lists of epochs that are answered, and the key. */
@@ -370,20 +379,31 @@ export class UpdatableDatabase implements Epochs {
     if (!(await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits }))) {
       throw new Refusal('rate_limited', 'signatures of as many other keys as are kept are here for that epoch')
     }
+    this.#signings++
     // Whoever insists on signatures could not follow when the epoch was new.
     this.#tell(this.#newest.manifest)
     this.#storage.engine?.notify(SIGNED)
   }
 
-  /** For the epochs of `list`; should the storage be away, those of them that were known last. */
+  /** For the epochs of `list`. Every client asks for them, so they are read when they may have changed, and known while the storage is away. */
   async signatures(): Promise<SignatureInfo[]> {
     const epochs = this.list().map(({ epoch }) => epoch)
+    for (const epoch of this.#signed.keys()) if (!epochs.includes(epoch)) this.#signed.delete(epoch)
+    return (await Promise.all(epochs.map(epoch => this.#signaturesOf(epoch)))).flat()
+  }
+
+  async #signaturesOf(epoch: number): Promise<SignatureInfo[]> {
+    const after = this.#signings
+    const known = this.#signed.get(epoch)
+    if (known?.after === after) return known.signatures
     try {
-      this.#signatures = (await Promise.all(epochs.map(epoch => this.#store.signatures(epoch)))).flat()
+      const signatures = await this.#store.signatures(epoch)
+      this.#signed.set(epoch, { after, signatures })
+      return signatures
     } catch (error) {
       if (!(error instanceof StorageError)) throw error
+      return known?.signatures ?? []
     }
-    return this.#signatures.filter(({ epoch }) => epochs.includes(epoch))
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
@@ -559,6 +579,8 @@ export class UpdatableDatabase implements Epochs {
       },
     })
     engine.listen(message => {
+      if (message !== SIGNED && message !== '') return
+      this.#signings++
       if (message === SIGNED) this.#tell(this.#newest.manifest)
     })
   }

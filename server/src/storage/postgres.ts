@@ -22,6 +22,12 @@ const ROWS_TOGETHER = 64
 const BYTES_TOGETHER = 4 * 1024 * 1024
 const ROWS_READ_TOGETHER = 64
 
+/**
+ * Whatever is usual in that database: of what a transaction wrote nobody hears before it is on disk, and who has waited for
+ * a lock sees what was written meanwhile.
+ */
+const OPTIONS = ['-c synchronous_commit=on', '-c default_transaction_isolation=read\\ committed']
+
 /** Whether a store's name is one of these, and not a directory. */
 export function isPostgres(store: string): boolean {
   return /^postgres(ql)?:/i.test(store)
@@ -78,7 +84,12 @@ async function loaded(location: string): Promise<typeof import('pg')['default']>
 function placeOf(text: string): Place {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined) throw new DatasetError('--store', 'it is no URL: postgres://user@host/database, say')
-  const host = url.hostname || url.searchParams.get('host') || process.env['PGHOST'] || 'localhost'
+  // Mistyped, what was meant for a password would be among what messages name.
+  if (!/^postgres(ql)?:\/\//i.test(text) || /[@:/]/.test(url.pathname.slice(1)) || url.hash !== '') {
+    throw new DatasetError('--store', 'it is no such URL as postgres://user@host/database')
+  }
+  // As `pg` does: a host among the parameters is the one that counts.
+  const host = url.searchParams.get('host') || url.hostname || process.env['PGHOST'] || 'localhost'
   const database = url.pathname.slice(1) || process.env['PGDATABASE'] || ''
   const port = url.port || process.env['PGPORT'] || DEFAULT_PORT
   const schema = url.searchParams.get('schema') ?? DEFAULT_SCHEMA
@@ -91,6 +102,8 @@ function placeOf(text: string): Place {
   }
   if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as pirouette')
   url.searchParams.delete('schema')
+  const options = [url.searchParams.get('options') ?? '', ...OPTIONS].join(' ')
+  url.searchParams.delete('options') // of a parameter and what stands beside it `pg` would take the parameter
   const isLocal = host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
   if (!isLocal && !url.searchParams.has('sslmode') && process.env['PGSSLMODE'] === undefined) {
     url.searchParams.set('sslmode', 'verify-full')
@@ -101,8 +114,7 @@ function placeOf(text: string): Place {
     query_timeout: QUERY_MILLISECONDS,
     keepAlive: true,
     application_name: `pirouette: process ${process.pid} on ${hostname()}`.slice(0, 63),
-    // Of what a transaction wrote nobody hears before it is on disk, whatever is usual in that database.
-    options: '-c synchronous_commit=on',
+    options,
   }
   return { config, schema, location }
 }
@@ -184,10 +196,10 @@ class SharedStorage implements PostgresStorage {
   }
 
   async begin(connect: () => Client): Promise<void> {
+    await this.#makeTables()
     this.#session = await this.#noting(() =>
       Session.open({ connect, channel: `"${this.#channel}"`, begin: client => this.#lock(client) }),
     )
-    await this.#makeTable()
   }
 
   /** Takes the writer's lock for as long as `client` is connected. */
@@ -197,20 +209,27 @@ class SharedStorage implements PostgresStorage {
     const name = `pirouette ${this.#name} writer`
     const { rows } = await client.query('SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked', [name])
     this.#usurper = rows[0].locked ? undefined : await holderOf(client, name)
-    if (this.#usurper === undefined) return
+    if (this.#usurper === undefined) return this.#takeOver(client)
     throw new CalledOff(new DatasetError(this.location, `it is open already, by ${this.#usurper}; stop that first`))
   }
 
-  /** Makes the table, if it is not there, of a database that keeps what it says it has kept. */
-  async #makeTable(): Promise<void> {
+  /** After what another process may be writing; what it begins later is called off, whether it knows by then or not. */
+  async #takeOver(client: Client): Promise<void> {
+    await client.query(`
+      SELECT pg_advisory_xact_lock(hashtextextended('pirouette ${this.#name} entries', 0));
+      INSERT INTO ${this.#schema}.writer VALUES (true, '${this.engine.id}') ON CONFLICT (one) DO UPDATE SET id = excluded.id`)
+  }
+
+  /** Makes the tables, if they are not there, of a database that keeps what it says it has kept. */
+  async #makeTables(): Promise<void> {
     await this.#holding(async client => {
       await this.#checkDurable(client)
       const { rows } = await client.query('SELECT to_regnamespace($1) IS NOT NULL AS there', [this.#schema])
       if (!rows[0].there) await client.query(`CREATE SCHEMA ${this.#schema}`)
-      await client.query(
-        `CREATE TABLE IF NOT EXISTS ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL)`,
-      )
-      await client.query(`ALTER TABLE ${this.#schema}.entries ALTER value SET STORAGE EXTERNAL`)
+      // Nothing that waits for who reads: a backup may, for hours, and all others would wait behind.
+      await client.query(`
+        CREATE TABLE IF NOT EXISTS ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea STORAGE EXTERNAL NOT NULL);
+        CREATE TABLE IF NOT EXISTS ${this.#schema}.writer (one boolean PRIMARY KEY CHECK (one), id text NOT NULL)`)
     })
   }
 
@@ -242,8 +261,9 @@ class SharedStorage implements PostgresStorage {
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     return this.#holding(async client => {
       if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing'))
-      if (this.#usurper !== undefined)
-        throw new CalledOff(new StorageError('EBUSY', `${this.#usurper} writes here now`))
+      const { rows: writers } = await client.query(`SELECT id FROM ${this.#schema}.writer`)
+      if (this.#usurper !== undefined || writers[0]?.id !== this.engine.id)
+        throw new CalledOff(new StorageError('EBUSY', `${this.#usurper ?? 'another process'} writes here now`))
       const there = new Map<string, Uint8Array>()
       if (keys.length > 0) {
         const text = `SELECT key, value FROM ${this.#schema}.entries WHERE key = ANY($1)`

@@ -1,0 +1,89 @@
+// Where the store is elsewhere, it may be away, or take long. What a server offers, which every client asks that opens a map, must neither
+// end with it, nor cost it something each time; and who catches up must not wait for an epoch that is being stored.
+
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { parseInfo, signedBytes, toHex } from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, loadDataset, MemoryStorage, type Transaction, UpdatableDatabase } from '../dist/index.js'
+import { StorageError } from '../dist/storage/storage.js'
+import { builtDirectory } from './helpers.js'
+import { batchOn, bodyOf, KEYED, opened } from './updatable-helpers.js'
+
+const SECRET = new Uint8Array(32).fill(7)
+
+class Away extends MemoryStorage {
+  isAway = false
+  listed = 0
+  stored: Promise<void> | undefined
+
+  override async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
+    await this.stored
+    return super.transact(keys, work)
+  }
+
+  override async *entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
+    this.listed++
+    if (this.isAway) throw new StorageError('ECONNREFUSED')
+    yield* super.entries(prefix, after)
+  }
+}
+
+async function begun() {
+  const dataset = await loadDataset(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
+  const storage = new Away()
+  await UpdatableDatabase.create(storage, dataset)
+  dataset.close()
+  return { storage, updatable: await opened(storage) }
+}
+
+test('what a server offers, signatures included, is said while the store is away, and read once', async () => {
+  const { storage, updatable } = await begun()
+  const app = await createServer({ datasets: [{ updatable }], instant: false, light: false })
+  onTestFinished(() => app.close())
+  const signatures = async () => parseInfo((await app.inject('/v1/info')).json()).signatures
+  const sign = async () => {
+    const { manifest, manifestBytes } = updatable.newest
+    const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
+    const publicKey = toHex(ed25519.getPublicKey(SECRET))
+    const { generation, epoch } = manifest
+    await updatable.addSignature({ generation, epoch, publicKey, signature })
+    return { generation, epoch, publicKey, signature }
+  }
+
+  expect(await signatures()).toEqual([])
+  const first = await sign()
+  expect(await signatures()).toEqual([first])
+  const before = storage.listed
+  for (let i = 0; i < 5; i++) expect(await signatures()).toEqual([first])
+  expect(storage.listed).toBe(before)
+  storage.isAway = true
+  expect(await signatures()).toEqual([first])
+  storage.isAway = false
+  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
+  expect(await signatures()).toEqual([first])
+  const second = await sign()
+  expect(await signatures()).toEqual([first, second])
+})
+
+test('while an epoch is being stored, for however long, update lists and directory are there for who catches up', async () => {
+  const { storage, updatable } = await begun()
+  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
+  const { updateListHash, updateListBytes, directoryHash } = updatable.newest.manifest
+  let store = () => {}
+  storage.stored = new Promise(resolve => {
+    store = resolve
+  })
+  const published = updatable.publish(batchOn(updatable, '{"op":"add","key":"four","value":"y"}\n'))
+  expect((await updatable.findBlob(toHex(updateListHash)))?.bytes).toBe(updateListBytes)
+  expect(await bodyOf(updatable, directoryHash)).toBeDefined()
+  let isStored = false
+  const later = updatable.findBlob(toHex(updatable.newest.manifest.contentHashes.slice(0, 32))).then(blob => {
+    expect(isStored).toBe(true)
+    return blob
+  })
+  isStored = true
+  store()
+  expect((await published).epoch).toBe(3)
+  await later
+  expect(await updatable.findBlob(toHex(updatable.newest.manifest.updateListHash))).toBeDefined()
+})
