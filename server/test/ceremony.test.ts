@@ -43,10 +43,11 @@ test('begun, contributed to, verified with the receipt; nothing is overwritten, 
   bytes[49_120] = 'B'.charCodeAt(0)
   await writeFile(stray, bytes)
   expect(await refusal('verify', stray)).toContain('does not hold where it stands')
-  expect(await refusal('contribute', stray, '--name', 'Grace', '--out', join(folder, 'never'))).toContain(
-    'does not hold',
-  )
-  await expect(readFile(join(folder, 'never'))).rejects.toThrow()
+  if (THOROUGH) {
+    const never = join(folder, 'never')
+    expect(await refusal('contribute', stray, '--name', 'Grace', '--out', never)).toContain('does not hold')
+    await expect(readFile(never)).rejects.toThrow()
+  }
 
   // Interrupted after its receipt was written: the same command again ends it, and the receipt stays what it was.
   const contributing = ['contribute', begun, '--name', 'Ada’s servers', '--out', mine]
