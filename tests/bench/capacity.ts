@@ -11,20 +11,24 @@ import { stat, writeFile } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import type { Proofs } from '@pirouette/protocol'
+import { loadCore } from '@pirouette/wasm'
+import type { ServerProcess } from '../support/processes.js'
 import { aligned, writeBetween } from './document.js'
 import { edits, publishTimed, TOKENS } from './living.js'
-import { recordLookups } from './load.js'
+import { type RecordedLookup, recordLookups } from './load.js'
 import { offer, type Question, questionFor, requestOf } from './overload.js'
 import { power } from './plot.js'
 import { ceremonyOf } from './proved.js'
 import { median } from './report.js'
-import { newestManifest, type Pair, processorMs, pseudorandomBytes, residentBytes, Stage, under } from './stage.js'
+import { shardTable } from './shards.js'
+import { newestManifest, processorMs, pseudorandomBytes, residentBytes, type Shape, Stage, under } from './stage.js'
 
 const RECORD_BYTES = 32
 const EDITS = 500
 const STREAMS = 2000
 const RECORDED = 32
-const WARM_UP_MS = 500
+const WARM_UP_MS = 2000
 
 /** What the second table is for. */
 export const CLIENTS = 1_000_000
@@ -58,18 +62,16 @@ export interface SizeFigures {
   readonly records: number
   readonly rates: Partial<Record<Kind, Rate>>
   /** undefined: of the database with Pointproofs, nothing else is measured */
-  readonly held?:
-    | {
-        readonly memoryBytes: number
-        readonly diskBytes: number
-        readonly startSeconds: number
-        readonly batchMs: number
-      }
-    | undefined
+  readonly held?: Held | undefined
 }
 
-export interface Findings {
-  readonly sizes: readonly SizeFigures[]
+/** What a server takes that keeps it in a store. */
+interface Held {
+  readonly memoryBytes: number
+  readonly diskBytes: number
+  readonly startSeconds: number
+  readonly batchMs: number
+  /** of memory, for each stream of events that is open */
   readonly streamBytes: number
 }
 
@@ -88,66 +90,67 @@ export async function bench(args: string[]): Promise<number> {
   const [proved, seconds] = [Number(values.pointproofs), Number(values.seconds)]
   if (![...sizes, proved, seconds].every(number => number >= 1)) throw new Error('expected numbers')
   const found: SizeFigures[] = [await measureProved(proved, seconds)]
-  let streamBytes = 0
-  for (const records of sizes) {
-    const figures = await measure(records, seconds)
-    found.push(figures)
-    streamBytes ||= figures.streamBytes
-  }
-  const text = capacityTables({ sizes: found, streamBytes })
+  for (const records of sizes) found.push(await measure(records, seconds))
+  const text = capacityTables(found)
   console.log(text)
-  if (values.write) await writeBetween('operations.md', 'capacity', text)
+  const shards = shardTable(await loadCore())
+  console.log(shards)
+  if (!values.write) return 0
+  await writeBetween('operations.md', 'capacity', text)
+  await writeBetween('operations.md', 'shards', shards)
   return 0
 }
 
-async function measure(records: number, seconds: number): Promise<SizeFigures & { readonly streamBytes: number }> {
-  const shape = { records, recordBytes: RECORD_BYTES }
+async function measure(records: number, seconds: number): Promise<SizeFigures> {
   console.log(`capacity: N = ${records}`)
+  const shape = { records, recordBytes: RECORD_BYTES }
   return await Stage.with(async stage => {
     const dataset = await stage.dataset(pseudorandomBytes(records * RECORD_BYTES), shape)
-    const stores = await storesOf(stage)
-    const limits = ['--instant', '1', '--trust-proxy']
-    let servers = await stage.pair(s => [...stores(s), '--dataset', dataset, ...limits])
-
-    const batchMs: number[] = []
-    for (let i = 0; i < 5; i++) batchMs.push(...(await publishTimed(servers, edits(shape, EDITS))))
-
-    await servers[0].stop()
-    const begun = performance.now()
-    servers = [await stage.serve(...stores(0), ...limits), servers[1]]
-    const startSeconds = (performance.now() - begun) / 1000
-    const { size: diskBytes } = await stat(join(stage.folder, 'store-0', 'data.mdb'))
-
-    const [a] = servers
-    const rates: Partial<Record<Kind, Rate>> = {}
-    for (const proofs of ['tags', 'merkle'] as const) {
-      const manifest = await newestManifest(a.url)
-      const of = (count: number) => many(() => questionFor(a.url, manifest, proofs, count))
-      rates[`hints, ${proofs}`] = await rateOf(servers, `hints, ${proofs}`, await of(1), seconds)
-      rates[`hints, ${proofs}, batches of 64`] = await rateOf(
-        servers,
-        `hints, ${proofs}, batches of 64`,
-        await of(64),
-        seconds,
-      )
+    const held = await measureStore(stage, shape, dataset)
+    // Without a store: a recorded lookup cannot be sent again to a fence.
+    const servers = await stage.pair(() => ['--dataset', dataset, '--instant', '1'])
+    const [{ url }] = servers
+    const manifest = await newestManifest(url)
+    const single = { servers: [url] as const, mode: 'single', integrity: 'server', storage: 'memory' } as const
+    const random = (proofs: Proofs, count: number) => many(() => questionFor(url, manifest, proofs, count))
+    const asked: Partial<Record<Kind, () => Promise<readonly Question[]>>> = {
+      'hints, tags': () => random('tags', 1),
+      'hints, tags, batches of 64': () => random('tags', 64),
+      'hints, merkle': () => random('merkle', 1),
+      'hints, merkle, batches of 64': () => random('merkle', 64),
+      'one server (single)': async () =>
+        questionsOf(url, await recordLookups({ ...single, lookups: 2 * RECORDED }, RECORDED)),
+      'instant, one worker': async () =>
+        questionsOf(
+          url,
+          await recordLookups({ servers: under(servers), mode: 'instant', storage: 'memory' }, RECORDED),
+        ),
     }
-    const memoryBytes = (await residentBytes(a.pid)) ?? Number.NaN
-    const single = { servers: [a.url] as const, mode: 'single', integrity: 'server', storage: 'memory' } as const
-    rates['one server (single)'] = await recordedRate(
-      servers,
-      'one server (single)',
-      await recordLookups({ ...single, lookups: 2 * RECORDED }, RECORDED),
-      seconds,
-    )
-    rates['instant, one worker'] = await recordedRate(
-      servers,
-      'instant, one worker',
-      await recordLookups({ servers: under(servers), mode: 'instant', storage: 'memory' }, RECORDED),
-      seconds,
-    )
-    const held = { memoryBytes, diskBytes, startSeconds, batchMs: median(batchMs) }
-    return { records, rates, held, streamBytes: await bytesOfStream(servers) }
+    const rates: Partial<Record<Kind, Rate>> = {}
+    for (const [kind, questions] of Object.entries(asked) as [Kind, () => Promise<readonly Question[]>][]) {
+      rates[kind] = await rateOf(servers[0], kind, await questions(), seconds)
+    }
+    return { records, rates, held }
   })
+}
+
+/** Of two servers that keep the database in stores. */
+async function measureStore(stage: Stage, shape: Shape, dataset: string): Promise<Held> {
+  const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
+  for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
+  const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--token-file', token(s)]
+  const servers = await stage.pair(s => [...store(s), '--dataset', dataset])
+  const batchMs: number[] = []
+  for (let i = 0; i < 5; i++) batchMs.push(...(await publishTimed(servers, edits(shape, EDITS))))
+  for (const server of servers) await server.stop()
+  const begun = performance.now()
+  const restarted = await stage.serve(...store(0), '--trust-proxy')
+  const startSeconds = (performance.now() - begun) / 1000
+  const memoryBytes = await residentBytes(restarted.pid)
+  const streamBytes = await bytesOfStream(restarted)
+  await restarted.stop()
+  const { size: diskBytes } = await stat(join(stage.folder, 'store-0', 'data.mdb'))
+  return { memoryBytes: memoryBytes ?? Number.NaN, diskBytes, startSeconds, batchMs: median(batchMs), streamBytes }
 }
 
 async function measureProved(records: number, seconds: number): Promise<SizeFigures> {
@@ -156,18 +159,12 @@ async function measureProved(records: number, seconds: number): Promise<SizeFigu
     const shape = { records, recordBytes: RECORD_BYTES }
     const data = pseudorandomBytes(records * RECORD_BYTES)
     const dataset = await stage.dataset(data, shape, ...(await ceremonyOf(stage)))
-    const servers = await stage.pair(() => ['--dataset', dataset])
-    const manifest = await newestManifest(servers[0].url)
+    const server = await stage.serve('--dataset', dataset)
+    const manifest = await newestManifest(server.url)
     const kind = 'hints, Pointproofs'
-    const questions = await many(() => questionFor(servers[0].url, manifest, 'pointproofs', 1))
-    return { records, rates: { [kind]: await rateOf(servers, kind, questions, seconds) } }
+    const questions = await many(() => questionFor(server.url, manifest, 'pointproofs', 1))
+    return { records, rates: { [kind]: await rateOf(server, kind, questions, seconds) } }
   })
-}
-
-async function storesOf(stage: Stage): Promise<(s: 0 | 1) => string[]> {
-  const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
-  for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
-  return s => ['--store', join(stage.folder, `store-${s}`), '--token-file', token(s)]
 }
 
 async function many<T>(make: () => Promise<T>): Promise<T[]> {
@@ -176,27 +173,20 @@ async function many<T>(make: () => Promise<T>): Promise<T[]> {
   return made
 }
 
-/** Of lookups as clients sent them. One that has two steps is answered by as many requests. */
-async function recordedRate(
-  servers: Pair,
-  kind: Kind,
-  lookups: Awaited<ReturnType<typeof recordLookups>>,
-  seconds: number,
-): Promise<Rate> {
-  const [{ url }] = servers
-  const questions = lookups
+/** What of lookups went to one server, as clients sent it. */
+function questionsOf(server: string, lookups: readonly RecordedLookup[]): Question[] {
+  return lookups
     .flat()
-    .filter(each => each.url.startsWith(`${url}/`))
-    .map(each => ({
-      request: requestOf(url, each.body, new URL(each.url).pathname),
-      answer: Buffer.from(each.reply),
+    .filter(({ url }) => url.startsWith(`${server}/`))
+    .map(({ url, body, reply }) => ({
+      request: requestOf(server, body, new URL(url).pathname),
+      answer: Buffer.from(reply),
     }))
-  return await rateOf(servers, kind, questions, seconds)
 }
 
 /** Throws if an answer is another than the first time. */
 async function rateOf(
-  [{ url, pid }]: Pair,
+  { url, pid }: ServerProcess,
   kind: Kind,
   questions: readonly Question[],
   seconds: number,
@@ -217,7 +207,7 @@ async function rateOf(
 }
 
 /** Memory of the server for each stream of events that is open. Throws unless all stay open. */
-async function bytesOfStream([{ url, pid }]: Pair): Promise<number> {
+async function bytesOfStream({ url, pid }: ServerProcess): Promise<number> {
   const before = await residentBytes(pid)
   const streams: IncomingMessage[] = []
   for (let i = 0; i < STREAMS; i++) {
@@ -238,7 +228,7 @@ async function bytesOfStream([{ url, pid }]: Pair): Promise<number> {
 }
 
 /** Both tables, as docs/operations.md has them. */
-export function capacityTables({ sizes, streamBytes }: Findings): string {
+export function capacityTables(sizes: readonly SizeFigures[]): string {
   const all = sizes.filter(({ held }) => held !== undefined)
   const provedOf = sizes.find(({ rates }) => rates['hints, Pointproofs'] !== undefined)
   const cell = (rate: Rate | undefined) =>
@@ -252,11 +242,7 @@ export function capacityTables({ sizes, streamBytes }: Findings): string {
       isProved ? cell(provedOf?.rates[kind]) : '',
     ]
   })
-  const held = (name: string, read: (of: NonNullable<SizeFigures['held']>) => string) => [
-    name,
-    ...all.map(of => read(of.held!)),
-    '',
-  ]
+  const held = (name: string, read: (of: Held) => string) => [name, ...all.map(of => read(of.held!)), '']
   const process = aligned([
     ['one process', ...all.map(({ records }) => `N = ${power(records)}`), 'other N'],
     ...kinds.map(([name, ...cells]) => [`lookups a second: ${name}`, ...cells]),
@@ -264,7 +250,7 @@ export function capacityTables({ sizes, streamBytes }: Findings): string {
     held('store on disk', of => `${figure(of.diskBytes / 1e6)} MB`),
     held('until it answers, from its store', of => `${figure(of.startSeconds)} s`),
     held(`a batch of ${EDITS} edits, on disk`, of => `${figure(of.batchMs)} ms`),
-    ['memory of an open stream of events', ...all.map(() => ''), `${figure(streamBytes / 1024)} KiB`],
+    held('memory of an open stream of events', of => `${figure(of.streamBytes / 1024)} KiB`),
   ])
   const middle = all[Math.floor(all.length / 2)]!
   const perSecond = (PEAK * CLIENTS * LOOKUPS) / DAY_SECONDS
@@ -277,7 +263,7 @@ export function capacityTables({ sizes, streamBytes }: Findings): string {
       return [
         [
           kind,
-          `${Math.ceil(perSecond / (BUSY * rate.perSecond))}`,
+          `${Math.ceil((perSecond * rate.processorMs) / 1000 / BUSY)}`,
           `${figure(rate.bytesOut)} B`,
           `${figure(bytesADay / 1e9)} GB`,
           `${figure((8 * perSecond * rate.bytesOut) / 1e6)} Mbit/s`,
@@ -288,9 +274,9 @@ export function capacityTables({ sizes, streamBytes }: Findings): string {
   return `${process}
 
 Of each operator, for ${title}, at N = ${power(middle.records)}: ${figure(perSecond)} lookups a second in the busiest minute, which has ${PEAK}
-times as many as the average one, by processes that are then busy for ${BUSY * 100} % of the time:
+times as many as the average one, by processors that are then busy for ${BUSY * 100} % of the time:
 
-${aligned([['', 'processes', 'out, a lookup', 'out, a day', 'out, in the busiest minute'], ...needs])}`
+${aligned([['', 'processors', 'out, a lookup', 'out, a day', 'out, in the busiest minute'], ...needs])}`
 }
 
 /** Three digits that count. */

@@ -58,7 +58,7 @@ export async function writeBetween(file: string, name: string, text: string): Pr
   const path = new URL(file, DOCS)
   const document = await readFile(path, 'utf8')
   const [begin, end] = placeOf(document, name)
-  await writeFile(path, `${document.slice(0, begin)}\n${text}\n${document.slice(end)}`)
+  await writeFile(path, `${document.slice(0, begin)}\n${text}\n\n${document.slice(end)}`)
 }
 
 function placeOf(document: string, name: string): readonly [number, number] {

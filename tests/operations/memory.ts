@@ -9,6 +9,7 @@
 // between any two, by more than GROWTH allows. A run of less than half an hour says little: so short a slope is mostly noise.
 
 import { randomBytes, randomInt } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -25,6 +26,8 @@ const RECORDS = 2 ** 14
 const SAMPLE_SECONDS = 10
 const SPAN_SECONDS = 120
 const TOLD_SECONDS = 300
+/** how often a batch is sent again before that counts as a failure */
+const CALLS = 30
 
 /** MiB an hour. */
 const GROWTH = { anonymous: 24, heap: 8 } as const
@@ -85,7 +88,16 @@ async function begin(dir: string, servers: ServerProcess[]): Promise<Publishing>
     const urls = [`${servers[0]!.url}/${name}`, `${servers[1]!.url}/${name}`] as const
     const lines = operations.map(operation => `${JSON.stringify(operation)}\n`).join('')
     const record = records.get(name)!
-    await publish({ servers: urls, key, record, operations: Buffer.from(lines), generation: false })
+    // As a publisher does: whatever happened, the same again.
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await publish({ servers: urls, key, record, operations: Buffer.from(lines), generation: false })
+        return
+      } catch (error) {
+        if (attempt === CALLS) throw error
+        await sleep(1000)
+      }
+    }
   }
 }
 
@@ -107,6 +119,7 @@ async function run(
   const chance = draws(seed)
   const counts: Counts = { lookups: 0, opened: 0, failed: 0, streams: 0, wrong: 0, epochs: 0 }
   const over = new AbortController()
+  setMaxListeners(0, over.signal)
   const urls = servers.map(({ url }) => url)
   const busy = [
     ...Object.keys(MAPS).map(name => lookUp(name, urls, chance, counts, over.signal)),
@@ -242,14 +255,19 @@ async function listen(urls: readonly string[], chance: Chance, counts: Counts, o
   const names = Object.keys(MAPS)
   while (!over.aborted) {
     const url = `${urls[chance(2)]}/${names[chance(names.length)]}/v1/events`
-    const signal = AbortSignal.any([over, AbortSignal.timeout(1000 + chance(20_000))])
+    const controller = new AbortController()
+    const end = () => controller.abort()
+    over.addEventListener('abort', end)
+    const timer = setTimeout(end, 1000 + chance(20_000))
     try {
-      const { body } = await fetch(url, { signal })
+      const { body } = await fetch(url, { signal: controller.signal })
       counts.streams++
       for await (const _ of body!);
     } catch {
       // called off, as it should be
     }
+    clearTimeout(timer)
+    over.removeEventListener('abort', end)
     await sleep(100)
   }
 }

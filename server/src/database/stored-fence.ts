@@ -240,12 +240,15 @@ export class StoredFence implements Fence {
   /** What there is on disk. */
   async #count(): Promise<void> {
     this.#confirmed = await this.#storage.count(CONFIRMED)
-    const registered: (readonly [string, number])[] = []
+    const ids: string[] = []
+    const times: number[] = []
     for await (const [key, bytes] of this.#storage.entries(NEW)) {
       const entry = decodeEntry(key, bytes)
-      registered.push([key.slice(NEW.length), entry === 'damaged' ? 0 : entry.time]) // no loss: it has no lookups yet
+      ids.push(Buffer.from(key).toString('latin1', NEW.length)) // a slice would keep the whole key
+      times.push(entry === 'damaged' ? 0 : entry.time) // no loss: it has no lookups yet
     }
-    for (const [id, time] of registered.sort(([, a], [, b]) => a - b)) this.#new.set(id, time)
+    const oldestFirst = Uint32Array.from(ids.keys()).sort((a, b) => times[a]! - times[b]!)
+    for (const i of oldestFirst) this.#new.set(ids[i]!, times[i]!)
   }
 }
 
