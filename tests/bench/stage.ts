@@ -122,8 +122,18 @@ export class Stage {
 
 /** The most memory a process has had so far, bytes: its own and what it shares with others. Linux tells. */
 export async function peakBytes(pid: number): Promise<number | undefined> {
+  return bytesIn(pid, 'VmHWM')
+}
+
+/** The memory that a process has now, without the files that it maps. */
+export async function residentBytes(pid: number): Promise<number | undefined> {
+  const [own, shared] = await Promise.all([bytesIn(pid, 'RssAnon'), bytesIn(pid, 'RssShmem')])
+  return own === undefined ? undefined : own + (shared ?? 0)
+}
+
+async function bytesIn(pid: number, name: string): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]
+  const kibibytes = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]
   return kibibytes === undefined ? undefined : Number(kibibytes) * 1024
 }
 

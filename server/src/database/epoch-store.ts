@@ -11,15 +11,15 @@ import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/pr
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
-export const CHUNK_BYTES = 8 * 4096 - 16 - 8
+export const CHUNK_BYTES = 8 * 4096 - 24 - 8
 
 /** What is written in one transaction, so that neither memory nor the event loop has to bear a whole database. */
 export const CHUNKS_TOGETHER = 128
 
-/** A list lies in pieces of so many bytes, so that a part of one can be read: sixteen pages of an LMDB file. */
-const PIECE_BYTES = 16 * 4096 - 16
+/** A list lies in pieces of so many bytes, so that a part of one can be read: with the headers, sixteen pages of an LMDB file. */
+const PIECE_BYTES = 16 * 4096 - 24 - 4
 
-const FORMAT = 4
+const FORMAT = 5
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
@@ -33,7 +33,10 @@ const DIRECTORY = 'directory/'
 const ROWS = 'rows/'
 const OPENINGS = 'openings/'
 const TRANSCRIPT = 'transcript/'
-const DATE_BYTES = 8
+/** before a value: the CRC-32 of its key and of what follows (u32); … */
+const SEAL_BYTES = 4
+/** … and then, of a dated one, its epoch (u32) */
+const DATE_BYTES = SEAL_BYTES + 4
 
 /** Keys whose signatures are kept for an epoch, so that `/v1/info` stays short. */
 const MOST_SIGNERS = 16
@@ -144,12 +147,12 @@ export class EpochStore {
     if (proofs !== undefined) await this.#stageOpenings(generation, proofs.openings)
     await this.#storage.transact([], transaction => {
       if (proofs !== undefined) {
-        transaction.put(TRANSCRIPT + hex(generation), proofs.transcript)
+        putSealed(transaction, TRANSCRIPT + hex(generation), proofs.transcript)
         putDated(transaction, ROWS + hex(generation), epoch, proofs.rowLists)
       }
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
-      transaction.put(MANIFEST + hex(epoch), manifestBytes)
-      transaction.put(BATCH + hex(epoch), json({ batch: '', changes: 0 }))
+      putSealed(transaction, MANIFEST + hex(epoch), manifestBytes)
+      putJson(transaction, BATCH + hex(epoch), { batch: '', changes: 0 })
       if (list !== undefined) putList(transaction, LIST + hex(epoch), list)
       putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
     })
@@ -160,7 +163,7 @@ export class EpochStore {
     const { generation, epoch } = manifest
     const head = await this.head()
     if ((await this.generations()).includes(generation)) await this.drop(generation) // an attempt that ended early
-    await this.#storage.transact([], transaction => transaction.put(GENERATION + hex(generation), json({})))
+    await this.#storage.transact([], transaction => putJson(transaction, GENERATION + hex(generation), {}))
     const count = Math.ceil((manifest.partitions * partitionBytes(manifest)) / CHUNK_BYTES)
     for (let start = 0; start < count; start += CHUNKS_TOGETHER) {
       await this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
@@ -198,17 +201,26 @@ export class EpochStore {
   async *openings(generation: number): AsyncIterable<readonly [number, Dated]> {
     const prefix = openingsPrefix(generation)
     for await (const [key, bytes] of this.#storage.entries(prefix)) {
-      yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
+      yield [Number.parseInt(key.slice(prefix.length), 16), dated(key, bytes)]
     }
   }
 
   transcript(generation: number): Promise<Uint8Array | undefined> {
-    return this.#storage.get(TRANSCRIPT + hex(generation))
+    return this.#sealed(TRANSCRIPT + hex(generation))
   }
 
-  async rowLists(generation: number): Promise<Dated | undefined> {
-    const bytes = await this.#storage.get(ROWS + hex(generation))
-    return bytes === undefined ? undefined : dated(bytes)
+  rowLists(generation: number): Promise<Dated | undefined> {
+    return this.#dated(ROWS + hex(generation))
+  }
+
+  async #sealed(key: string): Promise<Uint8Array | undefined> {
+    const bytes = await this.#storage.get(key)
+    return bytes === undefined ? undefined : unsealed(key, bytes)
+  }
+
+  async #dated(key: string): Promise<Dated | undefined> {
+    const bytes = await this.#storage.get(key)
+    return bytes === undefined ? undefined : dated(key, bytes)
   }
 
   /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
@@ -222,8 +234,8 @@ export class EpochStore {
       if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
       putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
       putDated(transaction, DIRECTORY + hex(before.generation), before.epoch, changes.oldDirectory)
-      transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
-      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      putSealed(transaction, MANIFEST + hex(epoch), changes.manifestBytes)
+      putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { epoch, generation, base: epoch, old })
       for (const key of forgotten) transaction.remove(key)
       return true
@@ -233,7 +245,7 @@ export class EpochStore {
   /** Generations that have chunks, or had. */
   async generations(): Promise<number[]> {
     return (await this.#all(GENERATION)).map(([key, mark]) => {
-      parse(mark)
+      parse(key, mark)
       return Number.parseInt(key.slice(GENERATION.length), 16)
     })
   }
@@ -250,7 +262,7 @@ export class EpochStore {
       const head = readHead(transaction)
       if (head?.old?.generation === generation) putHead(transaction, { ...head, old: undefined })
       transaction.remove(DIRECTORY + hex(generation))
-      transaction.put(GENERATION + hex(generation), json({ dropped: true }))
+      putJson(transaction, GENERATION + hex(generation), { dropped: true })
     })
     for (const prefix of [chunkPrefix(generation), openingsPrefix(generation)]) {
       for (let start = 0; (await this.#storage.count(prefix)) > 0; start += CHUNKS_TOGETHER) {
@@ -270,9 +282,9 @@ export class EpochStore {
     return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch - 1) return false
-      transaction.put(MANIFEST + hex(epoch), changes.manifest)
+      putSealed(transaction, MANIFEST + hex(epoch), changes.manifest)
       putList(transaction, LIST + hex(epoch), changes.list)
-      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { ...head, epoch })
       for (const key of forgotten) transaction.remove(key)
       return true
@@ -306,12 +318,12 @@ export class EpochStore {
   }
 
   manifest(epoch: number): Promise<Uint8Array | undefined> {
-    return this.#storage.get(MANIFEST + hex(epoch))
+    return this.#sealed(MANIFEST + hex(epoch))
   }
 
   /** The update list that leads to `epoch`. */
   async list(epoch: number): Promise<Uint8Array | undefined> {
-    const pieces = (await this.#all(`${LIST + hex(epoch)}/`)).map(([, bytes]) => bytes)
+    const pieces = (await this.#all(`${LIST + hex(epoch)}/`)).map(([key, bytes]) => unsealed(key, bytes))
     return pieces.length === 0 ? undefined : Buffer.concat(pieces)
   }
 
@@ -320,7 +332,7 @@ export class EpochStore {
     const slice = Buffer.alloc(last - first + 1)
     for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
       const start = piece * PIECE_BYTES
-      const bytes = await this.#storage.get(`${LIST + hex(epoch)}/${hex(piece)}`)
+      const bytes = await this.#sealed(`${LIST + hex(epoch)}/${hex(piece)}`)
       if (bytes === undefined) throw new Error('the update list has gone')
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }
@@ -328,21 +340,21 @@ export class EpochStore {
   }
 
   async batch(epoch: number): Promise<BatchRecord | undefined> {
-    const bytes = await this.#storage.get(BATCH + hex(epoch))
-    return bytes === undefined ? undefined : (parse(bytes) as BatchRecord)
+    const key = BATCH + hex(epoch)
+    const bytes = await this.#storage.get(key)
+    return bytes === undefined ? undefined : (parse(key, bytes) as BatchRecord)
   }
 
   /** A generation's; of no bytes if keyless. */
-  async directory(generation: number): Promise<Dated | undefined> {
-    const bytes = await this.#storage.get(DIRECTORY + hex(generation))
-    return bytes === undefined ? undefined : dated(bytes)
+  directory(generation: number): Promise<Dated | undefined> {
+    return this.#dated(DIRECTORY + hex(generation))
   }
 
   /** A generation's chunks by number. One that was never written is zero, as of the head's base. */
   async *chunks(generation: number): AsyncIterable<readonly [number, Dated]> {
     const prefix = chunkPrefix(generation)
     for await (const [key, bytes] of this.#storage.entries(prefix)) {
-      yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
+      yield [Number.parseInt(key.slice(prefix.length), 16), dated(key, bytes)]
     }
   }
 
@@ -366,7 +378,7 @@ export class EpochStore {
     }
     await this.#storage.transact([], transaction => {
       if (displaced !== undefined) transaction.remove(keyOf(displaced))
-      transaction.put(keyOf(signature), json(signature))
+      putJson(transaction, keyOf(signature), signature)
     })
     return true
   }
@@ -374,11 +386,11 @@ export class EpochStore {
   /** Keys that signed an earlier epoch that is kept. */
   async #signersBefore(epoch: number): Promise<Set<string>> {
     const signatures = (await this.#all(SIGNATURE)).filter(([key]) => key < SIGNATURE + hex(epoch))
-    return new Set(signatures.map(([, bytes]) => (parse(bytes) as SignatureInfo).publicKey))
+    return new Set(signatures.map(([key, bytes]) => (parse(key, bytes) as SignatureInfo).publicKey))
   }
 
   async signatures(epoch: number): Promise<SignatureInfo[]> {
-    return (await this.#all(`${SIGNATURE}${hex(epoch)}/`)).map(([, bytes]) => parse(bytes) as SignatureInfo)
+    return (await this.#all(`${SIGNATURE}${hex(epoch)}/`)).map(([key, bytes]) => parse(key, bytes) as SignatureInfo)
   }
 
   /** What is kept of epochs before `oldest`, but for deltas that chunks need, and of the old generation's last epoch. */
@@ -397,14 +409,15 @@ export class EpochStore {
 
 function putList(transaction: Transaction, key: string, list: Uint8Array): void {
   for (let piece = 0; piece * PIECE_BYTES < list.length; piece++) {
-    transaction.put(`${key}/${hex(piece)}`, list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
+    putSealed(transaction, `${key}/${hex(piece)}`, list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
   }
 }
 
 /** Whether a generation's chunks are there to stay. */
 function hasMark(from: Transaction, generation: number): boolean {
-  const mark = from.get(GENERATION + hex(generation))
-  return mark !== undefined && !('dropped' in (parse(mark) as object))
+  const key = GENERATION + hex(generation)
+  const mark = from.get(key)
+  return mark !== undefined && !('dropped' in (parse(key, mark) as object))
 }
 
 function chunkPrefix(generation: number): string {
@@ -423,20 +436,29 @@ function openingsKey(generation: number, row: number): string {
   return openingsPrefix(generation) + hex(row)
 }
 
-/** epoch (u32) ‖ CRC-32 of the bytes, begun with the epoch (u32) ‖ bytes */
 function putDated(transaction: Transaction, key: string, epoch: number, bytes: Uint8Array): void {
-  const value = Buffer.allocUnsafe(DATE_BYTES + bytes.length)
-  value.writeUInt32LE(epoch)
-  value.writeUInt32LE(crc32(bytes, epoch), 4)
-  value.set(bytes, DATE_BYTES)
+  const date = Buffer.alloc(DATE_BYTES - SEAL_BYTES)
+  date.writeUInt32LE(epoch)
+  putSealed(transaction, key, date, bytes)
+}
+
+function dated(key: string, value: Uint8Array): Dated {
+  const bytes = unsealed(key, value)
+  const epoch = new DataView(bytes.buffer, bytes.byteOffset, bytes.length).getUint32(0, true)
+  return { epoch, bytes: bytes.subarray(DATE_BYTES - SEAL_BYTES) }
+}
+
+function putSealed(transaction: Transaction, key: string, ...parts: readonly Uint8Array[]): void {
+  const value = Buffer.concat([Buffer.alloc(SEAL_BYTES), ...parts])
+  value.writeUInt32LE(crc32(value.subarray(SEAL_BYTES), crc32(key)))
   transaction.put(key, value)
 }
 
-function dated(bytes: Uint8Array): Dated {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const value = { epoch: view.getUint32(0, true), bytes: bytes.subarray(DATE_BYTES) }
-  if (crc32(value.bytes, value.epoch) !== view.getUint32(4, true)) throw new Error(DAMAGED)
-  return value
+function unsealed(key: string, value: Uint8Array): Uint8Array {
+  const bytes = value.subarray(SEAL_BYTES)
+  const view = new DataView(value.buffer, value.byteOffset, value.length)
+  if (value.length < SEAL_BYTES || crc32(bytes, crc32(key)) !== view.getUint32(0, true)) throw new Error(DAMAGED)
+  return bytes
 }
 
 function readHead(from: Transaction): Head | undefined {
@@ -445,7 +467,7 @@ function readHead(from: Transaction): Head | undefined {
 
 function decodeHead(bytes: Uint8Array | undefined): Head | undefined {
   if (bytes === undefined) return undefined
-  const { format, ...head } = parse(bytes) as Head & { format: number }
+  const { format, ...head } = parse(HEAD, bytes) as Head & { format: number }
   if (format !== FORMAT) throw new Error(`the store has format ${format}, and this version knows ${FORMAT}`)
   return head
 }
@@ -456,22 +478,27 @@ export function headEpoch(schema: string): string {
 }
 
 function putHead(transaction: Transaction, head: Head): void {
-  transaction.put(HEAD, json({ format: FORMAT, ...head }))
+  putJson(transaction, HEAD, { format: FORMAT, ...head })
 }
 
 function hex(number: number): string {
   return number.toString(16).padStart(8, '0')
 }
 
-/** What no digest of a manifest covers carries a checksum of its own. */
-function json(value: object): Uint8Array {
+/** Text, so that SQL can read it, and behind it, in hex, the CRC-32 of its key and of it. */
+function putJson(transaction: Transaction, key: string, value: object): void {
   const text = JSON.stringify(value)
-  return Buffer.from(text + hex(crc32(text)))
+  transaction.put(key, Buffer.from(text + checksum(key, text)))
 }
 
-function parse(bytes: Uint8Array): unknown {
+/** The head's, which says what format the store has, is that of all formats. */
+function checksum(key: string, text: string): string {
+  return hex(crc32(text, key === HEAD ? 0 : crc32(key)))
+}
+
+function parse(key: string, bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
   const value = text.slice(0, -8)
-  if (hex(crc32(value)) !== text.slice(-8)) throw new Error(DAMAGED)
+  if (checksum(key, value) !== text.slice(-8)) throw new Error(DAMAGED)
   return JSON.parse(value)
 }

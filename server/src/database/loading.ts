@@ -141,7 +141,10 @@ export interface Step {
 
 /** undefined: no list leads there, any more or at all. */
 export async function readStep(store: EpochStore, epoch: number): Promise<Step | undefined> {
-  const [bytes, list] = [await store.manifest(epoch), await store.list(epoch)]
+  const [bytes, list] = await readingFrom(store.location, async () => [
+    await store.manifest(epoch),
+    await store.list(epoch),
+  ])
   if (bytes === undefined || list === undefined) return undefined
   return { known: { manifest: reading(store.location, () => decodeManifest(bytes)), bytes }, list }
 }
@@ -223,7 +226,9 @@ class Loader {
   }
 
   async manifest(epoch: number): Promise<KnownManifest> {
-    const bytes = (await this.#store.manifest(epoch)) ?? this.#wrong(`the manifest of epoch ${epoch} is missing`)
+    const bytes =
+      (await this.#readingFrom(() => this.#store.manifest(epoch))) ??
+      this.#wrong(`the manifest of epoch ${epoch} is missing`)
     return { manifest: this.#reading(() => decodeManifest(bytes)), bytes }
   }
 
@@ -232,7 +237,9 @@ class Loader {
     const lists = new Map<number, Uint8Array>()
     const { base, epoch: last } = this.#head
     for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
-      const stored = (await this.#store.list(epoch)) ?? this.#wrong(`the update list of epoch ${epoch} is missing`)
+      const stored =
+        (await this.#readingFrom(() => this.#store.list(epoch))) ??
+        this.#wrong(`the update list of epoch ${epoch} is missing`)
       const { list, rows } = pointproofs
         ? this.#reading(() => splitUpdateList(stored))
         : { list: stored, rows: undefined }
@@ -380,7 +387,8 @@ class Loader {
     const { pointproofs, generation, partitions, recordBytes, blockRecords } = newest
     if (pointproofs === undefined) return undefined
     const { location } = this.#store
-    const transcript = (await this.#store.transcript(generation)) ?? this.#wrong('its transcript is missing')
+    const transcript =
+      (await this.#readingFrom(() => this.#store.transcript(generation))) ?? this.#wrong('its transcript is missing')
     const proved = await provedWith(this.#core, newest, transcript, location, location)
     try {
       proved.prover.warm()

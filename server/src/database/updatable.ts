@@ -885,7 +885,7 @@ export class UpdatableDatabase implements Epochs {
         return decodeManifest((await this.#store.manifest(epoch))!)
       })
       if (manifest.updateListBytes === 0) continue
-      const list = await this.#store.list(epoch)
+      const list = await readingFrom(location, () => this.#store.list(epoch))
       if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
         throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
       }
