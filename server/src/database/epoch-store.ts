@@ -4,10 +4,13 @@
 // Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
 // what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 //
+// A list that is long is staged: it lies under its epoch's number before there is that epoch, which one transaction makes then.
+//
 // An epoch number in a key has eight hex digits, so that keys sort by it.
 
+import { randomUUID } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
@@ -19,12 +22,17 @@ export const CHUNKS_TOGETHER = 128
 /** A list lies in pieces of so many bytes, so that a part of one can be read: sixteen pages of an LMDB file. */
 const PIECE_BYTES = 16 * 4096 - 16
 
+/** As many pieces are written in one transaction; a list of more is staged. */
+const PIECES_TOGETHER = 32
+
 const FORMAT = 4
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
+/** marks that a list is staged, or was begun to be: by whom */
+const STAGED = 'staged'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
@@ -150,7 +158,7 @@ export class EpochStore {
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
       transaction.put(MANIFEST + hex(epoch), manifestBytes)
       transaction.put(BATCH + hex(epoch), json({ batch: '', changes: 0 }))
-      if (list !== undefined) putList(transaction, LIST + hex(epoch), list)
+      if (list !== undefined) putPieces(transaction, epoch, list, 0)
       putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
     })
   }
@@ -262,20 +270,61 @@ export class EpochStore {
     await this.#storage.transact([], transaction => transaction.remove(GENERATION + hex(generation)))
   }
 
-  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile. */
+  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. */
   async append(changes: EpochChanges): Promise<boolean> {
-    const { epoch, oldest } = changes
+    const { epoch, oldest, list } = changes
     const before = await this.head()
-    const forgotten = await this.#keysBefore(oldest, before?.base ?? 0, before?.old)
-    return this.#storage.transact([HEAD], transaction => {
+    if (before?.epoch !== epoch - 1) return false
+    await this.sweep()
+    const forgotten = await this.#keysBefore(oldest, before.base, before.old)
+    const mark = list.length > PIECES_TOGETHER * PIECE_BYTES ? json({ attempt: randomUUID() }) : undefined
+    if (mark !== undefined && !(await this.#stageList(epoch, list, mark))) return false
+    return this.#storage.transact([HEAD, STAGED], transaction => {
       const head = readHead(transaction)
-      if (head?.epoch !== epoch - 1) return false
+      if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
       transaction.put(MANIFEST + hex(epoch), changes.manifest)
-      putList(transaction, LIST + hex(epoch), changes.list)
+      if (mark === undefined) putPieces(transaction, epoch, list, 0)
+      else transaction.remove(STAGED)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
       putHead(transaction, { ...head, epoch })
       for (const key of forgotten) transaction.remove(key)
       return true
+    })
+  }
+
+  /** Writes the list of an epoch to come, which means nothing before a head names it. */
+  async #stageList(epoch: number, list: Uint8Array, mark: Uint8Array): Promise<boolean> {
+    const isMarked = await this.#storage.transact([HEAD, STAGED], transaction => {
+      if (readHead(transaction)?.epoch !== epoch - 1 || !isStaged(transaction, undefined)) return false
+      transaction.put(STAGED, mark)
+      return true
+    })
+    if (!isMarked) return false
+    for (let first = 0; first * PIECE_BYTES < list.length; first += PIECES_TOGETHER) {
+      const isOurs = await this.#storage.transact([STAGED], transaction => {
+        if (!isStaged(transaction, mark)) return false
+        putPieces(transaction, epoch, list, first, first + PIECES_TOGETHER)
+        return true
+      })
+      if (!isOurs) return false
+    }
+    return true
+  }
+
+  /** Removes a list that was staged and whose epoch never came to be. */
+  async sweep(): Promise<void> {
+    const mark = await this.#storage.get(STAGED)
+    const head = await this.head()
+    if (mark === undefined || head === undefined) return
+    const prefix = listPrefix(head.epoch + 1)
+    for (let first = 0; (await this.#storage.count(prefix)) > 0; first += PIECES_TOGETHER) {
+      await this.#storage.transact([HEAD], transaction => {
+        if (readHead(transaction)?.epoch !== head.epoch) throw new Error(ANOTHER_PROCESS)
+        for (let piece = first; piece < first + PIECES_TOGETHER; piece++) transaction.remove(prefix + hex(piece))
+      })
+    }
+    await this.#storage.transact([STAGED], transaction => {
+      if (isStaged(transaction, mark)) transaction.remove(STAGED)
     })
   }
 
@@ -311,7 +360,7 @@ export class EpochStore {
 
   /** The update list that leads to `epoch`. */
   async list(epoch: number): Promise<Uint8Array | undefined> {
-    const pieces = (await this.#all(`${LIST + hex(epoch)}/`)).map(([, bytes]) => bytes)
+    const pieces = (await this.#all(listPrefix(epoch))).map(([, bytes]) => bytes)
     return pieces.length === 0 ? undefined : Buffer.concat(pieces)
   }
 
@@ -320,7 +369,7 @@ export class EpochStore {
     const slice = Buffer.alloc(last - first + 1)
     for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
       const start = piece * PIECE_BYTES
-      const bytes = await this.#storage.get(`${LIST + hex(epoch)}/${hex(piece)}`)
+      const bytes = await this.#storage.get(listPrefix(epoch) + hex(piece))
       if (bytes === undefined) throw new Error('the update list has gone')
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }
@@ -395,10 +444,22 @@ export class EpochStore {
   }
 }
 
-function putList(transaction: Transaction, key: string, list: Uint8Array): void {
-  for (let piece = 0; piece * PIECE_BYTES < list.length; piece++) {
-    transaction.put(`${key}/${hex(piece)}`, list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
+/** Writes a list's pieces, from one number to before another. */
+function putPieces(transaction: Transaction, epoch: number, list: Uint8Array, first: number, end = Infinity): void {
+  for (let piece = first; piece < end && piece * PIECE_BYTES < list.length; piece++) {
+    const bytes = list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES)
+    transaction.put(listPrefix(epoch) + hex(piece), bytes)
   }
+}
+
+function listPrefix(epoch: number): string {
+  return `${LIST + hex(epoch)}/`
+}
+
+/** Whether a list is staged by whoever set this mark; undefined: whether none is. */
+function isStaged(from: Transaction, mark: Uint8Array | undefined): boolean {
+  const found = from.get(STAGED)
+  return found === undefined || mark === undefined ? found === mark : equalBytes(found, mark)
 }
 
 /** Whether a generation's chunks are there to stay. */

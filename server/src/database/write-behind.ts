@@ -47,11 +47,12 @@ export class WriteBehind {
 
   /** An epoch changed these records, of ℓ bytes. */
   note(changed: Uint32Array, recordBytes: number, listBytes: number): void {
+    let next = 0 // indices ascend, and so do the chunks they lie in
     for (const index of changed) {
       const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
-      for (let number = Math.floor((index * recordBytes) / CHUNK_BYTES); number <= last; number++) {
-        this.#chunks.add(number)
-      }
+      const first = Math.max(next, Math.floor((index * recordBytes) / CHUNK_BYTES))
+      for (let number = first; number <= last; number++) this.#chunks.add(number)
+      next = last + 1
     }
     this.#listBytes += listBytes
   }
