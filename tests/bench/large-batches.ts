@@ -30,14 +30,15 @@ export async function largeBatches(options: Options): Promise<Section> {
     const dataset = await stage.build('csv', `key,value\n${rows.join('')}`, ...room)
     const store = ['--store', join(stage.folder, 'store'), '--token-file', token]
     const server = await stage.serve('--dataset', dataset, ...store)
-    const manifest = await newestManifest(server.url)
-    const body = encodeQuery(manifest, 1, new Uint8Array(2 * manifest.partitions), 'merkle')
-    const asker = new Worker(new URL('asker.mjs', import.meta.url), { workerData: { url: server.url, body } })
+    const asker = new Worker(new URL('asker.mjs', import.meta.url), { workerData: server.url })
     stage.closeLast(() => asker.terminate())
+    /** Of lookups since the last time. From now on they are at the newest epoch, which is answered until it is two behind. */
     const waits = async () => {
-      asker.postMessage('')
+      const manifest = await newestManifest(server.url)
+      asker.postMessage(encodeQuery(manifest, 1, new Uint8Array(2 * manifest.partitions), 'merkle'))
       return ((await once(asker, 'message')) as [number[]])[0]
     }
+    await waits()
     await pause(IDLE_MS)
     await waits() // of connections that were new, and code that was
     await pause(IDLE_MS)

@@ -408,7 +408,9 @@ impl Commit for Sums {
         let (cells, sum) = cells.split_at_mut(layout.partition_records());
         overwriting(layout.partition_records(), &sum[0]);
         sum[0].fill(0);
-        cells.iter().for_each(|cell| add(&mut sum[0], cell));
+        for cell in cells {
+            add(&mut sum[0], cell);
+        }
     }
 
     fn changing_cells(_: &Layout, records: usize) -> usize {

@@ -46,11 +46,14 @@ fn built(layout: Layout, plain: &Plain, openings: bool) -> Database<Merkle> {
     if openings { database::<Merkle>(layout, &content) } else { bare(layout, &content) }
 }
 
+/// A batch as it will be: an index to edit, or none to add; and a record.
+type Changes = Vec<(Option<u32>, Vec<u8>)>;
+
 /// A change to a record that need not exist, and what it becomes.
 type Choice = (bool, prop::sample::Index, u8);
 
 /// The batch that choices make, and the plain map after it.
-fn batch(before: &Plain, choices: &[Choice], record_bytes: usize) -> (Vec<(Option<u32>, Vec<u8>)>, Plain) {
+fn batch(before: &Plain, choices: &[Choice], record_bytes: usize) -> (Changes, Plain) {
     let (mut operations, mut after) = (Vec::new(), before.clone());
     for &(is_edit, at, value) in choices {
         let record = vec![value; record_bytes];
@@ -145,7 +148,7 @@ const LONG: usize = 1 << 16;
 
 /// A database whose partitions take several steps: 40 records of 64 KiB in each of two.
 fn long() -> (Database<Merkle>, Plain) {
-    let plain: Plain = (0..80).map(|i| vec![i as u8 + 1; LONG]).collect();
+    let plain: Plain = (1..=80).map(|i| vec![i; LONG]).collect();
     (built(Layout::new(80, LONG as u64, 2, 40).unwrap(), &plain, true), plain)
 }
 
@@ -153,7 +156,7 @@ fn long() -> (Database<Merkle>, Plain) {
 #[test]
 fn a_partition_is_written_in_several_steps_and_answered_between_them() {
     let (mut database, plain) = long();
-    let edits: Vec<(Option<u32>, Vec<u8>)> =
+    let edits: Changes =
         (0..70).map(|i| (Some(i), vec![0xa0; LONG])).chain((0..3).map(|i| (None, vec![i + 1; LONG]))).collect();
     let mut after = plain.clone();
     for (index, record) in &edits {
@@ -170,7 +173,7 @@ fn a_partition_is_written_in_several_steps_and_answered_between_them() {
 #[test]
 fn a_write_that_is_given_up_leaves_nothing_behind() {
     let (mut database, plain) = long();
-    let added = |value: u8| -> Vec<(Option<u32>, Vec<u8>)> { vec![(None, vec![value; LONG]); 5] };
+    let added = |value: u8| -> Changes { vec![(None, vec![value; LONG]); 5] };
     let given_up = added(0xee);
     let batch = operations(&given_up);
     let mut draft = Draft::of_batch(&database, false, &batch[..]);

@@ -387,11 +387,11 @@ pub struct EpochHandle(epoch::Epoch);
 
 impl EpochHandle {
     fn new(applied: Result<epoch::Epoch, epoch::Refused>) -> Outcome<EpochHandle> {
-        applied.map(EpochHandle).map_err(refused)
+        applied.map(EpochHandle).map_err(|error| refused(&error))
     }
 }
 
-fn refused(refused: epoch::Refused) -> JsValue {
+fn refused(refused: &epoch::Refused) -> JsValue {
     let reason = match &refused.reason {
         Reason::Exists => "the key exists already",
         Reason::Missing => "there is no such record",
@@ -490,7 +490,7 @@ impl DraftHandle {
     fn step(&mut self, database: &DatabaseHandle, directory: Option<&Directory>) -> Outcome<bool> {
         let (database, batch) = (&database.0, &self.batch);
         let draft = self.draft.get_or_insert_with(|| Draft::of_batch(database, directory.is_some(), batch));
-        if draft.step(database, directory, batch).map_err(refused)? {
+        if draft.step(database, directory, batch).map_err(|error| refused(&error))? {
             return Ok(true);
         }
         let drafted = self.draft.take().ok_or(Error::Phase("the draft was taken")).and_then(Draft::finish);

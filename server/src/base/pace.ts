@@ -33,12 +33,12 @@ export async function gathered(
   pace: Pace,
 ): Promise<Uint8Array> {
   const bytes = new Uint8Array(length)
-  for (let start = 0; start < length; start += PIECE_BYTES) {
-    bytes.set(part(start, Math.min(length, start + PIECE_BYTES)), start)
+  for (let start = 0; start < length; start += BYTES_AT_ONCE) {
+    bytes.set(part(start, Math.min(length, start + BYTES_AT_ONCE)), start)
     await pace.turn()
   }
   return bytes
 }
 
 /** What of many bytes is looked at or copied at a time. */
-export const PIECE_BYTES = 1024 * 1024
+export const BYTES_AT_ONCE = 1024 * 1024

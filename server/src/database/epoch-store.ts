@@ -11,6 +11,7 @@
 import { randomUUID } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
@@ -226,10 +227,12 @@ export class EpochStore {
     if (before?.epoch !== epoch - 1) return false
     const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
     const forgotten = await this.#keysBefore(changes.oldest, before.base, old)
+    const directory = await datedValue(epoch, changes.directory)
+    const oldDirectory = await datedValue(before.epoch, changes.oldDirectory)
     return this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
       if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
-      putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
-      putDated(transaction, DIRECTORY + hex(before.generation), before.epoch, changes.oldDirectory)
+      transaction.put(DIRECTORY + hex(generation), directory)
+      transaction.put(DIRECTORY + hex(before.generation), oldDirectory)
       transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
       transaction.put(BATCH + hex(epoch), json(changes.batch))
       putHead(transaction, { epoch, generation, base: epoch, old })
@@ -344,10 +347,11 @@ export class EpochStore {
 
   /** Every chunk is at least as it was at epoch `base`; directory and row lists are given as they are at `epoch`, the newest. */
   async rebase(base: number, epoch: number, directory: Uint8Array, rowLists?: Uint8Array): Promise<boolean> {
+    const value = await datedValue(epoch, directory)
     return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch) return false
-      putDated(transaction, DIRECTORY + hex(head.generation), epoch, directory)
+      transaction.put(DIRECTORY + hex(head.generation), value)
       if (rowLists !== undefined) putDated(transaction, ROWS + hex(head.generation), epoch, rowLists)
       putHead(transaction, { ...head, base })
       return true
@@ -491,6 +495,21 @@ function putDated(transaction: Transaction, key: string, epoch: number, bytes: U
   value.writeUInt32LE(crc32(bytes, epoch), 4)
   value.set(bytes, DATE_BYTES)
   transaction.put(key, value)
+}
+
+/** What `putDated` puts, of many bytes: made in slices. */
+async function datedValue(epoch: number, bytes: Uint8Array): Promise<Uint8Array> {
+  const [value, pace] = [Buffer.allocUnsafe(DATE_BYTES + bytes.length), new Pace()]
+  let checksum = epoch
+  for (let start = 0; start < bytes.length; start += BYTES_AT_ONCE) {
+    const part = bytes.subarray(start, start + BYTES_AT_ONCE)
+    checksum = crc32(part, checksum)
+    value.set(part, DATE_BYTES + start)
+    await pace.turn()
+  }
+  value.writeUInt32LE(epoch)
+  value.writeUInt32LE(checksum, 4)
+  return value
 }
 
 function dated(bytes: Uint8Array): Dated {

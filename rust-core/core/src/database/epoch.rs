@@ -243,7 +243,7 @@ enum Stage {
     /// hashes its bytes
     Hash(usize, UpdateList),
     /// leads the directory on
-    Follow(Option<Following>, UpdateList),
+    Follow(Option<Box<Following>>, UpdateList),
     Done(UpdateList, Option<(Directory, [u8; 32])>),
     /// an error came before
     Failed,
@@ -356,7 +356,7 @@ impl Draft {
             }
             Stage::Follow(following, list) => {
                 let before = directory.ok_or_else(|| failed(Error::Phase("the directory has gone")))?;
-                let mut following = following.unwrap_or_else(|| Following::new(before));
+                let mut following = following.unwrap_or_else(|| Box::new(Following::new(before)));
                 match following.step(before, &list).map_err(|full| crowded(before, batch, full))? {
                     Some(next) => Stage::Done(list, Some(next)),
                     None => Stage::Follow(Some(following), list),

@@ -34,11 +34,21 @@ pub struct Database<C> {
     pub(super) auxiliary: Vec<u8>,
     pub(super) content: Vec<Option<ContentTree>>,
     pub(super) previous: Option<Overwritten>,
-    /// an update is being written, and in the middle of a partition
-    pub(super) writing: Option<Option<usize>>,
+    pub(super) writing: Writing,
     /// another number whenever what readers read has changed, or its place
     pub(super) edition: u64,
     scheme: PhantomData<C>,
+}
+
+/// What of an update is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// there is none, or it is done
+    Nothing,
+    /// no partition at the moment
+    Update,
+    /// this one, whose content hash is not that of its bytes
+    Partition(usize),
 }
 
 /// The epoch before the newest, as what the update overwrote.
@@ -146,7 +156,7 @@ impl<C: VectorCommitment> Database<C> {
             auxiliary,
             content: vec![None; layout.partitions()],
             previous: None,
-            writing: None,
+            writing: Writing::Nothing,
             edition: 0,
             scheme: PhantomData,
         })
@@ -250,7 +260,7 @@ impl<C: VectorCommitment> Database<C> {
     /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`], or while an update is in the middle of it.
     pub fn content_hash(&self, q: usize) -> Result<[u8; CONTENT_HASH_BYTES], Error> {
         expect_below("partition", q, self.layout.partitions())?;
-        if self.writing == Some(Some(q)) {
+        if self.writing == Writing::Partition(q) {
             return Err(Error::Phase("an update is being written into the partition"));
         }
         self.content[q].as_ref().map(ContentTree::hash).ok_or(Error::Phase("commit the partition first"))
@@ -303,7 +313,9 @@ impl<C: VectorCommitment> Database<C> {
     pub fn layout_at(&self, at: At) -> Result<&Layout, Error> {
         match (at, &self.previous) {
             _ if !self.is_committed() => Err(Error::Phase("commit every partition first")),
-            (At::Newest, _) if self.writing.is_some() => Err(Error::Phase("the newest epoch is being written")),
+            (At::Newest, _) if self.writing != Writing::Nothing => {
+                Err(Error::Phase("the newest epoch is being written"))
+            }
             (At::Newest, _) => Ok(&self.layout),
             (At::Previous, Some(previous)) => Ok(&previous.layout),
             (At::Previous, None) => Err(Error::Phase("there is no previous epoch")),

@@ -15,7 +15,7 @@ use pirouette_kernels::scan::Node;
 use crate::bytes::{reserved, xor_into};
 use crate::commitment::{CELL_BYTES, VectorCommitment};
 use crate::database::content::{ContentTree, GROUP_BYTES};
-use crate::database::flat::{Database, Overwritten, auxiliary_bytes};
+use crate::database::flat::{Database, Overwritten, Writing, auxiliary_bytes};
 use crate::database::list::UpdateList;
 use crate::error::Error;
 use crate::layout::Layout;
@@ -125,11 +125,11 @@ impl Write {
     /// # Errors
     /// [`Error::Phase`] unless all is ready. Nothing has changed then.
     pub fn begin<C: VectorCommitment>(&mut self, database: &mut Database<C>) -> Result<(), Error> {
-        if self.stage != Stage::Ready || database.writing.is_some() {
+        if self.stage != Stage::Ready || database.writing != Writing::Nothing {
             return Err(Error::Phase("the write is not ready to begin"));
         }
         self.forgotten = std::mem::replace(&mut database.previous, self.room.take());
-        database.writing = Some(None);
+        database.writing = Writing::Update;
         database.edition += 1;
         self.stage = Stage::Forget;
         Ok(())
@@ -214,7 +214,7 @@ impl Write {
             Stage::Finish => {
                 database.layout = after;
                 database.content.extend(self.content.drain(..).map(Some));
-                database.writing = None;
+                database.writing = Writing::Nothing;
                 Stage::Done
             }
         })
@@ -313,7 +313,7 @@ impl Write {
             }
             changes.push((block, content));
         }
-        database.writing = Some(Some(q));
+        database.writing = Writing::Partition(q);
         if let Some(previous) = &mut database.previous {
             if database.openings {
                 let tree_bytes = C::auxiliary_bytes(after);
@@ -361,7 +361,7 @@ impl Write {
         if to < changed.len() {
             return Stage::Content { next, first, done: to };
         }
-        database.writing = Some(None);
+        database.writing = Writing::Update;
         self.partition(next, changed.len())
     }
 }
