@@ -1,12 +1,16 @@
 // A batch that takes many slices: between any two of them the epochs that are listed are answered, each by its own manifest's
 // commitments, and a process that dies there leaves the old epoch or the new one.
 
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { blake3 } from '@noble/hashes/blake3.js'
 import { entryBytes, suiteOf, toHex } from '@pirouette/protocol'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { slice } from '../dist/base/pace.js'
-import { loadDataset, type Storage, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, pseudoRandom, vectors } from './helpers.js'
+import { buildDataset, loadDataset, type Storage, UpdatableDatabase } from '../dist/index.js'
+import { pseudoRandom, vectors } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -50,14 +54,12 @@ async function watched(
   return { seen, looks }
 }
 
-const RECORD_BYTES = 32_768
 const hex = (value: number, bytes: number) => Buffer.alloc(bytes, value).toString('hex')
-/** 70 edits of 80 records, more than go into one transaction if they are long, and adds that open partitions. */
-const operations = (value: number, bytes = RECORD_BYTES) => [
+/** 70 edits of 80 records, and adds that open partitions. */
+const operations = (value: number, bytes: number) => [
   ...Array.from({ length: 70 }, (_, i) => ({ op: 'edit', index: i, value: hex(value + (i % 7), bytes) })),
   ...Array.from({ length: 10 }, (_, i) => ({ op: 'add', value: hex(value + 8 + (i % 7), bytes) })),
 ]
-const large = () => pseudoRandom(80 * RECORD_BYTES)
 
 describe('between any two slices of a batch', () => {
   test.each(['merkle', 'tags'] as const)('every epoch that is listed has the records it had (%s)', async proofs => {
@@ -75,7 +77,10 @@ describe('between any two slices of a batch', () => {
       }
       plain.set(epoch, after)
       let turn = 0
+      const before = updatable.newest.manifest.contentHashes.slice(0, 32)
       const work = updatable.publish(batchOn(updatable, changes, { encoding: 'hex' }))
+      // Whoever downloads need not wait for what is only drafted.
+      const partition = bodyOf(updatable, before).then(bytes => toHex(blake3(bytes)))
       const { seen, looks } = await watched(updatable, work, (generation, number) => {
         const { manifest } = updatable.find(generation, number)!
         const index = (turn++ * 37) % manifest.records
@@ -83,6 +88,7 @@ describe('between any two slices of a batch', () => {
         expect(toHex(record), `record ${index} of epoch ${number}`).toBe(plain.get(number)![index])
       })
       expect(looks).toBeGreaterThan(20)
+      expect(await partition, `until epoch ${epoch} was begun`).toBe(toHex(before))
       // The one before is given up when the next one is begun, and nothing else ever is.
       expect(seen.join('; ')).toMatch(epoch === 2 ? /^1\.1(; 1\.1 1\.2)?$/ : /^1\.1 1\.2; 1\.2(; 1\.2 1\.3)?$/)
       expect(updatable.list().map(numbers)).toEqual([
@@ -121,9 +127,9 @@ describe('between any two slices of a batch', () => {
   })
 
   test('whoever publishes next waits for it, and what was refused has changed nothing', async () => {
-    const updatable = await opened(await storageOf('a.bin', large(), { recordBytes: RECORD_BYTES }))
-    const first = batchOn(updatable, operations(1), { encoding: 'hex' })
-    const bad = [...operations(2), { op: 'edit', index: 100_000, value: hex(1, RECORD_BYTES) }]
+    const updatable = await opened(await storageOf('a.bin', pseudoRandom(80 * 500), { recordBytes: 500 }))
+    const first = batchOn(updatable, operations(1, 500), { encoding: 'hex' })
+    const bad = [...operations(2, 500), { op: 'edit', index: 100_000, value: hex(1, 500) }]
     const publishing = [updatable.publish(first), updatable.publish(first)]
     const refused = refusal(updatable.publish(batchOn(updatable, bad, { encoding: 'hex' })))
     const [one, other] = await Promise.all(publishing)
@@ -140,9 +146,9 @@ describe('between any two slices of a batch', () => {
   })
 
   test('closing waits for the batch under way', async () => {
-    const storage = await storageOf('a.bin', large(), { recordBytes: RECORD_BYTES })
+    const storage = await storageOf('a.bin', pseudoRandom(80 * 500), { recordBytes: 500 })
     const updatable = await UpdatableDatabase.open(storage)
-    const publishing = updatable.publish(batchOn(updatable, operations(3), { encoding: 'hex' }))
+    const publishing = updatable.publish(batchOn(updatable, operations(3, 500), { encoding: 'hex' }))
     await nextTurn()
     await updatable.close()
     const { manifest } = await publishing
@@ -151,21 +157,34 @@ describe('between any two slices of a batch', () => {
 })
 
 describe('a list that takes several transactions', () => {
-  /** A storage that remembers, with an epoch stored in several transactions. */
-  async function stored() {
-    const dataset = await loadDataset(await builtDirectory('a.bin', large(), { recordBytes: RECORD_BYTES }))
+  /** A storage that remembers, with an epoch stored in several transactions, and what made it. */
+  let stored: Awaited<ReturnType<typeof made>>
+  beforeAll(async () => {
+    stored = await made()
+  })
+
+  async function made() {
+    const bytes = 32_768
     const storage = new RememberingStorage()
+    const folder = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const data = join(folder, 'a.bin')
+    await writeFile(data, pseudoRandom(80 * bytes))
+    await buildDataset({ data, out: join(folder, 'dataset'), recordBytes: bytes })
+    const dataset = await loadDataset(join(folder, 'dataset'))
     await UpdatableDatabase.create(storage, dataset)
     dataset.close()
-    const updatable = await opened(storage)
+    await rm(folder, { recursive: true })
+    const updatable = await UpdatableDatabase.open(storage)
     const [old, before] = [updatable.newest.manifestHash, storage.transactions]
-    const body = batchOn(updatable, operations(4), { encoding: 'hex' })
-    const { manifest: made } = await updatable.publish(body)
-    return { storage, old, made, body, before, after: storage.transactions }
+    const body = batchOn(updatable, operations(4, bytes), { encoding: 'hex' })
+    const { manifest } = await updatable.publish(body)
+    const after = storage.transactions
+    await updatable.close()
+    return { storage, old, made: manifest, body, before, after }
   }
 
   test('is whole or not there, whenever the process dies, and what was begun of it goes', async () => {
-    const { storage, old, made, body, before, after } = await stored()
+    const { storage, old, made, body, before, after } = stored
     expect(after - before).toBeGreaterThan(3)
     for (let count = before; count <= after; count++) {
       const left = await storage.asOf(count)
@@ -183,7 +202,7 @@ describe('a list that takes several transactions', () => {
   })
 
   test('comes again when the disk was full in the middle of it', async () => {
-    const { storage, made, body, before } = await stored()
+    const { storage, made, body, before } = stored
     const full = await storage.asOf(before)
     const updatable = await opened(full)
     let writes = 0
@@ -195,7 +214,7 @@ describe('a list that takes several transactions', () => {
   })
 
   test('of another process, which is quicker, is left alone', async () => {
-    const { storage, made, body, before } = await stored()
+    const { storage, made, body, before } = stored
     const shared = await storage.asOf(before)
     const quick = await opened(shared)
     let other: Promise<unknown> | undefined

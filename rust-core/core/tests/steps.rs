@@ -5,9 +5,12 @@ mod common;
 
 use common::database;
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::epoch::{Draft, Operation, Reason};
+use pirouette_core::database::epoch::{Draft, Drafted, Operation, Reason};
 use pirouette_core::database::flat::{At, Database};
+use pirouette_core::database::list::UpdateList;
+use pirouette_core::directory::Directory;
 use pirouette_core::error::Error;
+use pirouette_core::key::fingerprint;
 use pirouette_core::layout::Layout;
 use proptest::prelude::*;
 
@@ -214,4 +217,84 @@ fn what_cannot_be_changes_nothing() {
     make(&mut database, &add, &plain, &after);
     assert!(matches!(write.step(&mut database), Err(Error::Update(_))), "the database has gone on without it");
     assert_eq!(answers(&database, At::Newest), answers(&built(*database.layout(), &after, true), At::Newest));
+}
+
+/// Thousands of operations, which take many steps of every kind, are what the whole list makes of directory and database; and
+/// so is the list itself, at a server that follows.
+#[test]
+fn many_operations_make_what_they_say_step_by_step() {
+    let print = |key: u32| fingerprint(&key.to_le_bytes());
+    let record = |key: u32, value: u8| [print(key).as_slice(), &[value; 4]].concat();
+    let layout = Layout::new(3000, 20, 16, 1000).unwrap();
+    let prints: Vec<u8> = (0..3000).flat_map(print).collect();
+    let directory = Directory::build(&prints, layout.room()).unwrap();
+    let mut content = vec![0; 3000 * 20];
+    for key in 0..3000 {
+        let index = directory.index(&print(key), 3000).unwrap() as usize;
+        content[index * 20..][..20].copy_from_slice(&record(key, 1));
+    }
+    let (mut world, mut follower) = (database::<Merkle>(layout, &content), database::<Merkle>(layout, &content));
+    let deleted: Vec<_> = (0..500).map(print).collect();
+    let edited: Vec<_> = (500..3000).map(|key| record(key, 2)).collect();
+    let added: Vec<_> = (3000..13_000).map(|key| record(key, 3)).collect();
+    let mut batch: Vec<Operation<'_>> = deleted.iter().map(Operation::DeleteKey).collect();
+    batch.extend(edited.iter().map(|record| Operation::EditKey(record)));
+    batch.extend(added.iter().map(|record| Operation::Add(record)));
+
+    let mut draft = Draft::of_batch(&world, true, &batch[..]);
+    let mut steps = 1;
+    while draft.step(&world, Some(&directory), &batch[..]).unwrap() {
+        steps += 1;
+    }
+    assert!(steps > 10, "{steps} steps");
+    let Drafted { mut write, list_hash, directory: next } = draft.finish().unwrap();
+    let (next, directory_hash) = next.unwrap();
+    let list = write.list().clone();
+    assert_eq!((list.len(), &list_hash), (13_000, blake3::hash(list.bytes()).as_bytes()));
+    let decoded = UpdateList::decode(list.bytes(), layout, *list.after()).unwrap();
+    assert_eq!(next.encode(), directory.updated(&decoded).unwrap().encode());
+    assert_eq!(&directory_hash, blake3::hash(&next.encode()).as_bytes());
+    let mut parts = Vec::new();
+    (0..next.encoded_bytes())
+        .step_by(7)
+        .for_each(|at| next.encode_part(at..next.encoded_bytes().min(at + 7), &mut parts));
+    assert_eq!(parts, next.encode());
+
+    for _ in 0..2 {
+        while write.step(&mut world).unwrap() {}
+        let _ = write.begin(&mut world);
+    }
+    let records = world.layout().records() as u32;
+    for key in 500..13_000 {
+        let index = next.index(&print(key), records).unwrap() as usize;
+        assert_eq!(world.record(index).unwrap(), record(key, if key < 3000 { 2 } else { 3 }), "key {key}");
+    }
+
+    let none: &[Operation<'_>] = &[];
+    let after = *world.layout();
+    let following = |list: &[u8]| Draft::of_list(list.to_vec(), layout, after);
+    let mut draft = following(list.bytes()).unwrap();
+    while draft.step(&follower, Some(&directory), none).unwrap() {}
+    let drafted = draft.finish().unwrap();
+    assert_eq!((drafted.list_hash, drafted.directory.unwrap().0.encode()), (list_hash, next.encode()));
+    let mut write = drafted.write;
+    while write.step(&mut follower).unwrap() {}
+    write.begin(&mut follower).unwrap();
+    while write.step(&mut follower).unwrap() {}
+    assert_eq!(follower.records_mut(), world.records_mut());
+    assert_eq!((follower.commitments(), follower.content_hashes()), (world.commitments(), world.content_hashes()));
+
+    assert!(matches!(following(&list.bytes()[..39]), Err(Error::Update(_))));
+    for entry in [0, 5000, 12_999] {
+        let mut torn = list.bytes().to_vec();
+        torn[40 + entry * 25 + 4] = 9; // a kind there is not
+        let mut draft = following(&torn).unwrap();
+        let refused = loop {
+            match draft.step(&follower, Some(&directory), none) {
+                Ok(more) => assert!(more, "entry {entry} was taken"),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(refused.reason, Reason::Failed(Error::Update(_))), "entry {entry}");
+    }
 }

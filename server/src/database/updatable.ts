@@ -309,7 +309,8 @@ export class UpdatableDatabase implements Epochs {
   async findBlob(hash: string): Promise<Blob | undefined> {
     const known = this.#wholeBlob(hash)
     if (known !== undefined) return known
-    await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
+    // From when an epoch begins to be written until everybody may know of it, partitions are those of the epoch to come.
+    if (this.#newest.isCores !== 'newest') await this.#queue
     if (this.#staged !== undefined) await new Promise<void>(resolve => this.#onShown.push(resolve))
     const { manifest } = this.#newest
     this.#partitions ??= new Map(
