@@ -108,7 +108,7 @@ const serveCommand = program
     '--blob-base <[name=]url...>',
     'a static host that has the same /v1/blobs/… below this URL (export --blobs): apps may allow maps to download there',
   )
-  .option('--rate-limit <n>', 'queries a minute for one client address; 0: any number', wholeNumber, 0)
+  .option('--rate-limit <n>', 'requests a minute of one client address, of each kind; 0: any number', wholeNumber, 0)
   .option(
     '--instant <workers>',
     'worker threads for instant lookups; off: they are not offered (default: one less than processors, 1 to 4)',

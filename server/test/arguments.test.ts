@@ -49,6 +49,11 @@ test.each([
   expect(stderr).toMatch(message)
 })
 
+test('serve builds with every option that build has', async () => {
+  const { code, stderr } = await pirouette(...serve('--data', data, '--prover', 'x'))
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/--prover means nothing without --ceremony/)])
+})
+
 test('a publisher’s key that is neither digits nor a file', async () => {
   const store = join(folder.path, 'store')
   const { code, stderr } = await pirouette(...serve('--store', store, '--publisher-key', '5f0c'))

@@ -393,6 +393,9 @@ fn a_map_that_chooses_begins_with_nothing_and_prepares_for_as_much_as_it_has_spe
     assert_eq!(light, even(instant, lightly));
     assert_eq!(full, even(instant, fully));
     assert!(100 < light && light < full && full < 10_000, "{light}, {full}");
+    // One record a block: a light hint is hardly shorter to make, and never pays.
+    let single = Layout::plan(1 << 20, 32, None).unwrap();
+    assert_eq!(changes(&single, ALL), [(0, Mode::Instant), (1486, Mode::Full)]); // docs/costs.md
 }
 
 #[test]

@@ -173,7 +173,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
   const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
   const { data, format, recordBytes, valueEncoding, partitions, pack, maxValueBytes, headroom, proofs } = options
-  const { expires, succeeds, name, ceremony, receipt } = options
+  const { expires, succeeds, name, ceremony, receipt, prover } = options
   const out = join(parent, 'dataset')
   const choices = {
     data,
@@ -190,6 +190,7 @@ async function buildTemporary(options: ServeArguments & { data: string }): Promi
     name,
     ceremony,
     receipt,
+    prover,
     out,
   }
   await withProgress(onProgress => buildDataset({ ...choices, onProgress }))
