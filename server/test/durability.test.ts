@@ -26,11 +26,11 @@ interface Case {
   readonly made: string
 }
 
-async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
+async function prepare(dir: string, epochs: number, last?: object, maxValueBytes?: number): Promise<Case> {
   const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
   const data = join(dir, 'a.csv')
   await writeFile(data, `key,value\n${lines}`)
-  await buildDataset({ data, out: join(dir, 'dataset') })
+  await buildDataset({ data, out: join(dir, 'dataset'), maxValueBytes })
   const dataset = await loadDataset(join(dir, 'dataset'))
   const store = join(dir, 'store')
   const storage = openLmdb(store)
@@ -149,6 +149,28 @@ describe('a process that is killed while it publishes leaves the old epoch or th
     }
     expect(found.size).toBeGreaterThan(0)
   }, 180_000)
+})
+
+// The batch's transactions: a mark, twice some of its list, and the epoch.
+describe('a process that is killed while it stages a long list leaves the old epoch or the new one', () => {
+  let prepared: Case
+  beforeAll(async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    prepared = await prepare(dir, 2, undefined, 8192)
+    return () => rm(dir, { recursive: true })
+  })
+
+  const points = [
+    ['once it is done', 1, 'old'],
+    ['while it commits', 2, 'old'],
+    ['before its writes', 3, 'old'],
+    ['once it is done', 3, 'old'],
+    ['before its writes', 4, 'old'],
+    ['once it is done', 4, 'new'],
+  ] as const
+  test.each(THOROUGH ? points : [points[1], points[3]])('%s of transaction %i', async (point, transaction, left) => {
+    expect(await dieAt(prepared, point, transaction)).toBe(left)
+  })
 })
 
 // After 64 epochs chunks are written: the batch's own transaction is the first, chunks follow, and at last the base.
