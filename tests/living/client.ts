@@ -37,7 +37,7 @@ export class Profile {
 class Company {
   readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
   readonly #listeners = new Map<Tab, () => void>()
-  #users: Tab[] = []
+  #users: { readonly tab: Tab }[] = []
 
   of(tab: Tab): Tabs {
     return {
@@ -58,13 +58,14 @@ class Company {
         for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
       },
       use: async () => {
-        this.#users.push(tab)
+        const user = { tab }
+        this.#users.push(user)
         return () => {
-          this.#users.splice(this.#users.indexOf(tab), 1)
+          this.#users = this.#users.filter(other => other !== user)
         }
       },
       whereUnused: async (_name, task) => {
-        this.#users = this.#users.filter(({ state }) => state !== 'dead')
+        this.#users = this.#users.filter(({ tab }) => tab.state !== 'dead')
         if (this.#users.length === 0) await task()
       },
     }

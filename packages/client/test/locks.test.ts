@@ -182,6 +182,20 @@ describe('what tabs use', () => {
     expect(ran).toEqual(['before', 'another', 'after'])
   })
 
+  test('is no longer looked after by a page about to be frozen, and who is about to use it goes on', async () => {
+    const page = new EventTarget()
+    vi.stubGlobal('indexedDB', {})
+    withLocks(new LockManager(), page)
+    const tabs = platformTabs()
+    const sweeping = task<void>()
+    const swept = tabs.whereUnused('it', sweeping.begun)
+    await settle()
+    page.dispatchEvent(new Event('freeze'))
+    await swept
+    ;(await tabs.use('it'))()
+    sweeping.finish()
+  })
+
   test('is not known where locks are refused, or there are none: then nothing is done', async () => {
     const refused = tabsWith({ request: () => Promise.reject(new DOMException('sandboxed', 'SecurityError')) })
     const act = vi.fn(async () => {})

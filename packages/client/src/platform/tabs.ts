@@ -3,6 +3,7 @@
 // told is believed; it only says that the store is worth a look.
 
 import { OVER, onAbort } from '../base/abort.js'
+import { frozen } from './locks.js'
 import { pageShown, whileShown } from './page.js'
 
 export interface Tabs {
@@ -80,9 +81,12 @@ const browserTabs: Tabs = {
   },
   async whereUnused(name, task) {
     await pageShown()
-    await navigator.locks.request(name, { ifAvailable: true }, async lock => {
-      if (lock !== null) await task()
-    })
+    const over = new AbortController()
+    const alone = async (lock: Lock | null) => {
+      // A page about to be frozen must not keep others waiting; what its task does to them then, they find out.
+      if (lock !== null) await Promise.race([task(), frozen(() => {}, over.signal)])
+    }
+    await navigator.locks.request(name, { ifAvailable: true }, alone).finally(() => over.abort(OVER))
   },
 }
 

@@ -157,18 +157,19 @@ export class FakeLocks {
 
 /** Of what tabs know of each other, who uses what; the dead use nothing. */
 export class FakeTabs {
-  #users: Life[] = []
+  #users: { readonly life: Life }[] = []
 
   of(life: Life): Pick<Tabs, 'use' | 'whereUnused'> {
     return {
       use: async () => {
-        this.#users.push(life)
+        const user = { life }
+        this.#users.push(user)
         return () => {
-          this.#users.splice(this.#users.indexOf(life), 1)
+          this.#users = this.#users.filter(other => other !== user)
         }
       },
       whereUnused: async (_name, task) => {
-        this.#users = this.#users.filter(({ killed }) => !killed)
+        this.#users = this.#users.filter(({ life }) => !life.killed)
         if (this.#users.length === 0) await task()
       },
     }
