@@ -1,15 +1,20 @@
-// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench | soak [living |
-// uniformity | replicas] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are TypeScript, which Vite compiles as it is loaded.
+// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity] | soak [living |
+// uniformity | replicas | memory | fence | damage] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
+// TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'
 
 const programs = {
   bench: '/bench/main.ts',
+  capacity: '/bench/capacity.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   uniformity: '/privacy/soak.ts',
   replicas: '/replicas/soak.ts',
+  memory: '/operations/memory.ts',
+  fence: '/operations/fence.ts',
+  damage: '/operations/damage.ts',
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
@@ -18,7 +23,8 @@ const programs = {
   matrix: '/package/matrix.ts',
 }
 const [name, ...args] = process.argv.slice(2)
-const program = name === 'soak' && ['living', 'uniformity', 'replicas'].includes(args[0]) ? args.shift() : name
+const others = { bench: ['capacity'], soak: ['living', 'uniformity', 'replicas', 'memory', 'fence', 'damage'] }
+const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),
   configFile: false,

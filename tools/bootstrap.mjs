@@ -5,10 +5,12 @@
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            export --servers A,B --out DIR [--publisher-key HEX]  the page as files, its servers elsewhere
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
-//                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots
+//                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots,
+//                                                 `bench capacity --write` the table of docs/operations.md
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
 //                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
-//                                                 more of their tests; after `tests` the tests of `test` with nothing left to a sample
+//                                                 more of their tests; after `memory`, `fence` and `damage` those of
+//                                                 tests/operations; after `tests` the tests of `test` with nothing left to a sample
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)
 //                            lint | format        check or rewrite the sources

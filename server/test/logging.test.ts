@@ -1,5 +1,7 @@
 // P7: a server logs route, status, size and duration, and nothing else that a request says or is.
 
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { encodeQuery } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm'
@@ -43,6 +45,21 @@ const requestLines = (lines: string[]) =>
   lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => 'route' in line)
 
 describe('the log', () => {
+  test('has no error for a client that hangs up while it sends', async () => {
+    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+    const { app, lines, url } = await loggedServer(dataset)
+    const { port } = app.server.address() as { port: number }
+    const socket = connect(port, '127.0.0.1')
+    const come = once(app.server, 'request') as Promise<[IncomingMessage]>
+    socket.write('POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx')
+    const [request] = await come
+    const aborted = once(request, 'error')
+    socket.destroy()
+    await aborted
+    await (await fetch(`${url}/nowhere`)).text() // which is answered later
+    expect(lines.map(line => (JSON.parse(line) as { level: number }).level).filter(level => level >= 50)).toEqual([])
+  })
+
   test('has one line a request, with route pattern, status, size and duration and no other field', async () => {
     const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
     const { lines, url } = await loggedServer(dataset)

@@ -186,7 +186,7 @@ test(
     const folded = foldings(storage).filter(n => n >= begun)
     expect(folded.length).toBeGreaterThan(0)
     const states = Array.from({ length: storage.transactions - begun + 1 }, (_, n) => begun + n)
-    for (const count of THOROUGH ? states : [folded[0]!, storage.transactions]) {
+    for (const count of THOROUGH ? states : [folded[0]!]) {
       const after = await UpdatableDatabase.open(await storage.asOf(count))
       await expectAnswered(after, model, draw)
       await after.close()
@@ -268,7 +268,7 @@ test('the next generation is built, not made of a batch', TIMEOUT, async () => {
 describe('a store that is damaged is not served', () => {
   test.each<[string, RegExp, (bytes: Uint8Array) => Uint8Array | undefined, RegExp]>([
     ['no transcript', /^transcript/, () => undefined, /transcript is missing/],
-    ['another transcript', /^transcript/, bytes => bytes.fill(1, 100, 101), /no transcript that holds/],
+    ['a damaged transcript', /^transcript/, bytes => bytes.fill(1, 100, 101), /damaged/],
     ['no row lists', /^rows/, () => undefined, /row lists are missing/],
     ['damaged row lists', /^rows/, bytes => bytes.fill(1, 60, 61), /damaged/],
     ['damaged openings', /^openings/, bytes => bytes.fill(1, 60, 61), /damaged/],

@@ -1,6 +1,6 @@
 // A comparison in a document: the same rows as a Markdown table and as a plot beside it.
 
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { format, type Plot, plot, power, type Row } from './plot.js'
 
 export interface Comparison {
@@ -43,4 +43,28 @@ export function markdown({ file, plot: { title, y, ...rest } }: Comparison): str
 /** Writes the plot into `folder`. */
 export async function writePlot(folder: URL, comparison: Comparison): Promise<void> {
   await writeFile(new URL(comparison.file, folder), plot(comparison.plot))
+}
+
+const DOCS = new URL('../../docs/', import.meta.url)
+
+/** What stands in a document between the lines `<!-- NAME … -->` and `<!-- end of NAME -->`. */
+export function between(document: string, name: string): string {
+  const [begin, end] = placeOf(document, name)
+  return document.slice(begin, end)
+}
+
+/** Writes it, into a file of docs/. */
+export async function writeBetween(file: string, name: string, text: string): Promise<void> {
+  const path = new URL(file, DOCS)
+  const document = await readFile(path, 'utf8')
+  const [begin, end] = placeOf(document, name)
+  await writeFile(path, `${document.slice(0, begin)}\n${text}\n\n${document.slice(end)}`)
+}
+
+function placeOf(document: string, name: string): readonly [number, number] {
+  const opening = document.indexOf(`<!-- ${name}: `)
+  const begin = document.indexOf('\n', opening) + 1
+  const end = document.indexOf(`<!-- end of ${name} -->`)
+  if (opening === -1 || end < begin) throw new Error(`no place is marked for ${name}`)
+  return [begin, end]
 }

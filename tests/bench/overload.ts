@@ -94,9 +94,9 @@ export async function questionFor(url: string, manifest: Manifest, proofs: Proof
   return { request: requestOf(url, body), answer: Buffer.from(await reply.arrayBuffer()) }
 }
 
-/** A POST of `body` to a server's `/v1/answer`, as it goes over the wire. */
-export function requestOf(url: string, body: Uint8Array): Buffer {
-  const head = `POST /v1/answer HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Length: ${body.length}\r\n\r\n`
+/** A POST of `body` to a route of a server's, as it goes over the wire. */
+export function requestOf(url: string, body: Uint8Array, route = '/v1/answer'): Buffer {
+  const head = `POST ${route} HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Length: ${body.length}\r\n\r\n`
   return Buffer.concat([Buffer.from(head), body])
 }
 

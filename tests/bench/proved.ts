@@ -137,7 +137,7 @@ function fig9(records: number): number[] {
 }
 
 /** Of two contributors. Made by the reference: what the command takes is measured elsewhere (node tests/run.mjs pointproofs). */
-async function ceremonyOf(stage: Stage): Promise<string[]> {
+export async function ceremonyOf(stage: Stage): Promise<string[]> {
   const ceremony = new Ceremony(false)
   for (const [at, name] of ['Ada', 'Grace'].entries()) ceremony.contribute(name, new Uint8Array(32).fill(at))
   const file = join(stage.folder, 'ceremony.pirt')

@@ -51,12 +51,16 @@ export class Stage {
 
   /** Builds a keyless dataset of these records, with further options of `build`; returns its path. */
   async dataset(data: Uint8Array, { recordBytes, partitions }: Shape, ...more: string[]): Promise<string> {
-    const out = join(this.folder, `dataset-${this.#built++}`)
-    const file = `${out}.bin`
-    await writeFile(file, data)
     const layout = partitions === undefined ? [] : ['--partitions', `${partitions}`]
-    const shape = ['--record-bytes', `${recordBytes}`, ...layout]
-    await runPirouetteProcess('build', '--data', file, ...shape, ...more, '--out', out)
+    return await this.build('bin', data, '--record-bytes', `${recordBytes}`, ...layout, ...more)
+  }
+
+  /** Builds a dataset of a file of this kind, with options of `build`; returns its path. */
+  async build(kind: 'bin' | 'csv', data: Uint8Array | string, ...options: string[]): Promise<string> {
+    const out = join(this.folder, `dataset-${this.#built++}`)
+    const file = `${out}.${kind}`
+    await writeFile(file, data)
+    await runPirouetteProcess('build', '--data', file, ...options, '--out', out)
     return out
   }
 
@@ -122,8 +126,18 @@ export class Stage {
 
 /** The most memory a process has had so far, bytes: its own and what it shares with others. Linux tells. */
 export async function peakBytes(pid: number): Promise<number | undefined> {
+  return bytesIn(pid, 'VmHWM')
+}
+
+/** The memory that a process has now, without the files that it maps. */
+export async function residentBytes(pid: number): Promise<number | undefined> {
+  const [own, shared] = await Promise.all([bytesIn(pid, 'RssAnon'), bytesIn(pid, 'RssShmem')])
+  return own === undefined ? undefined : own + (shared ?? 0)
+}
+
+async function bytesIn(pid: number, name: string): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]
+  const kibibytes = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]
   return kibibytes === undefined ? undefined : Number(kibibytes) * 1024
 }
 

@@ -4,8 +4,10 @@ import { readFile } from 'node:fs/promises'
 import { loadCore } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
 import { runPirouette } from '../../server/test/command.js'
-import { markdown } from '../bench/document.js'
+import { KINDS } from '../bench/capacity.js'
+import { between, markdown } from '../bench/document.js'
 import { plot } from '../bench/plot.js'
+import { shardTable } from '../bench/shards.js'
 import { comparisons } from '../bench/traffic.js'
 
 const read = (path: string) => readFile(new URL(`../../docs/${path}`, import.meta.url), 'utf8')
@@ -56,6 +58,38 @@ test('the table of modes in README.md says what the core computes, in the mode a
     const cells = new RegExp(`^\\| \`${mode}\`[^|]*\\|(.*)\\|$`, 'm').exec(readme)![1]!.split('|')
     for (const [i, texts] of columns.entries()) for (const text of texts) expect(cells[i], mode).toContain(text)
   }
+})
+
+test('the tables of docs/operations.md are those that their commands make', async () => {
+  const document = await read('operations.md')
+  expect(between(document, 'shards').trim()).toBe(shardTable(await loadCore()))
+  const rows = (name: string) =>
+    between(document, name)
+      .split('\n')
+      .filter(line => line.startsWith('|'))
+      .map(line =>
+        line
+          .split('|')
+          .slice(1, -1)
+          .map(cell => cell.trim()),
+      )
+  const capacity = rows('capacity')
+  for (const kind of Object.keys(KINDS)) {
+    const cells = capacity.find(([what]) => what!.startsWith(`lookups a second: ${kind}`))
+    expect(
+      cells?.slice(1).some(cell => /^[\d.,]+ \([\d.]+ ms\)$/.test(cell)),
+      kind,
+    ).toBe(true)
+  }
+  // Processors follow from the table above.
+  const time = Number(
+    /\(([\d.]+) ms\)/.exec(capacity.find(([what]) => what === 'lookups a second: hints, merkle')![2]!)![1],
+  )
+  const needed = Number(capacity.find(([what]) => what === 'hints, merkle')![1])
+  expect(Math.abs(needed - Math.ceil(((4 * 20 * time) / 86_400 / 0.5) * 1e3))).toBeLessThanOrEqual(1)
+  const fence = rows('fence').map(([what]) => what)
+  for (const phase of ['confirmations, one at a time', 'registrations, 64 at a time', 'the day after'])
+    expect(fence).toContain(phase)
 })
 
 test('its comparisons with the papers are those of tests/bench/traffic.ts', async () => {

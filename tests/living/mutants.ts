@@ -121,8 +121,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the epoch before the newest is answered from the newest',
     seed: 1,
     file: 'server/src/database/updatable.ts',
-    find: "change: EpochHandle): Promise<Turn> {\n    this.#newest.isCores = 'previous'",
-    replace: 'change: EpochHandle): Promise<Turn> {',
+    find: "#begun(): void {\n    this.#newest.isCores = 'previous'",
+    replace: '#begun(): void {',
     shows: /condemned|TamperedError|should be/,
   },
   {

@@ -18,6 +18,8 @@ export async function runPirouetteProcess(...args: string[]): Promise<string> {
 export interface ServerProcess {
   readonly url: string
   readonly pid: number
+  /** where its figures are, if it was started with `--metrics-port` */
+  readonly figures: string | undefined
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
   /** kill -9; resolves when it is gone */
@@ -31,11 +33,15 @@ export async function startServerProcess(...args: string[]): Promise<ServerProce
 
 /** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */
 export async function startListening(script: string, ...args: string[]): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const isWatched = args.includes('--metrics-port')
+  const child = spawn(process.execPath, [script, ...args], {
+    stdio: ['ignore', 'pipe', isWatched ? 'pipe' : 'inherit'],
+  })
   const orphaned = () => child.kill('SIGKILL')
   process.once('exit', orphaned)
   const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
-  const firstLine = once(createInterface(child.stdout), 'line') as Promise<[string]>
+  const firstLine = once(createInterface(child.stdout!), 'line') as Promise<[string]>
+  const told = isWatched ? figuresIn(child.stderr!) : undefined
   const ended = exited.then(([code]) => {
     throw new Error(`${basename(script)} ended with code ${code} before it listened`)
   })
@@ -46,6 +52,7 @@ export async function startListening(script: string, ...args: string[]): Promise
   return {
     url,
     pid: child.pid!,
+    figures: await told,
     async stop() {
       child.kill('SIGTERM')
       const [code, signal] = await exited
@@ -56,4 +63,15 @@ export async function startListening(script: string, ...args: string[]): Promise
       await exited
     },
   }
+}
+
+/** What a server says of where its figures are; all else that it says is passed on. */
+function figuresIn(said: NodeJS.ReadableStream): Promise<string> {
+  return new Promise(resolve => {
+    createInterface(said).on('line', line => {
+      const figures = /^pirouette: figures at (http:\S+)$/.exec(line)?.[1]
+      if (figures === undefined) process.stderr.write(`${line}\n`)
+      else resolve(figures)
+    })
+  })
 }

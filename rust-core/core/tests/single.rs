@@ -98,7 +98,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
         let mut database = server(layout, seed);
         let mut client = client(&database, 6000, seed);
         let mut behind = reopened(&mut client); // follows by the journal alone
-        for round in 0..if thorough() { 400 } else { 150u32 } {
+        for round in 0..if thorough() { 400 } else { 90u32 } {
             let records = layout.records() as u32;
             // Often the same record again, in one batch and in many.
             let mut index = || if source.below(3) == 0 { 5 } else { source.below(records) };
@@ -254,7 +254,7 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
         assert_eq!((kept.state.rows().len(), held.state.rows().len()), (kept.state.geometry().stripes(), 0));
         assert_eq!(kept.state.tag_bytes(), 0);
         let mut behind: Option<Client> = None;
-        for round in 0..if thorough() { 200 } else { 60u32 } {
+        for round in 0..if thorough() { 200 } else { 40u32 } {
             let records = layout.records() as u32;
             let mut batch: Vec<u32> = (0..=round % 3).map(|_| source.below(records)).collect();
             batch.extend_from_slice(&[batch[0], batch[0] / 2]); // one stripe twice
@@ -464,10 +464,10 @@ fn no_row_is_made_anew_while_a_batch_holds_one() {
     assert!(client.state.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
 }
 
-/// All that one hint is good for, to the last backup: 20 000 lookups, 4000 in `npm test`.
+/// All that one hint is good for, to the last backup: 20 000 lookups, 2000 in `npm test`.
 #[test]
 fn all_lookups_with_edits_between_them_are_those_of_a_plain_map() {
-    let lookups = if thorough() { 20_000 } else { 4000u32 };
+    let lookups = if thorough() { 20_000 } else { 2000u32 };
     let layout = Layout::new(4096, 32, 16, 256).unwrap();
     let mut database = server(layout, 71);
     let mut client = client(&database, lookups as usize, 8);
@@ -609,7 +609,7 @@ fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
     let (effect, asked) = (straight.take_effect().unwrap(), straight.encode(&BINDING).unwrap());
 
     let mut most = 0;
-    for steps in 0..8 {
+    for steps in (0..8).step_by(if thorough() { 1 } else { 3 }) {
         let mut stepped = |list: &[u8], client: &mut Client| {
             let entry = update(client, list);
             most = most.max((0..steps).take_while(|_| client.state.step()).count());

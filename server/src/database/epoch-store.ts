@@ -4,27 +4,36 @@
 // Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
 // what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 //
+// A list that is long is staged: it lies under its epoch's number before there is that epoch, which one transaction makes then.
+//
 // An epoch number in a key has eight hex digits, so that keys sort by it.
 
+import { randomUUID } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
-export const CHUNK_BYTES = 8 * 4096 - 16 - 8
+export const CHUNK_BYTES = 8 * 4096 - 24 - 8
 
 /** What is written in one transaction, so that neither memory nor the event loop has to bear a whole database. */
 export const CHUNKS_TOGETHER = 128
 
-/** A list lies in pieces of so many bytes, so that a part of one can be read: sixteen pages of an LMDB file. */
-const PIECE_BYTES = 16 * 4096 - 16
+/** A list lies in pieces of so many bytes, so that a part of one can be read: with the headers, sixteen pages of an LMDB file. */
+const PIECE_BYTES = 16 * 4096 - 24 - 4
 
-const FORMAT = 4
+/** As many pieces are written in one transaction; a list of more is staged. */
+const PIECES_TOGETHER = 32
+
+const FORMAT = 6
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
+/** marks that a list is staged, or was begun to be: by whom */
+const STAGED = 'staged'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
@@ -33,7 +42,10 @@ const DIRECTORY = 'directory/'
 const ROWS = 'rows/'
 const OPENINGS = 'openings/'
 const TRANSCRIPT = 'transcript/'
-const DATE_BYTES = 8
+/** before a value: the CRC-32 of its key and of what follows (u32); … */
+const SEAL_BYTES = 4
+/** … and then, of a dated one, its epoch (u32) */
+const DATE_BYTES = SEAL_BYTES + 4
 
 /** Keys whose signatures are kept for an epoch, so that `/v1/info` stays short. */
 const MOST_SIGNERS = 16
@@ -144,13 +156,13 @@ export class EpochStore {
     if (proofs !== undefined) await this.#stageOpenings(generation, proofs.openings)
     await this.#storage.transact([], transaction => {
       if (proofs !== undefined) {
-        transaction.put(TRANSCRIPT + hex(generation), proofs.transcript)
+        putSealed(transaction, TRANSCRIPT + hex(generation), proofs.transcript)
         putDated(transaction, ROWS + hex(generation), epoch, proofs.rowLists)
       }
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
-      transaction.put(MANIFEST + hex(epoch), manifestBytes)
-      transaction.put(BATCH + hex(epoch), json({ batch: '', changes: 0 }))
-      if (list !== undefined) putList(transaction, LIST + hex(epoch), list)
+      putSealed(transaction, MANIFEST + hex(epoch), manifestBytes)
+      putJson(transaction, BATCH + hex(epoch), { batch: '', changes: 0 })
+      if (list !== undefined) putPieces(transaction, epoch, list, 0)
       putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
     })
   }
@@ -160,7 +172,7 @@ export class EpochStore {
     const { generation, epoch } = manifest
     const head = await this.head()
     if ((await this.generations()).includes(generation)) await this.drop(generation) // an attempt that ended early
-    await this.#storage.transact([], transaction => transaction.put(GENERATION + hex(generation), json({})))
+    await this.#storage.transact([], transaction => putJson(transaction, GENERATION + hex(generation), {}))
     const count = Math.ceil((manifest.partitions * partitionBytes(manifest)) / CHUNK_BYTES)
     for (let start = 0; start < count; start += CHUNKS_TOGETHER) {
       await this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
@@ -198,17 +210,26 @@ export class EpochStore {
   async *openings(generation: number): AsyncIterable<readonly [number, Dated]> {
     const prefix = openingsPrefix(generation)
     for await (const [key, bytes] of this.#storage.entries(prefix)) {
-      yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
+      yield [Number.parseInt(key.slice(prefix.length), 16), dated(key, bytes)]
     }
   }
 
   transcript(generation: number): Promise<Uint8Array | undefined> {
-    return this.#storage.get(TRANSCRIPT + hex(generation))
+    return this.#sealed(TRANSCRIPT + hex(generation))
   }
 
-  async rowLists(generation: number): Promise<Dated | undefined> {
-    const bytes = await this.#storage.get(ROWS + hex(generation))
-    return bytes === undefined ? undefined : dated(bytes)
+  rowLists(generation: number): Promise<Dated | undefined> {
+    return this.#dated(ROWS + hex(generation))
+  }
+
+  async #sealed(key: string): Promise<Uint8Array | undefined> {
+    const bytes = await this.#storage.get(key)
+    return bytes === undefined ? undefined : unsealed(key, bytes)
+  }
+
+  async #dated(key: string): Promise<Dated | undefined> {
+    const bytes = await this.#storage.get(key)
+    return bytes === undefined ? undefined : dated(key, bytes)
   }
 
   /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
@@ -218,12 +239,15 @@ export class EpochStore {
     if (before?.epoch !== epoch - 1) return false
     const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
     const forgotten = await this.#keysBefore(changes.oldest, before.base, old)
+    const [key, oldKey] = [generation, before.generation].map(each => DIRECTORY + hex(each)) as [string, string]
+    const directory = await datedValue(key, epoch, changes.directory)
+    const oldDirectory = await datedValue(oldKey, before.epoch, changes.oldDirectory)
     return this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
       if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
-      putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
-      putDated(transaction, DIRECTORY + hex(before.generation), before.epoch, changes.oldDirectory)
-      transaction.put(MANIFEST + hex(epoch), changes.manifestBytes)
-      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      transaction.put(key, directory)
+      transaction.put(oldKey, oldDirectory)
+      putSealed(transaction, MANIFEST + hex(epoch), changes.manifestBytes)
+      putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { epoch, generation, base: epoch, old })
       for (const key of forgotten) transaction.remove(key)
       return true
@@ -233,7 +257,7 @@ export class EpochStore {
   /** Generations that have chunks, or had. */
   async generations(): Promise<number[]> {
     return (await this.#all(GENERATION)).map(([key, mark]) => {
-      parse(mark)
+      parse(key, mark)
       return Number.parseInt(key.slice(GENERATION.length), 16)
     })
   }
@@ -250,7 +274,7 @@ export class EpochStore {
       const head = readHead(transaction)
       if (head?.old?.generation === generation) putHead(transaction, { ...head, old: undefined })
       transaction.remove(DIRECTORY + hex(generation))
-      transaction.put(GENERATION + hex(generation), json({ dropped: true }))
+      putJson(transaction, GENERATION + hex(generation), { dropped: true })
     })
     for (const prefix of [chunkPrefix(generation), openingsPrefix(generation)]) {
       for (let start = 0; (await this.#storage.count(prefix)) > 0; start += CHUNKS_TOGETHER) {
@@ -262,20 +286,61 @@ export class EpochStore {
     await this.#storage.transact([], transaction => transaction.remove(GENERATION + hex(generation)))
   }
 
-  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile. */
+  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. */
   async append(changes: EpochChanges): Promise<boolean> {
-    const { epoch, oldest } = changes
+    const { epoch, oldest, list } = changes
     const before = await this.head()
-    const forgotten = await this.#keysBefore(oldest, before?.base ?? 0, before?.old)
-    return this.#storage.transact([HEAD], transaction => {
+    if (before?.epoch !== epoch - 1) return false
+    await this.sweep()
+    const forgotten = await this.#keysBefore(oldest, before.base, before.old)
+    const mark = list.length > PIECES_TOGETHER * PIECE_BYTES ? json(STAGED, { attempt: randomUUID() }) : undefined
+    if (mark !== undefined && !(await this.#stageList(epoch, list, mark))) return false
+    return this.#storage.transact([HEAD, STAGED], transaction => {
       const head = readHead(transaction)
-      if (head?.epoch !== epoch - 1) return false
-      transaction.put(MANIFEST + hex(epoch), changes.manifest)
-      putList(transaction, LIST + hex(epoch), changes.list)
-      transaction.put(BATCH + hex(epoch), json(changes.batch))
+      if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
+      putSealed(transaction, MANIFEST + hex(epoch), changes.manifest)
+      if (mark === undefined) putPieces(transaction, epoch, list, 0)
+      else transaction.remove(STAGED)
+      putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { ...head, epoch })
       for (const key of forgotten) transaction.remove(key)
       return true
+    })
+  }
+
+  /** Writes the list of an epoch to come, which means nothing before a head names it. */
+  async #stageList(epoch: number, list: Uint8Array, mark: Uint8Array): Promise<boolean> {
+    const isMarked = await this.#storage.transact([HEAD, STAGED], transaction => {
+      if (readHead(transaction)?.epoch !== epoch - 1 || !isStaged(transaction, undefined)) return false
+      transaction.put(STAGED, mark)
+      return true
+    })
+    if (!isMarked) return false
+    for (let first = 0; first * PIECE_BYTES < list.length; first += PIECES_TOGETHER) {
+      const isOurs = await this.#storage.transact([STAGED], transaction => {
+        if (!isStaged(transaction, mark)) return false
+        putPieces(transaction, epoch, list, first, first + PIECES_TOGETHER)
+        return true
+      })
+      if (!isOurs) return false
+    }
+    return true
+  }
+
+  /** Removes a list that was staged and whose epoch never came to be. */
+  async sweep(): Promise<void> {
+    const mark = await this.#storage.get(STAGED)
+    const head = await this.head()
+    if (mark === undefined || head === undefined) return
+    const prefix = listPrefix(head.epoch + 1)
+    for (let first = 0; (await this.#storage.count(prefix)) > 0; first += PIECES_TOGETHER) {
+      await this.#storage.transact([HEAD], transaction => {
+        if (readHead(transaction)?.epoch !== head.epoch) throw new Error(ANOTHER_PROCESS)
+        for (let piece = first; piece < first + PIECES_TOGETHER; piece++) transaction.remove(prefix + hex(piece))
+      })
+    }
+    await this.#storage.transact([STAGED], transaction => {
+      if (isStaged(transaction, mark)) transaction.remove(STAGED)
     })
   }
 
@@ -295,10 +360,14 @@ export class EpochStore {
 
   /** Every chunk is at least as it was at epoch `base`; directory and row lists are given as they are at `epoch`, the newest. */
   async rebase(base: number, epoch: number, directory: Uint8Array, rowLists?: Uint8Array): Promise<boolean> {
+    const before = await this.head()
+    if (before?.epoch !== epoch) return false
+    const key = DIRECTORY + hex(before.generation)
+    const value = await datedValue(key, epoch, directory)
     return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch) return false
-      putDated(transaction, DIRECTORY + hex(head.generation), epoch, directory)
+      transaction.put(key, value)
       if (rowLists !== undefined) putDated(transaction, ROWS + hex(head.generation), epoch, rowLists)
       putHead(transaction, { ...head, base })
       return true
@@ -306,12 +375,12 @@ export class EpochStore {
   }
 
   manifest(epoch: number): Promise<Uint8Array | undefined> {
-    return this.#storage.get(MANIFEST + hex(epoch))
+    return this.#sealed(MANIFEST + hex(epoch))
   }
 
   /** The update list that leads to `epoch`. */
   async list(epoch: number): Promise<Uint8Array | undefined> {
-    const pieces = (await this.#all(`${LIST + hex(epoch)}/`)).map(([, bytes]) => bytes)
+    const pieces = (await this.#all(listPrefix(epoch))).map(([key, bytes]) => unsealed(key, bytes))
     return pieces.length === 0 ? undefined : Buffer.concat(pieces)
   }
 
@@ -320,7 +389,7 @@ export class EpochStore {
     const slice = Buffer.alloc(last - first + 1)
     for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
       const start = piece * PIECE_BYTES
-      const bytes = await this.#storage.get(`${LIST + hex(epoch)}/${hex(piece)}`)
+      const bytes = await this.#sealed(listPrefix(epoch) + hex(piece))
       if (bytes === undefined) throw new Error('the update list has gone')
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }
@@ -328,21 +397,21 @@ export class EpochStore {
   }
 
   async batch(epoch: number): Promise<BatchRecord | undefined> {
-    const bytes = await this.#storage.get(BATCH + hex(epoch))
-    return bytes === undefined ? undefined : (parse(bytes) as BatchRecord)
+    const key = BATCH + hex(epoch)
+    const bytes = await this.#storage.get(key)
+    return bytes === undefined ? undefined : (parse(key, bytes) as BatchRecord)
   }
 
   /** A generation's; of no bytes if keyless. */
-  async directory(generation: number): Promise<Dated | undefined> {
-    const bytes = await this.#storage.get(DIRECTORY + hex(generation))
-    return bytes === undefined ? undefined : dated(bytes)
+  directory(generation: number): Promise<Dated | undefined> {
+    return this.#dated(DIRECTORY + hex(generation))
   }
 
   /** A generation's chunks by number. One that was never written is zero, as of the head's base. */
   async *chunks(generation: number): AsyncIterable<readonly [number, Dated]> {
     const prefix = chunkPrefix(generation)
     for await (const [key, bytes] of this.#storage.entries(prefix)) {
-      yield [Number.parseInt(key.slice(prefix.length), 16), dated(bytes)]
+      yield [Number.parseInt(key.slice(prefix.length), 16), dated(key, bytes)]
     }
   }
 
@@ -366,7 +435,7 @@ export class EpochStore {
     }
     await this.#storage.transact([], transaction => {
       if (displaced !== undefined) transaction.remove(keyOf(displaced))
-      transaction.put(keyOf(signature), json(signature))
+      putJson(transaction, keyOf(signature), signature)
     })
     return true
   }
@@ -374,11 +443,11 @@ export class EpochStore {
   /** Keys that signed an earlier epoch that is kept. */
   async #signersBefore(epoch: number): Promise<Set<string>> {
     const signatures = (await this.#all(SIGNATURE)).filter(([key]) => key < SIGNATURE + hex(epoch))
-    return new Set(signatures.map(([, bytes]) => (parse(bytes) as SignatureInfo).publicKey))
+    return new Set(signatures.map(([key, bytes]) => (parse(key, bytes) as SignatureInfo).publicKey))
   }
 
   async signatures(epoch: number): Promise<SignatureInfo[]> {
-    return (await this.#all(`${SIGNATURE}${hex(epoch)}/`)).map(([, bytes]) => parse(bytes) as SignatureInfo)
+    return (await this.#all(`${SIGNATURE}${hex(epoch)}/`)).map(([key, bytes]) => parse(key, bytes) as SignatureInfo)
   }
 
   /** What is kept of epochs before `oldest`, but for deltas that chunks need, and of the old generation's last epoch. */
@@ -395,16 +464,29 @@ export class EpochStore {
   }
 }
 
-function putList(transaction: Transaction, key: string, list: Uint8Array): void {
-  for (let piece = 0; piece * PIECE_BYTES < list.length; piece++) {
-    transaction.put(`${key}/${hex(piece)}`, list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
+/** Writes a list's pieces, from one number to before another. */
+function putPieces(transaction: Transaction, epoch: number, list: Uint8Array, first: number, end = Infinity): void {
+  for (let piece = first; piece < end && piece * PIECE_BYTES < list.length; piece++) {
+    const bytes = list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES)
+    putSealed(transaction, listPrefix(epoch) + hex(piece), bytes)
   }
+}
+
+function listPrefix(epoch: number): string {
+  return `${LIST + hex(epoch)}/`
+}
+
+/** Whether a list is staged by whoever set this mark; undefined: whether none is. */
+function isStaged(from: Transaction, mark: Uint8Array | undefined): boolean {
+  const found = from.get(STAGED)
+  return found === undefined || mark === undefined ? found === mark : equalBytes(found, mark)
 }
 
 /** Whether a generation's chunks are there to stay. */
 function hasMark(from: Transaction, generation: number): boolean {
-  const mark = from.get(GENERATION + hex(generation))
-  return mark !== undefined && !('dropped' in (parse(mark) as object))
+  const key = GENERATION + hex(generation)
+  const mark = from.get(key)
+  return mark !== undefined && !('dropped' in (parse(key, mark) as object))
 }
 
 function chunkPrefix(generation: number): string {
@@ -423,20 +505,44 @@ function openingsKey(generation: number, row: number): string {
   return openingsPrefix(generation) + hex(row)
 }
 
-/** epoch (u32) ‖ CRC-32 of the bytes, begun with the epoch (u32) ‖ bytes */
 function putDated(transaction: Transaction, key: string, epoch: number, bytes: Uint8Array): void {
-  const value = Buffer.allocUnsafe(DATE_BYTES + bytes.length)
-  value.writeUInt32LE(epoch)
-  value.writeUInt32LE(crc32(bytes, epoch), 4)
-  value.set(bytes, DATE_BYTES)
+  const date = Buffer.alloc(DATE_BYTES - SEAL_BYTES)
+  date.writeUInt32LE(epoch)
+  putSealed(transaction, key, date, bytes)
+}
+
+function dated(key: string, value: Uint8Array): Dated {
+  const bytes = unsealed(key, value)
+  const epoch = new DataView(bytes.buffer, bytes.byteOffset, bytes.length).getUint32(0, true)
+  return { epoch, bytes: bytes.subarray(DATE_BYTES - SEAL_BYTES) }
+}
+
+function putSealed(transaction: Transaction, key: string, ...parts: readonly Uint8Array[]): void {
+  const value = Buffer.concat([Buffer.alloc(SEAL_BYTES), ...parts])
+  value.writeUInt32LE(crc32(value.subarray(SEAL_BYTES), crc32(key)))
   transaction.put(key, value)
 }
 
-function dated(bytes: Uint8Array): Dated {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const value = { epoch: view.getUint32(0, true), bytes: bytes.subarray(DATE_BYTES) }
-  if (crc32(value.bytes, value.epoch) !== view.getUint32(4, true)) throw new Error(DAMAGED)
+/** What `putDated` puts, of many bytes: made in slices. */
+async function datedValue(key: string, epoch: number, bytes: Uint8Array): Promise<Uint8Array> {
+  const [value, pace] = [Buffer.allocUnsafe(DATE_BYTES + bytes.length), new Pace()]
+  value.writeUInt32LE(epoch, SEAL_BYTES)
+  let checksum = crc32(value.subarray(SEAL_BYTES, DATE_BYTES), crc32(key))
+  for (let start = 0; start < bytes.length; start += BYTES_AT_ONCE) {
+    const part = bytes.subarray(start, start + BYTES_AT_ONCE)
+    checksum = crc32(part, checksum)
+    value.set(part, DATE_BYTES + start)
+    await pace.turn()
+  }
+  value.writeUInt32LE(checksum)
   return value
+}
+
+function unsealed(key: string, value: Uint8Array): Uint8Array {
+  const bytes = value.subarray(SEAL_BYTES)
+  const view = new DataView(value.buffer, value.byteOffset, value.length)
+  if (value.length < SEAL_BYTES || crc32(bytes, crc32(key)) !== view.getUint32(0, true)) throw new Error(DAMAGED)
+  return bytes
 }
 
 function readHead(from: Transaction): Head | undefined {
@@ -445,7 +551,7 @@ function readHead(from: Transaction): Head | undefined {
 
 function decodeHead(bytes: Uint8Array | undefined): Head | undefined {
   if (bytes === undefined) return undefined
-  const { format, ...head } = parse(bytes) as Head & { format: number }
+  const { format, ...head } = parse(HEAD, bytes) as Head & { format: number }
   if (format !== FORMAT) throw new Error(`the store has format ${format}, and this version knows ${FORMAT}`)
   return head
 }
@@ -456,22 +562,31 @@ export function headEpoch(schema: string): string {
 }
 
 function putHead(transaction: Transaction, head: Head): void {
-  transaction.put(HEAD, json({ format: FORMAT, ...head }))
+  putJson(transaction, HEAD, { format: FORMAT, ...head })
 }
 
 function hex(number: number): string {
   return number.toString(16).padStart(8, '0')
 }
 
-/** What no digest of a manifest covers carries a checksum of its own. */
-function json(value: object): Uint8Array {
-  const text = JSON.stringify(value)
-  return Buffer.from(text + hex(crc32(text)))
+function putJson(transaction: Transaction, key: string, value: object): void {
+  transaction.put(key, json(key, value))
 }
 
-function parse(bytes: Uint8Array): unknown {
+/** Text, so that SQL can read it, and behind it, in hex, the CRC-32 of its key and of it. */
+function json(key: string, value: object): Uint8Array {
+  const text = JSON.stringify(value)
+  return Buffer.from(text + checksum(key, text))
+}
+
+/** The head's, which says what format the store has, is that of all formats. */
+function checksum(key: string, text: string): string {
+  return hex(crc32(text, key === HEAD ? 0 : crc32(key)))
+}
+
+function parse(key: string, bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
   const value = text.slice(0, -8)
-  if (hex(crc32(value)) !== text.slice(-8)) throw new Error(DAMAGED)
+  if (checksum(key, value) !== text.slice(-8)) throw new Error(DAMAGED)
   return JSON.parse(value)
 }

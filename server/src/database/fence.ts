@@ -6,6 +6,7 @@
 // are few, go after hours, and make room for others. What is confirmed leaves by age alone.
 
 import type { FenceRequest, FenceVerdict } from '@pirouette/protocol'
+import { AgingMap } from '../base/aging-map.js'
 import type { FenceClock, FenceClockOptions } from './fence-clock.js'
 
 export interface FenceOptions extends FenceClockOptions {
@@ -57,7 +58,7 @@ const NETWORKS_REMEMBERED = 100_000
 export class NetworkShares {
   readonly #most: number
   readonly #clock: FenceClock
-  readonly #registered = new Map<string, number>()
+  readonly #registered = new AgingMap<number>()
   #day = 0
 
   /** `entries`: that the fence may have. */
@@ -73,8 +74,7 @@ export class NetworkShares {
     this.#day = today
     const before = this.#registered.get(network) ?? 0
     if (before >= this.#most) return false
-    const [first] = this.#registered.keys()
-    if (before === 0 && this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.delete(first!)
+    if (before === 0 && this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.delete(this.#registered.oldest!)
     this.#registered.set(network, before + 1)
     return true
   }

@@ -6,8 +6,8 @@
 // opening a store insists on): an entry on a damaged page is an error, not a verdict. So entries carry no checksum here.
 //
 // The day is the latest that any process has come to, by the rules of fence-clock.ts; the hours of new ones go by the
-// database's clock. How many there are is counted now and then, and each process counts what it adds in between: the limits are kept to within
-// what the others add meanwhile.
+// database's clock. How many there are is counted now and then, which takes a database of millions a while: nobody waits for it but
+// who registers on a new day. Each process counts what it adds in between: the limits are kept to within what the others add meanwhile.
 
 import type { FenceRequest, FenceVerdict } from '@pirouette/protocol'
 import { Refusal } from '../base/refusal.js'
@@ -48,6 +48,8 @@ export class PostgresFence implements Fence {
   #confirmed = 0
   #new = 0
   #countedAt = Number.NEGATIVE_INFINITY
+  /** since the latest new day */
+  #counted: Promise<void> = Promise.resolve()
   #expiredAt = Number.NEGATIVE_INFINITY
   /** the day that there is a partition for, or will be */
   #prepared: { readonly day: number; readonly done: Promise<void> } | undefined
@@ -65,7 +67,7 @@ export class PostgresFence implements Fence {
     const [stored] = await engine.query<StoredDay>(`SELECT day, calendar FROM ${engine.schema}.fence_clock`)
     const fence = new PostgresFence(engine, new FenceClock(stored, options), options)
     await fence.#prepare()
-    await fence.#count()
+    await fence.#counted
     return fence
   }
 
@@ -84,8 +86,11 @@ export class PostgresFence implements Fence {
   async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
     await this.#prepare()
     const registers = request.kind === 'register'
-    if (registers) await this.#expireNew()
-    if (registers && this.#clock.seconds - this.#countedAt > COUNTED_FOR_SECONDS) await this.#count()
+    if (registers) {
+      await this.#counted
+      await this.#expireNew()
+      if (this.#clock.seconds - this.#countedAt > COUNTED_FOR_SECONDS) this.#count().catch(() => {})
+    }
     const isShared = registers && this.#shares.take(network)
     let judged: Judged | undefined
     try {
@@ -129,9 +134,9 @@ export class PostgresFence implements Fence {
         .query<{ day: number }>(`SELECT ${this.#engine.schema}.fence_prepare($1, $2, $3, $4) AS day`, [
           ...[day, calendar, this.#days, span],
         ])
-        .then(async ([row]) => {
+        .then(([row]) => {
           this.#clock.follow(row!.day)
-          await this.#count()
+          this.#counted = this.#count().catch(() => {}) // who registers next tries again
         })
       this.#prepared = { day, done }
       done.catch(() => {
@@ -158,12 +163,17 @@ export class PostgresFence implements Fence {
 
   async #count(): Promise<void> {
     const { schema } = this.#engine
-    const [count] = await this.#engine.query<{ confirmed: number; registered: number }>(
-      `SELECT (SELECT count(*) FROM ${schema}.fence)::int AS confirmed, (SELECT count(*) FROM ${schema}.fence_new)::int AS registered`,
-    )
-    this.#confirmed = count!.confirmed
-    this.#new = count!.registered
     this.#countedAt = this.#clock.seconds
+    try {
+      const [count] = await this.#engine.query<{ confirmed: number; registered: number }>(
+        `SELECT (SELECT count(*) FROM ${schema}.fence)::int AS confirmed, (SELECT count(*) FROM ${schema}.fence_new)::int AS registered`,
+      )
+      this.#confirmed = count!.confirmed
+      this.#new = count!.registered
+    } catch (error) {
+      this.#countedAt = Number.NEGATIVE_INFINITY
+      throw error
+    }
   }
 }
 

@@ -3,8 +3,9 @@
 
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@pirouette/protocol'
+import { AgingMap } from '../base/aging-map.js'
 import { Refusal } from '../base/refusal.js'
-import type { Storage, Transaction } from '../storage/storage.js'
+import { type Storage, StorageError, type Transaction } from '../storage/storage.js'
 import {
   DEFAULT_DAYS,
   DEFAULT_ENTRIES,
@@ -17,9 +18,12 @@ import {
 } from './fence.js'
 import { FenceClock } from './fence-clock.js'
 
-const CONFIRMED = 'fence/'
-const NEW = 'fence-new/'
-const SWEPT_TOGETHER = 1000
+/** What keys begin with, before the hint's id in hex. */
+export const CONFIRMED = 'fence/'
+export const NEW = 'fence-new/'
+
+/** Of each kind of entries, how many a request looks at besides, to see which have expired: it takes about a millisecond. */
+const SWEPT_TOGETHER = 250
 
 /**
  * version (u64) ‖ hash (32) ‖ day of the last request, or of a new one the second of its registration (u32) ‖ CRC-32 of the key
@@ -47,9 +51,13 @@ export class StoredFence implements Fence {
   /** confirmed entries there are, or are about to be */
   #confirmed = 0
   /** the new ones, oldest first: when they were registered */
-  #new = new Map<string, number>()
-  /** the day of the last sweep */
-  #swept = 0
+  readonly #new = new AgingMap<number>()
+  /** the day on which the latest round over all confirmed ones began; … */
+  #roundOf = 0
+  /** … the last of them that it has seen; undefined: it is over */
+  #seen: string | undefined
+  #isSweeping = false
+  #isExpiring = false
   readonly #shares: NetworkShares
 
   private constructor(storage: Storage, clock: FenceClock, options: FenceOptions) {
@@ -81,7 +89,7 @@ export class StoredFence implements Fence {
   async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
     const id = toHex(request.hintId)
     await this.#expireNew()
-    if (request.kind === 'register' && this.#confirmed >= this.#most) await this.#sweep()
+    await this.#sweepOn()
     const { today, seconds } = this.#clock
     const undo: Undo = []
     try {
@@ -149,9 +157,9 @@ export class StoredFence implements Fence {
   #admit(transaction: Transaction, network: string, undo: Undo): boolean {
     if (!this.#shares.take(network)) return false
     if (this.#new.size >= mostNew(this.#most) || this.#new.size + this.#confirmed >= this.#most) {
-      const [first] = this.#new
-      if (first === undefined) return false
-      const [oldest, registered] = first
+      const { oldest } = this.#new
+      if (oldest === undefined) return false
+      const registered = this.#new.get(oldest)!
       transaction.remove(NEW + oldest)
       this.#new.delete(oldest)
       undo.push(() => this.#new.set(oldest, registered))
@@ -175,35 +183,44 @@ export class StoredFence implements Fence {
 
   /** Removes new ones whose time is over, so many at a time. */
   async #expireNew(): Promise<void> {
+    const { oldest } = this.#new
+    if (this.#isExpiring || oldest === undefined || this.#isFresh(this.#new.get(oldest)!)) return
     const expired: string[] = []
     for (const [id, registered] of this.#new) {
       if (this.#isFresh(registered) || expired.length === SWEPT_TOGETHER) break
       expired.push(id)
     }
-    if (expired.length === 0) return
-    await this.#storage.transact([], transaction => {
-      for (const id of expired) if (this.#new.has(id)) transaction.remove(NEW + id)
-    })
-    for (const id of expired) this.#new.delete(id)
+    this.#isExpiring = true
+    try {
+      await this.#storage.transact([], transaction => {
+        for (const id of expired) if (this.#new.has(id)) transaction.remove(NEW + id)
+      })
+      for (const id of expired) this.#new.delete(id)
+    } finally {
+      this.#isExpiring = false
+    }
   }
 
-  /** Removes confirmed ones that have expired, at most once a day. */
-  async #sweep(): Promise<void> {
+  /** Removes confirmed ones that have expired: some in each request, all in a round, of which one begins a day at most. */
+  async #sweepOn(): Promise<void> {
     const { today } = this.#clock
-    if (this.#swept === today) return
-    this.#swept = today
-    let after: string | undefined
-    for (;;) {
+    if (this.#isSweeping || (this.#seen === undefined && this.#roundOf === today)) return
+    this.#isSweeping = true
+    if (this.#seen === undefined) this.#roundOf = today
+    try {
       const expired: string[] = []
       let seen = 0
-      for await (const [key, bytes] of this.#storage.entries(CONFIRMED, after)) {
+      for await (const [key, bytes] of this.#storage.entries(CONFIRMED, this.#seen)) {
         if (this.#isOver(key, bytes)) expired.push(key)
-        after = key
+        this.#seen = key
         if (++seen === SWEPT_TOGETHER) break
       }
+      if (seen < SWEPT_TOGETHER) this.#seen = undefined
       if (expired.length > 0) await this.#removeExpired(expired)
-      if (seen < SWEPT_TOGETHER) return
-      await new Promise(resolve => setImmediate(resolve)) // requests are answered between
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error // else they stay for another day, and this request is not concerned
+    } finally {
+      this.#isSweeping = false
     }
   }
 
@@ -223,12 +240,15 @@ export class StoredFence implements Fence {
   /** What there is on disk. */
   async #count(): Promise<void> {
     this.#confirmed = await this.#storage.count(CONFIRMED)
-    const registered: (readonly [string, number])[] = []
+    const ids: string[] = []
+    const times: number[] = []
     for await (const [key, bytes] of this.#storage.entries(NEW)) {
       const entry = decodeEntry(key, bytes)
-      registered.push([key.slice(NEW.length), entry === 'damaged' ? 0 : entry.time]) // no loss: it has no lookups yet
+      ids.push(Buffer.from(key).toString('latin1', NEW.length)) // a slice would keep the whole key
+      times.push(entry === 'damaged' ? 0 : entry.time) // no loss: it has no lookups yet
     }
-    this.#new = new Map(registered.sort(([, a], [, b]) => a - b))
+    const oldestFirst = Uint32Array.from(ids.keys()).sort((a, b) => times[a]! - times[b]!)
+    for (const i of oldestFirst) this.#new.set(ids[i]!, times[i]!)
   }
 }
 
@@ -240,13 +260,18 @@ function isGranted(kept: Entry | undefined, request: FenceRequest): boolean {
   return isZero(kept.requestHash) || equalBytes(kept.requestHash, request.requestHash)
 }
 
-function put(transaction: Transaction, key: string, { version, requestHash, time }: Entry): void {
+function put(transaction: Transaction, key: string, entry: Entry): void {
+  transaction.put(key, encodeEntry(key, entry))
+}
+
+/** What is stored of a hint under this key. */
+export function encodeEntry(key: string, { version, requestHash, time }: Entry): Uint8Array {
   const bytes = Buffer.alloc(ENTRY_BYTES)
   bytes.writeBigUInt64LE(BigInt(version), 0)
   bytes.set(requestHash, 8)
   bytes.writeUInt32LE(time, 8 + HASH_BYTES)
   bytes.writeUInt32LE(checksum(key, bytes), CHECKED_BYTES)
-  transaction.put(key, bytes)
+  return bytes
 }
 
 function checksum(key: string, entry: Buffer): number {

@@ -1,21 +1,16 @@
 // A storage in an LMDB file, `data.mdb` in a directory of its own. A transaction is on disk (fsync) when it resolves,
 // and after a crash at any moment the file holds whole transactions only.
 
-import { closeSync, fstatSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../dataset/errors.js'
+import { damageIn, PAGE_BYTES } from './lmdb-pages.js'
 import { lockStore } from './lock.js'
 import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
 
-const PAGE_BYTES = 4096
 const FILE = 'data.mdb'
-
-/** Of LMDB's head pages. */
-const MAGIC = 0xbeefc0de
-const VERSION = 2
-const AT = { magic: 24, version: 28, lastPage: 144, transaction: 152 } as const
 
 /** Whether there is a store in `dir`. */
 export function storeExists(dir: string): boolean {
@@ -57,30 +52,12 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
   }
 }
 
-/**
- * Refuses a file that was cut off or is something else. LMDB maps it into memory and believes it, and reading beyond
- * its end would kill the process. Its first two pages are copies of its head, in turns; the one of the later
- * transaction counts, and says which page is the last.
- */
+/** Refuses a file that was cut off, is something else, or whose pages do not hold together: LMDB maps it and believes it. */
 function checkFile(location: string): void {
-  const head = Buffer.alloc(2 * PAGE_BYTES)
   const fd = openSync(location, 'r')
   try {
-    const { size } = fstatSync(fd)
-    if (size < head.length) throw new DatasetError(location, `it has only ${size} bytes: it was cut off`)
-    readSync(fd, head, 0, head.length, 0)
-    const copies = [head.subarray(0, PAGE_BYTES), head.subarray(PAGE_BYTES)]
-    if (copies.some(copy => copy.readUInt32LE(AT.magic) !== MAGIC || copy.readUInt32LE(AT.version) !== VERSION)) {
-      throw new DatasetError(location, 'it is not a store of this version')
-    }
-    const [earlier, later] = copies.map(copy => copy.readBigUInt64LE(AT.transaction)) as [bigint, bigint]
-    const pages = copies[later > earlier ? 1 : 0]!.readBigUInt64LE(AT.lastPage) + 1n
-    if (BigInt(size) < pages * BigInt(PAGE_BYTES)) {
-      throw new DatasetError(
-        location,
-        `expected ${pages} pages of ${PAGE_BYTES} bytes, got ${size} bytes: it was cut off`,
-      )
-    }
+    const damage = damageIn(fd)
+    if (damage !== undefined) throw new DatasetError(location, damage)
   } finally {
     closeSync(fd)
   }

@@ -67,18 +67,18 @@ export interface Storage {
 export class Draft implements Transaction {
   /** undefined: removed */
   readonly writes = new Map<string, Uint8Array | undefined>()
-  readonly #keys: readonly string[]
+  readonly #keys: ReadonlySet<string>
   readonly #read: (key: string) => Uint8Array | undefined
 
   /** `read` is asked for `keys` alone. */
   constructor(keys: readonly string[], read: (key: string) => Uint8Array | undefined) {
-    this.#keys = keys
+    this.#keys = new Set(keys)
     this.#read = read
   }
 
   get(key: string): Uint8Array | undefined {
     if (this.writes.has(key)) return this.writes.get(key)
-    if (!this.#keys.includes(key)) throw new Error(`a transaction reads ${key}, which was not named for it`)
+    if (!this.#keys.has(key)) throw new Error(`a transaction reads ${key}, which was not named for it`)
     return this.#read(key)
   }
 

@@ -70,6 +70,8 @@ function refusalFor(error: unknown): Refusal {
       return new Refusal('too_large', 'the body is longer than any of its kind')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return new Refusal('bad_request', 'the body is not as long as Content-Length says')
+    case 'ECONNRESET':
+      return new Refusal('bad_request', 'the request has not come whole') // who has hung up hears of nothing
     case 'FST_ERR_VALIDATION':
       return new Refusal('bad_request', 'a parameter in the URL is malformed')
     default:

@@ -1,0 +1,159 @@
+// A fence of many hints in an LMDB store, filled, and then as a server has it: `fill DIR COUNT NEW` and `measure DIR COUNT NEW`.
+// A process of its own, so that its memory is the fence's. Prints what it measured, as JSON. `measured` is for other stores too.
+
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
+import { CONFIRMED, encodeEntry, NEW, StoredFence } from '../../server/dist/database/stored-fence.js'
+import { openLmdb } from '../../server/dist/storage/lmdb.js'
+
+export const DAYS = 400
+const DAY_SECONDS = 86_400
+const ZERO = new Uint8Array(32)
+
+/** Bytes that follow from `text` and look random. */
+const scattered = (text, length) => createHash('sha256').update(text).digest().subarray(0, length)
+
+/** Of hint `i` of `count`: ids ascend with i, and are as far apart as random ones. */
+export function hintId(i, count) {
+  const id = Buffer.from(scattered(`hint ${i}`, 16))
+  id.writeUInt32BE(Math.floor((i * 2 ** 32) / count))
+  return id
+}
+
+/**
+ * As many requests have left it: in passes over all ids, so that pages are as full as those of entries that came in no order. A
+ * day's share of them expires each day.
+ */
+async function fill(dir, count, fresh) {
+  const storage = openLmdb(dir)
+  // Its own clock, so that the entries are of its days.
+  const today = Math.floor(Date.now() / 1000 / DAY_SECONDS)
+  const put = async (prefix, entries) =>
+    storage.transact([], transaction => {
+      for (const [id, entry] of entries) {
+        const key = prefix + id.toString('hex')
+        transaction.put(key, encodeEntry(key, entry))
+      }
+    })
+  const PASSES = 4
+  const TOGETHER = 20_000
+  for (let pass = 0; pass < PASSES; pass++) {
+    for (let i = pass; i < count; ) {
+      const entries = []
+      for (; i < count && entries.length < TOGETHER; i += PASSES) {
+        entries.push([
+          hintId(i, count),
+          { version: 1, requestHash: scattered(`${i}`, 32), time: today - (i % (DAYS + 1)) },
+        ])
+      }
+      await put(CONFIRMED, entries)
+    }
+  }
+  const seconds = Math.floor(Date.now() / 1000)
+  for (let i = 0; i < fresh; ) {
+    const entries = []
+    for (; i < fresh && entries.length < TOGETHER; i++) {
+      entries.push([scattered(`new ${i}`, 16), { version: 0, requestHash: ZERO, time: seconds }])
+    }
+    await put(NEW, entries)
+  }
+  await storage.close()
+}
+
+async function measure(dir, count, fresh) {
+  const begun = performance.now()
+  const storage = openLmdb(dir)
+  let passed = 0
+  const elapsed = () => performance.now() / 1000 + passed
+  const fence = await StoredFence.open(storage, { entries: Math.ceil(1.25 * count), days: DAYS, elapsed })
+  const startSeconds = (performance.now() - begun) / 1000
+  if (fence.hints !== count + fresh) throw new Error(`expected ${count + fresh} hints, got ${fence.hints}`)
+  const figures = await measured(fence, count, days => {
+    passed += days * DAY_SECONDS
+  })
+  await storage.close()
+  return { startSeconds, ...figures }
+}
+
+/** What a fence costs that has `count` hints; `pass` lets days go by. */
+export async function measured(fence, count, pass) {
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
+  const version = new Map()
+  const confirm = async i => {
+    const to = (version.get(i) ?? 1) + 1
+    version.set(i, to)
+    const request = { kind: 'confirm', databaseId: new Uint8Array(16), hintId: hintId(i, count), version: to }
+    const verdict = await fence.judge({ ...request, requestHash: scattered(`${i} ${to}`, 32) })
+    if (verdict !== 'granted') throw new Error(`hint ${i} was ${verdict}`)
+  }
+  let registered = 0
+  const register = async () => {
+    const n = registered++
+    const id = scattered(`flood ${n} ${process.pid}`, 16)
+    const request = { kind: 'register', databaseId: new Uint8Array(16), hintId: id, version: 0, requestHash: ZERO }
+    await fence.judge(request, `network ${n % 90_000}`)
+  }
+  let drawn = 1
+  // Those of the last day expire below.
+  const anyHint = () => {
+    do drawn = (Math.imul(drawn, 1_664_525) + 1_013_904_223) >>> 0
+    while (Math.floor((drawn / 2 ** 32) * count) % (DAYS + 1) >= DAYS - 5)
+    return Math.floor((drawn / 2 ** 32) * count)
+  }
+  const phases = {}
+  const phase = async (name, work, times, together) => {
+    delay.reset()
+    const cpu = process.cpuUsage()
+    const milliseconds = []
+    const begun = performance.now()
+    let left = times
+    const client = async () => {
+      while (left-- > 0) {
+        const start = performance.now()
+        await work()
+        milliseconds.push(performance.now() - start)
+      }
+    }
+    await Promise.all(Array.from({ length: together }, client))
+    const all = performance.now() - begun
+    const { user, system } = process.cpuUsage(cpu)
+    milliseconds.sort((a, b) => a - b)
+    phases[name] = {
+      perSecond: (1000 * times) / all,
+      p50: milliseconds[Math.floor(times / 2)],
+      p99: milliseconds[Math.floor(0.99 * times)],
+      processorMs: (user + system) / 1000 / times,
+      longestMs: delay.max / 1e6,
+    }
+  }
+  const lookup = () => confirm(anyHint())
+  await phase('warm-up', lookup, 500, 8) // and what is left of the round that a start begins
+  const round = async name => {
+    const before = fence.hints
+    await phase(name, lookup, Math.ceil(count / 250) + 100, 64)
+    phases[name].gone = before - fence.hints
+  }
+  await round('a round over all that finds nothing to remove')
+  await phase('confirmations, one at a time', lookup, 2000, 1)
+  await phase('confirmations, 64 at a time', lookup, 20_000, 64)
+  await phase('registrations, 64 at a time', register, 20_000, 64)
+  pass(1)
+  await round('the day after')
+  const old = { kind: 'confirm', databaseId: new Uint8Array(16), version: 1, requestHash: scattered('x', 32) }
+  const [[rewound]] = version
+  if ((await fence.judge({ ...old, hintId: hintId(rewound, count) })) !== 'refused')
+    throw new Error('a step back was granted')
+  const status = readFileSync('/proc/self/status', 'utf8')
+  const mib = name => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)[1]) / 1024
+  return { phases, ownMiB: mib('RssAnon'), mappedMiB: mib('RssFile') }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [what, dir, ...numbers] = process.argv.slice(2)
+  const work = { fill, measure }[what]
+  const result = await work(dir, ...numbers.map(Number))
+  if (result !== undefined) console.log(JSON.stringify(result))
+}

@@ -1,0 +1,138 @@
+// `npm run soak -- fence` begins here: what a rollback fence of many hints costs the server that has it, in memory, on disk, at
+// a start, for each request, and on the day when some of them expire.
+//
+//   npm run soak -- fence                       10 000 000 confirmed hints, and as many new ones as there may be
+//   npm run soak -- fence 100000                so many
+//   npm run soak -- fence 1000000 --postgres    in a PostgreSQL server of its own, or in that of PIROUETTE_POSTGRES
+//   npm run soak -- fence --write               into docs/operations.md
+
+import { execFile } from 'node:child_process'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs, promisify } from 'node:util'
+import { mostNew } from '../../server/dist/database/fence.js'
+import { PostgresFence } from '../../server/dist/database/postgres-fence.js'
+import { openPostgres } from '../../server/dist/storage/postgres.js'
+import { aligned, writeBetween } from '../bench/document.js'
+import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
+import { temporaryFolder } from '../support/servers.js'
+import { DAYS, type Measured, measured } from './fence-process.mjs'
+
+/** Nothing may hold the event loop for longer, whatever the fence has: a map of a million that grows takes most of it. */
+const LONGEST_MS = 250
+
+/** Returns the exit code. */
+export async function soak(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { postgres: { type: 'boolean', default: false }, write: { type: 'boolean', default: false } },
+  })
+  const count = Number(positionals[0] ?? 10_000_000)
+  if (!Number.isSafeInteger(count) || count < 1000) throw new Error('expected a number, of 1000 or more')
+  const table = fenceTable(count, await (values.postgres ? inPostgres(count) : inLmdb(count)))
+  console.log(table.text)
+  if (values.write && !values.postgres) await writeBetween('operations.md', 'fence', table.text)
+  if (table.longestMs <= LONGEST_MS) return 0
+  console.log(`the event loop was held for ${table.longestMs.toFixed(0)} ms, and may be for ${LONGEST_MS}`)
+  return 1
+}
+
+interface Findings extends Measured {
+  readonly fresh: number
+  readonly diskBytes: number
+  readonly startSeconds: number
+}
+
+async function inLmdb(count: number): Promise<Findings> {
+  const folder = await temporaryFolder()
+  try {
+    const program = fileURLToPath(new URL('fence-process.mjs', import.meta.url))
+    const fresh = mostNew(Math.ceil(1.25 * count))
+    const run = async (what: string) => {
+      const args = [program, what, folder.path, `${count}`, `${fresh}`]
+      return (await promisify(execFile)(process.execPath, args)).stdout
+    }
+    console.log(`filling a store with ${count} hints, and ${fresh} new ones`)
+    await run('fill')
+    const { size } = await stat(join(folder.path, 'data.mdb'))
+    console.log('measuring')
+    return { fresh, diskBytes: size, ...(JSON.parse(await run('measure')) as Measured & { startSeconds: number }) }
+  } finally {
+    await folder.remove()
+  }
+}
+
+async function inPostgres(count: number): Promise<Findings> {
+  const named = process.env['PIROUETTE_POSTGRES']
+  const postgres = named === undefined ? await PostgresServer.begin() : undefined
+  try {
+    const url = storeAt(postgres?.url ?? named!)
+    const storage = await openPostgres(url, { role: 'writer' })
+    try {
+      let passed = 0
+      const elapsed = () => performance.now() / 1000 + passed
+      const options = { entries: Math.ceil(1.25 * count), days: DAYS, elapsed }
+      await PostgresFence.open(storage.engine, options)
+      const today = Math.floor(Date.now() / 86_400_000)
+      console.log(`filling a database with ${count} hints`)
+      // One partition has them all: that a hint is looked for in each of some days more costs a look into an empty index.
+      await queryStore(
+        url,
+        `INSERT INTO schema.fence SELECT
+           decode(lpad(to_hex(floor(i::numeric * 4294967296 / ${count})::bigint), 8, '0'), 'hex')
+             || substr(sha256(convert_to('hint ' || i, 'UTF8')), 5, 12),
+           ${today}, 1, sha256(convert_to(i::text, 'UTF8'))
+         FROM generate_series(0, ${count - 1}) AS i`,
+      )
+      await queryStore(url, 'ANALYZE schema.fence')
+      const begun = performance.now()
+      const fence = await PostgresFence.open(storage.engine, options)
+      const startSeconds = (performance.now() - begun) / 1000
+      const [row] = await queryStore(
+        url,
+        `SELECT sum(pg_total_relation_size(inhrelid))::float8 AS bytes FROM pg_inherits WHERE inhparent = 'schema.fence'::regclass`,
+      )
+      console.log('measuring')
+      const figures = await measured(fence, count, days => {
+        passed += days * 86_400
+      })
+      return { fresh: 0, diskBytes: Number(row!['bytes']), startSeconds, ...figures }
+    } finally {
+      await storage.close()
+    }
+  } finally {
+    await postgres?.remove()
+  }
+}
+
+/** The phases by name are those of fence-process.mjs. */
+export function fenceTable(
+  count: number,
+  { fresh, diskBytes, startSeconds, phases, ownMiB, mappedMiB }: Findings,
+): { readonly text: string; readonly longestMs: number } {
+  const rows: string[][] = [
+    ['hints confirmed, and new', `${count}, ${fresh}`],
+    ['on disk', `${(diskBytes / 1e6).toFixed(0)} MB: ${(diskBytes / (count + fresh)).toFixed(0)} bytes a hint`],
+    ['memory of the process, without the mapped file', `${ownMiB.toFixed(0)} MiB`],
+    [
+      '– with what it has read of the file, which the system takes back when it needs it',
+      `${(ownMiB + mappedMiB).toFixed(0)} MiB`,
+    ],
+    ['until a start has counted them', `${startSeconds.toFixed(1)} s`],
+  ]
+  for (const [name, { perSecond, p50, p99, processorMs, longestMs, gone }] of Object.entries(phases)) {
+    if (name === 'warm-up') continue
+    const took = `${perSecond.toFixed(0)} a second, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(1)} ms`
+    rows.push([name, `${took}, processor ${processorMs.toFixed(3)} ms each`])
+    rows.push([
+      gone === undefined
+        ? '– the event loop was held for, at most'
+        : `– ${gone} removed; the event loop was held for, at most`,
+      `${longestMs.toFixed(1)} ms`,
+    ])
+  }
+  const longestMs = Math.max(...Object.values(phases).map(phase => phase.longestMs))
+  return { text: aligned([['a fence', 'figure'], ...rows]), longestMs }
+}
