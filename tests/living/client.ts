@@ -2,7 +2,7 @@
 // it asks of its environment happens when the world says so, or never.
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
-import { type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
+import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
 import {
   type AskedHandle,
   type ClientHandle,
@@ -23,6 +23,8 @@ import type { World } from './world.js'
 
 export const core = await loadCore()
 
+type Preparers = Exclude<OpenedStore['preparers'], 'platform' | undefined>
+
 /** What the tabs of one browser have in common. */
 export class Profile {
   readonly disk = new Disk(true)
@@ -37,7 +39,7 @@ export class Profile {
 class Company {
   readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
   readonly #listeners = new Map<Tab, () => void>()
-  #users: Tab[] = []
+  #preparing: { readonly tab: Tab }[] = []
 
   of(tab: Tab): Tabs {
     return {
@@ -57,15 +59,22 @@ class Company {
       notify: () => {
         for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
       },
-      use: async () => {
-        this.#users.push(tab)
+    }
+  }
+
+  /** Those that prepare hints. */
+  preparers(tab: Tab): Preparers {
+    return {
+      join: async () => {
+        const me = { tab }
+        this.#preparing.push(me)
         return () => {
-          this.#users.splice(this.#users.indexOf(tab), 1)
+          this.#preparing = this.#preparing.filter(other => other !== me)
         }
       },
-      whereUnused: async (_name, task) => {
-        this.#users = this.#users.filter(({ state }) => state !== 'dead')
-        if (this.#users.length === 0) await task()
+      whileNone: async task => {
+        this.#preparing = this.#preparing.filter(({ tab }) => tab.state !== 'dead')
+        if (this.#preparing.length === 0) await task()
       },
     }
   }
@@ -138,7 +147,9 @@ export class Tab implements SimulatedTab {
       openStore: async (_identity, preference) => {
         const durable = preference !== 'memory'
         if (!durable) this.disk = new Disk(false)
-        return { store: this.#mount(this.disk), storage: durable ? 'best-effort' : 'memory' }
+        const store = this.#mount(this.disk)
+        if (!durable) return { store, storage: 'memory' }
+        return { store, storage: 'best-effort', preparers: profile.tabs.preparers(this) }
       },
       locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       tabs: profile.tabs.of(this),

@@ -1,9 +1,9 @@
 // The platform's locks: one holder at a time, nobody waits for ever, and a page about to be frozen holds none. And what tabs
-// know by them of each other.
+// know by them of who prepares hints.
 
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { platformLocks } from '../src/platform/locks.js'
-import { platformTabs } from '../src/platform/tabs.js'
+import { preparersOf } from '../src/platform/preparers.js'
 import { settle } from './support/clock.js'
 import { LockManager } from './support/lock-manager.js'
 
@@ -144,52 +144,62 @@ describe.each(['pagehide', 'freeze'])('at %s', event => {
   })
 })
 
-describe('what tabs use', () => {
-  function tabsWith(locks: unknown) {
-    vi.stubGlobal('indexedDB', {})
-    withLocks(locks)
-    return platformTabs()
-  }
+describe('tabs that prepare hints', () => {
+  const preparers = () => preparersOf(['https://a.example'])!
 
-  test('is told from what none uses any more, and who is about to use it waits', async () => {
-    const tabs = tabsWith(new LockManager())
+  test('are known of until the last one is done, and who is about to waits', async () => {
+    withLocks(new LockManager())
+    const tabs = preparers()
     const ran: string[] = []
-    const tryTo = (what: string) => tabs.whereUnused('it', async () => void ran.push(what))
+    const tryTo = (what: string) => tabs.whileNone(async () => void ran.push(what))
     await tryTo('before')
-    const [one, two] = [await tabs.use('it'), await tabs.use('it')]
-    await tryTo('both use it')
+    const [one, two] = [await tabs.join(), await tabs.join()]
+    await tryTo('both do')
     one()
     await settle()
     await tryTo('one does')
-    await tabs.whereUnused('another', async () => void ran.push('another'))
+    await preparersOf(['https://b.example'])!.whileNone(async () => void ran.push('elsewhere'))
     two()
     await settle()
     const sweeping = task<void>()
-    const swept = tabs.whereUnused('it', sweeping.begun)
+    const swept = tabs.whileNone(sweeping.begun)
     await settle()
-    let used = false
-    const three = tabs.use('it').then(release => {
-      used = true
-      return release
+    let joined = false
+    const three = tabs.join().then(leave => {
+      joined = true
+      return leave
     })
     await settle()
-    expect(used).toBe(false)
+    expect(joined).toBe(false)
     sweeping.finish()
     await swept
     ;(await three)()
     await settle()
     await tryTo('after')
-    expect(ran).toEqual(['before', 'another', 'after'])
+    expect(ran).toEqual(['before', 'elsewhere', 'after'])
   })
 
-  test('is not known where locks are refused, or there are none: then nothing is done', async () => {
-    const refused = tabsWith({ request: () => Promise.reject(new DOMException('sandboxed', 'SecurityError')) })
+  test('do not wait for a page that is about to be frozen', async () => {
+    const page = withLocks(new LockManager())
+    const tabs = preparers()
+    const sweeping = task<void>()
+    const swept = tabs.whileNone(sweeping.begun)
+    await settle()
+    page.dispatchEvent(new Event('freeze'))
+    await swept
+    ;(await tabs.join())()
+    sweeping.finish()
+  })
+
+  test('are not known of where locks are refused, or there are none: then nothing is done', async () => {
+    withLocks({ request: () => Promise.reject(new DOMException('sandboxed', 'SecurityError')) })
     const act = vi.fn(async () => {})
-    ;(await refused.use('it'))()
-    await refused.whereUnused('it', act).catch(() => {})
-    const none = tabsWith(undefined)
-    ;(await none.use('it'))()
-    await none.whereUnused('it', act)
+    ;(await preparers().join())()
+    await preparers()
+      .whileNone(act)
+      .catch(() => {})
     expect(act).not.toHaveBeenCalled()
+    withLocks(undefined)
+    expect(preparersOf(['https://a.example'])).toBeUndefined()
   })
 })

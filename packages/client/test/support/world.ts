@@ -5,6 +5,7 @@ import { type Query, SUITE_PARITIES } from '@pirouette/protocol'
 import { expect } from 'vitest'
 import { SAVE_PAUSE_MS } from '../../src/base/constants.js'
 import type { MapEvent, PirouetteMap } from '../../src/index.js'
+import type { Preparers } from '../../src/store/storage.js'
 import {
   type Environment,
   type Locks,
@@ -14,7 +15,6 @@ import {
   openWith,
   type StateHead,
   type StateStore,
-  type Tabs,
 } from '../../src/testing.js'
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
@@ -41,7 +41,7 @@ export interface Setting {
 export class World {
   readonly clock = new ManualClock()
   readonly locks = new FakeLocks(this.clock)
-  readonly tabs = new FakeTabs()
+  readonly preparers = new FakePreparers()
   readonly disk: MemoryStore
   readonly auditor: Auditor
   readonly lives: Life[]
@@ -155,21 +155,22 @@ export class FakeLocks {
   }
 }
 
-/** Of what tabs know of each other, who uses what; the dead use nothing. */
-export class FakeTabs {
-  #users: Life[] = []
+/** What tabs know of who prepares hints; the dead do not. */
+export class FakePreparers {
+  #joined: { readonly life: Life }[] = []
 
-  of(life: Life): Pick<Tabs, 'use' | 'whereUnused'> {
+  of(life: Life): Preparers {
     return {
-      use: async () => {
-        this.#users.push(life)
+      join: async () => {
+        const me = { life }
+        this.#joined.push(me)
         return () => {
-          this.#users.splice(this.#users.indexOf(life), 1)
+          this.#joined = this.#joined.filter(other => other !== me)
         }
       },
-      whereUnused: async (_name, task) => {
-        this.#users = this.#users.filter(({ killed }) => !killed)
-        if (this.#users.length === 0) await task()
+      whileNone: async task => {
+        this.#joined = this.#joined.filter(({ life }) => !life.killed)
+        if (this.#joined.length === 0) await task()
       },
     }
   }
@@ -193,7 +194,7 @@ export class Life {
     readonly number: number,
     change: Partial<Environment>,
   ) {
-    const { clock, network, auditor, locks, disk } = world
+    const { clock, network, auditor, locks, preparers, disk } = world
     this.environment = {
       clock: {
         now: clock.now,
@@ -213,9 +214,9 @@ export class Life {
       openStore: async (_identity, preference) =>
         preference === 'memory'
           ? { store: this.#memory(), storage: 'memory' }
-          : { store: this.#mount(disk), storage: 'best-effort' },
+          : { store: this.#mount(disk), storage: 'best-effort', preparers: preparers.of(this) },
       locks: locks.of(this),
-      tabs: { ...noTabs, ...this.world.tabs.of(this) },
+      tabs: noTabs,
       loadCore: async () => core,
       loadPointproofs: () => Promise.reject(new Error('nobody here asks for it')),
       pause: async () => {},
