@@ -2,9 +2,9 @@
 
 import { getSystemErrorMap } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { BuildError, DatasetError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { CeremonyError } from './ceremony/errors.js'
-import { BuildError, DatasetError } from './dataset/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { PublishError } from './publisher/errors.js'

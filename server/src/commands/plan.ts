@@ -9,7 +9,7 @@ import {
   type Proofs,
   type Workload,
 } from '@pirouette/wasm'
-import { BuildError } from '../dataset/errors.js'
+import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
 export interface PlanArguments {

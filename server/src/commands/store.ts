@@ -2,9 +2,9 @@
 
 import { readFile } from 'node:fs/promises'
 import { decodeManifest, equalBytes } from '@pirouette/protocol'
+import { BuildError, DatasetError } from '../base/errors.js'
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'
-import { BuildError, DatasetError } from '../dataset/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { openLmdb } from '../storage/lmdb.js'
 import { isPostgres, openPostgres } from '../storage/postgres.js'

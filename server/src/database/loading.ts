@@ -17,9 +17,9 @@ import {
   updatedRowLists,
 } from '@pirouette/protocol'
 import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
-import { DatasetError } from '../dataset/errors.js'
 import {
   type ChangedBlocks,
   changedBlocks,

@@ -33,10 +33,10 @@ import {
   type ServerDirectoryHandle,
 } from '@pirouette/wasm'
 import { verifies } from '../base/ed25519.js'
+import { DatasetError } from '../base/errors.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import { directoryFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
-import { DatasetError } from '../dataset/errors.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
 import { changedBlocks, type Openings } from '../dataset/openings.js'
 import { recordBytesView } from '../dataset/view.js'

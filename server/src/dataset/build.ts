@@ -17,9 +17,9 @@ import {
   WireError,
 } from '@pirouette/protocol'
 import { type Core, loadCore } from '@pirouette/wasm'
+import { BuildError } from '../base/errors.js'
 import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
-import { BuildError } from './errors.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
 import type { ValueEncoding } from './ingest/values.js'
 import { allocate, type Filled, manifestOf, named, place } from './keyed.js'

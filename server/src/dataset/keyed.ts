@@ -13,8 +13,8 @@ import {
   writeRecord,
 } from '@pirouette/protocol'
 import type { Core, CoreError, DatabaseHandle, LayoutHandle } from '@pirouette/wasm'
+import { BuildError } from '../base/errors.js'
 import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
-import { BuildError } from './errors.js'
 import type { KeyedRecords } from './ingest/table.js'
 import { recordBytesView } from './view.js'
 

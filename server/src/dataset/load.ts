@@ -21,10 +21,10 @@ import {
   WireError,
 } from '@pirouette/protocol'
 import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@pirouette/wasm'
+import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
-import { DatasetError } from './errors.js'
 import { readRecords } from './memory.js'
 import type { Openings } from './openings.js'
 import { misplacedRecord, storedFingerprints } from './places.js'

@@ -4,8 +4,8 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import type { Shape } from '@pirouette/wasm/pointproofs'
+import { BuildError } from '../base/errors.js'
 import { VERSION } from '../base/version.js'
-import { BuildError } from './errors.js'
 
 /** Does one partition at a time. */
 export class NativeProver {

@@ -14,10 +14,10 @@ import {
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { OPENING_BYTES } from '@pirouette/wasm/prover'
+import { DatasetError } from '../base/errors.js'
 import { CeremonyError } from '../ceremony/errors.js'
 import { setupOf } from '../ceremony/setup.js'
 import { blobPath, manifestPath, proofPath } from './directory.js'
-import { DatasetError } from './errors.js'
 import { Openings, type Proved, type RowOpenings, recordsOf } from './openings.js'
 import { type ProvedDatabase, readSealed, sealed, shapeOf } from './proving.js'
 

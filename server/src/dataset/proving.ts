@@ -9,9 +9,9 @@ import { equalBytes, type Manifest, POINTPROOFS_ROW_RECORDS, rowListsBytes, toHe
 import type { Core } from '@pirouette/wasm'
 import type { Shape } from '@pirouette/wasm/pointproofs'
 import { OPENING_BYTES } from '@pirouette/wasm/prover'
+import { BuildError } from '../base/errors.js'
 import { type Setup, setupOf } from '../ceremony/setup.js'
 import { readReceipt } from '../ceremony/transcript.js'
-import { BuildError } from './errors.js'
 import { NativeProver } from './native-prover.js'
 import { ProverThread } from './prover-threads.js'
 

@@ -4,7 +4,7 @@
 import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Computations } from '../workers/computations.js'
+import type { Computations } from './computations.js'
 import { whenOver } from './over.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'

@@ -8,7 +8,7 @@ import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'nod
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { tryLock } from 'fs-native-extensions'
-import { DatasetError } from '../dataset/errors.js'
+import { DatasetError } from '../base/errors.js'
 
 /** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the store. */
 const FILE = 'lock'

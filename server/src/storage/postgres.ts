@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg'
-import { DatasetError } from '../dataset/errors.js'
+import { DatasetError } from '../base/errors.js'
 import { Session } from './postgres-session.js'
 import { Draft, type Engine, type Storage, StorageError, type Transaction } from './storage.js'
 

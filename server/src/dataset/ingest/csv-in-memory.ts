@@ -2,7 +2,7 @@
 
 import type { Core } from '@pirouette/wasm'
 import { parse } from 'csv-parse/browser/esm/sync'
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 import { parsing, Rows } from './csv.js'
 import { type KeyedRecords, Table } from './table.js'
 

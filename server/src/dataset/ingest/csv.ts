@@ -1,7 +1,7 @@
 // The rows of csv and tsv, as csv-parse gives them, wherever that runs: by RFC 4180, with a header of `key` and `value` in
 // either order. Quoted fields may hold delimiters, line ends and doubled quotes; lines end with LF or CRLF.
 
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 import type { Table } from './table.js'
 
 /** Longest line, or record of a csv file, in bytes: any legal one is far shorter. */

@@ -1,6 +1,6 @@
 // Flat arrays that double when they are full.
 
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 
 const MOST_BYTES = 2 ** 32 - 1 // positions in them are kept as u32
 

@@ -2,7 +2,7 @@
 
 import { extname } from 'node:path'
 import type { Core } from '@pirouette/wasm'
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'
 import { type KeyedRecords, Table } from './table.js'

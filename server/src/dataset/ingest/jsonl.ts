@@ -1,8 +1,8 @@
 // jsonl: one object a line, `{"key": string, "value": string}` and no other members.
 
 import { isUtf8 } from 'node:buffer'
+import { BuildError } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
-import { BuildError } from '../errors.js'
 import { readLines } from './lines.js'
 import type { Table } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'

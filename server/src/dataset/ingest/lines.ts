@@ -1,7 +1,7 @@
 // Reads a file in chunks, and text in lines. Line ends are LF or CRLF; a byte order mark at the very start is skipped.
 
 import { createReadStream } from 'node:fs'
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 import { MAX_LINE_BYTES } from './csv.js'
 
 const CHUNK_BYTES = 1024 * 1024

@@ -3,7 +3,7 @@
 
 import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 import { GrowingBytes, GrowingUint32 } from './growing.js'
 
 /** Longest value that any layout can hold: a keyed record without a length of its own. */

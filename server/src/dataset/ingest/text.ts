@@ -2,7 +2,7 @@
 // hold no key and are skipped.
 
 import { isUtf8 } from 'node:buffer'
-import { BuildError } from '../errors.js'
+import { BuildError } from '../../base/errors.js'
 import { readLines } from './lines.js'
 import type { Table } from './table.js'
 

@@ -5,7 +5,7 @@ import { availableParallelism } from 'node:os'
 import type { Core } from '@pirouette/wasm'
 import { InstantLookups, type InstantOptions } from '../instant/lookups.js'
 import { LightHints, type LightOptions } from '../light/hints.js'
-import { Workers } from './workers.js'
+import { Workers } from '../workers/workers.js'
 
 export interface ComputationsOptions {
   /** false: instant lookups are not offered */
