@@ -2,7 +2,7 @@
 // it asks of its environment happens when the world says so, or never.
 
 import type { MapEvent, PirouetteMap } from '@pirouette/client'
-import { type Environment, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
+import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
 import {
   type AskedHandle,
   type ClientHandle,
@@ -11,7 +11,7 @@ import {
   type ServerDirectoryHandle,
   type SingleBuilderHandle,
 } from '@pirouette/wasm'
-import { Disk } from '../simulator/disk.js'
+import { Disk, type OnWrite } from '../simulator/disk.js'
 import { Locks } from '../simulator/locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
 import { BLOB_MS, type SimulatedTab } from '../simulator/simulation.js'
@@ -22,6 +22,8 @@ import type { Stream } from './servers.js'
 import type { World } from './world.js'
 
 export const core = await loadCore()
+
+type Preparers = Exclude<OpenedStore['preparers'], 'platform' | undefined>
 
 /** What the tabs of one browser have in common. */
 export class Profile {
@@ -37,6 +39,7 @@ export class Profile {
 class Company {
   readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
   readonly #listeners = new Map<Tab, () => void>()
+  #preparing: { readonly tab: Tab }[] = []
 
   of(tab: Tab): Tabs {
     return {
@@ -55,6 +58,23 @@ class Company {
       },
       notify: () => {
         for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
+      },
+    }
+  }
+
+  /** Those that prepare hints. */
+  preparers(tab: Tab): Preparers {
+    return {
+      join: async () => {
+        const me = { tab }
+        this.#preparing.push(me)
+        return () => {
+          this.#preparing = this.#preparing.filter(other => other !== me)
+        }
+      },
+      whileNone: async task => {
+        this.#preparing = this.#preparing.filter(({ tab }) => tab.state !== 'dead')
+        if (this.#preparing.length === 0) await task()
       },
     }
   }
@@ -95,6 +115,9 @@ export class Tab implements SimulatedTab {
   readonly events: MapEvent[] = []
   readonly draws = new Draws()
   readonly #streams = new Set<Stream>()
+  /** of the last batch that it has made, and rows that it has read since */
+  #queries = 0
+  #rowsRead = 0
   /** key directories in its memory */
   readonly directories = new Set<ServerDirectoryHandle>()
   map: PirouetteMap | undefined
@@ -124,7 +147,9 @@ export class Tab implements SimulatedTab {
       openStore: async (_identity, preference) => {
         const durable = preference !== 'memory'
         if (!durable) this.disk = new Disk(false)
-        return { store: this.#mount(this.disk), storage: durable ? 'best-effort' : 'memory' }
+        const store = this.#mount(this.disk)
+        if (!durable) return { store, storage: 'memory' }
+        return { store, storage: 'best-effort', preparers: profile.tabs.preparers(this) }
       },
       locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       tabs: profile.tabs.of(this),
@@ -266,12 +291,26 @@ export class Tab implements SimulatedTab {
       inOrder: true,
       comes: what => this.#comes(what),
       fails: () => false,
-      wrote: (...written) => world.wrote(this, ...written),
+      wrote: (...written) => {
+        this.#intends(...written)
+        return world.wrote(this, ...written)
+      },
       flushed: heads => world.audit.flushed(heads),
       note: what => world.note(this, what),
-      count: what => world.count(what),
+      count: what => {
+        if (what === 'store: readRow') this.#rowsRead++
+        world.count(what)
+      },
       reported: result => world.journalsLookLong(result),
     })
+  }
+
+  /** Where tags are in rows, one is read for each query before a batch is stored, whichever they are in. */
+  #intends(...[{ method }, before]: Parameters<OnWrite>): void {
+    const { faults } = this.#world
+    if (method !== 'putPending' || before?.pending !== undefined || faults.mode !== 'single' || !faults.rows) return
+    if (this.#rowsRead >= this.#queries) return
+    this.#world.violate(`${this.name} stores ${this.#queries} queries, and ${this.#rowsRead} rows were read for it`)
   }
 
   // ---- the core ----------------------------------------------------------------------------------
@@ -307,6 +346,8 @@ export class Tab implements SimulatedTab {
     return Object.assign(handle, {
       query: (indices: Uint32Array, entropy: Uint8Array) => {
         this.#use(entropy)
+        this.#queries = indices.length
+        this.#rowsRead = 0
         query(indices, entropy)
       },
     })

@@ -1,7 +1,9 @@
-// The platform's locks: one holder at a time, nobody waits for ever, and a page about to be frozen holds none.
+// The platform's locks: one holder at a time, nobody waits for ever, and a page about to be frozen holds none. And what tabs
+// know by them of who prepares hints.
 
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { platformLocks } from '../src/platform/locks.js'
+import { preparersOf } from '../src/platform/preparers.js'
 import { settle } from './support/clock.js'
 import { LockManager } from './support/lock-manager.js'
 
@@ -139,5 +141,65 @@ describe.each(['pagehide', 'freeze'])('at %s', event => {
     expect(await first).toBe(1)
     expect(manager.stolen).toEqual(['name bell'])
     expect(one.wanted?.aborted).toBe(true)
+  })
+})
+
+describe('tabs that prepare hints', () => {
+  const preparers = () => preparersOf(['https://a.example'])!
+
+  test('are known of until the last one is done, and who is about to waits', async () => {
+    withLocks(new LockManager())
+    const tabs = preparers()
+    const ran: string[] = []
+    const tryTo = (what: string) => tabs.whileNone(async () => void ran.push(what))
+    await tryTo('before')
+    const [one, two] = [await tabs.join(), await tabs.join()]
+    await tryTo('both do')
+    one()
+    await settle()
+    await tryTo('one does')
+    await preparersOf(['https://b.example'])!.whileNone(async () => void ran.push('elsewhere'))
+    two()
+    await settle()
+    const sweeping = task<void>()
+    const swept = tabs.whileNone(sweeping.begun)
+    await settle()
+    let joined = false
+    const three = tabs.join().then(leave => {
+      joined = true
+      return leave
+    })
+    await settle()
+    expect(joined).toBe(false)
+    sweeping.finish()
+    await swept
+    ;(await three)()
+    await settle()
+    await tryTo('after')
+    expect(ran).toEqual(['before', 'elsewhere', 'after'])
+  })
+
+  test('do not wait for a page that is about to be frozen', async () => {
+    const page = withLocks(new LockManager())
+    const tabs = preparers()
+    const sweeping = task<void>()
+    const swept = tabs.whileNone(sweeping.begun)
+    await settle()
+    page.dispatchEvent(new Event('freeze'))
+    await swept
+    ;(await tabs.join())()
+    sweeping.finish()
+  })
+
+  test('are not known of where locks are refused, or there are none: then nothing is done', async () => {
+    withLocks({ request: () => Promise.reject(new DOMException('sandboxed', 'SecurityError')) })
+    const act = vi.fn(async () => {})
+    ;(await preparers().join())()
+    await preparers()
+      .whileNone(act)
+      .catch(() => {})
+    expect(act).not.toHaveBeenCalled()
+    withLocks(undefined)
+    expect(preparersOf(['https://a.example'])).toBeUndefined()
   })
 })

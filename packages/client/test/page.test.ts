@@ -15,13 +15,14 @@ async function pageOf() {
   }
   vi.stubGlobal('navigator', { locks: { request } })
   vi.stubGlobal('indexedDB', {})
-  const [{ whileShown }, { platformLocks }, { platformTabs }] = [
+  const [{ whileShown }, { platformLocks }, { platformTabs }, { preparersOf }] = [
     await import('../src/platform/page.js'),
     await import('../src/platform/locks.js'),
     await import('../src/platform/tabs.js'),
+    await import('../src/platform/preparers.js'),
   ]
   return {
-    ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted },
+    ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted, preparersOf },
     leave: () => page.dispatchEvent(new Event('pagehide')),
     comeBack: () => page.dispatchEvent(new Event('pageshow')),
     gone: () => vi.unstubAllGlobals(),
@@ -69,6 +70,29 @@ test('what follows is called off when the page is left, and begins again each ti
   ended.abort()
   await Promise.all([following, leading])
   expect(seen).toEqual(['begun', 'over'])
+  page.gone()
+})
+
+test('what it prepares it does not while it is away', async () => {
+  const page = await pageOf()
+  const preparers = page.preparersOf(['rows'])!
+  const leave = await preparers.join()
+  page.leave()
+  const act = vi.fn(async () => {})
+  const none = page.preparersOf(['others'])!.whileNone(act)
+  await turns()
+  expect([act.mock.calls.length, page.granted]).toEqual([0, ['pirouette preparing rows']])
+  page.comeBack()
+  await none
+  await turns()
+  const granted = ['pirouette preparing rows', 'pirouette preparing others', 'pirouette preparing rows']
+  expect(page.granted).toEqual(granted)
+  leave()
+  await turns()
+  page.leave()
+  page.comeBack()
+  await turns()
+  expect(page.granted).toEqual(granted)
   page.gone()
 })
 

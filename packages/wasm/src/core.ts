@@ -427,9 +427,9 @@ export interface SingleHandle extends AskedHandle {
   rows(): Uint8Array
   /** the name of a row to be made anew before a checkpoint is written; empty: none is. `begun`: others were */
   stale(begun: boolean): Uint8Array
-  /** what takes its place, behind its name: to be kept; throws `state` if these are not its bytes */
+  /** what takes its place, behind its name: to be kept; throws `state` if these are not its bytes, `phase` while a batch is pending */
   renewed(row: Uint8Array): Uint8Array
-  /** that has been kept */
+  /** that has been kept; throws `phase`, with nothing changed, while a batch is pending */
   renew(): void
   /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
   readonly missed: number

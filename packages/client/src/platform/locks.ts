@@ -65,7 +65,7 @@ export const platformLocks: Locks = {
  * Resolves when the page is about to be frozen, or kept for the back button: it must not hold a lock meanwhile. `want` is
  * called then, too, and when it is merely hidden: some browsers freeze a hidden page without a word.
  */
-function frozen(want: () => void, signal: AbortSignal): Promise<void> {
+export function frozen(want: () => void, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     if (typeof document !== 'object') return // a worker, or Node
     const release = () => {

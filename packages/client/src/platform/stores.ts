@@ -20,7 +20,8 @@ export async function openPlatformStore(
   const manager = typeof navigator === 'object' ? (navigator.storage as Partial<StorageManager> | undefined) : undefined
   const persistent = await manager?.persisted?.().catch(() => false)
   const persist = async () => (await manager?.persist?.()) === true
-  return { store, storage: persistent ? 'persistent' : 'best-effort', discardOthers, persist }
+  const storage = persistent ? 'persistent' : 'best-effort'
+  return { store, storage, discardOthers, persist, preparers: 'platform' }
 }
 
 /** An app's own. */

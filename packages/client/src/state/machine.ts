@@ -20,6 +20,7 @@ import { StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import type { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
+import { preparersOf } from '../platform/preparers.js'
 import type { GivenUpError, Inquiry } from '../scheme/giving-up.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import { withBlobHosts } from '../servers/blobs.js'
@@ -30,7 +31,14 @@ import type { Publisher } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
 import type { OutdatedError } from '../servers/updates.js'
-import { type OpenedStore, openInMemory, type StoragePreference, StoreFailure, watched } from '../store/storage.js'
+import {
+  type OpenedStore,
+  openInMemory,
+  type Preparers,
+  type StoragePreference,
+  StoreFailure,
+  watched,
+} from '../store/storage.js'
 import type { HintRecord, StateStore } from '../store/store.js'
 import { Checkpoints } from './checkpoints.js'
 import type { Hint } from './hint.js'
@@ -155,6 +163,12 @@ export class Machine {
     return this.#storage
   }
 
+  /** The tabs that prepare hints in this store; undefined: nobody knows. */
+  get preparers(): Preparers | undefined {
+    const { preparers } = this.#opened
+    return preparers === 'platform' ? preparersOf(identityOf(this.parts.servers)) : preparers
+  }
+
   /** Whether other tabs, or later lives of this page, may share the state. */
   get durable(): boolean {
     return this.#store.durable
@@ -270,6 +284,11 @@ export class Machine {
     const wanted = [...schemes.values()].filter(scheme => scheme.kind === 'stateful')
     this.#fallenBack ||=
       mode !== name && wanted.some(scheme => (mode === 'auto' || mode === scheme.name) && scheme.fallback === name)
+  }
+
+  /** Whether a state of this map may keep rows besides its stored form. */
+  get keepsRows(): boolean {
+    return [...this.parts.schemes.values()].some(scheme => scheme.kind === 'stateful' && scheme.keepsRows === true)
   }
 
   /** Of the mode, if it names one. */

@@ -26,6 +26,16 @@ export interface OpenedStore {
   readonly discardOthers?: () => Promise<boolean>
   /** asks the platform not to evict the state; the answer is its */
   readonly persist?: () => Promise<boolean>
+  /** `platform`: those that its locks tell of; undefined: it is not known who else has this store */
+  readonly preparers?: Preparers | 'platform' | undefined
+}
+
+/** The tabs that prepare hints beside the stored one. */
+export interface Preparers {
+  /** This tab does, until it calls what this resolves to, or is gone. A page that is left may count as gone. */
+  join(): Promise<() => void>
+  /** Runs `task` if there are none; who is about to join waits until it is over. */
+  whileNone(task: () => Promise<void>): Promise<void>
 }
 
 /** Opens the state of an identity: a durable store, or a rejection; in memory if `preference` is `memory`. */

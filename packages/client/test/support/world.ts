@@ -5,6 +5,7 @@ import { type Query, SUITE_PARITIES } from '@pirouette/protocol'
 import { expect } from 'vitest'
 import { SAVE_PAUSE_MS } from '../../src/base/constants.js'
 import type { MapEvent, PirouetteMap } from '../../src/index.js'
+import type { Preparers } from '../../src/store/storage.js'
 import {
   type Environment,
   type Locks,
@@ -40,6 +41,7 @@ export interface Setting {
 export class World {
   readonly clock = new ManualClock()
   readonly locks = new FakeLocks(this.clock)
+  readonly preparers = new FakePreparers()
   readonly disk: MemoryStore
   readonly auditor: Auditor
   readonly lives: Life[]
@@ -153,6 +155,27 @@ export class FakeLocks {
   }
 }
 
+/** What tabs know of who prepares hints; the dead do not. */
+export class FakePreparers {
+  #joined: { readonly life: Life }[] = []
+
+  of(life: Life): Preparers {
+    return {
+      join: async () => {
+        const me = { life }
+        this.#joined.push(me)
+        return () => {
+          this.#joined = this.#joined.filter(other => other !== me)
+        }
+      },
+      whileNone: async task => {
+        this.#joined = this.#joined.filter(({ life }) => !life.killed)
+        if (this.#joined.length === 0) await task()
+      },
+    }
+  }
+}
+
 const NEVER = new Promise<void>(() => {})
 
 export class Life {
@@ -171,7 +194,7 @@ export class Life {
     readonly number: number,
     change: Partial<Environment>,
   ) {
-    const { clock, network, auditor, locks, disk } = world
+    const { clock, network, auditor, locks, preparers, disk } = world
     this.environment = {
       clock: {
         now: clock.now,
@@ -191,7 +214,7 @@ export class Life {
       openStore: async (_identity, preference) =>
         preference === 'memory'
           ? { store: this.#memory(), storage: 'memory' }
-          : { store: this.#mount(disk), storage: 'best-effort' },
+          : { store: this.#mount(disk), storage: 'best-effort', preparers: preparers.of(this) },
       locks: locks.of(this),
       tabs: noTabs,
       loadCore: async () => core,

@@ -1,0 +1,41 @@
+// Which tabs prepare hints beside the one that is stored, as the platform's locks tell: they share one, which whoever has to know
+// that there is no such tab takes alone.
+
+import { OVER, onAbort } from '../base/abort.js'
+import type { Identity, Preparers } from '../store/storage.js'
+import { frozen } from './locks.js'
+import { pageShown, whileShown } from './page.js'
+
+/** Undefined: nobody knows. */
+export function preparersOf(identity: Identity): Preparers | undefined {
+  const locks = typeof navigator === 'object' ? navigator.locks : undefined
+  if (locks === undefined) return undefined
+  const name = `pirouette preparing ${identity.join(' ')}`
+  return {
+    async join() {
+      const ended = new AbortController()
+      await new Promise<void>(begun => {
+        const hold = async (signal: AbortSignal) => {
+          const over = new Promise<void>(resolve => void onAbort(signal, resolve))
+          const held = () => {
+            begun()
+            return over
+          }
+          await locks.request(name, { mode: 'shared', signal }, held).catch(() => {}) // or not to be had at all
+          begun()
+        }
+        whileShown(hold, ended.signal).catch(() => {})
+      })
+      return () => ended.abort(OVER)
+    },
+    async whileNone(task) {
+      await pageShown()
+      const over = new AbortController()
+      const alone = async (lock: Lock | null) => {
+        // A page about to be frozen must not keep others waiting; what its task does to them then, they find out.
+        if (lock !== null) await Promise.race([task(), frozen(() => {}, over.signal)])
+      }
+      await locks.request(name, { ifAvailable: true }, alone).finally(() => over.abort(OVER))
+    },
+  }
+}
