@@ -285,9 +285,11 @@ describe('while the database changes', () => {
     const updatable = await changing()
     const { app, lookups } = await withQueue({ updatable })
     const { manifest } = updatable.newest
-    const end = updatable.newest.shared().readers.begin() // as a pass does
+    const { readers } = updatable.newest.shared()
+    const end = readers.begin() // as a pass does
     const value = hex(pseudoRandom(RECORD_BYTES, 77))
     const publishing = updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+    await expect.poll(() => readers.open).toBe(false)
     const before = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
     expect([updatable.newest.manifest.epoch, lookups.passes]).toEqual([1, 0])
@@ -304,8 +306,10 @@ describe('while the database changes', () => {
     const value = hex(pseudoRandom(RECORD_BYTES, 77))
     const edit = () => updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
     await edit()
-    const end = updatable.newest.shared().readers.begin()
+    const { readers } = updatable.newest.shared()
+    const end = readers.begin()
     const publishing = edit()
+    await expect.poll(() => readers.open).toBe(false)
     const late = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
     end()

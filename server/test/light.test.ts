@@ -262,12 +262,14 @@ describe('while the database changes', () => {
     const updatable = await changing()
     const { app, hints } = await withQueue({ updatable })
     const { manifest } = updatable.newest
-    const end = updatable.newest.shared().readers.begin() // as a computation does
+    const { readers } = updatable.newest.shared()
+    const end = readers.begin() // as a computation does
     const edit = () =>
       updatable.publish(
         batchOn(updatable, [{ op: 'edit', index: 9, value: hex(pseudoRandom(RECORD_BYTES, 77)) }], { encoding: 'hex' }),
       )
     const publishing = edit()
+    await expect.poll(() => readers.open).toBe(false)
     const before = made(app, manifest)
     await expect.poll(() => hints.waiting).toBe(2)
     expect([updatable.newest.manifest.epoch, hints.computing]).toEqual([1, 0])
@@ -275,8 +277,9 @@ describe('while the database changes', () => {
     await publishing
     expect(await before).toBe(true)
     // Two epochs later it is too late.
-    const release = updatable.newest.shared().readers.begin()
+    const release = readers.begin()
     const again = edit()
+    await expect.poll(() => readers.open).toBe(false)
     const late = made(app, manifest)
     await expect.poll(() => hints.waiting).toBe(2)
     release()

@@ -13,7 +13,15 @@ import { FixedEpochs } from '../dist/database/epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { type BuildOptions, buildDataset, loadDataset } from '../dist/index.js'
 import { contentsOf, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
-import { type CeremonyFiles, ceremonyIn, contributed, expectVerified, keyAndRows, manifestOf } from './proved.js'
+import {
+  type CeremonyFiles,
+  ceremonyIn,
+  contributed,
+  earlyTranscript,
+  expectVerified,
+  keyAndRows,
+  manifestOf,
+} from './proved.js'
 
 const RECORDS = 520 // in two partitions of 260: a whole row, and one of four records
 const BYTES = 8
@@ -22,6 +30,8 @@ let files: CeremonyFiles
 
 let dir: string
 let shared: string
+/** a file: the ceremony's transcript before the other's contribution */
+let early: string
 
 const built = async (change: Partial<BuildOptions> = {}, content = records) => {
   const data = await dataFile('records.bin', content)
@@ -38,6 +48,8 @@ const built = async (change: Partial<BuildOptions> = {}, content = records) => {
 beforeAll(async () => {
   shared = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
   files = await ceremonyIn(shared)
+  early = join(shared, 'early')
+  await writeFile(early, earlyTranscript())
   const data = join(shared, 'records.bin')
   await writeFile(data, records)
   dir = join(shared, 'dataset')
@@ -82,7 +94,7 @@ describe('a build', () => {
     const foreign = join(await temporaryDirectory(), 'foreign')
     await writeFile(foreign, contributed(new Ceremony(false), 'Ada', 5))
     await expect(built({ receipt: foreign })).rejects.toThrow(/the contribution of .* is not in it/)
-    await expect(built({ ceremony: files.early, receipt: files.theirs })).rejects.toThrow(/is not in it/)
+    await expect(built({ ceremony: early, receipt: files.theirs })).rejects.toThrow(/is not in it/)
     await expect(built({ receipt: files.transcript })).rejects.toThrow(/expected a receipt/)
     await expect(built({ receipt: undefined })).rejects.toThrow(/\.receipt/) // there is none of that name
     await expect(built({ ceremony: files.mine })).rejects.toThrow(/transcript: expected/)
@@ -219,7 +231,7 @@ describe('a dataset that is not what its manifest says is not served', () => {
     [
       'another transcript',
       async copy => {
-        await writeFile(join(copy, 'proofs/transcript'), await readFile(files.early))
+        await writeFile(join(copy, 'proofs/transcript'), await readFile(early))
       },
       /not the transcript that the manifest names/,
     ],

@@ -9,6 +9,7 @@ import { PublisherRecord, publish } from '@pirouette/server'
 import { loadCore } from '@pirouette/wasm'
 import { distinct } from './compute.js'
 import { editsIn } from './computing.js'
+import { largeBatches } from './large-batches.js'
 import { type Options, target } from './options.js'
 import { followUpdates, turnedTo } from './page.js'
 import type { Section } from './report.js'
@@ -26,6 +27,10 @@ export interface Batch {
 }
 
 export async function living(options: Options): Promise<Section[]> {
+  return [await followed(options), await largeBatches(options)]
+}
+
+async function followed(options: Options): Promise<Section> {
   const { shape, repeats } = options
   const { records, recordBytes } = shape
   const { some, many } = editsIn(records)
@@ -104,7 +109,7 @@ export async function living(options: Options): Promise<Section[]> {
       { name: `Restart of a server to ready, after a batch of ${many}`, unit: 's', samples: restartSeconds.many },
       { name: 'Memory of a server process', unit: 'MiB', samples: memory.map(bytes => bytes / 2 ** 20) },
     ]
-    return [{ title: 'A database that changes', figures }]
+    return { title: 'A database that changes', figures }
   })
 }
 

@@ -32,6 +32,8 @@ const VISITS = [2 ** 16, 2 ** 20, 2 ** 22]
 
 export interface Options {
   readonly shape: Shape
+  /** operations of the largest batch */
+  readonly adds: number
   /** of everything that is timed as a whole */
   readonly repeats: number
   /** of each kind of map, in each repetition */
@@ -57,6 +59,7 @@ export function readOptions(args: string[]): Options {
     options: {
       records: { type: 'string', default: `${2 ** 20}` },
       'record-bytes': { type: 'string', default: '32' },
+      adds: { type: 'string', default: '1600000' },
       repeats: { type: 'string', default: '7' },
       lookups: { type: 'string', default: '100' },
       all: { type: 'boolean', default: false },
@@ -76,6 +79,7 @@ export function readOptions(args: string[]): Options {
       records: count('--records', values.records),
       recordBytes: count('--record-bytes', values['record-bytes']),
     },
+    adds: count('--adds', values.adds),
     repeats: count('--repeats', values.repeats),
     lookups: count('--lookups', values.lookups),
     parts: new Set(parts as Part[]),

@@ -51,12 +51,16 @@ export class Stage {
 
   /** Builds a keyless dataset of these records, with further options of `build`; returns its path. */
   async dataset(data: Uint8Array, { recordBytes, partitions }: Shape, ...more: string[]): Promise<string> {
-    const out = join(this.folder, `dataset-${this.#built++}`)
-    const file = `${out}.bin`
-    await writeFile(file, data)
     const layout = partitions === undefined ? [] : ['--partitions', `${partitions}`]
-    const shape = ['--record-bytes', `${recordBytes}`, ...layout]
-    await runPirouetteProcess('build', '--data', file, ...shape, ...more, '--out', out)
+    return await this.build('bin', data, '--record-bytes', `${recordBytes}`, ...layout, ...more)
+  }
+
+  /** Builds a dataset of a file of this kind, with options of `build`; returns its path. */
+  async build(kind: 'bin' | 'csv', data: Uint8Array | string, ...options: string[]): Promise<string> {
+    const out = join(this.folder, `dataset-${this.#built++}`)
+    const file = `${out}.${kind}`
+    await writeFile(file, data)
+    await runPirouetteProcess('build', '--data', file, ...options, '--out', out)
     return out
   }
 

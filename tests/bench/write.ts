@@ -98,7 +98,8 @@ of map.
   is following a batch. An answer takes from the request to its last byte, one at a time; lagging, right after 500 edits
   that no opening has yet.
 - **A database that changes** has its servers' stores on disk (LMDB). A batch takes from the request to the reply, which
-  comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned.
+  comes when it is on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned. With a batch
+  as large as a request may carry, another thread sends one lookup after the other, 2 ms apart, and the longest wait counts.
 `,
     ...sections.map(({ title, figures }) => `### ${title}\n\n${report(figures)}\n`),
     `The longest task is the longest that Chromium reports (\`longtask\`, from 50 ms), or, where it reports none, the longest

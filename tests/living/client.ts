@@ -11,7 +11,7 @@ import {
   type ServerDirectoryHandle,
   type SingleBuilderHandle,
 } from '@pirouette/wasm'
-import { Disk } from '../simulator/disk.js'
+import { Disk, type OnWrite } from '../simulator/disk.js'
 import { Locks } from '../simulator/locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
 import { BLOB_MS, type SimulatedTab } from '../simulator/simulation.js'
@@ -37,6 +37,7 @@ export class Profile {
 class Company {
   readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
   readonly #listeners = new Map<Tab, () => void>()
+  #users: Tab[] = []
 
   of(tab: Tab): Tabs {
     return {
@@ -55,6 +56,16 @@ class Company {
       },
       notify: () => {
         for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
+      },
+      use: async () => {
+        this.#users.push(tab)
+        return () => {
+          this.#users.splice(this.#users.indexOf(tab), 1)
+        }
+      },
+      whereUnused: async (_name, task) => {
+        this.#users = this.#users.filter(({ state }) => state !== 'dead')
+        if (this.#users.length === 0) await task()
       },
     }
   }
@@ -95,6 +106,9 @@ export class Tab implements SimulatedTab {
   readonly events: MapEvent[] = []
   readonly draws = new Draws()
   readonly #streams = new Set<Stream>()
+  /** of the last batch that it has made, and rows that it has read since */
+  #queries = 0
+  #rowsRead = 0
   /** key directories in its memory */
   readonly directories = new Set<ServerDirectoryHandle>()
   map: PirouetteMap | undefined
@@ -266,12 +280,26 @@ export class Tab implements SimulatedTab {
       inOrder: true,
       comes: what => this.#comes(what),
       fails: () => false,
-      wrote: (...written) => world.wrote(this, ...written),
+      wrote: (...written) => {
+        this.#intends(...written)
+        return world.wrote(this, ...written)
+      },
       flushed: heads => world.audit.flushed(heads),
       note: what => world.note(this, what),
-      count: what => world.count(what),
+      count: what => {
+        if (what === 'store: readRow') this.#rowsRead++
+        world.count(what)
+      },
       reported: result => world.journalsLookLong(result),
     })
+  }
+
+  /** Where tags are in rows, one is read for each query before a batch is stored, whichever they are in. */
+  #intends(...[{ method }, before]: Parameters<OnWrite>): void {
+    const { faults } = this.#world
+    if (method !== 'putPending' || before?.pending !== undefined || faults.mode !== 'single' || !faults.rows) return
+    if (this.#rowsRead >= this.#queries) return
+    this.#world.violate(`${this.name} stores ${this.#queries} queries, and ${this.#rowsRead} rows were read for it`)
   }
 
   // ---- the core ----------------------------------------------------------------------------------
@@ -307,6 +335,8 @@ export class Tab implements SimulatedTab {
     return Object.assign(handle, {
       query: (indices: Uint32Array, entropy: Uint8Array) => {
         this.#use(entropy)
+        this.#queries = indices.length
+        this.#rowsRead = 0
         query(indices, entropy)
       },
     })

@@ -10,11 +10,12 @@ import { simulate } from './simulate.js'
 export async function hunt(
   seeds: readonly number[],
   mode?: FaultProfile['mode'],
+  rows = false,
 ): Promise<{ seed: number; violation: string } | undefined> {
   const { foundations, folder, remove } = await layFoundations()
   try {
     for (const [i, seed] of seeds.entries()) {
-      const faults = mode && { ...anyFaults(new Chance(seed)), mode }
+      const faults = mode && { ...anyFaults(new Chance(seed)), mode, rows }
       const setting = { foundations, folder: join(folder, `${i}`), ...(faults && { faults }) }
       const { violation } = await simulate(seed, setting)
       if (violation !== undefined) return { seed, violation }

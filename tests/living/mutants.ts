@@ -11,6 +11,10 @@ export interface Mutant {
   readonly seed: number
   /** of its schedules, where it is not `full` */
   readonly mode?: 'single'
+  /** of its schedules, where tags are in rows */
+  readonly rows?: true
+  /** tried in `npm run soak -- tests` alone */
+  readonly soak?: true
   /** from the root of the repository */
   readonly file: string
   /** what stands there, once */
@@ -35,7 +39,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a pending batch for one server is made anew by the next tab, for the same record',
-    seed: 6,
+    seed: 1,
     mode: 'single',
     file: 'packages/client/src/scheme/core-state.ts',
     find: 'this.readBack(handle => handle.resume(pending))',
@@ -117,8 +121,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the epoch before the newest is answered from the newest',
     seed: 1,
     file: 'server/src/database/updatable.ts',
-    find: "change: EpochHandle): Promise<Turn> {\n    this.#newest.isCores = 'previous'",
-    replace: 'change: EpochHandle): Promise<Turn> {',
+    find: "#begun(): void {\n    this.#newest.isCores = 'previous'",
+    replace: '#begun(): void {',
     shows: /condemned|TamperedError|should be/,
   },
   {
@@ -144,6 +148,52 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'version: placeOf(version, manifest), requestHash }',
     replace: 'version, requestHash }',
     shows: /another claim than its own \(e\)/,
+  },
+  {
+    name: 'the rows of a batch are read once it is stored',
+    seed: 1,
+    mode: 'single',
+    rows: true,
+    file: 'packages/client/src/lookup/pending.ts',
+    find: 'const provided = provide(machine, hint, own)',
+    replace: 'await intend(machine, hint, own)\n  const provided = provide(machine, hint, own)',
+    shows: /rows were read for it/,
+  },
+  {
+    name: 'of several queries of a batch for one stripe, the row is read once',
+    seed: 1,
+    mode: 'single',
+    rows: true,
+    soak: true,
+    file: 'packages/client/src/scheme/single/state.ts',
+    find: '    for (const name of wanted) {\n      const row = await rows.read(name)',
+    replace: `    const read = new Map<string, Uint8Array>()
+    for (const name of wanted) {
+      const row = read.get(name) ?? (await rows.read(name))
+      read.set(name, row)`,
+    shows: /rows were read for it/,
+  },
+  {
+    name: 'a row that was made anew is taken over, and not kept',
+    seed: 19,
+    mode: 'single',
+    rows: true,
+    soak: true,
+    file: 'packages/client/src/scheme/single/state.ts',
+    find: '      await rows.put(toHex(name), bytes)\n',
+    replace: '',
+    shows: /StorageError|a stored row is lost|discarded: unreadable/,
+  },
+  {
+    name: 'a checkpoint names no rows',
+    seed: 3,
+    mode: 'single',
+    rows: true,
+    soak: true,
+    file: 'packages/client/src/state/checkpoints.ts',
+    find: '{ checkpoint, manifest, directory }, state.rows)',
+    replace: '{ checkpoint, manifest, directory })',
+    shows: /StorageError|a stored row is lost|discarded: unreadable/,
   },
 ]
 
@@ -196,7 +246,8 @@ export class Compiler {
     const runner = createServerModuleRunner(this.vite.environments.ssr, { hmr: false })
     try {
       const module = await runner.import<{ hunt: typeof hunt }>('/tests/living/hunt.ts')
-      return await module.hunt([mutant.seed, ...Array.from({ length: schedules }, (_, i) => i + 1)], mutant.mode)
+      const { seed, mode, rows } = mutant
+      return await module.hunt([seed, ...Array.from({ length: schedules }, (_, i) => i + 1)], mode, rows)
     } finally {
       await runner.close()
       this.chosen.mutant = undefined

@@ -8,6 +8,7 @@ import { hexOf } from './hex.js'
 export const DURABILITY = {
   begin: 'strict',
   putRow: 'relaxed',
+  sweepRows: 'relaxed',
   putPartial: 'relaxed',
   updatePartial: 'relaxed',
   complete: 'strict',
@@ -47,7 +48,7 @@ export interface Head {
 /** The head after an accepted write. Throws if it ought to have been refused. `torn`: the state cannot be read. */
 export function after(head: Head | undefined, { method, parameters }: Write, torn: boolean): Head | undefined {
   if (method === 'erase') return undefined
-  if (method === 'putRow') return head
+  if (method === 'putRow' || method === 'sweepRows') return head
   const named = hintNamedBy({ method, parameters } as Write)
   if (method === 'begin') {
     const replaced = torn ? undefined : head?.hint

@@ -1,7 +1,9 @@
-// The platform's locks: one holder at a time, nobody waits for ever, and a page about to be frozen holds none.
+// The platform's locks: one holder at a time, nobody waits for ever, and a page about to be frozen holds none. And what tabs
+// know by them of each other.
 
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { platformLocks } from '../src/platform/locks.js'
+import { platformTabs } from '../src/platform/tabs.js'
 import { settle } from './support/clock.js'
 import { LockManager } from './support/lock-manager.js'
 
@@ -139,5 +141,55 @@ describe.each(['pagehide', 'freeze'])('at %s', event => {
     expect(await first).toBe(1)
     expect(manager.stolen).toEqual(['name bell'])
     expect(one.wanted?.aborted).toBe(true)
+  })
+})
+
+describe('what tabs use', () => {
+  function tabsWith(locks: unknown) {
+    vi.stubGlobal('indexedDB', {})
+    withLocks(locks)
+    return platformTabs()
+  }
+
+  test('is told from what none uses any more, and who is about to use it waits', async () => {
+    const tabs = tabsWith(new LockManager())
+    const ran: string[] = []
+    const tryTo = (what: string) => tabs.whereUnused('it', async () => void ran.push(what))
+    await tryTo('before')
+    const [one, two] = [await tabs.use('it'), await tabs.use('it')]
+    await tryTo('both use it')
+    one()
+    await settle()
+    await tryTo('one does')
+    await tabs.whereUnused('another', async () => void ran.push('another'))
+    two()
+    await settle()
+    const sweeping = task<void>()
+    const swept = tabs.whereUnused('it', sweeping.begun)
+    await settle()
+    let used = false
+    const three = tabs.use('it').then(release => {
+      used = true
+      return release
+    })
+    await settle()
+    expect(used).toBe(false)
+    sweeping.finish()
+    await swept
+    ;(await three)()
+    await settle()
+    await tryTo('after')
+    expect(ran).toEqual(['before', 'another', 'after'])
+  })
+
+  test('is not known where locks are refused, or there are none: then nothing is done', async () => {
+    const refused = tabsWith({ request: () => Promise.reject(new DOMException('sandboxed', 'SecurityError')) })
+    const act = vi.fn(async () => {})
+    ;(await refused.use('it'))()
+    await refused.whereUnused('it', act).catch(() => {})
+    const none = tabsWith(undefined)
+    ;(await none.use('it'))()
+    await none.whereUnused('it', act)
+    expect(act).not.toHaveBeenCalled()
   })
 })

@@ -72,6 +72,27 @@ test('what follows is called off when the page is left, and begins again each ti
   page.gone()
 })
 
+test('what it uses it does not while it is away', async () => {
+  const page = await pageOf()
+  const release = await page.tabs.use('rows')
+  page.leave()
+  const act = vi.fn(async () => {})
+  const unused = page.tabs.whereUnused('others', act)
+  await turns()
+  expect([act.mock.calls.length, page.granted]).toEqual([0, ['rows']])
+  page.comeBack()
+  await unused
+  await turns()
+  expect(page.granted).toEqual(['rows', 'others', 'rows'])
+  release()
+  await turns()
+  page.leave()
+  page.comeBack()
+  await turns()
+  expect(page.granted).toHaveLength(3)
+  page.gone()
+})
+
 test('one that is away for good lets go of what is closed', async () => {
   const page = await pageOf()
   const ended = new AbortController()

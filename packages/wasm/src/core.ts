@@ -105,6 +105,9 @@ export interface ServerDirectoryHandle extends DirectoryHandle {
   undone(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
   /** its padded blocks as a database of one partition, committed to: what instant lookups of blocks are answered from */
   database(): DatabaseHandle
+  /** bytes of the stored form, and some of them, from one to before another; throws `index` */
+  readonly encodedBytes: number
+  encodePart(start: number, end: number): Uint8Array
   /** brings the blocks of the epoch before to this directory; throws `phase` for those of another generation */
   bring(blocks: DatabaseHandle): void
 }
@@ -424,9 +427,9 @@ export interface SingleHandle extends AskedHandle {
   rows(): Uint8Array
   /** the name of a row to be made anew before a checkpoint is written; empty: none is. `begun`: others were */
   stale(begun: boolean): Uint8Array
-  /** what takes its place, behind its name: to be kept; throws `state` if these are not its bytes */
+  /** what takes its place, behind its name: to be kept; throws `state` if these are not its bytes, `phase` while a batch is pending */
   renewed(row: Uint8Array): Uint8Array
-  /** that has been kept */
+  /** that has been kept; throws `phase`, with nothing changed, while a batch is pending */
   renew(): void
   /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
   readonly missed: number
@@ -449,6 +452,66 @@ export interface EpochHandle {
   indices(): Uint32Array
   /** the new directory of a keyed database; once, undefined for keyless ones */
   takeDirectory(): ServerDirectoryHandle | undefined
+  free(): void
+}
+
+/** BLAKE3 of bytes that come in parts. */
+export interface HasherHandle {
+  update(bytes: Uint8Array): void
+  /** 32 bytes, of all so far */
+  hash(): Uint8Array
+  free(): void
+}
+
+/**
+ * The next epoch in the making, beside the database, which must not change meanwhile. After an error it is of no more use.
+ */
+export interface DraftHandle {
+  /**
+   * Some of a batch's operations, before the first step: kinds (1 add, 2 edit, 3 delete), for each 16 bytes of fingerprint in a
+   * keyed database and an index in another, and ℓ bytes of stored record (an add's index and a delete's record are not looked
+   * at). Throws `length`.
+   */
+  push(kinds: Uint8Array, fingerprints: Uint8Array, indices: Uint32Array, records: Uint8Array): void
+  /** some milliseconds of work; whether there is more. Throws RefusedError; `update`, `layout` */
+  stepKeyless(database: DatabaseHandle): boolean
+  stepKeyed(database: DatabaseHandle, directory: DirectoryHandle): boolean
+  /** BLAKE3 of the update list, and of the new directory's stored form; throw `phase` before all steps were made, as what follows */
+  listHash(): Uint8Array
+  directoryHash(): Uint8Array | undefined
+  /** the new directory of a keyed database; once */
+  takeDirectory(): ServerDirectoryHandle | undefined
+  /** what is to be written into the database; ends this */
+  intoWrite(): WriteHandle
+  free(): void
+}
+
+/** The padded blocks of the next directory in the making, beside those of the one before. Neither may change meanwhile. */
+export interface BringingHandle {
+  /** some milliseconds of work; whether there is more */
+  step(directory: ServerDirectoryHandle, blocks: DatabaseHandle): boolean
+  /** what is to be written into the blocks, once all steps were made; ends this */
+  intoWrite(): WriteHandle
+  free(): void
+}
+
+/**
+ * What is being written into a database. First it is made ready, which may fail and changes nothing; then it begins, and the
+ * newest epoch is the previous one, which is answered after every step; after the last the newest epoch is there.
+ */
+export interface WriteHandle {
+  /** of the update list */
+  readonly listBytes: number
+  /** some of them, from one to before another; throws `index` */
+  listPart(start: number, end: number): Uint8Array
+  /** records that it changes, ascending */
+  indices(): Uint32Array
+  /** nobody else may read the database's memory during the next step */
+  readonly alone: boolean
+  /** some milliseconds of work; whether there is more, before `begin` or after it. Throws `layout`, `update`, `phase` */
+  step(database: DatabaseHandle): boolean
+  /** nobody else may read the database's memory meanwhile; throws `phase` unless all is ready */
+  begin(database: DatabaseHandle): void
   free(): void
 }
 
@@ -806,6 +869,7 @@ export interface Core extends SingleCore {
   readonly memory: WasmMemory
   /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
   fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
+  newHasher(): HasherHandle
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
   databaseId(seed: Uint8Array): Uint8Array
   /** of n fingerprints, 16 bytes each, for a database of so many slots, Q·M; throws `directory` */
@@ -819,6 +883,12 @@ export interface Core extends SingleCore {
    * if this layout is not its first; refused if no generation with that limit has this layout.
    */
   newDatabase(layout: LayoutHandle, proofs?: Proofs, maxBatch?: number): DatabaseHandle
+  /** Begins the next epoch, of a batch of so many operations. */
+  newDraft(database: DatabaseHandle, keyed: boolean, count: number): DraftHandle
+  /** The same of the list of an epoch that was made before. Throws `update`. */
+  newDraftOfList(database: DatabaseHandle, list: Uint8Array, after: LayoutHandle): DraftHandle
+  /** Begins bringing blocks of the directory before to this one. Throws `phase`. */
+  newBringing(directory: ServerDirectoryHandle, blocks: DatabaseHandle): BringingHandle
   /** Begins the generation after `old`'s, with room for `headroom` records more. Throws `layout`. */
   nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /**

@@ -18,11 +18,17 @@ export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Cor
     ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
     ...singleHalf(glue as unknown as Parameters<typeof singleHalf>[0]),
     fingerprints: glue.fingerprints,
+    newHasher: () => new glue.HasherHandle(),
     databaseId: glue.databaseId,
     buildDirectory: glue.DirectoryHandle.build,
     decodeDirectory: glue.DirectoryHandle.decode,
     decodeUpdateList: glue.UpdateListHandle.decode,
     newDatabase: (layout, ...rest) => new glue.DatabaseHandle(ours(layout), ...rest),
+    newDraft: (database, ...rest) => new glue.DraftHandle(database as glue.DatabaseHandle, ...rest),
+    newDraftOfList: (database, list, after) =>
+      glue.DraftHandle.ofList(database as glue.DatabaseHandle, list, ours(after)),
+    newBringing: (directory, blocks) =>
+      new glue.BringingHandle(directory as glue.DirectoryHandle, blocks as glue.DatabaseHandle),
     nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
     newInstantPass: (database, ...rest) => new glue.InstantPassHandle(database as glue.DatabaseHandle, ...rest),
     checkInstantQueries: (layout, queries) => ours(layout).checkInstantQueries(queries),

@@ -132,3 +132,20 @@ impl Secret {
 pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
 }
+
+/// [`content_hash`] of bytes that come in parts.
+#[derive(Default)]
+pub struct ContentHasher(blake3::Hasher);
+
+impl ContentHasher {
+    /// The next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Of all bytes so far.
+    #[must_use]
+    pub fn hash(&self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}

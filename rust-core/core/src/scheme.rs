@@ -325,6 +325,15 @@ impl<C, S: State<C>> Asked<C, S> {
         call(&mut self.state, self.pending.as_mut().ok_or(NONE_PENDING)?)
     }
 
+    /// The state, for a call that only its own scheme has, and that must not come between a batch and its replies.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while a batch is pending.
+    pub fn at_rest(&mut self) -> Result<&mut S, Error> {
+        self.none_pending()?;
+        Ok(&mut self.state)
+    }
+
     /// Judges a party's reply.
     ///
     /// # Errors

@@ -30,12 +30,16 @@ impl Commit for Unproved {
     fn commitment(_: &[u8]) -> [u8; COMMITMENT_BYTES] {
         [0; COMMITMENT_BYTES]
     }
-    fn update<'a>(
+    fn update_leaves<'a>(
         _: &Layout,
         _: &mut [u8],
         _: impl Iterator<Item = (usize, &'a [u8])>,
         _: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     ) {
+    }
+    fn update_above(_: &Layout, _: &mut [u8], _: Vec<usize>, _: &mut impl FnMut(usize, &[u8; CELL_BYTES])) {}
+    fn changing_cells(_: &Layout, _: usize) -> usize {
+        0
     }
 }
 

@@ -385,23 +385,36 @@ impl Commit for Sums {
         *auxiliary.last_chunk().unwrap()
     }
 
-    fn update<'a>(
-        layout: &Layout,
+    fn update_leaves<'a>(
+        _: &Layout,
         auxiliary: &mut [u8],
         changes: impl Iterator<Item = (usize, &'a [u8])>,
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     ) {
         let (cells, _) = auxiliary.as_chunks_mut::<CELL_BYTES>();
-        let before = cells[layout.partition_records()];
-        let mut sum = before;
         for (offset, record) in changes {
             overwriting(offset, &cells[offset]);
-            add(&mut sum, &cells[offset]);
             cells[offset] = cell_of(offset, record);
-            add(&mut sum, &cells[offset]);
         }
-        overwriting(layout.partition_records(), &before);
-        cells[layout.partition_records()] = sum;
+    }
+
+    fn update_above(
+        layout: &Layout,
+        auxiliary: &mut [u8],
+        _: Vec<usize>,
+        overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
+    ) {
+        let (cells, _) = auxiliary.as_chunks_mut::<CELL_BYTES>();
+        let (cells, sum) = cells.split_at_mut(layout.partition_records());
+        overwriting(layout.partition_records(), &sum[0]);
+        sum[0].fill(0);
+        for cell in cells {
+            add(&mut sum[0], cell);
+        }
+    }
+
+    fn changing_cells(_: &Layout, records: usize) -> usize {
+        records + 1
     }
 }
 

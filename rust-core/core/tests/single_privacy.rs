@@ -108,6 +108,13 @@ fn client_with(
     builder.finish_at(0).map_err(|(error, _)| error).unwrap()
 }
 
+/// Reads the rows that judging a batch takes. How many.
+fn provide(hint: &Hint<Table>, pending: &mut Pending, keeper: Option<&HashMap<RowName, Vec<u8>>>) -> usize {
+    let wanted = pending.wants(hint);
+    wanted.iter().for_each(|name| pending.hold(hint, &keeper.unwrap()[name]).unwrap());
+    wanted.len()
+}
+
 /// The two parities for a query; the server's geometry is another at these sizes.
 fn parities(database: &Database<Merkle>, query: &[u8]) -> [u8; 2] {
     let q = database.layout().partitions();
@@ -157,9 +164,7 @@ fn one_step(q: u32, h: usize, index: u32, in_rows: bool) -> HashMap<(u32, Vec<Ve
             let mut hint = client_with(&database, &slots, &[*spare], &mut keeper);
             let (law, found) = law_of_query(&mut hint, index, q);
             let mut pending = hazmat_query_from(&mut hint, &[index], &mut Enumerate::default()).unwrap();
-            for name in pending.wants(&hint) {
-                pending.hold(&hint, &keeper.as_ref().unwrap()[&name]).unwrap();
-            }
+            assert_eq!(provide(&hint, &mut pending, keeper.as_ref()), usize::from(in_rows));
             let reply = answer_to(&database, &pending, q);
             assert!(verify(&mut hint, &mut pending, &reply).unwrap());
             let recovered = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap();
@@ -262,6 +267,41 @@ fn codes_of(q: u32) -> Vec<u32> {
     halves.flat_map(|half| (0..1u32 << q).map(move |offsets| half | offsets << q)).collect()
 }
 
+/// Of rows the disk may learn which, and whoever times it how many. A client that read none where no hint contains the record,
+/// since nothing of it is judged by one, would tell which of its lookups are for one record.
+#[test]
+fn one_row_is_read_for_each_query_and_would_tell_all_were_it_read_for_what_is_found_alone() {
+    let q = 2;
+    let (database, spares) = (server(q), drawn(q));
+    let (mut each_query, mut found_alone) = (Vec::new(), Vec::new());
+    for sequence in [[0, 0], [0, 1], [0, 2], [3, 3], [3, 0]] {
+        let mut counts: [HashMap<[usize; 2], f64>; 2] = [HashMap::new(), HashMap::new()];
+        for slot in hints(q) {
+            let mut keeper = Some(HashMap::new());
+            let mut hint = client_with(&database, &[slot], &[spares[0], spares[5]], &mut keeper);
+            let mut read = [[0; 2]; 2];
+            for (time, index) in sequence.into_iter().enumerate() {
+                let mut pending = hazmat_query_from(&mut hint, &[index], &mut Enumerate::default()).unwrap();
+                let found = !pending.hazmat_missed()[0];
+                read[0][time] = provide(&hint, &mut pending, keeper.as_ref());
+                read[1][time] = read[0][time] * usize::from(found);
+                let reply = answer_to(&database, &pending, q);
+                assert!(verify(&mut hint, &mut pending, &reply).unwrap());
+                assert!(recon(&mut hint, pending).is_ok());
+            }
+            for (counts, read) in counts.iter_mut().zip(read) {
+                *counts.entry(read).or_insert(0.0) += 1.0 / hints(q).len() as f64;
+            }
+        }
+        let [of_each, of_found] = counts;
+        each_query.push(of_each);
+        found_alone.push(of_found);
+    }
+    assert!(worst(&each_query) < EXACT);
+    // The same again is found again; another of its stripe is not.
+    assert!((worst(&found_alone) - 1.0).abs() < EXACT, "{}", worst(&found_alone));
+}
+
 // ---- a server that lies ---------------------------------------------------------------------------------------
 
 /// In either parity, for every index, hint, backup and draw: what it sees and whether it is noticed have one law. A client
@@ -279,9 +319,11 @@ fn whether_a_lie_is_noticed_tells_nothing_and_would_tell_a_bit_if_the_record_alo
                 let mut source = Enumerate::default();
                 loop {
                     source.position = 0;
-                    let mut hint = client(&database, &[slot], &[(0b0101, 0b0110)]);
+                    let mut keeper = (index == 7).then(HashMap::new); // wherever tags are kept
+                    let mut hint = client_with(&database, &[slot], &[(0b0101, 0b0110)], &mut keeper);
                     let found = hint.hazmat_own(0)[(index / S) as usize] == (true, (index % S) as u16);
                     let mut pending = hazmat_query_from(&mut hint, &[index], &mut source).unwrap();
+                    provide(&hint, &mut pending, keeper.as_ref());
                     let sent = code(pending.queries(), q);
                     let mut reply = answer_to(&database, &pending, q);
                     reply[lie] ^= 0x40;

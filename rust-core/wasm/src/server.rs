@@ -2,11 +2,12 @@
 
 use js_sys::{Error as JsError, Reflect};
 use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::epoch::{self, Operation, Reason};
+use pirouette_core::database::epoch::{self, Draft, FlatBatch, Operation, Reason};
 use pirouette_core::database::flat::{At, Database};
 use pirouette_core::database::generation::NextGeneration;
 use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::Directory;
+use pirouette_core::database::write::Write;
+use pirouette_core::directory::{Bringing, Directory};
 use pirouette_core::error::Error;
 use pirouette_core::scheme::{self, answerers};
 use pirouette_core::{key, tapir::permutation};
@@ -29,6 +30,30 @@ pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Outcome<Vec<u8>> {
 #[wasm_bindgen(js_name = databaseId)]
 pub fn database_id(seed: &[u8]) -> Vec<u8> {
     key::database_id(seed).to_vec()
+}
+
+/// BLAKE3 of bytes that come in parts.
+#[wasm_bindgen]
+#[derive(Default)]
+pub struct HasherHandle(key::ContentHasher);
+
+#[wasm_bindgen]
+impl HasherHandle {
+    /// Of no bytes yet.
+    #[wasm_bindgen(constructor)]
+    pub fn new() -> HasherHandle {
+        HasherHandle::default()
+    }
+
+    /// The next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// 32 bytes, of all so far.
+    pub fn hash(&self) -> Vec<u8> {
+        self.0.hash().to_vec()
+    }
 }
 
 /// The permutation entries (u16) of all partitions under a seed, for test vectors.
@@ -68,6 +93,26 @@ impl DirectoryHandle {
     #[wasm_bindgen(getter)]
     pub fn seed(&self) -> Vec<u8> {
         self.0.shape().seed().to_vec()
+    }
+
+    /// Bytes of the stored form.
+    #[wasm_bindgen(getter, js_name = encodedBytes)]
+    pub fn encoded_bytes(&self) -> usize {
+        self.0.encoded_bytes()
+    }
+
+    /// Some of them, from one to before another.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = encodePart)]
+    pub fn encode_part(&self, start: usize, end: usize) -> Outcome<Vec<u8>> {
+        if start > end || end > self.0.encoded_bytes() {
+            return Err(thrown(Error::Index { what: "byte", bound: self.0.encoded_bytes() as u64 }));
+        }
+        let mut part = Vec::with_capacity(end - start);
+        self.0.encode_part(start..end, &mut part);
+        Ok(part)
     }
 
     /// The directory of the epoch before, from the list that led to this one.
@@ -342,21 +387,23 @@ pub struct EpochHandle(epoch::Epoch);
 
 impl EpochHandle {
     fn new(applied: Result<epoch::Epoch, epoch::Refused>) -> Outcome<EpochHandle> {
-        applied.map(EpochHandle).map_err(|refused| {
-            let reason = match &refused.reason {
-                Reason::Exists => "the key exists already",
-                Reason::Missing => "there is no such record",
-                Reason::Malformed => "the record is malformed",
-                Reason::Full => "the generation is full; begin a new one",
-                Reason::Failed(error) => return thrown(error.clone()),
-            };
-            let thrown = JsError::new(&format!("operation {} of the batch: {reason}", refused.operation));
-            let _ = Reflect::set(&thrown, &"code".into(), &"refused".into());
-            let _ = Reflect::set(&thrown, &"operation".into(), &(refused.operation as u32).into());
-            let _ = Reflect::set(&thrown, &"reason".into(), &reason.into());
-            thrown.into()
-        })
+        applied.map(EpochHandle).map_err(|error| refused(&error))
     }
+}
+
+fn refused(refused: &epoch::Refused) -> JsValue {
+    let reason = match &refused.reason {
+        Reason::Exists => "the key exists already",
+        Reason::Missing => "there is no such record",
+        Reason::Malformed => "the record is malformed",
+        Reason::Full => "the generation is full; begin a new one",
+        Reason::Failed(error) => return thrown(error.clone()),
+    };
+    let thrown = JsError::new(&format!("operation {} of the batch: {reason}", refused.operation));
+    let _ = Reflect::set(&thrown, &"code".into(), &"refused".into());
+    let _ = Reflect::set(&thrown, &"operation".into(), &(refused.operation as u32).into());
+    let _ = Reflect::set(&thrown, &"reason".into(), &reason.into());
+    thrown.into()
 }
 
 #[wasm_bindgen]
@@ -381,6 +428,199 @@ impl EpochHandle {
     #[wasm_bindgen(js_name = takeDirectory)]
     pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
         self.0.directory.take().map(DirectoryHandle)
+    }
+}
+
+/// The next epoch in the making, of a batch or of a list, beside the database.
+#[wasm_bindgen]
+pub struct DraftHandle {
+    batch: FlatBatch,
+    draft: Option<Draft>,
+    drafted: Option<epoch::Drafted>,
+}
+
+#[wasm_bindgen]
+impl DraftHandle {
+    /// Of a batch of so many operations, which are pushed before the first step.
+    #[wasm_bindgen(constructor)]
+    pub fn new(database: &DatabaseHandle, keyed: bool, count: usize) -> DraftHandle {
+        let batch = FlatBatch::new(keyed, database.0.layout().stored().record_bytes, count);
+        DraftHandle { batch, draft: None, drafted: None }
+    }
+
+    /// Of the list of an epoch that was made before.
+    ///
+    /// # Errors
+    /// `update`.
+    #[wasm_bindgen(js_name = ofList)]
+    pub fn of_list(database: &DatabaseHandle, list: Vec<u8>, after: &LayoutHandle) -> Outcome<DraftHandle> {
+        let before = *database.0.layout();
+        let draft = Draft::of_list(list, before, after.0).map_err(thrown)?;
+        let batch = FlatBatch::new(false, before.stored().record_bytes, 0);
+        Ok(DraftHandle { batch, draft: Some(draft), drafted: None })
+    }
+
+    /// Some of the operations: kinds (1 add, 2 edit, 3 delete), for each 16 bytes of fingerprint or, without keys, an index,
+    /// and ℓ bytes of stored record (an add's index and a delete's record are not looked at).
+    ///
+    /// # Errors
+    /// `length`.
+    pub fn push(&mut self, kinds: &[u8], fingerprints: &[u8], indices: &[u32], records: &[u8]) -> Outcome<()> {
+        self.batch.push(kinds, fingerprints, indices, records).map_err(thrown)
+    }
+
+    /// Goes on, of a database without keys; whether there is more to do.
+    ///
+    /// # Errors
+    /// `refused`, as `applyKeyed`; `update`, `layout`, `phase`.
+    #[wasm_bindgen(js_name = stepKeyless)]
+    pub fn step_keyless(&mut self, database: &DatabaseHandle) -> Outcome<bool> {
+        self.step(database, None)
+    }
+
+    /// Goes on, of a keyed database.
+    ///
+    /// # Errors
+    /// As there.
+    #[wasm_bindgen(js_name = stepKeyed)]
+    pub fn step_keyed(&mut self, database: &DatabaseHandle, directory: &DirectoryHandle) -> Outcome<bool> {
+        self.step(database, Some(&directory.0))
+    }
+
+    fn step(&mut self, database: &DatabaseHandle, directory: Option<&Directory>) -> Outcome<bool> {
+        let (database, batch) = (&database.0, &self.batch);
+        let draft = self.draft.get_or_insert_with(|| Draft::of_batch(database, directory.is_some(), batch));
+        if draft.step(database, directory, batch).map_err(|error| refused(&error))? {
+            return Ok(true);
+        }
+        let drafted = self.draft.take().ok_or(Error::Phase("the draft was taken")).and_then(Draft::finish);
+        self.drafted = Some(drafted.map_err(thrown)?);
+        Ok(false)
+    }
+
+    fn drafted(&mut self) -> Outcome<&mut epoch::Drafted> {
+        self.drafted.as_mut().ok_or_else(|| thrown(Error::Phase("there are steps to be made")))
+    }
+
+    /// BLAKE3 of the update list.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = listHash)]
+    pub fn list_hash(&mut self) -> Outcome<Vec<u8>> {
+        Ok(self.drafted()?.list_hash.to_vec())
+    }
+
+    /// BLAKE3 of the new directory's stored form; none without keys.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = directoryHash)]
+    pub fn directory_hash(&mut self) -> Outcome<Option<Vec<u8>>> {
+        Ok(self.drafted()?.directory.as_ref().map(|(_, hash)| hash.to_vec()))
+    }
+
+    /// The new directory of a keyed database; once.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = takeDirectory)]
+    pub fn take_directory(&mut self) -> Outcome<Option<DirectoryHandle>> {
+        Ok(self.drafted()?.directory.take().map(|(directory, _)| DirectoryHandle(directory)))
+    }
+
+    /// What is to be written; ends this.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = intoWrite)]
+    pub fn into_write(self) -> Outcome<WriteHandle> {
+        let drafted = self.drafted.ok_or_else(|| thrown(Error::Phase("there are steps to be made")))?;
+        Ok(WriteHandle(drafted.write))
+    }
+}
+
+/// The blocks of the next epoch's directory in the making, beside those of this one's.
+#[wasm_bindgen]
+pub struct BringingHandle(Bringing);
+
+#[wasm_bindgen]
+impl BringingHandle {
+    /// Brings `blocks` to `directory`.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(directory: &DirectoryHandle, blocks: &DatabaseHandle) -> Outcome<BringingHandle> {
+        Bringing::new(&directory.0, &blocks.0).map(BringingHandle).map_err(thrown)
+    }
+
+    /// Goes on; whether there is more to do.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn step(&mut self, directory: &DirectoryHandle, blocks: &DatabaseHandle) -> Outcome<bool> {
+        self.0.step(&directory.0, &blocks.0).map_err(thrown)
+    }
+
+    /// What is to be written; ends this.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = intoWrite)]
+    pub fn into_write(self) -> Outcome<WriteHandle> {
+        self.0.finish().map(WriteHandle).map_err(thrown)
+    }
+}
+
+/// What is being written into a database.
+#[wasm_bindgen]
+pub struct WriteHandle(Write);
+
+#[wasm_bindgen]
+impl WriteHandle {
+    /// Bytes of the update list.
+    #[wasm_bindgen(getter, js_name = listBytes)]
+    pub fn list_bytes(&self) -> usize {
+        self.0.list().bytes().len()
+    }
+
+    /// Some of them, from one to before another.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = listPart)]
+    pub fn list_part(&self, start: usize, end: usize) -> Outcome<Vec<u8>> {
+        let bytes = self.0.list().bytes();
+        let part = bytes.get(start..end).ok_or(Error::Index { what: "byte", bound: bytes.len() as u64 });
+        part.map(<[u8]>::to_vec).map_err(thrown)
+    }
+
+    /// Records whose slots it touches, ascending.
+    pub fn indices(&self) -> Vec<u32> {
+        self.0.list().entries().map(|entry| entry.index).collect()
+    }
+
+    /// Whether nobody else may read the database's memory during the next step.
+    #[wasm_bindgen(getter)]
+    pub fn alone(&self) -> bool {
+        self.0.alone()
+    }
+
+    /// Goes on, before `begin` or after it; whether there is more to do.
+    ///
+    /// # Errors
+    /// `phase`, `update`, `layout`. Nothing has changed then.
+    pub fn step(&mut self, database: &mut DatabaseHandle) -> Outcome<bool> {
+        self.0.step(&mut database.0).map_err(thrown)
+    }
+
+    /// The newest epoch is the previous one from here on.
+    ///
+    /// # Errors
+    /// `phase`. Nothing has changed then.
+    pub fn begin(&mut self, database: &mut DatabaseHandle) -> Outcome<()> {
+        self.0.begin(&mut database.0).map_err(thrown)
     }
 }
 

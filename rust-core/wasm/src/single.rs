@@ -230,14 +230,17 @@ impl SingleHandle {
     /// What takes its place, behind its name: to be kept.
     ///
     /// # Errors
-    /// `state` if these are not its bytes; `phase`.
+    /// `state` if these are not its bytes; `phase`, also while a batch is pending.
     pub fn renewed(&mut self, row: &[u8]) -> Outcome<Vec<u8>> {
-        self.0.state.renewed(row).map(named).map_err(thrown)
+        self.0.renewed(row).map(named).map_err(thrown)
     }
 
     /// That has been kept.
-    pub fn renew(&mut self) {
-        self.0.state.renew();
+    ///
+    /// # Errors
+    /// `phase`, also while a batch is pending; nothing has changed then.
+    pub fn renew(&mut self) -> Outcome<()> {
+        self.0.renew().map_err(thrown)
     }
 
     /// Does a piece of the work that an update, or an entry that was one, has left; whether there is more. Whatever needs it done

@@ -4,10 +4,14 @@
 // Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
 // what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 //
+// A list that is long is staged: it lies under its epoch's number before there is that epoch, which one transaction makes then.
+//
 // An epoch number in a key has eight hex digits, so that keys sort by it.
 
+import { randomUUID } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 /** Bytes of records under one key: with the chunk's and the page's headers, eight pages of an LMDB file. */
@@ -19,12 +23,17 @@ export const CHUNKS_TOGETHER = 128
 /** A list lies in pieces of so many bytes, so that a part of one can be read: with the headers, sixteen pages of an LMDB file. */
 const PIECE_BYTES = 16 * 4096 - 24 - 4
 
-const FORMAT = 5
+/** As many pieces are written in one transaction; a list of more is staged. */
+const PIECES_TOGETHER = 32
+
+const FORMAT = 6
 const CHUNK = 'chunk/'
 /** marks a generation that has chunks, or whose chunks are being removed */
 const GENERATION = 'generation/'
 const MANIFEST = 'manifest/'
 const LIST = 'list/'
+/** marks that a list is staged, or was begun to be: by whom */
+const STAGED = 'staged'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const HEAD = 'head'
@@ -153,7 +162,7 @@ export class EpochStore {
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
       putSealed(transaction, MANIFEST + hex(epoch), manifestBytes)
       putJson(transaction, BATCH + hex(epoch), { batch: '', changes: 0 })
-      if (list !== undefined) putList(transaction, LIST + hex(epoch), list)
+      if (list !== undefined) putPieces(transaction, epoch, list, 0)
       putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
     })
   }
@@ -230,10 +239,13 @@ export class EpochStore {
     if (before?.epoch !== epoch - 1) return false
     const old = { generation: before.generation, epoch: before.epoch, until: changes.until }
     const forgotten = await this.#keysBefore(changes.oldest, before.base, old)
+    const [key, oldKey] = [generation, before.generation].map(each => DIRECTORY + hex(each)) as [string, string]
+    const directory = await datedValue(key, epoch, changes.directory)
+    const oldDirectory = await datedValue(oldKey, before.epoch, changes.oldDirectory)
     return this.#storage.transact([HEAD, GENERATION + hex(generation)], transaction => {
       if (readHead(transaction)?.epoch !== epoch - 1 || !hasMark(transaction, generation)) return false
-      putDated(transaction, DIRECTORY + hex(generation), epoch, changes.directory)
-      putDated(transaction, DIRECTORY + hex(before.generation), before.epoch, changes.oldDirectory)
+      transaction.put(key, directory)
+      transaction.put(oldKey, oldDirectory)
       putSealed(transaction, MANIFEST + hex(epoch), changes.manifestBytes)
       putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { epoch, generation, base: epoch, old })
@@ -274,20 +286,61 @@ export class EpochStore {
     await this.#storage.transact([], transaction => transaction.remove(GENERATION + hex(generation)))
   }
 
-  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile. */
+  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. */
   async append(changes: EpochChanges): Promise<boolean> {
-    const { epoch, oldest } = changes
+    const { epoch, oldest, list } = changes
     const before = await this.head()
-    const forgotten = await this.#keysBefore(oldest, before?.base ?? 0, before?.old)
-    return this.#storage.transact([HEAD], transaction => {
+    if (before?.epoch !== epoch - 1) return false
+    await this.sweep()
+    const forgotten = await this.#keysBefore(oldest, before.base, before.old)
+    const mark = list.length > PIECES_TOGETHER * PIECE_BYTES ? json(STAGED, { attempt: randomUUID() }) : undefined
+    if (mark !== undefined && !(await this.#stageList(epoch, list, mark))) return false
+    return this.#storage.transact([HEAD, STAGED], transaction => {
       const head = readHead(transaction)
-      if (head?.epoch !== epoch - 1) return false
+      if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
       putSealed(transaction, MANIFEST + hex(epoch), changes.manifest)
-      putList(transaction, LIST + hex(epoch), changes.list)
+      if (mark === undefined) putPieces(transaction, epoch, list, 0)
+      else transaction.remove(STAGED)
       putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { ...head, epoch })
       for (const key of forgotten) transaction.remove(key)
       return true
+    })
+  }
+
+  /** Writes the list of an epoch to come, which means nothing before a head names it. */
+  async #stageList(epoch: number, list: Uint8Array, mark: Uint8Array): Promise<boolean> {
+    const isMarked = await this.#storage.transact([HEAD, STAGED], transaction => {
+      if (readHead(transaction)?.epoch !== epoch - 1 || !isStaged(transaction, undefined)) return false
+      transaction.put(STAGED, mark)
+      return true
+    })
+    if (!isMarked) return false
+    for (let first = 0; first * PIECE_BYTES < list.length; first += PIECES_TOGETHER) {
+      const isOurs = await this.#storage.transact([STAGED], transaction => {
+        if (!isStaged(transaction, mark)) return false
+        putPieces(transaction, epoch, list, first, first + PIECES_TOGETHER)
+        return true
+      })
+      if (!isOurs) return false
+    }
+    return true
+  }
+
+  /** Removes a list that was staged and whose epoch never came to be. */
+  async sweep(): Promise<void> {
+    const mark = await this.#storage.get(STAGED)
+    const head = await this.head()
+    if (mark === undefined || head === undefined) return
+    const prefix = listPrefix(head.epoch + 1)
+    for (let first = 0; (await this.#storage.count(prefix)) > 0; first += PIECES_TOGETHER) {
+      await this.#storage.transact([HEAD], transaction => {
+        if (readHead(transaction)?.epoch !== head.epoch) throw new Error(ANOTHER_PROCESS)
+        for (let piece = first; piece < first + PIECES_TOGETHER; piece++) transaction.remove(prefix + hex(piece))
+      })
+    }
+    await this.#storage.transact([STAGED], transaction => {
+      if (isStaged(transaction, mark)) transaction.remove(STAGED)
     })
   }
 
@@ -307,10 +360,14 @@ export class EpochStore {
 
   /** Every chunk is at least as it was at epoch `base`; directory and row lists are given as they are at `epoch`, the newest. */
   async rebase(base: number, epoch: number, directory: Uint8Array, rowLists?: Uint8Array): Promise<boolean> {
+    const before = await this.head()
+    if (before?.epoch !== epoch) return false
+    const key = DIRECTORY + hex(before.generation)
+    const value = await datedValue(key, epoch, directory)
     return this.#storage.transact([HEAD], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch) return false
-      putDated(transaction, DIRECTORY + hex(head.generation), epoch, directory)
+      transaction.put(key, value)
       if (rowLists !== undefined) putDated(transaction, ROWS + hex(head.generation), epoch, rowLists)
       putHead(transaction, { ...head, base })
       return true
@@ -323,7 +380,7 @@ export class EpochStore {
 
   /** The update list that leads to `epoch`. */
   async list(epoch: number): Promise<Uint8Array | undefined> {
-    const pieces = (await this.#all(`${LIST + hex(epoch)}/`)).map(([key, bytes]) => unsealed(key, bytes))
+    const pieces = (await this.#all(listPrefix(epoch))).map(([key, bytes]) => unsealed(key, bytes))
     return pieces.length === 0 ? undefined : Buffer.concat(pieces)
   }
 
@@ -332,7 +389,7 @@ export class EpochStore {
     const slice = Buffer.alloc(last - first + 1)
     for (let piece = Math.floor(first / PIECE_BYTES); piece * PIECE_BYTES <= last; piece++) {
       const start = piece * PIECE_BYTES
-      const bytes = await this.#sealed(`${LIST + hex(epoch)}/${hex(piece)}`)
+      const bytes = await this.#sealed(listPrefix(epoch) + hex(piece))
       if (bytes === undefined) throw new Error('the update list has gone')
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }
@@ -407,10 +464,22 @@ export class EpochStore {
   }
 }
 
-function putList(transaction: Transaction, key: string, list: Uint8Array): void {
-  for (let piece = 0; piece * PIECE_BYTES < list.length; piece++) {
-    putSealed(transaction, `${key}/${hex(piece)}`, list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
+/** Writes a list's pieces, from one number to before another. */
+function putPieces(transaction: Transaction, epoch: number, list: Uint8Array, first: number, end = Infinity): void {
+  for (let piece = first; piece < end && piece * PIECE_BYTES < list.length; piece++) {
+    const bytes = list.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES)
+    putSealed(transaction, listPrefix(epoch) + hex(piece), bytes)
   }
+}
+
+function listPrefix(epoch: number): string {
+  return `${LIST + hex(epoch)}/`
+}
+
+/** Whether a list is staged by whoever set this mark; undefined: whether none is. */
+function isStaged(from: Transaction, mark: Uint8Array | undefined): boolean {
+  const found = from.get(STAGED)
+  return found === undefined || mark === undefined ? found === mark : equalBytes(found, mark)
 }
 
 /** Whether a generation's chunks are there to stay. */
@@ -454,6 +523,21 @@ function putSealed(transaction: Transaction, key: string, ...parts: readonly Uin
   transaction.put(key, value)
 }
 
+/** What `putDated` puts, of many bytes: made in slices. */
+async function datedValue(key: string, epoch: number, bytes: Uint8Array): Promise<Uint8Array> {
+  const [value, pace] = [Buffer.allocUnsafe(DATE_BYTES + bytes.length), new Pace()]
+  value.writeUInt32LE(epoch, SEAL_BYTES)
+  let checksum = crc32(value.subarray(SEAL_BYTES, DATE_BYTES), crc32(key))
+  for (let start = 0; start < bytes.length; start += BYTES_AT_ONCE) {
+    const part = bytes.subarray(start, start + BYTES_AT_ONCE)
+    checksum = crc32(part, checksum)
+    value.set(part, DATE_BYTES + start)
+    await pace.turn()
+  }
+  value.writeUInt32LE(checksum)
+  return value
+}
+
 function unsealed(key: string, value: Uint8Array): Uint8Array {
   const bytes = value.subarray(SEAL_BYTES)
   const view = new DataView(value.buffer, value.byteOffset, value.length)
@@ -485,10 +569,14 @@ function hex(number: number): string {
   return number.toString(16).padStart(8, '0')
 }
 
-/** Text, so that SQL can read it, and behind it, in hex, the CRC-32 of its key and of it. */
 function putJson(transaction: Transaction, key: string, value: object): void {
+  transaction.put(key, json(key, value))
+}
+
+/** Text, so that SQL can read it, and behind it, in hex, the CRC-32 of its key and of it. */
+function json(key: string, value: object): Uint8Array {
   const text = JSON.stringify(value)
-  transaction.put(key, Buffer.from(text + checksum(key, text)))
+  return Buffer.from(text + checksum(key, text))
 }
 
 /** The head's, which says what format the store has, is that of all formats. */

@@ -33,6 +33,8 @@ import { commits, provedWith } from '../dataset/proofs.js'
 import { recordBytesView } from '../dataset/view.js'
 import { StorageError } from '../storage/storage.js'
 import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
+import { type InMemory, nextOfList } from './next-epoch.js'
+import type { Readers } from './readers.js'
 
 export interface KnownManifest {
   readonly manifest: Manifest
@@ -150,19 +152,21 @@ export async function readStep(store: EpochStore, epoch: number): Promise<Step |
 }
 
 /**
- * One epoch on, in memory: what another process has stored is made of a database whose newest epoch is the one before, and every
- * digest is held to the manifest. The directory is another one afterwards. Throws DatasetError, and then none of it is of use.
+ * One epoch on, in memory: what another process has stored is made of a database whose newest epoch is the one before, in slices,
+ * and every digest is held to the manifest. `begun`: as `NextEpoch.write` calls it. The directory is another one afterwards.
+ * Throws DatasetError, and then none of it is of use.
  */
-export function advance(
+export async function advance(
   core: Core,
   store: EpochStore,
-  { database, blocks, directory }: Pick<Loaded, 'database' | 'blocks' | 'directory'>,
+  now: InMemory,
   { known: { manifest }, list }: Step,
-): Pick<Loaded, 'directory' | 'directoryBytes'> {
+  readers: Readers,
+  begun: () => void,
+): Promise<Pick<Loaded, 'directory' | 'directoryBytes'>> {
   const { epoch, generation } = manifest
   const loader = new Loader(core, store, { epoch, generation, base: epoch - 1 })
-  loader.turn(database, manifest, list)
-  return loader.directoryAfter(directory, blocks, manifest, list)
+  return readingFrom(store.location, () => loader.advance(now, manifest, list, readers, begun))
 }
 
 /** Runs `work` on what was stored; anything wrong with it names the file. */
@@ -250,9 +254,8 @@ class Loader {
   }
 
   allocate(manifest: Manifest): DatabaseHandle {
-    const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
     return this.#reading(() => {
-      const layout = this.#core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
+      const layout = this.#layoutOf(manifest)
       const database = this.#core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
       layout.free()
       return database
@@ -339,13 +342,16 @@ class Loader {
 
   /** The newest epoch, from the one before. */
   turn(database: DatabaseHandle, newest: Manifest, list: Uint8Array): void {
-    const { records, recordBytes, partitions, partitionRecords, blockRecords } = newest
     this.#reading(() => {
-      const after = this.#core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
+      const after = this.#layoutOf(newest)
       database.applyList(list, after)
       after.free()
     })
-    for (let q = 0; q < partitions; q++) this.#checkPartition(database, newest, q)
+    this.#checkPartitions(database, newest)
+  }
+
+  #checkPartitions(database: DatabaseHandle, manifest: Manifest): void {
+    for (let q = 0; q < manifest.partitions; q++) this.#checkPartition(database, manifest, q)
   }
 
   /** The newest epoch's directory, if it is the manifest's and leads to every record there is. */
@@ -466,21 +472,32 @@ class Loader {
     return rows
   }
 
-  /** The directory of `newest`, whose epoch `list` leads to. */
-  directoryAfter(
-    before: ServerDirectoryHandle | undefined,
-    blocks: DatabaseHandle | undefined,
+  /** The newest epoch, from the one before, while queries go on. */
+  async advance(
+    now: InMemory,
     newest: Manifest,
     list: Uint8Array,
-  ): Pick<Loaded, 'directory' | 'directoryBytes'> {
-    if (before === undefined) return { directory: undefined, directoryBytes: new Uint8Array() }
-    const directory = this.#reading(() => this.#updated(before, list))
-    this.#reading(() => blocks && directory.bring(blocks))
-    const directoryBytes = directory.encode()
-    if (!hasFields(newest, directoryFields(this.#core, directory, directoryBytes, blocks))) {
+    readers: Readers,
+    begun: () => void,
+  ): Promise<Pick<Loaded, 'directory' | 'directoryBytes'>> {
+    const { database, blocks } = now
+    const after = this.#layoutOf(newest)
+    const next = await nextOfList(this.#core, now, list, after, readers).finally(() => after.free())
+    await next.write(begun)
+    next.free()
+    this.#checkPartitions(database, newest)
+    const { directory } = next.made
+    if (directory === undefined) return { directory: undefined, directoryBytes: new Uint8Array() }
+    now.directory?.free()
+    const { handle, bytes, hash } = directory
+    if (!hasFields(newest, directoryFields(this.#core, handle, bytes, blocks, hash))) {
       this.#wrong(`its directory is not that of epoch ${newest.epoch}`)
     }
-    return { directory, directoryBytes }
+    return { directory: handle, directoryBytes: bytes }
+  }
+
+  #layoutOf({ records, recordBytes, partitions, partitionRecords, blockRecords }: Manifest): LayoutHandle {
+    return this.#core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   }
 
   #updated(directory: ServerDirectoryHandle, list: Uint8Array): ServerDirectoryHandle {

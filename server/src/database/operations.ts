@@ -14,6 +14,7 @@ import {
 } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm'
 import { parseMembers } from '../base/json.js'
+import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import { decodeValue } from '../dataset/ingest/values.js'
 
@@ -51,62 +52,90 @@ interface Line {
   readonly value: Uint8Array
 }
 
-/** Reads a batch's lines for a database of this shape. Throws a `batch_refused` Refusal with the line and reason. */
-export function readOperations(
+/** Lines whose keys are hashed together. */
+const LINES_TOGETHER = 256
+
+/**
+ * Reads a batch's lines for a database of this shape, in slices. Throws a `batch_refused` Refusal with the line and reason.
+ */
+export async function readOperations(
   core: Core,
   manifest: Manifest,
   encoding: BatchEncoding,
   text: Uint8Array,
-): Operations | BeginGeneration {
-  const parts = splitLines(text)
-  if (parts.length === 0) throw new Refusal('batch_refused', 'the batch has no operations')
-  if (parts.length === 1) {
-    const members = readObject(parts[0]!, 1)
+): Promise<Operations | BeginGeneration> {
+  const pace = new Pace()
+  const ends = await lineEnds(text, pace)
+  const count = ends.length
+  const lineAt = (i: number) => text.subarray(i === 0 ? 0 : ends[i - 1]! + 1, ends[i])
+  if (count === 0) throw new Refusal('batch_refused', 'the batch has no operations')
+  if (count === 1) {
+    const members = readObject(lineAt(0), 1)
     if (members['op'] === 'generation') return readGeneration(members)
   }
-  const lines = parts.map((line, i) => readLine(manifest.keyed, encoding, line, i + 1))
-  const fingerprints = manifest.keyed ? fingerprintsOf(core, lines) : new Uint8Array()
-  const records = new Uint8Array(lines.length * manifest.recordBytes)
-  lines.forEach(({ kind, value }, i) => {
-    if (KINDS[kind - 1] === 'delete') return
-    const fingerprint = fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
-    try {
-      writeRecord(manifest, records, i * manifest.recordBytes, manifest.keyed ? fingerprint : undefined, value)
-    } catch (error) {
-      if (!(error instanceof WireError)) throw error
-      const { valueBytes, variable } = manifest
-      const fit = variable ? `at most ${valueBytes} fit` : `exactly ${valueBytes} fit, as all had one length`
-      refuse(i + 1, `the value has ${value.length} bytes; ${fit} (build --max-value-bytes leaves room)`)
+  const { keyed, recordBytes } = manifest
+  const kinds = new Uint8Array(count)
+  const fingerprints = new Uint8Array(keyed ? count * FINGERPRINT_BYTES : 0)
+  const indices = new Uint32Array(keyed ? 0 : count)
+  const records = new Uint8Array(count * recordBytes)
+  // What is no batch at all is said before what a key or a value cannot be, whichever line comes first.
+  let [keyless, unfit]: (() => never)[] = []
+  for (let start = 0; start < count; start += LINES_TOGETHER) {
+    const lines: Line[] = []
+    for (let i = start; i < Math.min(count, start + LINES_TOGETHER); i++) {
+      lines.push(readLine(keyed, encoding, lineAt(i), i + 1))
     }
-  })
-  return {
-    kinds: Uint8Array.from(lines, ({ kind }) => kind),
-    fingerprints,
-    indices: Uint32Array.from(lines, ({ index }) => index),
-    records,
+    const prints = keyed ? fingerprintsOf(core, lines) : undefined
+    if (prints !== undefined) fingerprints.set(prints, start * FINGERPRINT_BYTES)
+    for (const [n, { kind, index, value }] of lines.entries()) {
+      const i = start + n
+      kinds[i] = kind
+      if (!keyed) indices[i] = index
+      const fingerprint = prints?.subarray(FINGERPRINT_BYTES * n, FINGERPRINT_BYTES * (n + 1))
+      if (fingerprint !== undefined && isZero(fingerprint)) {
+        keyless ??= () => refuse(i + 1, 'the key has the fingerprint of an empty slot')
+      }
+      if (KINDS[kind - 1] === 'delete') continue
+      try {
+        writeRecord(manifest, records, i * recordBytes, fingerprint, value)
+      } catch (error) {
+        if (!(error instanceof WireError)) throw error
+        unfit ??= () => refuse(i + 1, misfit(manifest, value))
+      }
+    }
+    await pace.turn()
   }
+  keyless?.()
+  unfit?.()
+  return { kinds, fingerprints, indices, records }
+}
+
+function misfit({ valueBytes, variable }: Manifest, value: Uint8Array): string {
+  const fit = variable ? `at most ${valueBytes} fit` : `exactly ${valueBytes} fit, as all had one length`
+  return `the value has ${value.length} bytes; ${fit} (build --max-value-bytes leaves room)`
 }
 
 export function refuse(line: number, reason: string): never {
   throw new Refusal('batch_refused', `line ${line}: ${reason}`, undefined, { line })
 }
 
-/** Lines without their ends. Every line ends with LF, the last one too, and there is nothing around its object. */
-function splitLines(text: Uint8Array): Uint8Array[] {
-  const lines: Uint8Array[] = []
+/** Where lines end. Every line ends with LF, the last one too, and there is nothing around its object. */
+async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
+  const ends: number[] = []
   for (let start = 0; start < text.length; ) {
     const end = text.indexOf(LF, start)
-    const number = lines.length + 1
+    const number = ends.length + 1
     if (end === -1) return refuse(number, 'it does not end with a line feed, as the last line must too')
     const line = text.subarray(start, end)
     if (line.includes(CR)) refuse(number, 'it has a carriage return; lines end with a line feed alone')
     if (text[start] !== BRACE || text[end - 1] !== CLOSING_BRACE) {
       refuse(number, 'it is not one JSON object from brace to brace, without anything before or behind')
     }
-    lines.push(line)
+    ends.push(end)
     start = end + 1
+    if (number % LINES_TOGETHER === 0) await pace.turn()
   }
-  return lines
+  return ends
 }
 
 function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {
@@ -180,10 +209,5 @@ function fingerprintsOf(core: Core, lines: readonly Line[]): Uint8Array {
   })
   const keys = new Uint8Array(length)
   lines.forEach(({ key }, i) => void keys.set(key, ends[i]! - key.length))
-  const fingerprints = core.fingerprints(keys, ends)
-  lines.forEach((_, i) => {
-    const fingerprint = fingerprints.subarray(FINGERPRINT_BYTES * i, FINGERPRINT_BYTES * (i + 1))
-    if (isZero(fingerprint)) refuse(i + 1, 'the key has the fingerprint of an empty slot')
-  })
-  return fingerprints
+  return core.fingerprints(keys, ends)
 }

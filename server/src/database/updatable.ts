@@ -28,7 +28,6 @@ import {
   type Core,
   type CoreError,
   type DatabaseHandle,
-  type EpochHandle,
   loadCore,
   type RefusedError,
   type ServerDirectoryHandle,
@@ -48,7 +47,9 @@ import { askedOnce, type Blob, type Epoch, type Epochs, infoOf, memoryBlob, slic
 import type { Fence, FenceOptions } from './fence.js'
 import { Folding } from './folding.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
+import { hashed } from './hashing.js'
 import { advance, type KnownManifest, type Loaded, load, loadOld, readingFrom, readStep, type Step } from './loading.js'
+import { type InMemory, type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { type Operations, readOperations, refuse } from './operations.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Readers } from './readers.js'
@@ -308,7 +309,8 @@ export class UpdatableDatabase implements Epochs {
   async findBlob(hash: string): Promise<Blob | undefined> {
     const known = this.#wholeBlob(hash)
     if (known !== undefined) return known
-    await this.#queue // between a batch and its epoch, partitions are already those of the epoch to come
+    // From when an epoch begins to be written until everybody may know of it, partitions are those of the epoch to come.
+    if (this.#newest.isCores !== 'newest') await this.#queue
     if (this.#staged !== undefined) await new Promise<void>(resolve => this.#onShown.push(resolve))
     const { manifest } = this.#newest
     this.#partitions ??= new Map(
@@ -430,7 +432,7 @@ export class UpdatableDatabase implements Epochs {
   async #publish(body: Uint8Array, signed: SignedFor | undefined): Promise<EpochStatus> {
     this.#checkWrites()
     if (this.#failed) throw new Refusal('not_ready', 'this server has failed and is restarting')
-    const batchHash = this.#core.blake3(body)
+    const batchHash = await hashed(this.#core, body)
     if (signed !== undefined && !equalBytes(signed.batchHash, batchHash)) {
       throw new Refusal('unauthorized', 'these bytes are not the batch that was signed')
     }
@@ -453,7 +455,7 @@ export class UpdatableDatabase implements Epochs {
       return status
     }
 
-    const operations = readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
+    const operations = await readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
     const status =
       'headroom' in operations
         ? await this.#beginGeneration(batch, hash, operations.headroom)
@@ -468,11 +470,9 @@ export class UpdatableDatabase implements Epochs {
 
   /** The next epoch of this generation. */
   async #change(batch: Batch, hash: string, operations: Operations): Promise<EpochStatus> {
-    // Passes under way end first; what the core has, and which epoch is which, change at one go.
-    const turn = await this.#readers.exclusively(() => {
-      const change = this.#applyInCore(operations)
-      return this.#orFail(() => this.#turn(batch, change))
-    })
+    const next = await this.#draft(operations)
+    const turn = await this.#orFail(() => this.#turn(batch, next))
+    next.free()
     return this.#write(turn, hash)
   }
 
@@ -622,18 +622,11 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async #takeStep(step: Step): Promise<void> {
-    const directoryBytes = await this.#readers.exclusively(() => {
-      this.#newest.isCores = 'previous'
-      this.#previous = undefined
-      this.#partitions = undefined
-      const { directory, directoryBytes } = advance(
-        ...[this.#core, this.#store],
-        { database: this.#database, blocks: this.#blocks, directory: this.#directory },
-        step,
-      )
-      this.#directory = directory
-      return directoryBytes
-    })
+    const { directory, directoryBytes } = await advance(
+      ...[this.#core, this.#store, this.#inMemory],
+      ...[step, this.#readers, () => this.#begun()],
+    )
+    this.#directory = directory
     const epoch = this.#epochOf(step.known)
     const show = () => {
       this.#previous = this.#newest
@@ -682,6 +675,7 @@ export class UpdatableDatabase implements Epochs {
   /** Takes up a generation that lingered when the process ended, and clears away what is left of others. */
   async #resumeOld({ generation, old }: Head): Promise<void> {
     const lingers = old !== undefined && old.until > this.#now()
+    if (!this.#isReplica) await this.#store.sweep()
     for (const other of this.#isReplica ? [] : await this.#store.generations()) {
       if (other !== generation && !(lingers && other === old.generation)) await this.#store.drop(other)
     }
@@ -748,25 +742,23 @@ export class UpdatableDatabase implements Epochs {
     return undefined
   }
 
-  /**
-   * The core's database has changed: what was its newest epoch is its previous one from here on. Whatever changes with that does so
-   * at once; commitments to rows follow, between answers.
-   */
-  async #turn(batch: Batch, change: EpochHandle): Promise<Turn> {
+  /** Which epoch is which in the core, from the moment on that one begins to be written. */
+  #begun(): void {
     this.#newest.isCores = 'previous'
     this.#previous = undefined
     this.#partitions = undefined
+  }
+
+  /** Writes the next epoch into the core's database, and says what it is. */
+  async #turn(batch: Batch, next: NextEpoch): Promise<Turn> {
+    await next.write(() => this.#begun())
     const before = this.#newest.manifest
-    const delta = change.list()
-    const changed = change.indices()
-    const directory = change.takeDirectory()
-    change.free()
+    const { list: delta, listHash, changed, directory } = next.made
     if (directory !== undefined) {
       this.#directory?.free()
-      this.#directory = directory
-      if (this.#blocks !== undefined) directory.bring(this.#blocks)
+      this.#directory = directory.handle
     }
-    const directoryBytes = directory?.encode() ?? new Uint8Array()
+    const directoryBytes = directory?.bytes ?? new Uint8Array()
     const sized = this.#sized()
     const { rows, fields } = await this.#proved(batch.epoch, sized.partitions, delta)
     const list = rows === undefined ? delta : Buffer.concat([delta, rows])
@@ -776,9 +768,9 @@ export class UpdatableDatabase implements Epochs {
       expires: batch.expires,
       ...sized,
       ...fields,
-      ...directoryFields(this.#core, directory, directoryBytes, this.#blocks),
+      ...directoryFields(this.#core, directory?.handle, directoryBytes, this.#blocks, directory?.hash),
       updateListBytes: list.length,
-      updateListHash: this.#core.blake3(list),
+      updateListHash: rows === undefined ? listHash : await hashed(this.#core, list),
       previousManifest: this.#core.blake3(this.#newest.manifestBytes),
     }
     const epoch = this.#epochOf({ manifest, bytes: encodeManifest(manifest) })
@@ -821,17 +813,19 @@ export class UpdatableDatabase implements Epochs {
     await this.#folding?.settled()
   }
 
-  #applyInCore({ kinds, fingerprints, indices, records }: Operations): EpochHandle {
+  async #draft(operations: Operations): Promise<NextEpoch> {
     try {
-      return this.#directory === undefined
-        ? this.#database.applyKeyless(kinds, indices, records)
-        : this.#database.applyKeyed(this.#directory, kinds, fingerprints, records)
+      return await nextOfBatch(this.#core, this.#inMemory, operations, this.#readers)
     } catch (error) {
       if ((error as CoreError).code === 'layout') throw new Refusal('batch_refused', (error as Error).message)
       if ((error as CoreError).code !== 'refused') throw error
       const { operation, reason } = error as RefusedError
       return refuse(operation + 1, reason)
     }
+  }
+
+  get #inMemory(): InMemory {
+    return { database: this.#database, blocks: this.#blocks, directory: this.#directory }
   }
 
   /** What changed records change in the manifest: N, Q and the digests. */

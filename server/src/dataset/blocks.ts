@@ -24,16 +24,17 @@ export function blocksOf(
   return hasInstant(manifest) ? directory?.database() : undefined
 }
 
-/** `bytes`: the directory's, none without keys. */
+/** `bytes`: the directory's, none without keys; `hash`: their BLAKE3, where it is known. */
 export function directoryFields(
   core: Core,
   directory: ServerDirectoryHandle | undefined,
   bytes: Uint8Array,
   blocks: DatabaseHandle | undefined,
+  hash?: Uint8Array,
 ): DirectoryFields {
   return {
     directoryBytes: bytes.length,
-    directoryHash: directory === undefined ? NO_HASH : core.blake3(bytes),
+    directoryHash: directory === undefined ? NO_HASH : (hash ?? core.blake3(bytes)),
     directoryBlockLog: directory?.blockLog ?? 0,
     directoryBlockBytes: directory?.blockBytes ?? 0,
     directorySeed: directory?.seed ?? new Uint8Array(FINGERPRINT_BYTES),

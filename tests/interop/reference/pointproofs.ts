@@ -8,7 +8,7 @@ import { concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { isZero, Writer } from './bytes.js'
 
 const { G1, G2, fields, pairingBatch } = bls12_381
-const { Fr, Fp12 } = fields
+const { Fp, Fr, Fp12 } = fields
 type G1Point = typeof G1.Point.BASE
 type G2Point = typeof G2.Point.BASE
 
@@ -122,6 +122,34 @@ function isIdentity(proof: Uint8Array): boolean {
 
 // ---- a ceremony of which all factors are known --------------------------------------------------
 
+// Points as toBytes() gives them, which makes sure of each that it is of the group. These are multiples of its generator, and so
+// many that making sure would take longer than all the rest.
+
+const field = (value: bigint) => hexToBytes(value.toString(16).padStart(96, '0'))
+const isLarger = (value: bigint) => value > Fp.neg(value)
+
+function short1(point: G1Point): Uint8Array {
+  const { x, y } = point.toAffine()
+  return flagged(field(x), isLarger(y))
+}
+
+function short2(point: G2Point): Uint8Array {
+  const { x, y } = point.toAffine()
+  const part = y.c1 === 0n ? y.c0 : y.c1
+  return flagged(concatBytes(field(x.c1), field(x.c0)), isLarger(part))
+}
+
+function long2(point: G2Point): Uint8Array {
+  const { x, y } = point.toAffine()
+  return concatBytes(...[x.c1, x.c0, y.c1, y.c0].map(field))
+}
+
+/** As compressed; `larger`: y is the larger of the two that go with x. */
+function flagged(x: Uint8Array, larger: boolean): Uint8Array {
+  x[0] = (x[0] as number) | 0x80 | (larger ? 0x20 : 0)
+  return x
+}
+
 /** What a ceremony is bound to, before contributions. */
 const head = (development: boolean) =>
   new Writer()
@@ -158,9 +186,7 @@ export class Ceremony {
     const before = this.#alpha
     this.#alpha = Fr.mul(before, factor)
     this.#known = undefined
-    const points = [before, this.#alpha, Fr.mul(before, nonce)].map(exponent =>
-      times(G1.Point.BASE, exponent).toBytes(),
-    )
+    const points = [before, this.#alpha, Fr.mul(before, nonce)].map(exponent => short1(times(G1.Point.BASE, exponent)))
     const challenge = scalarOf(derive('contribution', concatBytes(this.chain, name, ...points), 64))
     const z = Fr.add(nonce, Fr.mul(challenge, factor))
     const response = hexToBytes(z.toString(16).padStart(64, '0')).reverse()
@@ -171,8 +197,8 @@ export class Ceremony {
 
   transcript(): Uint8Array {
     const powers = this.#powers()
-    const g1 = powers.g1.map(point => point.toBytes())
-    const g2 = powers.g2.map(point => point.toBytes())
+    const g1 = powers.g1.map(short1)
+    const g2 = powers.g2.map(short2)
     g1.splice(ROW, 1) // α^257
     const counted = concatBytes(head(this.#development), u16(this.#contributions.length), u16(0))
     return concatBytes(counted, ...g1, ...g2, ...this.#contributions)
@@ -180,7 +206,7 @@ export class Ceremony {
 
   key(): Uint8Array {
     const begin = concatBytes(utf8ToBytes('PIRK'), head(this.#development).subarray(4, 12), blake3(this.transcript()))
-    const powers = this.#powers().g2.map(point => point.toBytes(false))
+    const powers = this.#powers().g2.map(long2)
     return concatBytes(begin, times(G1.Point.BASE, this.#alpha).toBytes(false), ...powers)
   }
 

@@ -2,8 +2,8 @@
 // so that a stream for each tab would soon leave none for lookups: one tab listens, and tells the others. Nothing that is
 // told is believed; it only says that the store is worth a look.
 
-import { onAbort } from '../base/abort.js'
-import { whileShown } from './page.js'
+import { OVER, onAbort } from '../base/abort.js'
+import { pageShown, whileShown } from './page.js'
 
 export interface Tabs {
   /**
@@ -14,6 +14,10 @@ export interface Tabs {
   /** Calls `listener` when another tab calls `tell`. Returns how to end that. */
   subscribe(name: string, listener: () => void): () => void
   notify(name: string): void
+  /** This tab uses what has this name, until it calls what this resolves to, or is gone. A page that is left may count as gone. */
+  use(name: string): Promise<() => void>
+  /** Runs `task` if it is known that no tab uses what has this name; whoever is about to waits until it is over. */
+  whereUnused(name: string, task: () => Promise<void>): Promise<void>
 }
 
 /** Nobody is there to be told, as in Node. */
@@ -21,6 +25,8 @@ export const noTabs: Tabs = {
   elect: (_name, task, signal) => task(signal),
   subscribe: () => () => {},
   notify() {},
+  use: async () => () => {},
+  whereUnused: async () => {},
 }
 
 const browserTabs: Tabs = {
@@ -55,6 +61,28 @@ const browserTabs: Tabs = {
     const channel = new BroadcastChannel(name)
     channel.postMessage(undefined)
     channel.close()
+  },
+  async use(name) {
+    const ended = new AbortController()
+    await new Promise<void>(begun => {
+      const hold = async (signal: AbortSignal) => {
+        const over = new Promise<void>(resolve => void onAbort(signal, resolve))
+        const held = () => {
+          begun()
+          return over
+        }
+        await navigator.locks.request(name, { mode: 'shared', signal }, held).catch(() => {}) // or not to be had at all
+        begun()
+      }
+      whileShown(hold, ended.signal).catch(() => {})
+    })
+    return () => ended.abort(OVER)
+  },
+  async whereUnused(name, task) {
+    await pageShown()
+    await navigator.locks.request(name, { ifAvailable: true }, async lock => {
+      if (lock !== null) await task()
+    })
   },
 }
 

@@ -95,6 +95,8 @@ export interface StatefulScheme extends AnyScheme {
   readonly hashed: boolean
   /** whether there is a choice of what proves answers: `open({ proofs })` */
   readonly provable?: boolean
+  /** whether its states may have rows (`Rows`) */
+  readonly keepsRows?: boolean
   /** Begins a state. Nothing is asked yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
   /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */

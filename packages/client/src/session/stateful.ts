@@ -23,6 +23,7 @@ import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, follow } from '../state/restoring.js'
+import { sweepRows } from '../state/sweeping.js'
 import { isMoved, openStorage } from '../store/storage.js'
 import { followEvents } from './events.js'
 import { Queue } from './queue.js'
@@ -47,6 +48,8 @@ export class StatefulSession implements Session {
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #askedToPersist = false
+  /** what tabs that are gone have left, if they have, is swept up */
+  #swept = false
   /** lookups that hints had left when their successors were begun last */
   readonly #renewals = new WeakMap<Hint, number>()
 
@@ -337,6 +340,14 @@ export class StatefulSession implements Session {
     while (mayGoOn() && !isWaitedFor() && machine.known?.state.step?.() === true)
       await machine.parts.environment.pause()
     if (mayGoOn() && machine.checkpointDue) await machine.writeCheckpoint()
+    if (mayGoOn() && !isWaitedFor()) await this.#sweep()
+  }
+
+  /** Once in a life of the page, where there can be anything. Whatever fails, it is done another time. */
+  async #sweep(): Promise<void> {
+    if (this.#swept || !this.#machine.keepsRows) return
+    this.#swept = true
+    await sweepRows(this.#machine).catch(() => {})
   }
 
   /**

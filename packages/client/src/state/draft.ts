@@ -49,6 +49,8 @@ export class Draft {
   #handedOver = false
   /** into why another preparation was given up, for which what this one downloads is evidence */
   #inquiry: Inquiry | undefined
+  /** to be called when it is over: what was prepared for it is the hint's by then, or nobody's */
+  readonly #letGo: () => void
 
   constructor(
     machine: Machine,
@@ -59,7 +61,13 @@ export class Draft {
       version,
       failures,
       inquiry,
-    }: { readonly version?: number; readonly failures?: FailedServers; readonly inquiry?: Inquiry | undefined },
+      letGo = () => {},
+    }: {
+      readonly version?: number
+      readonly failures?: FailedServers
+      readonly inquiry?: Inquiry | undefined
+      readonly letGo?: () => void
+    },
   ) {
     this.#machine = machine
     this.#store = machine.store
@@ -70,6 +78,7 @@ export class Draft {
     this.#directory = directory
     this.#failures = failures
     this.#inquiry = inquiry
+    this.#letGo = letGo
     this.#version = version
     this.#registered = version !== undefined
   }
@@ -274,6 +283,7 @@ export class Draft {
     if (!this.finished) this.#preparation.free()
     if (!this.#handedOver) release(this.#machine.parts.core, this.#directory.handle)
     this.#dropInquiry()
+    this.#letGo()
     this.finished = true
     this.#handedOver = true
   }
@@ -324,8 +334,20 @@ async function beginOnce(machine: Machine, replaces: Uint8Array | undefined, wat
   }
 }
 
-/** The directory and an empty preparation, of the newest epoch of which the directory could be had. */
-export async function newDraft(machine: Machine, watch: Watch): Promise<Draft> {
+/**
+ * The directory and an empty preparation, of the newest epoch of which the directory could be had. `letGo` is called when the draft
+ * is freed, or if there is none.
+ */
+export async function newDraft(machine: Machine, watch: Watch, letGo = () => {}): Promise<Draft> {
+  try {
+    return await drafted(machine, watch, letGo)
+  } catch (error) {
+    letGo()
+    throw error
+  }
+}
+
+async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promise<Draft> {
   const { core, environment, servers, stats } = machine.parts
   const { progress, signal } = watch
   let agreed = await newest(machine, watch)
@@ -354,7 +376,8 @@ export async function newDraft(machine: Machine, watch: Watch): Promise<Draft> {
     preparation = scheme.prepare(machine.context, manifest)
     const record = drawRecord(scheme, preparation.id, bytes, servers, environment.random)
     const inquiry = takeInquiry(machine, manifest)
-    return new Draft(machine, scheme, preparation, { agreed, record, directory }, { failures, inquiry })
+    const parts = { agreed, record, directory }
+    return new Draft(machine, scheme, preparation, parts, { failures, inquiry, letGo })
   } catch (error) {
     preparation?.free()
     release(core, directory.handle)

@@ -272,6 +272,11 @@ export class Machine {
       mode !== name && wanted.some(scheme => (mode === 'auto' || mode === scheme.name) && scheme.fallback === name)
   }
 
+  /** Whether a state of this map may keep rows besides its stored form. */
+  get keepsRows(): boolean {
+    return [...this.parts.schemes.values()].some(scheme => scheme.kind === 'stateful' && scheme.keepsRows === true)
+  }
+
   /** Of the mode, if it names one. */
   get #wanted(): StatefulScheme | undefined {
     return this.schemeOf(this.parts.mode)

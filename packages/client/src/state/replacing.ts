@@ -13,6 +13,7 @@ import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { current } from './restoring.js'
+import { useRows } from './sweeping.js'
 
 /** A new hint in place of whatever there is; if it fails, everything is as it was. */
 export async function replace(machine: Machine, watch: Watch): Promise<void> {
@@ -25,7 +26,7 @@ export async function replace(machine: Machine, watch: Watch): Promise<void> {
 /** Fetches a new hint, and leaves everything as it is. It is to be installed, or freed. */
 export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
   for (;;) {
-    const draft = await newDraft(machine, watch)
+    const draft = await newDraft(machine, watch, await useRows(machine))
     try {
       await draft.fetch(watch, false)
       return draft

@@ -10,6 +10,7 @@ import { isDirectoryOf } from '../scheme/download.js'
 import type { SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import { type Agreed, readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
+import { assertRows } from '../store/rules.js'
 import { isMoved } from '../store/storage.js'
 import { type HintRecord, type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
 import { replay } from './applying.js'
@@ -181,6 +182,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     const checkpointVersion = stored.version
     hint = new Hint({ core, scheme, state, record: then, manifest, directory, checkpointVersion })
     if (!equalBytes(state.id, record.hintId)) throw unreadable('the stored hint is not the one on record')
+    assertRows(state.rows ?? [], new Set(stored.rows))
     await replay(hint, stored.entries, agreedOn(record))
     if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
     if (pending !== undefined) {

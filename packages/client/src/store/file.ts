@@ -120,7 +120,8 @@ export class FileStore implements StateStore {
       const { checkpointVersion: version } = rules.usable(this.#readable()?.head, hintId, 'whole')
       const [checkpoint, manifest, directory] = await this.#value(hintId, 'checkpoint', version)
       const entries = this.#readable()!.entries.map(entry => entry.slice())
-      return { version, checkpoint: checkpoint!, manifest: manifest!, directory: directory!, entries }
+      const rows = await this.#rows(hintId)
+      return { version, checkpoint: checkpoint!, manifest: manifest!, directory: directory!, entries, rows }
     })
   }
 
@@ -233,6 +234,13 @@ export class FileStore implements StateStore {
       const file = rowName(hintId, name)
       await this.#disk.remove(file)
       await this.#putNew(file, encodeFrame({ kind: 'trow', version: 0, payload: row }, hintId))
+    })
+  }
+
+  sweepRows(): Promise<void> {
+    return this.#turn(async () => {
+      this.#beside.clear()
+      await this.#tidy()
     })
   }
 

@@ -16,7 +16,7 @@
 // from (S4).
 //
 // Durability. What a server may come to see rests on a *strict* transaction: flushed to the disk before its promise
-// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). Six may:
+// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). These may:
 //
 //   commit          the pending batch and its version are back. It is sent again, the same bytes; the same answers have
 //                   the same effect. No later batch can have been sent: putting that one flushed the commit before it.
@@ -26,6 +26,7 @@
 //   putPartial      the partitions folded since are downloaded again.
 //   updatePartial   the half-made hint is at the epoch before, and is updated again.
 //   putRow          no checkpoint names it that has not been lost with it: transactions are lost from the last one on.
+//   sweepRows       they are there again, and are swept up again.
 //   putCheckpoint   the old checkpoint is back, and with it, in the same transaction, the journal that follows it.
 //   putVerifier     what verifies answers is fetched again.
 //
@@ -188,13 +189,14 @@ export class IndexedDbStore implements StateStore {
     return await this.#read(async tx => {
       const head = rules.usable(await this.#head(tx), hintId, 'whole')
       const version = head.checkpointVersion
-      const [checkpoint, manifest, directory, entries] = await Promise.all([
+      const [checkpoint, manifest, directory, entries, rows] = await Promise.all([
         this.#value(tx, hintId, 'checkpoint', version),
         this.#value(tx, hintId, 'manifest', version),
         this.#value(tx, hintId, 'directory', version),
         this.#entries(tx, head, version),
+        this.#rows(tx, hintId),
       ])
-      return { version, checkpoint, manifest, directory, entries }
+      return { version, checkpoint, manifest, directory, entries, rows: [...rows] }
     })
   }
 
@@ -310,6 +312,13 @@ export class IndexedDbStore implements StateStore {
     await this.#write('relaxed', tx => this.#putValue(tx, hintId, `${ROW}${name}`, 0, row))
   }
 
+  async sweepRows(): Promise<void> {
+    await this.#write('relaxed', async tx => {
+      const head = await this.#head(tx)
+      queue(this.#eraseValues(tx, head?.record.hintId))
+    })
+  }
+
   async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
     return await this.#read(async tx => {
       const head = rules.usable(await this.#head(tx), hintId, 'whole')
@@ -405,16 +414,21 @@ export class IndexedDbStore implements StateStore {
 
   /** Removes everything of this identity but its key, and what is there of a hint that begins. */
   #erase(tx: Writing, beginning?: Uint8Array): Promise<unknown>[] {
+    return [
+      tx.objectStore('heads').delete(this.#identity),
+      ...this.#eraseValues(tx, beginning),
+      tx.objectStore('journal').delete(IDBKeyRange.bound([this.#identity], [this.#identity, []])),
+    ]
+  }
+
+  /** Of all hints but this one. */
+  #eraseValues(tx: Writing, hintId: Uint8Array | undefined): Promise<unknown>[] {
     const [first, end] = [[this.#identity], [this.#identity, []]] // an array sorts after every string
-    const own = beginning && [this.#identity, toHex(beginning)]
+    const own = hintId && [this.#identity, toHex(hintId)]
     const others = own
       ? [IDBKeyRange.bound(first, own), IDBKeyRange.bound([...own, []], end)]
       : [IDBKeyRange.bound(first, end)]
-    return [
-      tx.objectStore('heads').delete(this.#identity),
-      ...others.map(range => tx.objectStore('values').delete(range)),
-      tx.objectStore('journal').delete(IDBKeyRange.bound(first, end)),
-    ]
+    return others.map(range => tx.objectStore('values').delete(range))
   }
 
   /** The same of a hint, which is the stored one; of others that are prepared beside it, rows stay. */

@@ -62,7 +62,8 @@ export class MemoryStore implements StateStore {
     rules.usable(this.#kept?.head, hintId, 'whole')
     const { head, checkpoint, entries } = this.#kept!
     const version = head.checkpointVersion
-    return { version, ...copyOfCheckpoint(checkpoint!), entries: entries.map(entry => entry.slice()) }
+    const rows = [...this.#rowsOf(hintId).keys()]
+    return { version, ...copyOfCheckpoint(checkpoint!), entries: entries.map(entry => entry.slice()), rows }
   }
 
   async readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
@@ -79,10 +80,9 @@ export class MemoryStore implements StateStore {
     rows: readonly string[] = [],
   ): Promise<void> {
     const head = rules.begun(this.#kept?.head, record, replaces)
-    const hint = toHex(record.hintId)
-    const kept = this.#rows.get(hint) ?? new Map<string, Uint8Array>()
+    const kept = this.#rowsOf(record.hintId)
     rules.assertRowsLeft(rows, new Set(kept.keys()))
-    this.#rows = new Map([[hint, kept]])
+    this.#rows = new Map([[toHex(record.hintId), kept]])
     this.#kept = { head, partial: copyOfPartial({ partial, directory }), checkpoint: undefined, entries: [] }
   }
 
@@ -188,24 +188,31 @@ export class MemoryStore implements StateStore {
   }
 
   async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
-    const hint = toHex(hintId)
-    const rows = this.#rows.get(hint) ?? new Map<string, Uint8Array>()
-    this.#rows.set(hint, rows.set(name, row.slice()))
+    this.#rows.set(toHex(hintId), this.#rowsOf(hintId).set(name, row.slice()))
+  }
+
+  async sweepRows(): Promise<void> {
+    const hintId = this.#kept?.head.record.hintId
+    this.#rows = new Map(hintId && [[toHex(hintId), this.#rowsOf(hintId)]])
   }
 
   async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
     const head = rules.usable(this.#kept?.head, hintId, 'whole')
-    const row = this.#rows.get(toHex(hintId))?.get(name)
+    const row = this.#rowsOf(hintId).get(name)
     if (row === undefined) throw rules.missingRow(head, since)
     return row.slice()
   }
 
   /** Those of the hint that are not among these go. */
   #keepRows(hintId: Uint8Array, names: readonly string[]): void {
-    const rows = this.#rows.get(toHex(hintId)) ?? new Map<string, Uint8Array>()
+    const rows = this.#rowsOf(hintId)
     rules.assertRows(names, new Set(rows.keys()))
     const named = new Set(names)
     for (const name of rows.keys()) if (!named.has(name)) rows.delete(name)
+  }
+
+  #rowsOf(hintId: Uint8Array): Map<string, Uint8Array> {
+    return this.#rows.get(toHex(hintId)) ?? new Map<string, Uint8Array>()
   }
 
   async close(): Promise<void> {

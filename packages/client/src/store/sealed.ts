@@ -84,13 +84,14 @@ export class SealedStore implements StateStore {
 
   async readHint(hintId: Uint8Array): Promise<StoredHint> {
     const record = await this.#recordOf(hintId)
-    const { version, checkpoint, manifest, directory, entries } = await this.#inner.readHint(hintId)
+    const { version, checkpoint, manifest, directory, entries, rows } = await this.#inner.readHint(hintId)
     return {
       version,
       checkpoint: await this.#open(record, 'checkpoint', version, checkpoint),
       manifest,
       directory,
       entries: await this.#openEntries(record, version, entries),
+      rows,
     }
   }
 
@@ -203,6 +204,10 @@ export class SealedStore implements StateStore {
 
   async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
     await this.#inner.putRow(hintId, name, await this.#sealed(boundRow(hintId, name), row))
+  }
+
+  sweepRows(): Promise<void> {
+    return this.#inner.sweepRows()
   }
 
   async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {

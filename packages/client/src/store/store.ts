@@ -105,6 +105,8 @@ export interface StoredCheckpoint {
 export interface StoredHint extends StoredCheckpoint {
   /** the checkpoint's version */
   readonly version: number
+  /** the names of its rows that are there */
+  readonly rows: readonly string[]
   /** effects and updates from the checkpoint's version up to the head's, in order */
   readonly entries: readonly Uint8Array[]
 }
@@ -202,9 +204,13 @@ export interface StateStore {
 
   /**
    * A row of a hint's, whose name says what is in it: of the stored hint, or of one that is prepared beside it, before that
-   * begins; what is left of one that never does goes when another begins. It is durable once a checkpoint is that names it.
+   * begins; what is left of one that never does goes when another begins, or when it is swept up. It is durable once a
+   * checkpoint is that names it.
    */
   putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void>
+
+  /** Removes the rows of all hints but the stored one: nobody prepares any of them any more. */
+  sweepRows(): Promise<void>
 
   /**
    * A row of the stored hint, which is whole. If it is not there: throws StateUnreadableError if the stored checkpoint is that of

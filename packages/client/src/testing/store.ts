@@ -204,7 +204,7 @@ export const conformance: readonly Case[] = [
       const { store } = bench
       const head = (await store.read())!
       expectEqual([head.stage, head.version, head.record.manifest], ['whole', 2, epochOf(1, 3).manifest])
-      expectEqual(await store.readHint(A.hintId), { version: 2, ...at(CHECKPOINT, 3), entries: [] })
+      expectEqual(await store.readHint(A.hintId), { version: 2, ...at(CHECKPOINT, 3), entries: [], rows: [] })
       await refused(store, {
         'updatePartial, late': () => store.updatePartial(A.hintId, 2, partialAt(4)),
         'putPartial, late': () => store.putPartial(A.hintId, 2, PARTIAL),
@@ -404,7 +404,7 @@ export const conformance: readonly Case[] = [
         const hints = () => other.readHint(A.hintId)
         const before = await hints()
         const made = at(bytes(`at ${version}`, 60), version + 1)
-        const after = { version, ...made, entries: before.entries.slice(1) }
+        const after = { version, ...made, entries: before.entries.slice(1), rows: [] }
         const reads = several(hints)
         const writing = store.putCheckpoint(A.hintId, version, made)
         reads.push(...several(hints))
@@ -683,7 +683,12 @@ export const conformance: readonly Case[] = [
       expectEqual((await store.read())?.record.manifest, manifest)
 
       await lend({ checkpoint: CHECKPOINT }, ({ checkpoint }) => store.complete(A.hintId, 1, checkpoint))
-      expectEqual(await borrow(() => store.readHint(A.hintId)), { version: 1, ...at(CHECKPOINT, 2), entries: [] })
+      expectEqual(await borrow(() => store.readHint(A.hintId)), {
+        version: 1,
+        ...at(CHECKPOINT, 2),
+        entries: [],
+        rows: [],
+      })
       await lend({ batch: pending(0) }, ({ batch }) => store.putPending(A.hintId, 1, batch))
       expectEqual(await borrow(pendingNow), { pending: pending(0) })
       await lend(advanceTo(3, 1, extended(0, 3)), update => store.advance(A.hintId, 1, update))
@@ -694,7 +699,12 @@ export const conformance: readonly Case[] = [
       expectEqual(await borrow(async () => (await store.readEntries(A.hintId, 1))!), [update(1), effect(2)])
 
       await lend(at(PARTIAL, 3), checkpoint => store.putCheckpoint(A.hintId, 3, checkpoint))
-      expectEqual(await borrow(() => store.readHint(A.hintId)), { version: 3, ...at(PARTIAL, 3), entries: [] })
+      expectEqual(await borrow(() => store.readHint(A.hintId)), {
+        version: 3,
+        ...at(PARTIAL, 3),
+        entries: [],
+        rows: [],
+      })
     },
   },
   {
@@ -874,6 +884,7 @@ export const conformance: readonly Case[] = [
       await store.putRow(B.hintId, 'r4', row(5))
       const checkpoint = { checkpoint: CHECKPOINT, ...epochOf(2) }
       await store.putCheckpoint(B.hintId, 1, checkpoint, ['r3', 'r4'])
+      expectEqual([...(await other.readHint(B.hintId)).rows].sort(), ['r3', 'r4'])
       expectEqual([await read('r3', 1), await read('r4', 1)], [row(4), row(5)])
       await refused(store, { 'a row that went': () => read('r1', 0) })
       await expectRejection(read('r1', 1), UNREADABLE)
@@ -919,6 +930,40 @@ export const conformance: readonly Case[] = [
       await store.putRow(D.hintId, 'r1', row(1))
       await store.erase()
       await refused(store, { 'all of which went': () => begin(D, undefined, ['r1']) })
+    },
+  },
+  {
+    name: 'rows of hints beside the stored one go when they are swept up, its own stay, and nothing else changes',
+    async run(bench) {
+      const [C, D] = [recordOf(3), recordOf(4)]
+      const begin = (record: HintRecord, replaces: Uint8Array | undefined, rows: readonly string[]) =>
+        bench.store.begin(record, PARTIAL, DIRECTORY, replaces, rows)
+      await whole(bench.store, 1)
+      for (const { hintId } of [A, B, C]) await bench.store.putRow(hintId, 'r1', row(1))
+      const before = await observe(bench.store)
+      await bench.other.sweepRows()
+      expectEqual(await observe(bench.store), before)
+      expectEqual(await bench.store.readRow(A.hintId, 'r1', undefined), row(1))
+      await refused(bench.store, {
+        'a row that was swept up': () => begin(B, A.hintId, ['r1']),
+        'and another hint’s': () => begin(C, A.hintId, ['r1']),
+      })
+      await bench.store.putRow(B.hintId, 'r1', row(1))
+      await begin(B, A.hintId, ['r1'])
+      await bench.store.putRow(B.hintId, 'r2', row(2))
+      await bench.store.sweepRows()
+      await bench.store.complete(B.hintId, 0, CHECKPOINT, ['r1', 'r2'])
+      await bench.store.sweepRows()
+      await bench.crash()
+      expectEqual([...(await bench.store.readHint(B.hintId)).rows].sort(), ['r1', 'r2'])
+      await bench.store.condemn(B.hintId, undefined)
+      await bench.store.putRow(C.hintId, 'r1', row(1))
+      await bench.store.sweepRows()
+      await refused(bench.store, { 'beside a condemned one': () => begin(C, B.hintId, ['r1']) })
+      await bench.store.erase()
+      await bench.store.putRow(D.hintId, 'r1', row(1))
+      await bench.store.sweepRows()
+      await refused(bench.store, { 'where nothing is stored': () => begin(D, undefined, ['r1']) })
     },
   },
   {

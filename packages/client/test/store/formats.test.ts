@@ -50,7 +50,7 @@ test('sealed values of format 4', async () => {
       return { ...head, record: { ...recordOf(1), manifest: epochOf(1, 2).manifest }, pending: unhex(pending) }
     }
     override async readHint(): Promise<StoredHint> {
-      return { version: 1, checkpoint: unhex(checkpoint), ...epochOf(1), entries: entries.map(unhex) }
+      return { version: 1, checkpoint: unhex(checkpoint), ...epochOf(1), entries: entries.map(unhex), rows: [] }
     }
     override async readVerifier(): Promise<undefined> {}
   }

@@ -68,7 +68,7 @@ export class Model {
   apply(step: Step): boolean {
     const hint = this.#hint
     const { number, version, value, next, nextHint, checkpoint, pending } = this.resolve(step)
-    if (step.call === 'crash' || step.call === 'putRow') return true
+    if (step.call === 'crash' || step.call === 'putRow' || step.call === 'sweepRows') return true
     if (step.call === 'erase') {
       this.#hint = undefined
       return true
@@ -192,6 +192,8 @@ export function perform(store: StateStore, model: Model, step: Step): Promise<un
       return store.begin(recordOf(nextHint), value, value, number === undefined ? undefined : id)
     case 'putRow':
       return store.putRow(id, `row${version & 1}`, value)
+    case 'sweepRows':
+      return store.sweepRows()
     case 'putPartial':
       return store.putPartial(id, version, value)
     case 'updatePartial':
@@ -224,6 +226,7 @@ const step: fc.Arbitrary<Step> = fc.record({
     ...Object.entries({
       begin: 2,
       putRow: 2,
+      sweepRows: 1,
       putPartial: 2,
       updatePartial: 2,
       complete: 4,

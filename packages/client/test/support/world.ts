@@ -14,6 +14,7 @@ import {
   openWith,
   type StateHead,
   type StateStore,
+  type Tabs,
 } from '../../src/testing.js'
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
@@ -40,6 +41,7 @@ export interface Setting {
 export class World {
   readonly clock = new ManualClock()
   readonly locks = new FakeLocks(this.clock)
+  readonly tabs = new FakeTabs()
   readonly disk: MemoryStore
   readonly auditor: Auditor
   readonly lives: Life[]
@@ -153,6 +155,26 @@ export class FakeLocks {
   }
 }
 
+/** Of what tabs know of each other, who uses what; the dead use nothing. */
+export class FakeTabs {
+  #users: Life[] = []
+
+  of(life: Life): Pick<Tabs, 'use' | 'whereUnused'> {
+    return {
+      use: async () => {
+        this.#users.push(life)
+        return () => {
+          this.#users.splice(this.#users.indexOf(life), 1)
+        }
+      },
+      whereUnused: async (_name, task) => {
+        this.#users = this.#users.filter(({ killed }) => !killed)
+        if (this.#users.length === 0) await task()
+      },
+    }
+  }
+}
+
 const NEVER = new Promise<void>(() => {})
 
 export class Life {
@@ -193,7 +215,7 @@ export class Life {
           ? { store: this.#memory(), storage: 'memory' }
           : { store: this.#mount(disk), storage: 'best-effort' },
       locks: locks.of(this),
-      tabs: noTabs,
+      tabs: { ...noTabs, ...this.world.tabs.of(this) },
       loadCore: async () => core,
       loadPointproofs: () => Promise.reject(new Error('nobody here asks for it')),
       pause: async () => {},

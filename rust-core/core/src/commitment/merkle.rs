@@ -148,19 +148,26 @@ impl Commit for Merkle {
         auxiliary.last_chunk().copied().unwrap_or_default()
     }
 
-    fn update<'a>(
-        layout: &Layout,
+    fn update_leaves<'a>(
+        _: &Layout,
         auxiliary: &mut [u8],
         changes: impl Iterator<Item = (usize, &'a [u8])>,
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     ) {
         let (cells, _) = auxiliary.as_chunks_mut::<CELL_BYTES>();
-        let mut indices = Vec::new();
         for (offset, record) in changes {
             overwriting(offset, &cells[offset]);
             cells[offset] = leaf(record);
-            indices.push(offset);
         }
+    }
+
+    fn update_above(
+        layout: &Layout,
+        auxiliary: &mut [u8],
+        mut indices: Vec<usize>,
+        overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
+    ) {
+        let (cells, _) = auxiliary.as_chunks_mut::<CELL_BYTES>();
         // Level by level, so that paths that meet are hashed once, and others side by side.
         let (mut below, mut start) = (0, layout.partition_records());
         let (mut pairs, mut parents) = (Vec::with_capacity(indices.len()), vec![0; indices.len() * DIGEST_BYTES]);
@@ -183,6 +190,10 @@ impl Commit for Merkle {
             }
             (below, start) = (start, start + width);
         }
+    }
+
+    fn changing_cells(layout: &Layout, records: usize) -> usize {
+        widths(layout).map(|width| width.min(records)).sum()
     }
 }
 
@@ -324,11 +335,18 @@ mod tests {
                 }
                 let before = updated.clone();
                 let mut previous = None;
-                Merkle::update(&layout, &mut updated, changes(), &mut |cell, old| {
+                let mut told = 0;
+                let mut overwriting = |cell: usize, old: &[u8; CELL_BYTES]| {
                     assert_eq!(&before[cell * CELL_BYTES..][..CELL_BYTES], old);
                     assert!(previous < Some(cell));
                     previous = Some(cell);
-                });
+                    told += 1;
+                };
+                Merkle::update_leaves(&layout, &mut updated, changes(), &mut overwriting);
+                let offsets: Vec<usize> = changes().map(|(offset, _)| offset).collect();
+                let most = Merkle::changing_cells(&layout, offsets.len());
+                Merkle::update_above(&layout, &mut updated, offsets, &mut overwriting);
+                prop_assert!(told <= most);
                 prop_assert_eq!(&updated, &tree(&layout, &partition));
             }
         }

@@ -34,14 +34,27 @@ pub trait Commit: 'static {
     /// The commitment to what `auxiliary` was built for.
     fn commitment(auxiliary: &[u8]) -> [u8; COMMITMENT_BYTES];
 
-    /// Brings `auxiliary` up to date after records changed: (offset, new record), strictly ascending by offset.
-    /// `overwriting` is told each cell's number and old content before it changes, once a cell, in ascending order.
-    fn update<'a>(
+    /// Brings the cells that stand for one record each up to date after records changed: (offset, new record), strictly
+    /// ascending by offset. `overwriting` is told each cell's number and old content before it changes, once a cell, in
+    /// ascending order.
+    fn update_leaves<'a>(
         layout: &Layout,
         auxiliary: &mut [u8],
         changes: impl Iterator<Item = (usize, &'a [u8])>,
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     );
+
+    /// Brings all other cells up to date, which have higher numbers, once the leaves at all of these offsets, strictly
+    /// ascending, are. `overwriting`: as there.
+    fn update_above(
+        layout: &Layout,
+        auxiliary: &mut [u8],
+        offsets: Vec<usize>,
+        overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
+    );
+
+    /// Most cells that change with so many records.
+    fn changing_cells(layout: &Layout, records: usize) -> usize;
 }
 
 /// Commitments whose proofs are for whole answers. Entry k of an answer is for `offsets[k]` of partition k mod Q; behind

@@ -10,7 +10,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, left_subtree_len, merge_sub
 pub const CONTENT_HASH_BYTES: usize = 32;
 
 /// Bytes of a group: a power of two chunks, so that every group but the last is a whole subtree.
-const GROUP_BYTES: usize = 4 << 10;
+pub(crate) const GROUP_BYTES: usize = 4 << 10;
 
 /// The chaining values of one partition's groups; none if the partition is one group, which is then hashed whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +40,9 @@ impl ContentTree {
         self.hash
     }
 
-    /// Brings the hash up to date after the partition's bytes changed in these ranges.
-    pub fn update(&mut self, partition: &[u8], changed: impl Iterator<Item = std::ops::Range<usize>>) {
+    /// Hashes anew what changed in these ranges, ascending. The partition's hash is brought up to date by
+    /// [`ContentTree::merge`], after all of them.
+    pub(crate) fn rehash(&mut self, partition: &[u8], changed: impl Iterator<Item = std::ops::Range<usize>>) {
         let mut done = None;
         for range in changed {
             for group in range.start / GROUP_BYTES..range.end.div_ceil(GROUP_BYTES) {
@@ -52,10 +53,10 @@ impl ContentTree {
                 }
             }
         }
-        self.merge(partition);
     }
 
-    fn merge(&mut self, partition: &[u8]) {
+    /// The partition's hash, of groups that are up to date.
+    pub(crate) fn merge(&mut self, partition: &[u8]) {
         self.hash = match root_children(&self.groups, partition.len()) {
             Some((left, right)) => *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes(),
             None => *blake3::hash(partition).as_bytes(),
@@ -116,7 +117,8 @@ mod tests {
                 partition[start..end].fill(value);
                 ranges.push(start..end);
             }
-            tree.update(&partition, ranges.into_iter());
+            tree.rehash(&partition, ranges.into_iter());
+            tree.merge(&partition);
             prop_assert_eq!(tree, ContentTree::new(&partition));
         }
     }

@@ -23,31 +23,43 @@ pub enum At {
 
 /// A database as a server holds it. Records are zero at first; write them, then commit every partition.
 pub struct Database<C> {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// queries a request may carry, for the life of the generation
     max_batch: usize,
     /// what opens commitments is kept, and both kinds of proof can be had; or only tags
-    openings: bool,
+    pub(super) openings: bool,
     /// somebody keeps openings of its rows beside it, and puts proofs behind its answers
     pointproofs: bool,
-    records: Vec<u8>,
-    auxiliary: Vec<u8>,
-    content: Vec<Option<ContentTree>>,
-    previous: Option<Overwritten>,
-    /// updates so far
-    edition: u64,
+    pub(super) records: Vec<u8>,
+    pub(super) auxiliary: Vec<u8>,
+    pub(super) content: Vec<Option<ContentTree>>,
+    pub(super) previous: Option<Overwritten>,
+    pub(super) writing: Writing,
+    /// another number whenever what readers read has changed, or its place
+    pub(super) edition: u64,
     scheme: PhantomData<C>,
+}
+
+/// What of an update is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// there is none, or it is done
+    Nothing,
+    /// no partition at the moment
+    Update,
+    /// this one, whose content hash is not that of its bytes
+    Partition(usize),
 }
 
 /// The epoch before the newest, as what the update overwrote.
 pub(crate) struct Overwritten {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// indices of records, ascending
-    indices: Vec<u32>,
+    pub(super) indices: Vec<u32>,
     /// those records, ℓ bytes each
-    records: Vec<u8>,
+    pub(super) records: Vec<u8>,
     /// cells of what opens commitments, ascending
-    cells: Vec<Node>,
+    pub(super) cells: Vec<Node>,
 }
 
 impl Overwritten {
@@ -144,6 +156,7 @@ impl<C: VectorCommitment> Database<C> {
             auxiliary,
             content: vec![None; layout.partitions()],
             previous: None,
+            writing: Writing::Nothing,
             edition: 0,
             scheme: PhantomData,
         })
@@ -157,7 +170,7 @@ impl<C: VectorCommitment> Database<C> {
 
     /// All Q·M·ℓ bytes of records, to be written before [`Database::commit`].
     pub fn records_mut(&mut self) -> &mut [u8] {
-        &mut self.records
+        &mut self.records[..self.layout.database_bytes()]
     }
 
     /// The stored record at an index, padding included.
@@ -176,7 +189,7 @@ impl<C: VectorCommitment> Database<C> {
     /// [`Error::Index`] if there is no such partition.
     pub fn partition(&self, q: usize) -> Result<&[u8], Error> {
         expect_below("partition", q, self.layout.partitions())?;
-        Ok(&self.records[q * self.layout.partition_bytes()..][..self.layout.partition_bytes()])
+        Ok(self.of_partition(&self.layout, q))
     }
 
     /// Hashes a partition as it stands and makes it answerable (Fig. 4, Setup 4–8).
@@ -185,13 +198,24 @@ impl<C: VectorCommitment> Database<C> {
     /// [`Error::Index`] if there is no such partition.
     pub fn commit(&mut self, q: usize) -> Result<(), Error> {
         expect_below("partition", q, self.layout.partitions())?;
-        let partition = &self.records[q * self.layout.partition_bytes()..][..self.layout.partition_bytes()];
-        if self.openings {
-            let bytes = C::auxiliary_bytes(&self.layout);
-            C::build(&self.layout, partition, &mut self.auxiliary[q * bytes..][..bytes]);
-        }
-        self.content[q] = Some(ContentTree::new(partition));
+        let layout = self.layout;
+        self.build(&layout, q);
+        self.content[q] = Some(ContentTree::new(self.of_partition(&layout, q)));
         Ok(())
+    }
+
+    /// The M·ℓ bytes of a partition of a layout that there is memory for.
+    pub(super) fn of_partition(&self, layout: &Layout, q: usize) -> &[u8] {
+        &self.records[q * layout.partition_bytes()..][..layout.partition_bytes()]
+    }
+
+    /// Makes what opens its commitment, if that is kept.
+    pub(super) fn build(&mut self, layout: &Layout, q: usize) {
+        if self.openings {
+            let (bytes, partition_bytes) = (C::auxiliary_bytes(layout), layout.partition_bytes());
+            let partition = &self.records[q * partition_bytes..][..partition_bytes];
+            C::build(layout, partition, &mut self.auxiliary[q * bytes..][..bytes]);
+        }
     }
 
     /// All Q·M·ℓ bytes of records.
@@ -204,7 +228,7 @@ impl<C: VectorCommitment> Database<C> {
         &self.auxiliary
     }
 
-    /// Another number after every update.
+    /// Another number after every step of an update.
     pub(crate) fn edition(&self) -> u64 {
         self.edition
     }
@@ -233,9 +257,12 @@ impl<C: VectorCommitment> Database<C> {
     /// The plain BLAKE3 of a committed partition.
     ///
     /// # Errors
-    /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`].
+    /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`], or while an update is in the middle of it.
     pub fn content_hash(&self, q: usize) -> Result<[u8; CONTENT_HASH_BYTES], Error> {
         expect_below("partition", q, self.layout.partitions())?;
+        if self.writing == Writing::Partition(q) {
+            return Err(Error::Phase("an update is being written into the partition"));
+        }
         self.content[q].as_ref().map(ContentTree::hash).ok_or(Error::Phase("commit the partition first"))
     }
 
@@ -278,77 +305,17 @@ impl<C: VectorCommitment> Database<C> {
         self.content.iter().all(Option::is_some)
     }
 
-    /// Writes stored records (ascending by index) and grows to `after`, touching only what changed: tree paths, content
-    /// groups. What is overwritten becomes the previous epoch. (Fig. 6, UpdateDB 9–24.)
-    ///
-    /// # Errors
-    /// [`Error::Phase`] before every partition was committed; [`Error::Layout`] if memory does not suffice. Nothing
-    /// has changed then.
-    pub(crate) fn write(&mut self, after: Layout, writes: &[(u32, Vec<u8>)]) -> Result<(), Error> {
-        if !self.is_committed() {
-            return Err(Error::Phase("commit every partition first"));
-        }
-        let before = self.layout;
-        grow(&mut self.records, after.database_bytes())?;
-        grow(&mut self.auxiliary, auxiliary_bytes::<C>(&after, self.openings)?)?;
-        let mut overwritten =
-            Overwritten { layout: before, indices: Vec::new(), records: Vec::new(), cells: Vec::new() };
-
-        let writes = self.blocks(&after, writes);
-        let (m, record_bytes, bytes) = (after.partition_records(), after.record_bytes(), C::auxiliary_bytes(&after));
-        for group in writes.chunk_by(|(a, _), (b, _)| *a as usize / m == *b as usize / m) {
-            let q = group[0].0 as usize / m;
-            if self.openings && q < before.partitions() {
-                let changes = group.iter().map(|(index, record)| (*index as usize % m, record.as_slice()));
-                C::update(&after, &mut self.auxiliary[q * bytes..][..bytes], changes, &mut |cell, old| {
-                    overwritten.cells.push(Node { partition: q as u32, place: cell as u32, content: *old });
-                });
-            }
-            for (index, record) in group {
-                let stored = &mut self.records[*index as usize * record_bytes..][..record_bytes];
-                if q < before.partitions() {
-                    overwritten.indices.push(*index);
-                    overwritten.records.extend_from_slice(stored);
-                }
-                stored.copy_from_slice(record);
-            }
-            if let Some(Some(content)) = self.content.get_mut(q) {
-                let partition = &self.records[q * after.partition_bytes()..][..after.partition_bytes()];
-                let offsets = group.iter().map(|(index, _)| *index as usize % m * record_bytes);
-                content.update(partition, offsets.map(|start| start..start + record_bytes));
-            }
-        }
-        self.layout = after;
-        self.content.resize(after.partitions(), None);
-        for q in before.partitions()..after.partitions() {
-            self.commit(q)?;
-        }
-        self.previous = Some(overwritten);
-        self.edition += 1;
-        Ok(())
-    }
-
-    /// The blocks that records are written into, whole, in a database that has grown to `after` already.
-    fn blocks(&self, after: &Layout, writes: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
-        let (g, bytes) = (after.stored().block_records as u32, after.record_bytes());
-        let written = writes.chunk_by(|(a, _), (b, _)| a / g == b / g).map(|group| {
-            let block = group[0].0 / g;
-            let mut content = self.records[block as usize * bytes..][..bytes].to_vec();
-            for (index, record) in group {
-                content[after.slot(*index)].copy_from_slice(record);
-            }
-            (block, content)
-        });
-        written.collect()
-    }
-
     /// The layout at an epoch that is answered.
     ///
     /// # Errors
-    /// [`Error::Phase`] before every partition was committed, or if there is no such epoch.
+    /// [`Error::Phase`] before every partition was committed, or if there is no such epoch: none newest while one is being
+    /// written.
     pub fn layout_at(&self, at: At) -> Result<&Layout, Error> {
         match (at, &self.previous) {
             _ if !self.is_committed() => Err(Error::Phase("commit every partition first")),
+            (At::Newest, _) if self.writing != Writing::Nothing => {
+                Err(Error::Phase("the newest epoch is being written"))
+            }
             (At::Newest, _) => Ok(&self.layout),
             (At::Previous, Some(previous)) => Ok(&previous.layout),
             (At::Previous, None) => Err(Error::Phase("there is no previous epoch")),
@@ -415,21 +382,11 @@ impl<C: VectorCommitment> Database<C> {
     }
 }
 
-fn auxiliary_bytes<C: VectorCommitment>(layout: &Layout, openings: bool) -> Result<usize, Error> {
+pub(super) fn auxiliary_bytes<C: VectorCommitment>(layout: &Layout, openings: bool) -> Result<usize, Error> {
     if !openings {
         return Ok(0);
     }
     (layout.partitions() as u64 * C::auxiliary_bytes(layout) as u64)
         .try_into()
         .map_err(|_| Error::Layout("the proofs cannot be addressed on this machine".into()))
-}
-
-/// Appends zeros up to `bytes`, or a typed error where they cannot be had.
-fn grow(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), Error> {
-    let more = bytes.saturating_sub(buffer.len());
-    buffer
-        .try_reserve_exact(more)
-        .map_err(|_| Error::Layout(format!("{more} more bytes of memory could not be had; plan a smaller database")))?;
-    buffer.resize(bytes.max(buffer.len()), 0);
-    Ok(())
 }

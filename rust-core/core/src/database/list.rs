@@ -7,6 +7,8 @@
 //!
 //! Partitions never go: Q grows or stays, M and ℓ are fixed within a generation.
 
+use std::ops::Range;
+
 use crate::bytes::is_zero;
 use crate::directory::{Directory, Overfull};
 use crate::error::Error;
@@ -16,6 +18,8 @@ use crate::layout::{Layout, Stored};
 const MAGIC: &[u8; 4] = b"PIRU";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 40;
+/// Where the header has the number of entries.
+const COUNT_AT: usize = 32;
 
 /// What happened to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +52,8 @@ pub struct UpdateList {
 }
 
 impl UpdateList {
-    /// Begins a list from `before` to `after`; entries follow with [`UpdateList::push`], ascending by index.
+    /// Begins a list from `before` to `after`; so many entries follow with [`UpdateList::push`], ascending by index. Should
+    /// it be fewer in the end, [`UpdateList::counted`] says so.
     pub(crate) fn new(before: Layout, after: Layout, count: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + count * entry_bytes(&after));
         bytes.extend_from_slice(MAGIC);
@@ -70,6 +75,13 @@ impl UpdateList {
         UpdateList { before, after, bytes }
     }
 
+    /// The same, whose header has as many entries as were pushed.
+    pub(crate) fn counted(mut self) -> Self {
+        let count = self.len() as u32;
+        self.bytes[COUNT_AT..COUNT_AT + 4].copy_from_slice(&count.to_le_bytes());
+        self
+    }
+
     pub(crate) fn push(&mut self, index: u32, kind: Kind, old: &[u8], new: &[u8]) {
         self.bytes.extend_from_slice(&index.to_le_bytes());
         self.bytes.push(kind as u8);
@@ -81,6 +93,13 @@ impl UpdateList {
     /// # Errors
     /// [`Error::Update`] for any other bytes.
     pub fn decode(bytes: &[u8], before: Layout, after: Layout) -> Result<Self, Error> {
+        let list = Self::unchecked(bytes.to_vec(), before, after)?;
+        list.check(0..list.len())?;
+        Ok(list)
+    }
+
+    /// [`UpdateList::decode`] but for the entries, which are [checked](UpdateList::check) in parts.
+    pub(crate) fn unchecked(bytes: Vec<u8>, before: Layout, after: Layout) -> Result<Self, Error> {
         let refuse = |why: &'static str| Err(Error::Update(why));
         let same_shape = before.stored() == after.stored()
             && before.partitions() <= after.partitions()
@@ -96,14 +115,20 @@ impl UpdateList {
         if entries.len() % each != 0 || *header != *expected.as_slice() {
             return refuse("its header is not that of this update");
         }
-        let list = UpdateList { before, after, bytes: bytes.to_vec() };
-        let mut previous = None;
-        for entry in entries.chunks_exact(each) {
-            let entry = read_entry(entry).ok_or(Error::Update("an entry is neither add, edit nor delete"))?;
-            if entry.index as usize >= after.records() || previous.is_some_and(|previous| previous >= entry.index) {
+        Ok(UpdateList { before, after, bytes })
+    }
+
+    /// Checks some of the entries; they begin behind the last that was checked.
+    pub(crate) fn check(&self, entries: Range<usize>) -> Result<(), Error> {
+        let refuse = |why: &'static str| Err(Error::Update(why));
+        let mut previous = entries.start.checked_sub(1).map(|last| self.index(last));
+        for number in entries {
+            let entry = self.entry(number).ok_or(Error::Update("an entry is neither add, edit nor delete"))?;
+            if entry.index as usize >= self.after.records() || previous.is_some_and(|previous| previous >= entry.index)
+            {
                 return refuse("its entries are not in ascending order within the database");
             }
-            if entry.index as usize >= before.records() && entry.kind != Kind::Add {
+            if entry.index as usize >= self.before.records() && entry.kind != Kind::Add {
                 return refuse("a record that did not exist is edited or deleted");
             }
             if is_zero(entry.difference) {
@@ -111,7 +136,7 @@ impl UpdateList {
             }
             previous = Some(entry.index);
         }
-        Ok(list)
+        Ok(())
     }
 
     /// Reads a list with the layouts that its header names, for whoever trusts where it comes from.
@@ -162,6 +187,43 @@ impl UpdateList {
         self.bytes[HEADER_BYTES..].chunks_exact(entry_bytes(&self.after)).filter_map(read_entry)
     }
 
+    /// Entries in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (self.bytes.len() - HEADER_BYTES) / entry_bytes(&self.after)
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn bytes_of(&self, number: usize) -> &[u8] {
+        let each = entry_bytes(&self.after);
+        &self.bytes[HEADER_BYTES + number * each..][..each]
+    }
+
+    /// An entry by its number; `None` if it is malformed, in a list that was not checked.
+    pub(crate) fn entry(&self, number: usize) -> Option<Entry<'_>> {
+        read_entry(self.bytes_of(number))
+    }
+
+    /// Its record's index.
+    pub(crate) fn index(&self, number: usize) -> u32 {
+        self.bytes_of(number).first_chunk().map_or(0, |index| u32::from_le_bytes(*index))
+    }
+
+    /// The number of the first entry whose record's index is not below `index`.
+    pub(crate) fn first_from(&self, index: usize) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if (self.index(middle) as usize) < index { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
     /// The entries of each partition that has any, as (q, entries).
     pub(crate) fn by_partition(&self) -> Vec<(usize, Vec<Entry<'_>>)> {
         let mut groups: Vec<(usize, Vec<Entry<'_>>)> = Vec::new();
@@ -190,6 +252,11 @@ fn read_entry(bytes: &[u8]) -> Option<Entry<'_>> {
         _ => return None,
     };
     Some(Entry { index: u32::from_le_bytes(*index), kind, difference })
+}
+
+/// The fingerprint of an entry's record: an added slot was empty and a deleted one is, so old ⊕ new begins with it.
+pub(crate) fn print_of(entry: &Entry<'_>) -> [u8; FINGERPRINT_BYTES] {
+    entry.difference.first_chunk().copied().unwrap_or_default()
 }
 
 impl Directory {
@@ -225,12 +292,11 @@ impl Directory {
 }
 
 /// What entries of these kinds, in this order, say of fingerprints: where those of `placed` are, and that the others are
-/// nowhere. An added slot was empty and a deleted one is: old ⊕ new is the record, fingerprint first.
+/// nowhere.
 fn changes(list: &UpdateList, kinds: [Kind; 2], placed: Kind) -> Vec<([u8; FINGERPRINT_BYTES], Option<u32>)> {
-    let print = |entry: &Entry<'_>| std::array::from_fn(|at| entry.difference[at]);
     let of_kind = |wanted: Kind| {
         let entries = list.entries().filter(move |entry| entry.kind == wanted);
-        entries.map(move |entry| (print(&entry), (wanted == placed).then_some(entry.index)))
+        entries.map(move |entry| (print_of(&entry), (wanted == placed).then_some(entry.index)))
     };
     kinds.into_iter().flat_map(of_kind).collect()
 }

@@ -6,3 +6,4 @@ pub mod flat;
 pub mod generation;
 pub mod lanes;
 pub mod list;
+pub mod write;

@@ -6,10 +6,13 @@
 //! are padded to one length ([`shape`]) and make a [`Database`] of their own.
 
 mod block;
+mod bringing;
 mod build;
+mod following;
 mod shape;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::commitment::Merkle;
 use crate::database::flat::Database;
@@ -17,7 +20,9 @@ use crate::error::{Error, expect_below, expect_length};
 use crate::key::FINGERPRINT_BYTES;
 
 use block::Block;
+pub use bringing::Bringing;
 pub use build::DirectoryBuilder;
+pub(crate) use following::Following;
 pub use shape::Shape;
 pub(crate) use shape::{expected_blocks, expected_bytes};
 
@@ -128,15 +133,27 @@ impl Directory {
     /// The stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_BYTES + self.bytes.len());
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&FORMAT.to_le_bytes());
-        out.extend_from_slice(&(self.shape.log() as u16).to_le_bytes());
-        out.extend_from_slice(&(self.shape.block_bytes() as u32).to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.shape.seed());
-        out.extend_from_slice(&self.bytes);
+        let mut out = Vec::with_capacity(self.encoded_bytes());
+        self.encode_part(0..self.encoded_bytes(), &mut out);
         out
+    }
+
+    /// Bytes of the stored form.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        HEADER_BYTES + self.bytes.len()
+    }
+
+    /// Appends some of the bytes of the stored form, for it may be long.
+    ///
+    /// # Panics
+    /// Beyond its end.
+    pub fn encode_part(&self, part: Range<usize>, out: &mut Vec<u8>) {
+        let header = self.shape.header();
+        let in_header = part.start.min(HEADER_BYTES)..part.end.min(HEADER_BYTES);
+        out.extend_from_slice(&header[in_header]);
+        let behind = |at: usize| at.saturating_sub(HEADER_BYTES);
+        out.extend_from_slice(&self.bytes[behind(part.start)..behind(part.end)]);
     }
 
     /// Keys in the perfect hashes.
@@ -193,31 +210,40 @@ impl Directory {
         let mut bytes = Vec::with_capacity(self.bytes.len() + changes.len() * block::OVERLAY_ENTRY_BYTES);
         let mut ends = Vec::with_capacity(self.ends.len());
         for number in 0..self.shape.blocks() {
-            let begin = bytes.len();
-            match of_block.get(&number) {
-                None => bytes.extend_from_slice(self.block_bytes(number)),
-                Some(changes) => {
-                    let overfull = Overfull(number as u32);
-                    let block = self.block(number).map_err(|_| overfull)?;
-                    let mut overlay: BTreeMap<Fingerprint, u32> = block.overlay().collect();
-                    for (print, index) in changes {
-                        match index {
-                            Some(index) if block.perfect_index(self.shape.seeded(print)) != Some(*index) => {
-                                overlay.insert(*print, *index)
-                            }
-                            _ => overlay.remove(print),
-                        };
-                    }
-                    let overlay: Vec<_> = overlay.into_iter().collect();
-                    block.with_overlay(&overlay, &mut bytes).ok_or(overfull)?;
-                    if bytes.len() - begin > self.shape.block_bytes() {
-                        return Err(overfull);
-                    }
-                }
-            }
+            let changes = of_block.get(&number).into_iter().flatten().map(|change| **change);
+            self.write_block(number, changes, &mut bytes)?;
             ends.push(bytes.len());
         }
         Ok(Directory { shape: self.shape, keys: self.keys, bytes, ends })
+    }
+
+    /// Appends a block, without padding, after changes to its overlay.
+    fn write_block(
+        &self,
+        number: usize,
+        changes: impl Iterator<Item = (Fingerprint, Option<u32>)>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Overfull> {
+        let mut changes = changes.peekable();
+        if changes.peek().is_none() {
+            into.extend_from_slice(self.block_bytes(number));
+            return Ok(());
+        }
+        let begin = into.len();
+        let overfull = Overfull(number as u32);
+        let block = self.block(number).map_err(|_| overfull)?;
+        let mut overlay: BTreeMap<Fingerprint, u32> = block.overlay().collect();
+        for (print, index) in changes {
+            match index {
+                Some(index) if block.perfect_index(self.shape.seeded(&print)) != Some(index) => {
+                    overlay.insert(print, index)
+                }
+                _ => overlay.remove(&print),
+            };
+        }
+        let overlay: Vec<_> = overlay.into_iter().collect();
+        block.with_overlay(&overlay, into).ok_or(overfull)?;
+        if into.len() - begin > self.shape.block_bytes() { Err(overfull) } else { Ok(()) }
     }
 
     // ---- at a server ----------------------------------------------------------------------------------
@@ -242,21 +268,9 @@ impl Directory {
     /// # Errors
     /// [`Error::Phase`] if these are the blocks of another generation; [`Error::Layout`] if memory does not suffice.
     pub fn bring(&self, database: &mut Database<Merkle>) -> Result<(), Error> {
-        let layout = self.shape.layout()?;
-        if database.layout() != &layout {
-            return Err(Error::Phase("these are the blocks of another generation's directory"));
-        }
-        let mut writes = Vec::new();
-        for number in 0..self.shape.blocks() {
-            let (block, before) = (self.block_bytes(number), database.record(number)?);
-            let (inside, padding) = before.split_at(block.len());
-            if inside != block || !crate::bytes::is_zero(padding) {
-                let mut padded = block.to_vec();
-                padded.resize(self.shape.block_bytes(), 0);
-                writes.push((number as u32, padded));
-            }
-        }
-        database.write(layout, &writes)
+        let mut bringing = Bringing::new(self, database)?;
+        while bringing.step(self, database)? {}
+        bringing.finish()?.run(database).map(drop)
     }
 }
 

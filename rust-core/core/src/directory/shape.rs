@@ -7,6 +7,7 @@ use crate::key::FINGERPRINT_BYTES;
 use crate::layout::{Layout, MAX_PARTITION_RECORDS, MAX_RECORD_BYTES};
 
 use super::block::{self, Block};
+use super::{FORMAT, HEADER_BYTES, MAGIC};
 
 /// Most bits that number blocks: they are one partition.
 const MAX_LOG: u32 = MAX_PARTITION_RECORDS.trailing_zeros();
@@ -58,6 +59,17 @@ impl Shape {
     #[must_use]
     pub fn seed(&self) -> [u8; FINGERPRINT_BYTES] {
         self.seed.to_le_bytes()
+    }
+
+    /// What a stored directory begins with.
+    pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(MAGIC);
+        header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
+        header[6..8].copy_from_slice(&(self.log as u16).to_le_bytes());
+        header[8..12].copy_from_slice(&(self.block_bytes as u32).to_le_bytes());
+        header[16..].copy_from_slice(&self.seed());
+        header
     }
 
     pub(super) fn blocks(&self) -> usize {

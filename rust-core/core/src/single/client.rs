@@ -7,11 +7,12 @@ use super::query::{Pending, query};
 use super::recon::{recon, verify};
 use super::state::effect::replay;
 use super::streams::Keyed;
+use super::table::NamedRow;
 use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below};
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
-use crate::scheme::{Recovered, State, Verdict};
+use crate::scheme::{Asked, Recovered, State, Verdict};
 use crate::tapir::query::NAME_BYTES;
 use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::HintUpdate;
@@ -89,5 +90,26 @@ impl<C> State<C> for Hint<Keyed> {
 
     fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error> {
         Hint::written(self, binding)
+    }
+}
+
+/// Where tags are in rows. A batch that is pending may hold one, to which what has changed since is added when its answer is
+/// judged: were the row made anew meanwhile, an honest answer would look like a lie.
+impl<C> Asked<C, Hint<Keyed>> {
+    /// What takes the place of the [stale](Hint::stale) row: to be kept, and then to be [taken over](Self::renew).
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while a batch is pending, or if no row is stale; [`Error::State`] if these are not the bytes of that row.
+    pub fn renewed(&mut self, row: &[u8]) -> Result<NamedRow, Error> {
+        let hint = self.at_rest()?;
+        hint.tags.renewed(&hint.secret, row)
+    }
+
+    /// The renewed row has been kept. It belongs to the hint from now on, and to the next checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] while a batch is pending, or if none was renewed. Nothing has changed then.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        self.at_rest()?.tags.renew()
     }
 }

@@ -5,7 +5,7 @@ use zeroize::ZeroizeOnDrop;
 use super::drawing::Drawn;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
-use super::table::{NamedRow, RowName, Table};
+use super::table::{RowName, Table};
 use super::update::Editing;
 use crate::bytes::{xor_into, zeroed};
 use crate::commitment::tags::TAG_BYTES;
@@ -159,19 +159,6 @@ impl<F: Function> Hint<F> {
     #[must_use]
     pub fn stale(&self, begun: bool) -> Option<RowName> {
         self.tags.stale(begun)
-    }
-
-    /// What takes the place of the [stale](Self::stale) row: to be kept, and then to be [taken over](Self::renew).
-    ///
-    /// # Errors
-    /// [`Error::State`] if these are not the bytes of that row; [`Error::Phase`] if none is stale.
-    pub fn renewed(&mut self, row: &[u8]) -> Result<NamedRow, Error> {
-        self.tags.renewed(&self.secret, row)
-    }
-
-    /// The renewed row has been kept. It belongs to the hint from now on, and to the next checkpoint.
-    pub fn renew(&mut self) {
-        self.tags.renew();
     }
 
     /// Never to be used again.

@@ -261,14 +261,18 @@ impl Table {
     }
 
     /// The renewed row has been kept.
-    pub(crate) fn renew(&mut self) {
-        let Some(rows) = &mut self.rows else { return };
-        if let Some(Renewing { stripe, name, changes }) = rows.renewing.take() {
-            rows.names[stripe] = name;
-            for (slot, tag) in changes {
-                rows.add(slot as usize, tag);
-            }
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if there is none.
+    pub(crate) fn renew(&mut self) -> Result<(), Error> {
+        const NONE: Error = Error::Phase("no row was made anew");
+        let rows = self.rows.as_mut().ok_or(NONE)?;
+        let Renewing { stripe, name, changes } = rows.renewing.take().ok_or(NONE)?;
+        rows.names[stripe] = name;
+        for (slot, tag) in changes {
+            rows.add(slot as usize, tag);
         }
+        Ok(())
     }
 
     /// Whether tags are those of all slots: for tests.

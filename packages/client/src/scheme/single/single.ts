@@ -15,6 +15,7 @@ import { SingleState } from './state.js'
 export const single: StatefulScheme = {
   ...SINGLE,
   fencedBy: 0,
+  keepsRows: true,
 
   costs(core, manifest, { usage, lookups: wanted }) {
     const sizes = sizesOf(core, manifest)

@@ -1,0 +1,92 @@
+//! The directory of the next epoch ([`Directory::updated`]), in steps of bounded work: a server answers between them.
+
+use blake3::Hasher;
+
+use super::block::OVERLAY_ENTRY_BYTES;
+use super::{Directory, Overfull};
+use crate::database::list::{Kind, UpdateList, print_of};
+
+/// Entries looked at in one step, …
+const STEP_ENTRIES: usize = 1 << 13;
+/// … and bytes of blocks written, and a block.
+const STEP_BYTES: usize = 1 << 18;
+
+/// A directory that follows an update list.
+pub(crate) struct Following {
+    /// of each block the numbers of its entries: deletes before adds, for one batch may delete a key and add it again, in
+    /// a slot below the old one
+    changes: Vec<Vec<u32>>,
+    stage: Stage,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// of the stored form
+    hasher: Hasher,
+}
+
+/// What the next step goes on with.
+enum Stage {
+    /// spreads entries of a kind over the blocks, from a number on
+    Spread(Kind, usize),
+    /// writes blocks, from a number on
+    Write(usize),
+}
+
+impl Following {
+    pub(crate) fn new(before: &Directory) -> Self {
+        let mut hasher = Hasher::new();
+        hasher.update(&before.shape.header());
+        Following {
+            changes: vec![Vec::new(); before.shape.blocks()],
+            stage: Stage::Spread(Kind::Delete, 0),
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            hasher,
+        }
+    }
+
+    /// Goes on, always with the same directory and list, whose records have room for fingerprints; the next directory and the
+    /// BLAKE3 of its stored form, once it is there.
+    pub(crate) fn step(
+        &mut self,
+        before: &Directory,
+        list: &UpdateList,
+    ) -> Result<Option<(Directory, [u8; 32])>, Overfull> {
+        match self.stage {
+            Stage::Spread(kind, from) => {
+                let to = list.len().min(from + STEP_ENTRIES);
+                for number in from..to {
+                    let Some(entry) = list.entry(number).filter(|entry| entry.kind == kind) else { continue };
+                    self.changes[before.shape.number(&print_of(&entry)) as usize].push(number as u32);
+                }
+                self.stage = match kind {
+                    _ if to < list.len() => Stage::Spread(kind, to),
+                    Kind::Delete => Stage::Spread(Kind::Add, 0),
+                    _ => {
+                        self.bytes.reserve_exact(before.bytes.len() + list.len() * OVERLAY_ENTRY_BYTES);
+                        Stage::Write(0)
+                    }
+                };
+                Ok(None)
+            }
+            Stage::Write(from) => {
+                let (begin, mut number) = (self.bytes.len(), from);
+                while number < before.shape.blocks() && self.bytes.len() - begin < STEP_BYTES {
+                    let entries = self.changes[number].iter().filter_map(|&entry| list.entry(entry as usize));
+                    let placed =
+                        entries.map(|entry| (print_of(&entry), (entry.kind == Kind::Add).then_some(entry.index)));
+                    before.write_block(number, placed, &mut self.bytes)?;
+                    self.ends.push(self.bytes.len());
+                    number += 1;
+                }
+                self.hasher.update(&self.bytes[begin..]);
+                self.stage = Stage::Write(number);
+                if number < before.shape.blocks() {
+                    return Ok(None);
+                }
+                let (bytes, ends) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.ends));
+                let directory = Directory { shape: before.shape, keys: before.keys, bytes, ends };
+                Ok(Some((directory, *self.hasher.finalize().as_bytes())))
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+// BLAKE3 of many bytes, in slices: the event loop has its turn between them.
+
+import type { Core } from '@pirouette/wasm'
+import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
+
+/** 32 bytes. `bytes` must not change meanwhile. */
+export async function hashed(core: Core, bytes: Uint8Array): Promise<Uint8Array> {
+  if (bytes.length <= BYTES_AT_ONCE) return core.blake3(bytes)
+  const [hasher, pace] = [core.newHasher(), new Pace()]
+  try {
+    for (let start = 0; start < bytes.length; start += BYTES_AT_ONCE) {
+      hasher.update(bytes.subarray(start, start + BYTES_AT_ONCE))
+      await pace.turn()
+    }
+    return hasher.hash()
+  } finally {
+    hasher.free()
+  }
+}
