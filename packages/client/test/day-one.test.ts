@@ -65,18 +65,23 @@ describe('both servers are away', () => {
     expect(error.message).not.toContain(A)
   })
 
+  const single = { servers: [A], integrity: 'server' } as const
   test.each([
-    ['full', 'full'],
-    ['full', 'auto'],
-    ['local', 'auto'],
+    ['full', 'full', { proofs: 'tags' }],
+    ['full', 'full', { proofs: 'merkle' }],
+    ['full', 'auto', {}],
+    ['light', 'light', { proofs: 'auto' }],
+    ['light', 'auto', { proofs: 'auto' }],
+    ['single', 'single', single],
+    ['local', 'auto', {}],
   ] as const)(
-    'a stored map of mode %s opens in mode %s; lookups say why, one by one, and work again',
-    async (made, mode) => {
+    'a stored map of mode %s opens in mode %s, %o; lookups say why, one by one, and work again',
+    async (made, mode, options) => {
       const world = new World()
-      await world.drive((await world.life().open({ mode: made })).close())
+      await world.drive((await world.life().open({ ...options, mode: made })).close())
       cut(world.network)
       const life = world.life()
-      const map = await life.open({ mode })
+      const map = await life.open({ ...options, mode })
       expect([map.mode, map.size, map.condemned]).toEqual([made, world.database.manifest.records, undefined])
       expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
       if (made === 'local') await world.checkValues(map)

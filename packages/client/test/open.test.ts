@@ -495,6 +495,11 @@ describe('of an option that cannot be, the message says what was expected and wh
     expect(() => fileStore(nothing)).toThrow("fileStore: expected a folder's path, got nothing")
   })
 
+  test('a file store made in the call is the same for the same folder, however it is written', () => {
+    expect(fileStore('some/folder')).toBe(fileStore('some/other/../folder/'))
+    expect(fileStore('some/folder')).not.toBe(fileStore('some/other'))
+  })
+
   test('a publisherKey that is there and is nothing: a variable with another name must not drop the check', async () => {
     const fetch = vi.fn()
     const servers = [A, B] as const
