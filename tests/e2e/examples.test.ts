@@ -16,6 +16,7 @@ import { temporaryFolder } from '../support/servers.js'
 const root = join(import.meta.dirname, '../..')
 
 let both: TestServers
+let directory: TestServers
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let site: Server
 let browser: Browser
@@ -26,13 +27,17 @@ const path = (name: string) => join(folder.path, name)
 beforeAll(async () => {
   const words = (await readFile(join(root, 'demo/examples/passwords.txt'), 'utf8')).trim().split('\n')
   both = await startTestServers(Object.fromEntries(words.map(word => [word, ''])))
+  const keys = (await readFile(join(root, 'demo/examples/key-directory/keys.csv'), 'utf8')).trim().split('\n').slice(1)
+  directory = await startTestServers(Object.fromEntries(keys.map(line => line.split(','))))
   folder = await temporaryFolder()
   await cp(join(root, 'demo/examples'), path('examples'), { recursive: true })
   await symlink(join(root, 'node_modules'), path('node_modules'))
-  const { servers, publisherKey } = both
-  const printed = { servers, publisherKey }
-  const lines = Object.entries(printed).map(([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`)
-  await writeFile(path('examples/servers.js'), lines.join(''))
+  await writeFile(path('examples/servers.js'), printedBy(both))
+  await cp(join(root, 'demo/examples/key-directory'), path('directory/verify'), { recursive: true })
+  await writeFile(path('directory/servers.js'), printedBy(directory))
+  for (const name of ['static', 'service-worker']) {
+    await cp(join(root, 'packages/client/dist/pirouette.js'), path(`examples/${name}/pirouette.js`))
+  }
   await writeFile(path('package.json'), '{ "type": "module" }')
   site = createServer((request, response) => {
     const file = normalize(new URL(request.url!, 'http://site').pathname)
@@ -51,7 +56,15 @@ afterAll(async () => {
   await new Promise(resolve => void site?.close(resolve))
   await folder?.remove()
   await both?.close()
+  await directory?.close()
 })
+
+function printedBy({ servers, publisherKey }: TestServers): string {
+  const printed = { servers, publisherKey }
+  return Object.entries(printed)
+    .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`)
+    .join('')
+}
 
 /** What the page says after a form was sent with this in its field. */
 async function ask(at: string, name: string, typed: readonly string[]): Promise<string[]> {
@@ -87,6 +100,26 @@ test('node: a script says what is known', async () => {
 test('import-map: a page without a bundler', async () => {
   const said = await ask('/examples/import-map/', 'key', ['dragon', 'wyvern'])
   expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
+})
+
+test.each(['static', 'service-worker'])('%s: a page and one file of the package', async name => {
+  const said = await ask(`/examples/${name}/`, 'key', ['dragon', 'wyvern'])
+  expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
+})
+
+test('key-directory: who has signed, as its README says', async () => {
+  const readme = await readFile(join(root, 'demo/examples/README.md'), 'utf8')
+  const [, message, signature] = /^node verify\.js ada '(.+)' (\S+)$/m.exec(readme)!
+  const asked = async (...args: string[]) => {
+    const script = path('directory/verify/verify.js')
+    return await promisify(execFile)(process.execPath, [script, ...args]).then(
+      ({ stdout }) => stdout,
+      ({ stdout }) => stdout,
+    )
+  }
+  expect(await asked('ada', message!, signature!)).toBe('ada has signed this.\n')
+  expect(await asked('grace', message!, signature!)).toBe('grace has not signed this.\n')
+  expect(await asked('mallory', message!, signature!)).toBe('There is nobody called mallory, and that is proved.\n')
 })
 
 test('vite: a form that refuses known passwords, and nobody whose password cannot be checked', async () => {

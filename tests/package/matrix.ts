@@ -57,6 +57,8 @@ interface App {
   /** What a page calls itself once it has looked up; files of this folder, with this policy. */
   titleOf(folder: string, policy?: string): Promise<string>
   titleAt(url: string): Promise<string>
+  /** What a page with a form for a key and a status says to each, one after the other. */
+  askAt(url: string, keys: readonly string[]): Promise<string[]>
 }
 
 const lastLine = (text: string) => text.trim().split('\n').at(-1)!
@@ -181,6 +183,20 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     await nextApp(path)
     await run('next', 'build', 'next')
     return both(await titleAt(await serve('next', 'start', 'next', '--port', '0', '--hostname', '127.0.0.1')))
+  },
+
+  'Next, the example with a hook, built': async ({ path, urls, run, serve, askAt }) => {
+    await cp(join(root, 'demo/examples/next'), join(path, 'next-example'), { recursive: true })
+    const pasted = `export const servers = ${JSON.stringify(urls)}\nexport const publisherKey = undefined\n`
+    await writeFile(join(path, 'next-example/servers.js'), pasted)
+    await writeFile(
+      join(path, 'next-example/next.config.mjs'),
+      `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
+    )
+    await run('next', 'build', 'next-example')
+    const url = await serve('next', 'start', 'next-example', '--port', '0', '--hostname', '127.0.0.1')
+    const said = (await askAt(url, ['otter', 'auk'])).join(' ')
+    return said === 'Yes, it is. No, and that is proved.' ? EXPECTED : said
   },
 
   'Vitest with jsdom': async ({ path, run }) => {
@@ -341,8 +357,32 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
         await context.close()
       }
     }
+    const askAt = async (url: string, keys: readonly string[]) => {
+      const context = await browser.createBrowserContext()
+      const tab = await context.newPage()
+      try {
+        await tab.goto(url, { timeout: 120_000 })
+        const said: string[] = []
+        for (const key of keys) {
+          await tab.locator('[name=key]').fill(key)
+          await tab.locator('button').click()
+          const status = await tab.waitForFunction(
+            before => {
+              const text = document.querySelector('[role=status]')?.textContent
+              return text !== before && text
+            },
+            { timeout: 60_000, polling: 100 },
+            said.at(-1) ?? '',
+          )
+          said.push((await status.jsonValue()) as string)
+        }
+        return said
+      } finally {
+        await context.close()
+      }
+    }
     const app: App = {
-      ...{ path, urls: servers.urls, titleAt },
+      ...{ path, urls: servers.urls, titleAt, askAt },
       run: (command, ...args) => runAt(path, command, ...args),
       async serve(command, ...args) {
         const child = spawn(join(path, 'node_modules/.bin', command), args, {
