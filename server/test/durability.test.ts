@@ -210,7 +210,10 @@ describe('a process that is killed while it begins a generation leaves the old o
 })
 
 // The limit on a file's size is what a full disk is to LMDB, and can be lifted again.
-test('a server whose disk is full goes on answering, says so, and publishes when there is room', async () => {
+test('a server whose disk is full goes on answering, says so, and publishes when there is room', {
+  timeout: 60_000,
+  retry: 1,
+}, async () => {
   const dir = await temporaryDirectory()
   const { store, body } = await prepare(dir, 2)
   const tokenFile = join(dir, 'token')
@@ -234,18 +237,20 @@ test('a server whose disk is full goes on answering, says so, and publishes when
   server.stderr.on('data', chunk => log.push(String(chunk)))
   const [line] = (await once(server.stdout, 'data')) as [Buffer]
   const url = String(line).trim().replace('listening on ', '')
+  /** So that a reply that never comes shows where. */
+  const ask = (path: string, init: RequestInit = {}) =>
+    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
   const limit = (bytes: number | 'unlimited') =>
     execFileSync('prlimit', ['--pid', `${server.pid}`, `--fsize=${bytes}:unlimited`])
 
-  const manifest = decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
-  const publish = () =>
-    fetch(`${url}/v1/epochs`, { method: 'POST', body, headers: { authorization: `Bearer ${TOKEN}` } })
+  const manifest = decodeManifest(new Uint8Array(await (await ask('/v1/manifest')).arrayBuffer()))
+  const publish = () => ask('/v1/epochs', { method: 'POST', body, headers: { authorization: `Bearer ${TOKEN}` } })
   const register = (id: number) => {
     const hintId = new Uint8Array(16).fill(id & 0xff)
     hintId[0] = id >> 8
     const { databaseId } = manifest
     const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
-    return fetch(`${url}/v1/fence`, { method: 'POST', body: encodeFenceRequest(request) })
+    return ask('/v1/fence', { method: 'POST', body: encodeFenceRequest(request) })
   }
   const codeOf = async (reply: Response) => [reply.status, parseErrorReply(await reply.text()).code]
 
@@ -258,19 +263,19 @@ test('a server whose disk is full goes on answering, says so, and publishes when
   expect(failed.length).toBeGreaterThanOrEqual(100)
   for (const outcome of failed) expect(outcome).toEqual([503, 'not_ready'])
   for (let i = 0; i < 2; i++) expect(await codeOf(await publish())).toEqual([503, 'not_ready'])
-  const ready = await fetch(`${url}/readyz`)
+  const ready = await ask('/readyz')
   expect([ready.status, await ready.json()]).toEqual([
     200,
     { status: 'ready', problems: [expect.stringContaining('the store cannot be written')] },
   ])
-  const answer = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(manifest, 0) })
+  const answer = await ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
   expect(answer.status).toBe(200)
   expect(log.join('')).toContain('StorageError E')
 
   limit('unlimited')
   expect((await publish()).status).toBe(200)
-  expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: 'ready' })
+  expect(await (await ask('/readyz')).json()).toEqual({ status: 'ready' })
   expect((await register(5000)).status).toBe(200)
   server.kill('SIGTERM')
   expect(await once(server, 'exit')).toEqual([0, null])
-}, 60_000)
+})
