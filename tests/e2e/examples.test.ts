@@ -79,7 +79,7 @@ async function ask(at: string, name: string, typed: readonly string[]): Promise<
     })
     await page.$eval(`[name=${name}]`, input => (input as HTMLInputElement).select())
     await page.type(`[name=${name}]`, text)
-    await page.click('button')
+    await page.locator('button').click() // once it can be
     const status = await page.waitForFunction(() => document.querySelector('[role=status]')?.textContent)
     said.push((await status.jsonValue()) as string)
   }

@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { startTestServers } from '@pirouette/server/testing'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
 
@@ -185,18 +186,25 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     return both(await titleAt(await serve('next', 'start', 'next', '--port', '0', '--hostname', '127.0.0.1')))
   },
 
-  'Next, the example with a hook, built': async ({ path, urls, run, serve, askAt }) => {
-    await cp(join(root, 'demo/examples/next'), join(path, 'next-example'), { recursive: true })
-    const pasted = `export const servers = ${JSON.stringify(urls)}\nexport const publisherKey = undefined\n`
-    await writeFile(join(path, 'next-example/servers.js'), pasted)
-    await writeFile(
-      join(path, 'next-example/next.config.mjs'),
-      `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
-    )
-    await run('next', 'build', 'next-example')
-    const url = await serve('next', 'start', 'next-example', '--port', '0', '--hostname', '127.0.0.1')
-    const said = (await askAt(url, ['otter', 'auk'])).join(' ')
-    return said === 'Yes, it is. No, and that is proved.' ? EXPECTED : said
+  'Next, the example with a hook, built': async ({ path, run, serve, askAt }) => {
+    const { servers, publisherKey, close } = await startTestServers({ otter: 'river' })
+    try {
+      await cp(join(root, 'demo/examples/next'), join(path, 'next-example'), { recursive: true })
+      const lines = Object.entries({ servers, publisherKey }).map(
+        ([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`,
+      )
+      await writeFile(join(path, 'next-example/servers.js'), lines.join(''))
+      await writeFile(
+        join(path, 'next-example/next.config.mjs'),
+        `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
+      )
+      await run('next', 'build', 'next-example')
+      const url = await serve('next', 'start', 'next-example', '--port', '0', '--hostname', '127.0.0.1')
+      const said = (await askAt(url, ['otter', 'auk'])).join(' ')
+      return said === 'Yes, it is. No, and that is proved.' ? EXPECTED : said
+    } finally {
+      await close()
+    }
   },
 
   'Vitest with jsdom': async ({ path, run }) => {

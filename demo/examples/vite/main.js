@@ -21,3 +21,6 @@ form.addEventListener('submit', async event => {
     status.textContent = `It could not be checked (${error.code}).`
   }
 })
+
+// Not before: a form that no script has taken yet would go to this page's own server, with the password in its URL.
+form.querySelector('button').disabled = false
