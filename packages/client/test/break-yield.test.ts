@@ -65,3 +65,12 @@ test.each(moments)('aborted %s: it ends as ever, and so do others', async (_when
   expect(await world.head()).toMatchObject({ pending: undefined })
   await world.auditor.assertSound()
 })
+
+test('what nobody waits for does not go on first, before replies that are there', async () => {
+  const first = vi.fn(() => Promise.resolve())
+  vi.stubGlobal('scheduler', { yield: first })
+  await pause('behind')
+  expect(first).not.toHaveBeenCalled()
+  await pause()
+  expect(first).toHaveBeenCalledOnce()
+})

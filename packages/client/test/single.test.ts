@@ -299,9 +299,9 @@ describe('updates', () => {
           : undefined
       })
     let found: Promise<void> | undefined
-    const pause = async () => {
+    const pause = async (behind?: 'behind') => {
       if (left > 0) {
-        seen.push('pause')
+        seen.push(behind === undefined ? 'pause' : 'pause behind others')
         found ??= map.at(5).then(value => void seen.push(`found ${new TextDecoder().decode(value)}`))
       }
       await settle()
@@ -314,7 +314,7 @@ describe('updates', () => {
     await harness.drive(map.sync())
     await harness.drive(found!)
     expect(living.network.queries(length)).toHaveLength(1)
-    expect(seen).toEqual(['step', 'pause', 'step', 'pause', 'step', 'found later'])
+    expect(seen).toEqual(['step', 'pause behind others', 'step', 'pause', 'step', 'found later'])
   })
 
   test('between a lookup and its answer: the same bytes at the next epoch, and the newest value', async () => {

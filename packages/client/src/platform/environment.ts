@@ -36,8 +36,11 @@ export interface Environment {
   readonly loadCore: <B extends Build>(build: B) => Promise<Cores[B]>
   /** what verifies Pointproofs: a module of its own, for maps that need it */
   readonly loadPointproofs: () => Promise<Pointproofs>
-  /** gives the thread back, so that the page can paint and react, and resolves soon after; never rejects */
-  readonly pause: () => Promise<void>
+  /**
+   * Gives the thread back, so that the page can paint and react, and resolves soon after; never rejects. `behind`: whatever is
+   * due by then goes first, replies included, for what nobody waits for.
+   */
+  readonly pause: (behind?: 'behind') => Promise<void>
 }
 
 /** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
@@ -105,12 +108,15 @@ function appStore(open: OpenDurableStore): OpenStore {
   return openStore
 }
 
-/** What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. */
+/**
+ * What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. After `yield()` a
+ * page goes on before anything else that is due.
+ */
 declare const scheduler: { readonly yield?: () => Promise<void> } | undefined
 declare const setImmediate: ((callback: () => void) => unknown) | undefined
 
-async function pause(): Promise<void> {
-  if (typeof scheduler === 'object' && typeof scheduler.yield === 'function') {
+async function pause(behind?: 'behind'): Promise<void> {
+  if (behind === undefined && typeof scheduler === 'object' && typeof scheduler.yield === 'function') {
     try {
       return await scheduler.yield()
     } catch {

@@ -337,8 +337,9 @@ export class StatefulSession implements Session {
     const machine = this.#machine
     await machine.settling
     const mayGoOn = () => this.#closed === undefined && !this.dead
-    while (mayGoOn() && !isWaitedFor() && machine.known?.state.step?.() === true)
-      await machine.parts.environment.pause()
+    while (mayGoOn() && !isWaitedFor() && machine.known?.state.step?.() === true) {
+      await machine.parts.environment.pause('behind')
+    }
     if (mayGoOn() && machine.checkpointDue) await machine.writeCheckpoint()
     if (mayGoOn() && !isWaitedFor()) await this.#sweep()
   }

@@ -299,16 +299,26 @@ export class SealedStore implements StateStore {
     if (!equalBytes(sealed.subarray(0, MAGIC.length), MAGIC) || !isWhole) throw unreadable()
     const key = await this.#key()
     const value = new Uint8Array(length)
-    for (let piece = 0, start = MAGIC.length; piece < pieces; piece++) {
-      const end = start + AROUND_BYTES + PIECE_BYTES
+    const unseal = (piece: number) => {
+      const start = MAGIC.length + piece * (AROUND_BYTES + PIECE_BYTES)
       const iv = sealed.slice(start, start + NONCE_BYTES)
-      const ciphertext = sealed.subarray(start + NONCE_BYTES, end) as Uint8Array<ArrayBuffer>
+      const ciphertext = sealed.subarray(
+        start + NONCE_BYTES,
+        start + AROUND_BYTES + PIECE_BYTES,
+      ) as Uint8Array<ArrayBuffer>
       const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, placeOf(sealed, piece)) }
-      const plaintext = await crypto.subtle.decrypt(parameters, key, ciphertext).catch(() => {
+      const plaintext = crypto.subtle.decrypt(parameters, key, ciphertext)
+      plaintext.catch(() => {}) // once it is waited for
+      return plaintext
+    }
+    // The next one is opened, elsewhere, while the page has the thread.
+    let next = unseal(0)
+    for (let piece = 0; piece < pieces; piece++) {
+      const plaintext = await next.catch(() => {
         throw unreadable()
       })
+      if (piece + 1 < pieces) next = unseal(piece + 1)
       value.set(new Uint8Array(plaintext), piece * PIECE_BYTES)
-      start = end
       if (pieces > 1) await this.#pause()
     }
     return value
