@@ -302,6 +302,11 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
       },
       { name: named('A strict transaction by itself'), unit: 'ms', samples: flushMs },
       {
+        name: named('A bare request of the same bodies'),
+        unit: 'ms',
+        samples: runs.flatMap(({ bareMs }) => bareMs),
+      },
+      {
         name: named('Bodies of a lookup'),
         unit: 'kB',
         target: at('≤', 1.3),
