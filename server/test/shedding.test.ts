@@ -26,6 +26,9 @@ function rig() {
       }
       shedding.come({ answer, refuse: () => void done.push(`no ${name}`), isGone: gone })
     },
+    comeFirst(name: string) {
+      shedding.comeFirst({ answer: () => void done.push(name), refuse: () => {}, isGone: () => false })
+    },
     pass(milliseconds: number) {
       time += milliseconds
     },
@@ -92,6 +95,19 @@ test('what has waited too long is refused, told once, and what has gone is neith
   while (turn()) {}
   expect(done).toEqual(['a', 'no b', 'no d', 'young'])
   expect([shedding.refused, told]).toEqual([2, [1]])
+})
+
+test('health goes first, but not so often that nobody else is answered', () => {
+  const { shedding, come, comeFirst, turn, pass, done } = rig()
+  for (const name of ['a', 'b', 'c']) come(name, 5)
+  for (let i = 0; i < 100; i++) comeFirst('health')
+  expect(done).toEqual(['a', ...Array.from({ length: 20 }, () => 'health')])
+  expect(shedding.waiting).toBe(2 + 80)
+  while (!done.includes('c')) expect(turn()).toBe(true)
+  expect(done.slice(21)).toEqual(['b', 'c']) // those of health that were too many wait behind them
+  pass(100)
+  comeFirst('health later')
+  expect(done.at(-1)).toBe('health later')
 })
 
 test('three times what it can do leaves it nearly all it can: seeing who comes takes time, waiting takes none', () => {

@@ -132,6 +132,23 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await page.bringToFront()
   })
 
+  test('the address names the tab, before and after another is chosen', async () => {
+    const context = await browser.createBrowserContext()
+    const visitor = await context.newPage()
+    const chosen = () => visitor.$eval('[role=tab][aria-selected=true]', tab => tab.textContent?.trim())
+    await visitor.goto(`${demo.url}/#passwords`)
+    await new Panel(visitor, 'passwords').ready()
+    expect(await chosen()).toBe('Leaked passwords')
+    await (await visitor.$('#keys-tab'))!.click()
+    expect(await visitor.evaluate(() => location.hash)).toBe('#keys')
+    await visitor.evaluate(() => {
+      location.hash = '#own'
+    })
+    await visitor.waitForSelector('#own-tab[aria-selected=true]')
+    await context.close()
+    await page.bringToFront()
+  })
+
   test('a listed domain is found, in a URL and below it as well', async () => {
     const listed = phishingDomains().find(domain => domain.split('.').length === 2)!
     for (const typed of [listed, `https://${listed.toUpperCase()}/login?x`, `www.${listed}`]) {

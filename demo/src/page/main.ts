@@ -38,7 +38,11 @@ async function start(): Promise<void> {
     panel(part).hidden = !config.watched
   panel('unwatched').hidden = config.watched
   panel('asking').hidden = config.publisherKey === undefined // nobody else says what is right of one server's answers
+  // The address names the tab, so that it is the same one after a reload, and for whom the address is given to.
+  const tabs = [...shown.map(({ name }) => name), 'own']
+  const named = () => tabs.findIndex(name => `#${name}` === location.hash)
   const select = connectTabs(index => {
+    if (index !== Math.max(0, named())) history.replaceState(null, '', `#${tabs[index]}`)
     find(document, '.side', HTMLElement).hidden = lookups[index] === undefined
     void (lookups[index] === undefined ? own() : lookups[index].open())
   })
@@ -49,12 +53,8 @@ async function start(): Promise<void> {
   connectAsked(one => {
     for (const lookup of lookups) void lookup.askOne(one)
   })
-  select(
-    Math.max(
-      0,
-      [...shown.map(({ name }) => name), 'own'].findIndex(name => `#${name}` === location.hash),
-    ),
-  )
+  select(Math.max(0, named()))
+  addEventListener('hashchange', () => named() < 0 || select(named()))
   document.body.classList.add('started')
 }
 

@@ -14,11 +14,15 @@ const RETRY_AFTER_SECONDS = 1
 /** Of answering, before others are read; and of reading, before others are answered. */
 const SLICE_MILLISECONDS = 5
 
+/** How many requests of those that go first may do so, in which time: anybody may ask for health, and as often as they like. */
+const MOST_FIRST = 20
+const FIRST_MILLISECONDS = 100
+
 /** The log is told when requests begin to be refused, and then at most so often. */
 const TOLD_EVERY_MILLISECONDS = 60_000
 
 /** Health, which tells whether the process is alive, and publishers, who have a token or a signature to show. */
-const ALWAYS = /(?:^|\/)(?:healthz|readyz|v1\/(?:epochs|signatures)(?:\/\d+)?)$/
+const FIRST = /(?:^|\/)(?:healthz|readyz|v1\/(?:epochs|signatures)(?:\/\d+)?)$/
 
 export interface SheddingOptions {
   /** what has waited so long for its turn is refused */
@@ -54,6 +58,9 @@ export class Shedding {
   /** whether this turn of the loop has brought anybody */
   #came = false
   #toldAt = Number.NEGATIVE_INFINITY
+  /** that have gone first, since when */
+  #first = 0
+  #firstSince = Number.NEGATIVE_INFINITY
 
   constructor(options: SheddingOptions) {
     this.#most = options.milliseconds
@@ -82,6 +89,17 @@ export class Shedding {
     const hasTime = this.#answering !== undefined && now - this.#answering < SLICE_MILLISECONDS
     if (hasTime && this.#waiting.size === 0) turn.answer()
     else this.#waiting.set(turn, now)
+  }
+
+  /** The same of one that goes before all that wait, unless too many have just now. */
+  comeFirst(turn: Turn): void {
+    const now = this.#now()
+    if (now - this.#firstSince >= FIRST_MILLISECONDS) {
+      this.#firstSince = now
+      this.#first = 0
+    }
+    if (this.#first++ < MOST_FIRST) turn.answer()
+    else this.come(turn)
   }
 
   /** After a turn of the loop: one answer a turn, for what it takes is done when this has returned. */
@@ -156,15 +174,13 @@ export function shedLoad(
     const answer = () => {
       for (const handler of handlers) handler.call(server, request, response)
     }
-    if (ALWAYS.test(pathOf(request))) {
-      answer()
-      return
-    }
     const refuse = () => {
       response.writeHead(refusal.statusCode, { ...fixed, ...readable(request.headers.origin) })
       response.end(request.method === 'HEAD' ? undefined : body)
     }
-    shedding.come({ answer, refuse, isGone: () => request.socket.destroyed })
+    const turn = { answer, refuse, isGone: () => request.socket.destroyed }
+    if (FIRST.test(pathOf(request))) shedding.comeFirst(turn)
+    else shedding.come(turn)
   })
 }
 
