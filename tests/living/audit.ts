@@ -29,6 +29,8 @@ interface Batch {
   readonly partitions: number
   /** what the fence is told of it */
   readonly claim: string
+  /** the one that the state led on from before it was put back: the fence, if it has heard of that, must not let this one leave */
+  readonly instead?: Batch | undefined
   /** its state was put back since, so that it may be extended again, under permutations that are new as well */
   putBack: boolean
   /** the longest vectors that each server was sent */
@@ -139,6 +141,11 @@ export class Audit {
     const { hint, batch, vectors, pending } = request
     const expected = server === hint.retrieveServer ? undefined : batch.claim
     if ((claim && nameOfClaim(claim)) !== expected) this.#blame(`${server} is sent another claim than its own (e)`)
+    for (let { instead } = batch; instead !== undefined; { instead } = instead) {
+      if (instead.shown.size > 0 && !this.#isForgotten(instead)) {
+        this.#blame(`${server} is sent a second batch at one version: the first was shown (b)`)
+      }
+    }
     const sent = this.#sent.get(server)!
     if (sent.has(name)) {
       this.#count('queries sent again')
@@ -159,8 +166,8 @@ export class Audit {
   }
 
   #intended(head: Head): void {
-    const earlier = this.#hints.get(head.hint)!.batches.get(head.version)
-    if (earlier && earlier.shown.size > 0 && !this.#isForgotten(earlier)) {
+    const instead = this.#hints.get(head.hint)!.batches.get(head.version)
+    if (instead?.putBack === false && instead.shown.size > 0) {
       this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
     }
     const manifest = decodeManifest(Buffer.from(head.manifest, 'hex'))
@@ -168,7 +175,7 @@ export class Audit {
     const { name } = (single ? decodeSinglePending : decodePending)(head.pending!, manifest)
     const claim = claimFor(head.hint, head.version, manifest, name)
     const partitions = single ? Number.POSITIVE_INFINITY : manifest.partitions
-    this.#pending(head, { partitions, claim, putBack: false, shown: new Map() })
+    this.#pending(head, { partitions, claim, instead, putBack: false, shown: new Map() })
   }
 
   /** From now on this is what a batch may be sent as. */

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../support/thorough.js'
-import { Compiler, MUTANTS } from './mutants.js'
+import { Compiler, MUTANTS, mutated } from './mutants.js'
 
 /** Those tried when the known one does not find it any more. */
 const SCHEDULES = 40
@@ -23,4 +23,9 @@ test.each(TRIED)('$name: found', { timeout: 240_000 }, async mutant => {
   if (found!.seed !== mutant.seed) {
     console.log(`${mutant.name}: no longer found by seed ${mutant.seed}, but by ${found!.seed}`)
   }
+})
+
+// Also of those that the soak alone tries.
+test('all of them have their places in the sources', async () => {
+  for (const mutant of MUTANTS) expect(await mutated(mutant)).toContain(mutant.replace)
 })

@@ -128,7 +128,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the fence lets a version pass that it is beyond',
     seed: 48,
-    file: 'server/src/database/fence.ts',
+    file: 'server/src/database/stored-fence.ts',
     find: 'if (kept === undefined || request.version < kept.version) return false',
     replace: 'if (kept === undefined) return false\n  if (request.version < kept.version) return true',
     shows: /the first was shown|two different vectors|a column twice|not stored/,
@@ -261,7 +261,8 @@ export class Compiler {
   }
 }
 
-async function mutated({ name, file, find, replace }: Mutant): Promise<string> {
+/** The source with the bug in it. Throws if its place is not there any more. */
+export async function mutated({ name, file, find, replace }: Mutant): Promise<string> {
   const parts = (await readFile(root + file, 'utf8')).split(find)
   if (parts.length !== 2) throw new Error(`${name}: its place in ${file} is not there, or not once`)
   return parts.join(replace)
