@@ -9,8 +9,8 @@ import { type Basis, type Choose, chooseScheme, paysAfter, SCHEMES } from '../sr
 import { tapir } from '../src/scheme/tapir/tapir.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { buildDatabase, later, someValues } from './support/database.js'
-import { core, proofsWith, sameOnBoth } from './support/harness.js'
+import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
+import { core, keyed, NAMES, proofsWith, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem } from './support/network.js'
 import { publisherKey } from './support/signed.js'
 import { type Life, records, World } from './support/world.js'
@@ -66,6 +66,30 @@ const misbehaving = ({ misbehave }: Network, how: Misbehave | undefined) => {
 }
 
 describe('with nothing stored', () => {
+  // Whoever made the database could plant one, and see in either server's requests who asks for a key in it.
+  test('what is malformed in the database, once answered, does not show in when a state is made', async () => {
+    const { malformed, isInIt } = withMalformedBlock(core, keyed().database, NAMES[0]!)
+    const well = NAMES.find(name => !isInIt(name))!
+    const views = new Set<string>()
+    for (const key of [well, NAMES[0]!]) {
+      const w = new World({ network: sameOnBoth(malformed), database: malformed })
+      const life = w.life()
+      const pays = () => false
+      const opening = { servers: [A, B], mode: 'auto', push: false } as const
+      const onEvent = (event: MapEvent) => void life.events.push(event)
+      const map = await w.drive(openWith(life.environment, { ...opening, onEvent }, SCHEMES, pays))
+      for (let i = 0; i < 5; i++) {
+        const found = await w.drive(map.get(key).catch((error: { code: string }) => error.code))
+        expect(found === 'protocol').toBe(key !== well)
+        await rest()
+      }
+      expect(types(life)).not.toContain('preparing')
+      views.add(paths(w.network).sort().join('\n'))
+      await w.drive(map.close())
+    }
+    expect(views.size).toBe(1)
+  })
+
   test('the first lookup needs manifests alone; after some a hint is made behind them, and takes over', async () => {
     const w = world()
     const life = w.life()

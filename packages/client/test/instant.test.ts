@@ -1,14 +1,7 @@
 // Mode `instant`: lookups that need nothing but manifests. What servers see is the same whatever is asked,
 // every change of an answer is refused alike, and nobody can be named for it.
 
-import {
-  decodeInstantQuery,
-  encodeManifest,
-  HEADER_BYTES,
-  INSTANT_PATH,
-  type InstantOf,
-  SUITE_TAGS,
-} from '@pirouette/protocol'
+import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, type InstantOf, SUITE_TAGS } from '@pirouette/protocol'
 import type { DirectoryShapeHandle } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { estimate, type MapEvent } from '../src/index.js'
@@ -16,7 +9,7 @@ import { withLayout } from '../src/platform/layout.js'
 import { instant } from '../src/scheme/instant/instant.js'
 import { openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { answering, buildDatabase, type Database } from './support/database.js'
+import { answering, buildDatabase, type Database, withMalformedBlock } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
 import {
   add,
@@ -342,28 +335,10 @@ describe('a lie', () => {
   })
 
   test('of both servers in a block, committed to as it is, fails after the record was asked for like any', async () => {
-    // Padding that is not zero: well committed, and no block.
     const { database } = keyed()
-    const { directoryBlockLog: log, directoryBlockBytes: length } = database.manifest
-    const layout = core.layout(2 ** log, length, 1, 2 ** log)
-    const blocks = core.newDatabase(layout)
-    const [from, into] = [database.blocks!, blocks].map(
-      handle => new Uint8Array(core.memory.buffer, handle.recordsPointer(), length * 2 ** log),
-    )
-    into!.set(from!)
-    const numbers = shapeOf(database, shape => NAMES.map(name => shape.number(core.fingerprint(utf8(name)))))
-    into![(numbers[0]! + 1) * length - 1] = 1
-    blocks.commit(0)
-    const manifest = { ...database.manifest, directoryCommitment: blocks.commitment(0) }
-    const bad = {
-      ...database,
-      manifest,
-      manifestBytes: encodeManifest(manifest),
-      blocks,
-      answerInstantly: answering(core, database.handle, blocks),
-    }
-    const { harness, map, network } = await opened(sameOnBoth(bad))
-    const well = NAMES.findIndex((_, i) => numbers[i] !== numbers[0])
+    const { malformed, isInIt } = withMalformedBlock(core, database, NAMES[0]!)
+    const { harness, map, network } = await opened(sameOnBoth(malformed))
+    const well = NAMES.findIndex(name => !isInIt(name))
     expect(await harness.drive(map.get(NAMES[well]!))).toEqual(database.contents.values[well])
     expect(await harness.failure(map.get(NAMES[0]!))).toMatchObject({
       code: 'protocol',

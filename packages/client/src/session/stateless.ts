@@ -28,7 +28,10 @@ type Offers = Info['offers']
 /** What it is made of. */
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
-/** A lookup has begun. What is given is called when it has ended, whoever still waits for it, with the error it has ended with. */
+/**
+ * A lookup has begun. What is given is called when it has ended, whoever still waits for it, with the error that its requests
+ * have ended with: not with what is wrong with the records, which would tell which they are.
+ */
 export type OnBegun = () => (error: unknown) => void
 
 export class StatelessSession implements Session {
@@ -126,15 +129,22 @@ export class StatelessSession implements Session {
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     let over: ReturnType<OnBegun> | undefined
-    const answer = this.#lookUp(question, signal, () => {
-      over ??= this.#begun()
+    /** both servers have answered all that was asked: what the records say is told to nobody but the app */
+    let answered = false
+    const answer = this.#lookUp(question, signal, {
+      begin: () => {
+        over ??= this.#begun()
+      },
+      end: () => {
+        answered = true
+      },
     })
     const settled = answer
       .then(
         () => undefined,
         error => error,
       )
-      .then(error => over?.(error))
+      .then(error => over?.(answered ? undefined : error))
     this.#underWay.add(settled)
     settled
       .then(() => {
@@ -144,7 +154,11 @@ export class StatelessSession implements Session {
     return abortable(answer, signal)
   }
 
-  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
+  async #lookUp<T>(
+    question: Question<T>,
+    signal: AbortSignal | undefined,
+    { begin, end }: { begin(): void; end(): void },
+  ): Promise<T> {
     this.#assertOpen()
     signal?.throwIfAborted()
     const { environment, stats, publisher, core } = this.#parts
@@ -168,7 +182,9 @@ export class StatelessSession implements Session {
         const directory =
           numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
-        const records = openRecords(place, indices, await fetch(manifest, 'records', indices))
+        const bytes = await fetch(manifest, 'records', indices)
+        end()
+        const records = openRecords(place, indices, bytes)
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)

@@ -135,6 +135,25 @@ export function answering(core: Core, handle: DatabaseHandle, blocks: DatabaseHa
   return (of: InstantOf, queries: Uint8Array) => instantAnswers(core, of === 'records' ? handle : blocks!, queries)
 }
 
+/** A keyed database whose block for a key is none, although both servers vouch for it: its padding is not zero. */
+export function withMalformedBlock(core: Core, database: Database, key: string) {
+  const { directoryBlockLog: log, directoryBlockBytes: length, directorySeed: seed } = database.manifest
+  const shape = core.directoryShape(log, length, seed)
+  const blockOf = (key: string) => shape.number(core.fingerprint(new TextEncoder().encode(key)))
+  const number = blockOf(key)
+  const blocks = core.newDatabase(core.layout(2 ** log, length, 1, 2 ** log))
+  const [from, into] = [database.blocks!, blocks].map(
+    handle => new Uint8Array(core.memory.buffer, handle.recordsPointer(), length * 2 ** log),
+  )
+  into!.set(from!)
+  into![(number + 1) * length - 1] = 1
+  blocks.commit(0)
+  const manifest = { ...database.manifest, directoryCommitment: blocks.commitment(0) }
+  const answerInstantly = answering(core, database.handle, blocks)
+  const malformed = { ...database, manifest, manifestBytes: encodeManifest(manifest), blocks, answerInstantly }
+  return { malformed, isInIt: (key: string) => blockOf(key) === number }
+}
+
 /** In steps of a partition, in this thread. */
 export function lightHalf(core: Core, handle: DatabaseHandle, part: LightPart, secrets: Uint8Array): Uint8Array {
   const make = part === 'hint' ? core.newLightParities : core.newLightTags
