@@ -22,6 +22,7 @@ beforeAll(async () => {
     proxies: { A: watcher('http://127.0.0.1:1', [3, 4]), B: watcher('http://127.0.0.1:2', []) },
     partitionRecords: {},
     slots: {},
+    firstBytes: {},
     publisherKey: '00',
     published: async () => [],
     change: async () => ({ refusals: [] }),

@@ -149,6 +149,49 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await page.bringToFront()
   })
 
+  test.each([
+    [390, 844],
+    [1440, 900],
+  ])(
+    'the first screen, %i by %i, says what server A learns: before anything is asked, and beside an answer',
+    async (width, height) => {
+      const context = await browser.createBrowserContext()
+      const visitor = await context.newPage()
+      await visitor.setViewport({ width, height })
+      await visitor.goto(demo.url)
+      const panel = new Panel(visitor, 'phishing')
+      await panel.ready()
+      const said = async () => {
+        const figure = (await visitor.$('#phishing .learnt figure.a'))!
+        return await figure.evaluate(figure => ({
+          title: figure.querySelector('figcaption')?.textContent,
+          learns: figure.querySelector('.quiet')?.textContent,
+          bottom: figure.querySelector('.quiet')!.getBoundingClientRect().bottom,
+        }))
+      }
+      const before = await said()
+      expect(before.title).toBe('Server A will see')
+      expect(before.learns).toMatch(/^It will know that you ask, and when. Not what/)
+      expect(await panel.ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+      await visitor.waitForSelector('#phishing:not([aria-busy=true])')
+      const after = await said()
+      expect(after.title).toMatch(/^Server A saw \d+ B$/)
+      expect(after.learns).toMatch(/^It knows that you asked, and when. Not what/)
+      for (const { bottom } of [before, after]) expect(bottom).toBeLessThanOrEqual(height)
+      const hints = await visitor.$$eval('#phishing .clock dt', all => all.map(({ textContent }) => textContent))
+      expect(hints).toEqual([
+        ...['Just ask, and it knows', 'Instant', 'Light hint', 'Full hint (here)', 'One server', 'Keep it all'],
+      ])
+      const moved = await visitor.$$eval('#phishing .clock dd', all => all.map(({ textContent }) => textContent))
+      const { estimate } = await import('@pirouette/client')
+      const { modes } = await estimate([`${demo.servers.A}/phishing`, `${demo.servers.B}/phishing`])
+      const { firstBytes, lookupBytesUp, lookupBytesDown } = modes['local']!
+      expect(moved.at(-1)).toBe(`${((firstBytes + lookupBytesUp + lookupBytesDown) / 1000).toFixed(0)} kB`)
+      await context.close()
+      await page.bringToFront()
+    },
+  )
+
   test('a listed domain is found, in a URL and below it as well', async () => {
     const listed = phishingDomains().find(domain => domain.split('.').length === 2)!
     for (const typed of [listed, `https://${listed.toUpperCase()}/login?x`, `www.${listed}`]) {
@@ -485,6 +528,9 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       kind: 'caught',
       text: expect.stringContaining(`Server ${liar} lied, and was caught`),
     })
+    await page.waitForSelector('#phishing:not([aria-busy=true])')
+    const kept = ['.costs', '.clock'].map(part => `#phishing ${part}`)
+    for (const part of kept) expect(await page.$eval(part, shown => shown.checkVisibility()), part).toBe(false) // of the lookup before
     await makeLie('')
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
     await page.reload()

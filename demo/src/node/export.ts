@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { Config, DatabaseName } from '../page/backstage.js'
 import { policyOf } from './page-server.js'
 import { pageFolder } from './paths.js'
-import { readShape } from './shape.js'
+import { readFirstBytes, readShape } from './shape.js'
 
 export interface ExportOptions {
   /** base URLs of two servers that have some of the demo's databases, under their names */
@@ -30,10 +30,12 @@ export async function exportPage({ servers, publisherKey, out }: ExportOptions):
   )
   const shapes = found.filter(each => each !== undefined)
   if (shapes.length === 0) throw new Error(`${A} and ${B} have none of ${NAMES.join(', ')} in common`)
+  const first = shapes.map(async ([name]) => [name, await readFirstBytes([A, B], name)] as const)
   const config: Config = {
     servers: { A, B },
     partitionRecords: Object.fromEntries(shapes.map(([name, { partitionRecords }]) => [name, partitionRecords])),
     slots: Object.fromEntries(shapes.map(([name, { slots }]) => [name, slots])),
+    firstBytes: Object.fromEntries(await Promise.all(first)),
     ...(publisherKey !== undefined && { publisherKey }),
     liar: null,
     seen: { A: 0, B: 0 },

@@ -14,6 +14,7 @@ export interface PageContents {
   readonly proxies: Readonly<Record<ServerName, Watcher>>
   readonly partitionRecords: Config['partitionRecords']
   readonly slots: Config['slots']
+  readonly firstBytes: Config['firstBytes']
   readonly publisherKey: string
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
@@ -97,10 +98,11 @@ function changeOf(body: unknown): Change {
   return { op, domain }
 }
 
-function configOf({ proxies: { A, B }, partitionRecords, slots, publisherKey }: PageContents): Config {
+function configOf({ proxies: { A, B }, partitionRecords, slots, firstBytes, publisherKey }: PageContents): Config {
   const liar = A.lying ? 'A' : B.lying ? 'B' : null
   const seen = { A: A.seen.at(-1)?.id ?? 0, B: B.seen.at(-1)?.id ?? 0 }
-  return { servers: { A: A.url, B: B.url }, partitionRecords, slots, publisherKey, liar, seen, watched: true }
+  const servers = { A: A.url, B: B.url }
+  return { servers, partitionRecords, slots, firstBytes, publisherKey, liar, seen, watched: true }
 }
 
 /** Scripts from here alone, WebAssembly among them; connections to here and to the servers. */

@@ -1,5 +1,6 @@
-// What the page has to know of a database to draw to scale what servers are asked.
+// What the page has to know of a database: to draw to scale what servers are asked, and what each mode moves.
 
+import { estimate } from '@pirouette/client'
 import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
 import type { DatabaseName } from '../page/backstage.js'
 
@@ -18,4 +19,17 @@ export async function readShape(server: string, database: DatabaseName): Promise
   const manifest = decodeManifest(new Uint8Array(await response.arrayBuffer()))
   const partitionRecords = partitionBlocks(manifest)
   return { partitionRecords, slots: manifest.partitions * partitionRecords }
+}
+
+/** By mode: bytes of bodies, of all servers that are asked, until a first answer. */
+export async function readFirstBytes(servers: readonly [string, string], database: DatabaseName) {
+  const [a, b] = servers.map(server => `${server}/${database}`) as [string, string]
+  const [one, both] = await Promise.all([estimate([a]), estimate([a, b])])
+  const costs = Object.entries({ ...one.modes, ...both.modes })
+  return Object.fromEntries(
+    costs.map(([mode, { firstBytes, lookupBytesUp, lookupBytesDown }]) => [
+      mode,
+      firstBytes + lookupBytesUp + lookupBytesDown,
+    ]),
+  )
 }

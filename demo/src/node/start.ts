@@ -13,7 +13,7 @@ import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
 import { startServer } from './servers.js'
-import { readShape } from './shape.js'
+import { readFirstBytes, readShape } from './shape.js'
 
 export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
 export { exportPage } from './export.js'
@@ -82,10 +82,12 @@ export async function startDemo({
     for (const database of asked) await publisher.sign(servers, database)
     const proxies = { A: a.proxy, B: b.proxy }
     const shapes = await Promise.all(asked.map(async name => [name, (await readShape(servers.A, name))!] as const))
+    const first = asked.map(async name => [name, await readFirstBytes([servers.A, servers.B], name)] as const)
     page.publish({
       proxies,
       partitionRecords: Object.fromEntries(shapes.map(([name, { partitionRecords }]) => [name, partitionRecords])),
       slots: Object.fromEntries(shapes.map(([name, { slots }]) => [name, slots])),
+      firstBytes: Object.fromEntries(await Promise.all(first)),
       publisherKey: publisher.publicKey,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),

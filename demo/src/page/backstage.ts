@@ -12,6 +12,8 @@ export interface Config {
   readonly partitionRecords: Readonly<Partial<Record<DatabaseName, number>>>
   /** Q·M of each: with q stripes, offsets are below the least power of two that is not below Q·M/q */
   readonly slots: Readonly<Partial<Record<DatabaseName, number>>>
+  /** of each, by mode: bytes of bodies until a first answer, as the SDK computes them */
+  readonly firstBytes: Readonly<Partial<Record<DatabaseName, Readonly<Record<string, number>>>>>
   /** 64 hex digits; without it nobody signs */
   readonly publisherKey?: string
   readonly liar: ServerName | null

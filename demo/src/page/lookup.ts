@@ -4,8 +4,8 @@ import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Proofs, Verdict } from './databases.js'
 import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'
-import { learnt } from './learnt.js'
-import { type Mode, modeOf } from './modes.js'
+import { aheadOf, learnt } from './learnt.js'
+import { MODES, type Mode, modeOf } from './modes.js'
 import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
 import type { Explorer } from './wire/explorer.js'
@@ -73,6 +73,7 @@ export class Lookup {
       })
       examples.append(button)
     }
+    this.#hideResult()
   }
 
   /** Opens the map, the first time it is called. */
@@ -202,7 +203,7 @@ export class Lookup {
       })
       const seconds = milliseconds(performance.now() - began)
       const kept = this.#map?.mode === 'instant' ? 'nothing to download' : 'kept from before'
-      const how = total === 0 ? kept : `${bytes(total)} downloaded, checked`
+      const how = total === 0 ? kept : `${bytes(total)}, checked`
       this.#write('.opening-text', `Ready in ${seconds}: ${how}.`)
       if (this.#map) {
         this.#showEpoch(this.#map.epoch)
@@ -236,7 +237,7 @@ export class Lookup {
     }
     this.#setBusy(true)
     this.#show('none', this.#one ? 'Asking server A…' : 'Asking both servers…', [])
-    this.#hideResult()
+    this.#hideResult(key)
     find(this.#panel, '.again', HTMLElement).replaceChildren()
     this.#last = { key, epoch: map.epoch }
     const asked = map.mode === 'single' ? (['A'] as const) : (['A', 'B'] as const)
@@ -248,6 +249,7 @@ export class Lookup {
         answer = verdict.plain
         this.#show(verdict.kind, verdict.title, verdict.body)
         this.#showCosts(map)
+        this.#showClock(map.mode, key, verdict.plain)
         this.#explain(key, verdict, map.mode, before).catch(() => {}) // its servers have gone: the lookup itself is over
       } catch (error) {
         this.#showFailure(map, error)
@@ -347,14 +349,34 @@ export class Lookup {
     find(this.#panel, '.costs', HTMLElement).hidden = false
   }
 
-  #showLearnt(...of: Parameters<typeof learnt>): void {
-    const section = find(this.#panel, '.learnt', HTMLElement)
-    section.replaceChildren(...learnt(...of))
-    section.hidden = false
+  /** What moves until a first answer, one's own mode beside the others and the answer of an ordinary server: as computed. */
+  #showClock(mode: string | undefined, key: string, answer: string): void {
+    const { name, plainRequest } = this.#database
+    const first = this.#config.firstBytes[name]
+    if (first === undefined || this.#proofs !== undefined) return // what proves answers is chosen, and has a table of its own
+    const asked = ['Just ask, and it knows', `≈ ${bytes(`${plainRequest(key)}${answer}`.length)}`] as const
+    const others = MODES.flatMap(each => {
+      const moved = first[each.name]
+      return moved === undefined ? [] : [[`${each.title}${each.name === mode ? ' (here)' : ''}`, bytes(moved)] as const]
+    })
+    const clock = find(this.#panel, '.clock', HTMLElement)
+    find(clock, 'dl', HTMLElement).replaceChildren(
+      ...[asked, ...others].map(([title, moved]) =>
+        element('div', {}, element('dt', {}, title), element('dd', {}, moved)),
+      ),
+    )
+    clock.hidden = false
   }
 
-  #hideResult(): void {
-    for (const part of ['.costs', '.learnt']) find(this.#panel, part, HTMLElement).hidden = true
+  #showLearnt(...of: Parameters<typeof learnt>): void {
+    find(this.#panel, '.learnt', HTMLElement).replaceChildren(...learnt(...of))
+  }
+
+  /** In the place of a result: what will be learnt of `key`. */
+  #hideResult(key = this.#database.examples[0]!): void {
+    for (const part of ['.costs', '.clock']) find(this.#panel, part, HTMLElement).hidden = true
+    const asked = this.#one ? (['A'] as const) : (['A', 'B'] as const)
+    find(this.#panel, '.learnt', HTMLElement).replaceChildren(...aheadOf(this.#database.plainRequest(key), asked))
   }
 
   #enable(enabled: boolean): void {

@@ -75,6 +75,7 @@ function connectTabs(chosen: (index: number) => void): (index: number) => void {
       const selected = i === index
       tab.setAttribute('aria-selected', String(selected))
       tab.tabIndex = selected ? 0 : -1
+      if (selected) tab.scrollIntoView({ block: 'nearest', inline: 'nearest' }) // on a phone they are one line
       // Its panel, and what else belongs to it alone.
       for (const id of tab.getAttribute('aria-controls')!.split(' ')) {
         find(document, `#${id}`, HTMLElement).hidden = !selected

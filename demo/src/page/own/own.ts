@@ -96,7 +96,7 @@ export class OwnDatabase {
   async #open(servers: OwnServers): Promise<void> {
     const { built } = servers
     const config: Config = {
-      ...{ servers: URLS, partitionRecords: {}, slots: {}, liar: null, seen: { A: 0, B: 0 } },
+      ...{ servers: URLS, partitionRecords: {}, slots: {}, firstBytes: {}, liar: null, seen: { A: 0, B: 0 } },
       watched: false,
     }
     const place = element('div', { class: 'card-part' })

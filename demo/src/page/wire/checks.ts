@@ -35,6 +35,7 @@ export function check(now: Seen, before: Seen | undefined): Check[] {
   const alone = new Set(exchanges.map(({ server }) => server)).size < 2
   const [a, b] = (['A', 'B'] as const).map(server => lengthsOf(exchanges, server, false)) as [string, string]
   const sent = concat(exchanges.flatMap(({ path, sent }) => [new TextEncoder().encode(path), sent]))
+  const claimed = exchanges.some(({ path, sent }) => !path.endsWith('/v1/fence') && claimBytes(path, sent) > 0)
   const telling = now.keys.filter(key => key.length >= TELLING_BYTES)
   const inIt = [...telling, ...now.fingerprints].some(bytes => includes(sent, bytes))
   return [
@@ -43,7 +44,7 @@ export function check(now: Seen, before: Seen | undefined): Check[] {
       : [
           {
             holds: a === b,
-            says: 'Server A and server B were sent questions of the same lengths, and answered at the same length.',
+            says: `Server A and server B were sent questions of the same lengths, and answered at the same length${claimed ? ', but for what one of them is sent to notice copies of this page' : ''}.`,
           },
         ]),
     {
