@@ -19,6 +19,7 @@ import { buildFor } from './session/opening.js'
 export interface Estimate {
   /** N */
   readonly records: number
+  /** the version of the database that this is about */
   readonly epoch: number
   /** what `mode: 'auto'` would choose */
   readonly mode: string
@@ -29,7 +30,9 @@ export interface Estimate {
 }
 
 export interface EstimateOptions {
+  /** as for `open()` */
   readonly fetch?: Fetch | undefined
+  /** as for `open()` */
   readonly proofs?: ProofsPreference | undefined
   /** as for `open()` */
   readonly allowDevelopmentCeremony?: boolean | undefined
@@ -41,6 +44,7 @@ export interface EstimateOptions {
   readonly lookupsPerDay?: number | undefined
   /** for the bytes of a day: records that change; 0 */
   readonly changesPerDay?: number | undefined
+  /** calls it off */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -56,8 +60,13 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
 }
 
 /**
- * Asks the servers for their manifest, and no more. Throws as `open()` does, but takes any servers, one or two: nothing secret
- * is sent.
+ * What a map will cost, in each mode. Asks the servers for their manifest, and no more: nothing secret is sent, so that it takes any
+ * servers, one or two.
+ * @throws {UsageError} for options that cannot be, before any traffic
+ * @throws {PirouetteError} as `open`
+ * @example
+ * const { mode, modes } = await estimate(['https://a.example', 'https://b.example'])
+ * const { prepareBytes, memoryBytes } = modes[mode]!
  */
 export async function estimate(
   servers: readonly [string | URL] | readonly [string | URL, string | URL],

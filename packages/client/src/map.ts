@@ -168,7 +168,12 @@ export class PirouetteMap {
     return (await this.get(key, options)) !== undefined
   }
 
-  /** The value at an index below `size`; undefined: the slot is empty. */
+  /**
+   * The value at an index below `size`; undefined: the slot is empty.
+   * @throws {UsageError} if there is no such index. Otherwise as `get`
+   * @example
+   * for (let index = 0; index < 3; index++) console.log(await map.at(index))
+   */
   async at(index: number, options: CallOptions = {}): Promise<Found> {
     checkCall('at', options, ['signal'])
     this.#assertOpen()
@@ -202,6 +207,7 @@ export class PirouetteMap {
 
   /**
    * Calls `listener` with each event of one type, from now on. Returns what ends that; `close()` does as well.
+   * @throws {UsageError} for an event that there is not
    * @example
    * const off = map.on('updated', ({ epoch }) => show(epoch))
    */
@@ -217,6 +223,10 @@ export class PirouetteMap {
   /**
    * Brings the map to the newest version of the database that both servers have; nothing else is downloaded than what
    * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
+   * @throws {PirouetteError} as `get`
+   * @example
+   * await map.sync()
+   * console.log(map.epoch)
    */
   async sync(options: CallOptions = {}): Promise<void> {
     checkCall('sync', options, ['signal'])
@@ -242,12 +252,16 @@ export class PirouetteMap {
   /**
    * Ends this map's use. Waits for a lookup under way, which is not cut short (see docs/threat-model.md, P5). The last
    * map of one identity to be closed overwrites the secrets and frees the memory.
+   * @throws {PirouetteError} if what is kept could not be put away in order; the map is closed all the same
+   * @example
+   * await map.close() // or: await using map = await open({ servers })
    */
   async close(): Promise<void> {
     this.#closed ??= toApp(this.#leave())
     await this.#closed
   }
 
+  /** As `close`. */
   async [asyncDispose](): Promise<void> {
     await this.close()
   }

@@ -14,6 +14,7 @@ const stores = new Map<string, OpenDurableStore>()
 /**
  * Files below `folder`, for `open({ store })`. The same function for the same folder, so that maps of it share their state
  * wherever they are opened.
+ * @throws {UsageError} if that is no path
  * @example
  * await open({ servers, store: fileStore('/var/lib/app/pirouette') })
  */

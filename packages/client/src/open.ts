@@ -89,7 +89,11 @@ export async function openBy(
  * Removes what is stored for these servers, whatever it is: readable or not, half-made, with a lookup pending, condemned.
  * The next `open()` begins anew, as after `reset()`. For an app whose `open()` keeps failing on what is stored: a state that
  * contradicts what the servers have now, say, or a database that its publisher has replaced. Tabs that have such a map open
- * begin anew at their next lookup. Throws StorageError.
+ * begin anew at their next lookup.
+ * @throws {StorageError} if it could not be removed
+ * @throws {UsageError} where nothing is kept, as in Node without a `store`
+ * @example
+ * await discardState({ servers: ['https://a.example', 'https://b.example'] })
  */
 export async function discardState(options: DiscardOptions): Promise<void> {
   checkOptions('discardState', options, ['store'])

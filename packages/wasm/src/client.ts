@@ -25,7 +25,11 @@ type Given = () => Promise<WebAssembly.Module>
 
 const given: Partial<Record<Build, Given>> = {}
 
-/** Takes a build's module from here from now on. A realm runs one of each: if there is one already, it stays. */
+/**
+ * Takes a build's module from here from now on. A realm runs one of each: if there is one already, it stays.
+ * @example
+ * useModule(() => fetch('/client_bg.wasm'), 'client')
+ */
 export function useModule(source: ModuleSource | (() => ModuleSource), build: Build): void {
   given[build] = async () => compiled(await (typeof source === 'function' ? source() : source))
 }
@@ -69,6 +73,9 @@ const begun: { [B in Build]?: Promise<() => Promise<Cores[B]>> } = {}
 /**
  * The running core of a build, instantiated if there is none. In the place of the smallest, that of hints is taken if there is
  * one already, or the app has handed its module in.
+ * @throws {WebAssembly.CompileError} where there is no SIMD, or a content security policy forbids WebAssembly
+ * @example
+ * const core = await loadCore('instant')
  */
 export async function loadCore<B extends Build = 'client'>(build: B = 'client' as B): Promise<Cores[B]> {
   const instead = build === 'instant' && (given.client ?? begun.client) !== undefined ? 'client' : build
@@ -95,7 +102,11 @@ function beginning<B extends Build>(build: B): Promise<() => Promise<Cores[B]>> 
   return loads
 }
 
-/** After a trap: abandons `core`'s instance and starts another for the next that is loaded. */
+/**
+ * After a trap: abandons `core`'s instance and starts another for the next that is loaded.
+ * @example
+ * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
+ */
 export function discardCore(core: InstantCore): void {
   discardInstance(core)
 }

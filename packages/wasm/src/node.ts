@@ -15,12 +15,22 @@ async function compiled(name: string): Promise<WebAssembly.Module> {
 
 const instance = serverInstance(() => (kernels ??= compiled('worker.wasm')))
 
-/** Instantiates the core, or returns the running one. */
+/**
+ * Instantiates the core, or returns the running one.
+ * @throws {WebAssembly.CompileError} where there is no SIMD
+ * @example
+ * const core = await loadCore()
+ * const hash = core.blake3(new Uint8Array(3))
+ */
 export function loadCore(): Promise<Core> {
   return instance.load(() => compiled('core_bg.wasm'))
 }
 
-/** After a trap: abandons `core`'s instance and starts another for the next `loadCore()`. */
+/**
+ * After a trap: abandons `core`'s instance and starts another for the next `loadCore()`.
+ * @example
+ * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
+ */
 export function discardCore(core: ClientCore): void {
   discardInstance(core)
 }

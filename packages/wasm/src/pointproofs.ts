@@ -7,7 +7,12 @@ import { once, pointproofs } from './pointproofs-glue.js'
 
 export type { Ceremony, Pointproofs, PointproofsVerification, PointproofsVerifier, Shape } from './pointproofs-api.js'
 
-/** Instantiates the module, or returns the running one. */
+/**
+ * Instantiates the module, or returns the running one.
+ * @throws {WebAssembly.CompileError} where there is no SIMD, or a content security policy forbids WebAssembly
+ * @example
+ * const pointproofs = await loadPointproofs()
+ */
 export const loadPointproofs: () => Promise<Pointproofs> = once(async () => {
   const { WASM_HEX } = await import('../generated/pointproofs-inline.js')
   const bytes = new Uint8Array(WASM_HEX.length / 2)

@@ -63,7 +63,12 @@ export interface Proving extends Pointproofs {
   ): Uint8Array
 }
 
-/** Instantiates the module, or returns the running one. */
+/**
+ * Instantiates the module, or returns the running one.
+ * @throws {WebAssembly.CompileError} where there is no SIMD
+ * @example
+ * const { prover, setup } = await loadProving()
+ */
 export const loadProving: () => Promise<Proving> = once(async () => {
   const bytes = await readFile(new URL('../generated/prover_bg.wasm', import.meta.url))
   glue.initSync({ module: await WebAssembly.compile(bytes) })

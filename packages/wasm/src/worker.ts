@@ -26,6 +26,11 @@ interface Exports {
   make(descriptor: number): number
 }
 
+/**
+ * Starts the kernels in this thread.
+ * @example
+ * const kernels = startKernels(workerData)
+ */
 export function startKernels({ module, memory, stackEnd }: KernelsOptions): Kernels {
   const { __stack_pointer, run, make } = new WebAssembly.Instance(module, { env: { memory } })
     .exports as unknown as Exports

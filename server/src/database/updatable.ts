@@ -188,12 +188,22 @@ export class UpdatableDatabase implements Epochs {
     this.#now = options.now ?? (() => Date.now() / 1000)
   }
 
-  /** Whether a storage has a database in it. */
+  /**
+   * Whether a storage has a database in it.
+   * @throws {DatasetError} if what is there is not one of ours
+   * @example
+   * if (!(await UpdatableDatabase.existsIn(storage))) await UpdatableDatabase.create(storage, dataset)
+   */
   static async existsIn(storage: Storage): Promise<boolean> {
     return (await readingFrom(storage.location, () => new EpochStore(storage).head())) !== undefined
   }
 
-  /** Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's. */
+  /**
+   * Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's.
+   * @throws {Error} if the storage fails; nothing is in it then
+   * @example
+   * await UpdatableDatabase.create(openLmdb('store'), await loadDataset('dataset'))
+   */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
     const { core, database, manifest, manifestBytes, directory, openings } = dataset
     const chunk = chunksOf(core, database, manifest)
@@ -208,7 +218,10 @@ export class UpdatableDatabase implements Epochs {
 
   /**
    * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the
-   * stored records. Throws DatasetError, naming the file.
+   * stored records.
+   * @throws {DatasetError} naming the file
+   * @example
+   * const updatable = await UpdatableDatabase.open(openLmdb('store'), { history: 100 })
    */
   static async open(storage: Storage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
     const core = await loadCore()

@@ -85,9 +85,11 @@ export interface BuildSummary {
 }
 
 /**
- * Builds `options.data` into the directory `out`, which appears whole or not at all. Throws BuildError (file, line
- * and reason) for anything wrong with the data or the options; an `out` that holds another dataset is refused unless
- * `force` is set.
+ * Builds `options.data` into the directory `out`, which appears whole or not at all. An `out` that holds another dataset is
+ * refused unless `force` is set.
+ * @throws {BuildError} with file, line and reason, for anything wrong with the data or the options
+ * @example
+ * const { manifestHash } = await buildDataset({ data: 'animals.csv', out: 'dataset' })
  */
 export async function buildDataset(
   options: BuildOptions & { readonly out: string; readonly force?: boolean | undefined },

@@ -57,7 +57,12 @@ export interface Dataset {
   close(): void
 }
 
-/** Reads and checks the dataset in `dir`. Throws DatasetError, naming the file that is not what it should be. */
+/**
+ * Reads and checks the dataset in `dir`.
+ * @throws {DatasetError} naming the file that is not what it should be
+ * @example
+ * const dataset = await loadDataset('dataset')
+ */
 export async function loadDataset(dir: string, onProgress?: (progress: Progress) => void): Promise<Dataset> {
   const core = await loadCore()
   const manifestBytes = await readManifest(dir)

@@ -16,6 +16,7 @@ export interface ComputationsOptions {
 
 const MOST_WORKERS = 4
 
+/** What makes a server read everything, or much of it, instant lookups and light hints: shared by all databases of a process, with their worker threads. */
 export class Computations {
   readonly instant: InstantLookups | undefined
   readonly light: LightHints | undefined

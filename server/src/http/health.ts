@@ -16,6 +16,7 @@ export interface HealthOptions {
   readonly heldMilliseconds?: number | undefined
 }
 
+/** `/healthz` and `/readyz` on a thread and a port of their own, which answer while the event loop is held. */
 export class Health {
   readonly address: AddressInfo
   readonly #worker: Worker
@@ -27,7 +28,12 @@ export class Health {
     this.#beating = beating
   }
 
-  /** `replies` gives the replies, and need not listen itself. Rejects with the system's error if it cannot listen there. */
+  /**
+   * `replies` gives the replies, and need not listen itself.
+   * @throws {Error} the system's, if it cannot listen there
+   * @example
+   * const health = await Health.listen(app, { host: '127.0.0.1', port: 9901 })
+   */
   static async listen(replies: FastifyInstance, options: HealthOptions): Promise<Health> {
     const { host, port, heldMilliseconds = 1000 } = options
     const beat = new SharedArrayBuffer(8)

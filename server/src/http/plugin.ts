@@ -64,7 +64,11 @@ export interface PirouetteOptions {
 const OCTET_STREAM = 'application/octet-stream'
 const FAREWELL_MILLISECONDS = 250
 
-/** `await app.register(pirouettePlugin, { prefix: '/phishing', dataset })` */
+/**
+ * One database as a Fastify plugin, for an app of one's own.
+ * @example
+ * await app.register(pirouettePlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
+ */
 export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app, options) => {
   const { updatable } = options
   const epochs = epochsOf(options)

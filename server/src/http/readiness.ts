@@ -4,6 +4,7 @@
 import type { onRequestHookHandler } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 
+/** Whether this process answers, and why not. */
 export class Readiness {
   #stopped: string | undefined
   #leaving: string | undefined

@@ -82,7 +82,13 @@ const SECOND = 1000
 /** What a server says that is about to end. */
 export const SHUTTING_DOWN = 'this server is shutting down'
 
-/** A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close. */
+/**
+ * A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close.
+ * @throws {Error} if two datasets have one name, or a name is none that a path can have
+ * @example
+ * const app = await createServer({ datasets: [{ dataset: await loadDataset('dataset') }] })
+ * await app.listen({ port: 8801 })
+ */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   checkNames(options.datasets)
   const readiness = new Readiness()

@@ -15,7 +15,12 @@ export interface KeyPair {
   readonly secretKey: Uint8Array
 }
 
-/** Reads a token: the file's one line. Throws PublishError. */
+/**
+ * Reads a token: the file's one line.
+ * @throws {PublishError} if it is too short, or more than a line
+ * @example
+ * const token = await readToken('publisher.token')
+ */
 export async function readToken(file: string): Promise<string> {
   const token = (await readFile(file, 'utf8')).trim()
   if (!/^[\x21-\x7e]*$/.test(token) || token.length < SHORTEST_TOKEN) {
@@ -26,7 +31,12 @@ export async function readToken(file: string): Promise<string> {
   return token
 }
 
-/** Makes a key and writes it to a new file that its owner alone may read. Throws if the file exists. */
+/**
+ * Makes a key and writes it to a new file that its owner alone may read.
+ * @throws {PublishError} if the file exists
+ * @example
+ * const { publicKey } = await createKeyFile('publisher.key')
+ */
 export async function createKeyFile(file: string): Promise<KeyPair> {
   const pair = ed25519.keygen()
   const lines = [HEADER, `public ${toHex(pair.publicKey)}`, `secret ${toHex(pair.secretKey)}`]
@@ -38,7 +48,12 @@ export async function createKeyFile(file: string): Promise<KeyPair> {
   return pair
 }
 
-/** Reads a key file. Throws PublishError; its message holds nothing of the file. */
+/**
+ * Reads a key file.
+ * @throws {PublishError} whose message holds nothing of the file
+ * @example
+ * const key = await readKeyFile('publisher.key')
+ */
 export async function readKeyFile(file: string): Promise<KeyPair> {
   const [, publicDigits, secretDigits] = FORM.exec(await readFile(file, 'utf8')) ?? []
   if (publicDigits === undefined || secretDigits === undefined) {
@@ -52,8 +67,10 @@ export async function readKeyFile(file: string): Promise<KeyPair> {
 }
 
 /**
- * A publisher's public key, as `keygen` prints it: 64 hex digits, or a file that holds them. Throws PublishError, also for
- * a key file with its secret half, which has no place on a server.
+ * A publisher's public key, as `keygen` prints it: 64 hex digits, or a file that holds them.
+ * @throws {PublishError} also for a key file with its secret half, which has no place on a server
+ * @example
+ * const publicKey = await readPublicKey('publisher.pub')
  */
 export async function readPublicKey(digitsOrFile: string): Promise<Uint8Array> {
   const text = DIGITS.test(digitsOrFile) ? digitsOrFile : (await readFile(digitsOrFile, 'utf8').catch(notThere)).trim()

@@ -83,7 +83,15 @@ interface Target {
 
 type Both<T> = readonly [T, T]
 
-/** Throws PublishError. Whatever happened, it is safe to run it again with the same operations. */
+/**
+ * Has both servers take a batch of changes, or none, and signs what they come to. Whatever happened, it is safe to run it again with the
+ * same operations.
+ * @throws {PublishError} saying which server refused what
+ * @example
+ * const record = await PublisherRecord.open('publisher.key.record')
+ * const key = await readKeyFile('publisher.key')
+ * await publish({ servers, key, record, operations: await readFile('changes.jsonl') })
+ */
 export async function publish(options: PublishOptions): Promise<PublishSummary> {
   const core = await loadCore()
   const { blake3 } = core

@@ -22,6 +22,7 @@ const KEPT = 256
 const HEADER = 'pirouette publisher record v1'
 const LINE = /^(manifest|batch) ([0-9a-f]{32}) ([1-9]\d{0,9}) ([0-9a-f]{64})$/
 
+/** What its publisher knows to have published, so that it builds upon nothing else: a file of its own, or in memory. */
 export class PublisherRecord {
   readonly #file: string | undefined
   #entries: readonly Entry[] = []
@@ -31,7 +32,12 @@ export class PublisherRecord {
     this.#file = file
   }
 
-  /** Reads the file; if there is none, nothing is recorded yet. Throws PublishError if it is not a record. */
+  /**
+   * Reads the file; if there is none, nothing is recorded yet.
+   * @throws {PublishError} if it is not a record
+   * @example
+   * const record = await PublisherRecord.open('publisher.key.record')
+   */
   static async open(file: string): Promise<PublisherRecord> {
     const record = new PublisherRecord(file)
     record.#entries = await readEntries(file)

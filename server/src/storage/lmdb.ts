@@ -18,8 +18,10 @@ export function storeExists(dir: string): boolean {
 }
 
 /**
- * Opens the store in `dir`, or makes one. Throws DatasetError, naming the file, if that is not one of ours, or somebody else
- * has it open.
+ * Opens the store in `dir`, or makes one.
+ * @throws {DatasetError} naming the file, if that is not one of ours, or somebody else has it open
+ * @example
+ * const storage = openLmdb('store')
  */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)

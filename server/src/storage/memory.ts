@@ -2,6 +2,7 @@
 
 import { Draft, type Storage, type Transaction } from './storage.js'
 
+/** A storage that is gone with the process. */
 export class MemoryStorage implements Storage {
   readonly location = 'memory'
   readonly failure: string | undefined = undefined

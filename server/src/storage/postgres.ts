@@ -52,8 +52,10 @@ export interface PostgresStorage extends Storage {
 
 /**
  * Opens the storage in a schema of a database, or makes one: `postgres://user@host/database?schema=pirouette`, with the
- * password where PostgreSQL's own tools have it (PGPASSFILE, PGPASSWORD). Throws DatasetError, saying what to do, if it
- * cannot be reached, does not keep what it was given, or another process writes there.
+ * password where PostgreSQL's own tools have it (PGPASSFILE, PGPASSWORD).
+ * @throws {DatasetError} saying what to do, if it cannot be reached, does not keep what it was given, or another process writes there
+ * @example
+ * const storage = await openPostgres('postgres://pirouette@db.example/pirouette?schema=phishing')
  */
 export async function openPostgres(url: string, { role = 'writer' }: PostgresOptions = {}): Promise<PostgresStorage> {
   const place = placeOf(url)

@@ -51,6 +51,7 @@ export interface TestServers {
 
 /**
  * Starts two servers of these keys and values on ports of the system's choosing.
+ * @throws {BuildError} for entries that cannot be a database
  * @example
  * const { servers, publisherKey, misbehave, close } = await startTestServers({ otter: 'river' })
  * const map = await open({ servers, publisherKey, mode: 'full' })

@@ -1,0 +1,70 @@
+// What hovers show: every function that the packages give to apps, operators' code and tests says what it throws, and how it is
+// called.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { expect, test } from 'vitest'
+
+const root = join(import.meta.dirname, '../..')
+const read = (file: string) => readFileSync(file, 'utf8')
+
+interface Declared {
+  readonly name: string
+  readonly isAsync: boolean
+  /** undefined: none */
+  readonly docstring: string | undefined
+}
+
+const DOCSTRING = String.raw`(?:\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n *)?`
+
+/** Functions that a file exports, by name; those of other files of the package that it passes on, too. */
+function functionsOf(file: string): Declared[] {
+  const text = read(file)
+  const passedOn = [...text.matchAll(/^export \{([^}]*)\} from '(\.[^']*)\.js'$/gm)].flatMap(([, names, path]) => {
+    const values = names!
+      .split(',')
+      .map(name => name.trim())
+      .filter(name => name !== '' && !name.startsWith('type '))
+    const other = functionsOf(join(dirname(file), `${path}.ts`))
+    return other.filter(({ name }) => values.includes(name.split('.')[0]!))
+  })
+  // What is loaded once is a constant.
+  const own = [
+    ...text.matchAll(new RegExp(`^${DOCSTRING}export (async function|function|const(?= load)) (\\w+)`, 'gm')),
+  ].map(([, docstring, how, name]) => ({ name: name!, isAsync: how !== 'function', docstring }))
+  const classes = [...text.matchAll(/^export (?:abstract )?class (\w+)[\s\S]*?^\}$/gm)].flatMap(([body, name]) =>
+    // Getters say what is there; asynchronous methods that everybody calls, and the subscription.
+    [...body.matchAll(new RegExp(`^  ${DOCSTRING}(static async |async |)(\\w+)[<(]`, 'gm'))]
+      .filter(
+        ([, , how, method]) => how === 'static async ' || (name === 'PirouetteMap' && (how !== '' || method === 'on')),
+      )
+      .map(([, docstring, , method]) => ({ name: `${name}.${method}`, isAsync: true, docstring })),
+  )
+  return [...own, ...classes, ...passedOn]
+}
+
+const ENTRIES = [
+  ...['index', 'map', 'node'].map(name => `packages/client/src/${name}.ts`),
+  ...['server/src/index.ts', 'server/src/testing/servers.ts'],
+  ...['node', 'client', 'server', 'worker', 'pointproofs', 'prover'].map(name => `packages/wasm/src/${name}.ts`),
+]
+
+test.each(ENTRIES)('%s', entry => {
+  const file = join(root, entry)
+  expect(existsSync(file)).toBe(true)
+  const functions = functionsOf(file)
+  expect(functions.length, relative(root, file)).toBeGreaterThan(0)
+  const lacking = functions.flatMap(({ name, isAsync, docstring = '' }) => [
+    ...(isAsync && !/@throws \{\w+/.test(docstring) ? [`${name}: @throws`] : []),
+    ...(/@example\n/.test(docstring) ? [] : [`${name}: @example`]),
+  ])
+  expect(lacking).toEqual([])
+})
+
+test('what an app calls is among them', () => {
+  const names = [0, 1].flatMap(i => functionsOf(join(root, ENTRIES[i]!)).map(({ name }) => name))
+  const calls = ['get', 'getText', 'getJson', 'has', 'at', 'getMany', 'on', 'sync', 'reset', 'close']
+  expect(names).toEqual(
+    expect.arrayContaining(['open', 'estimate', 'discardState', ...calls.map(call => `PirouetteMap.${call}`)]),
+  )
+})
