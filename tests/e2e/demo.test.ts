@@ -178,6 +178,8 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       expect(after.title).toMatch(/^Server A saw \d+ B$/)
       expect(after.learns).toMatch(/^It knows that you asked, and when. Not what/)
       for (const { bottom } of [before, after]) expect(bottom).toBeLessThanOrEqual(height)
+      // Further down costs are planned by then, seen or not.
+      await visitor.waitForSelector('#plan-costs[data-recommended]')
       const hints = await visitor.$$eval('#phishing .clock dt', all => all.map(({ textContent }) => textContent))
       expect(hints).toEqual([
         ...['Just ask, and it knows', 'Instant', 'Light hint', 'Full hint (here)', 'One server', 'Keep it all'],

@@ -1,6 +1,7 @@
 // What an app ships that imports the SDK: within a budget, and without what only some apps need.
 
 import { readFile } from 'node:fs/promises'
+import { build } from 'esbuild'
 import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
@@ -47,4 +48,26 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
   onDemand(/@noble\/curves\//, 1)
   onDemand(/generated\/pointproofs/, 2) // glue and module
   onDemand(/generated\/inline/, 3)
+})
+
+test('an app that only estimates loads no WebAssembly, and nothing that keeps a state, before it does', async () => {
+  const { metafile } = await build({
+    stdin: { contents: `export { estimate } from '@pirouette/client'`, resolveDir: import.meta.dirname },
+    ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true },
+    ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
+  })
+  const { outputs } = metafile
+  const found = new Set<string>()
+  const visit = (file: string) => {
+    if (found.has(file)) return
+    found.add(file)
+    for (const { path, kind } of outputs[file]!.imports) if (kind === 'import-statement') visit(path)
+  }
+  visit(Object.keys(outputs).find(file => file.endsWith('stdin.js'))!)
+  const sources = [...found].flatMap(file => Object.keys(outputs[file]!.inputs))
+  expect(sources.some(source => source.endsWith('client/dist/estimate.js'))).toBe(true)
+  expect(sources.filter(source => /generated\/|client\/dist\/(state|store\/(?!store\.js)|session\/stateful)/.test(source))).toEqual([])
+  const bytes = [...found].reduce((sum, file) => sum + outputs[file]!.bytes, 0)
+  console.log('to estimate, minified bytes:', bytes)
+  expect(bytes).toBeLessThan(60_000)
 })

@@ -41,7 +41,8 @@ export class Calculator {
     this.#form = form
   }
 
-  start(): void {
+  /** Plans when it comes near, after `answered` at the latest, and whenever something else is typed. */
+  start(answered: Promise<unknown>): void {
     const show = () =>
       void this.#plan().then(
         ([plan, mode]) => this.#show(plan, mode),
@@ -49,16 +50,22 @@ export class Calculator {
       )
     this.#form.addEventListener('input', show)
     this.#form.addEventListener('submit', event => event.preventDefault())
-    // Not before it comes near: what plans databases is more WebAssembly than what answers the first lookup.
+    // Not at once: what plans databases is more WebAssembly than what answers the first lookup.
+    let begun = false
+    const begin = () => {
+      if (begun) return
+      begun = true
+      near.disconnect()
+      show()
+    }
     const near = new IntersectionObserver(
       entries => {
-        if (!entries.some(({ isIntersecting }) => isIntersecting)) return
-        near.disconnect()
-        show()
+        if (entries.some(({ isIntersecting }) => isIntersecting)) begin()
       },
       { rootMargin: '200px' },
     )
     near.observe(this.#form)
+    void answered.then(begin)
   }
 
   async #plan(): Promise<readonly [Plan, Mode]> {

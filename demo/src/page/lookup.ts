@@ -28,6 +28,8 @@ export class Lookup {
   #proofs: Proofs | undefined
   /** hears by what a lookup was proved, and what it came to: bytes received, and held in memory */
   onCosts: (proofs: Proofs, received: number, held: number) => void = () => {}
+  /** hears of an answer that is shown */
+  onAnswer: () => void = () => {}
   /** settles when what was chosen is open, or has failed to */
   #opening: Promise<void> = Promise.resolve()
   #busy = false
@@ -250,6 +252,7 @@ export class Lookup {
         this.#show(verdict.kind, verdict.title, verdict.body)
         this.#showCosts(map)
         this.#showClock(map.mode, key, verdict.plain)
+        this.onAnswer()
         this.#explain(key, verdict, map.mode, before).catch(() => {}) // its servers have gone: the lookup itself is over
       } catch (error) {
         this.#showFailure(map, error)
@@ -357,7 +360,10 @@ export class Lookup {
     const asked = ['Just ask, and it knows', `≈ ${bytes(`${plainRequest(key)}${answer}`.length)}`] as const
     const others = MODES.flatMap(each => {
       const moved = first[each.name]
-      return moved === undefined ? [] : [[`${each.title}${each.name === mode ? ' (here)' : ''}`, bytes(moved)] as const]
+      const lacks = each.name === 'single' && this.#config.publisherKey === undefined // nobody vouches for one server
+      return moved === undefined || lacks
+        ? []
+        : [[`${each.title}${each.name === mode ? ' (here)' : ''}`, bytes(moved)] as const]
     })
     const clock = find(this.#panel, '.clock', HTMLElement)
     find(clock, 'dl', HTMLElement).replaceChildren(

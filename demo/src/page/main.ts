@@ -13,7 +13,11 @@ import { Sightings } from './sightings.js'
 import { connectToy } from './toy.js'
 
 async function start(): Promise<void> {
-  new Calculator(find(document, '#plan', HTMLFormElement)).start()
+  let answer = () => {}
+  const answered = new Promise<void>(resolve => {
+    answer = resolve
+  })
+  new Calculator(find(document, '#plan', HTMLFormElement)).start(answered)
   connectToy(find(document, '#toy', HTMLElement))
   const config = await fetchConfig()
   const sightings = new Sightings(
@@ -29,6 +33,7 @@ async function start(): Promise<void> {
   }
   const wire = lazily(async () => new (await import('./wire/explorer.js')).Explorer(panel('wire')))
   const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings, wire))
+  for (const lookup of lookups) lookup.onAnswer = answer
   panel('first-visit').hidden = !shown.includes(keys)
   if (shown.includes(keys)) new FirstVisit(panel('first-visit'), keys, config, sightings)
   if (shown.includes(passwords)) connectProofs(panel('proving'), lookups[shown.indexOf(passwords)]!)
