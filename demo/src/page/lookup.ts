@@ -251,7 +251,7 @@ export class Lookup {
         answer = verdict.plain
         this.#show(verdict.kind, verdict.title, verdict.body)
         this.#showCosts(map)
-        this.#showClock(map.mode, key, verdict.plain)
+        this.#showClock(map.mode)
         this.onAnswer()
         this.#explain(key, verdict, map.mode, before).catch(() => {}) // its servers have gone: the lookup itself is over
       } catch (error) {
@@ -353,11 +353,10 @@ export class Lookup {
   }
 
   /** What moves until a first answer, one's own mode beside the others and the answer of an ordinary server: as computed. */
-  #showClock(mode: string | undefined, key: string, answer: string): void {
-    const { name, plainRequest } = this.#database
-    const first = this.#config.firstBytes[name]
+  #showClock(mode: string | undefined): void {
+    const first = this.#config.firstBytes[this.#database.name]
     if (first === undefined || this.#proofs !== undefined) return // what proves answers is chosen, and has a table of its own
-    const asked = ['Just ask, and it knows', `≈ ${bytes(`${plainRequest(key)}${answer}`.length)}`] as const
+    const asked = ['Just ask, and it knows', '< 1 kB'] as const
     const others = MODES.flatMap(each => {
       const moved = first[each.name]
       const lacks = each.name === 'single' && this.#config.publisherKey === undefined // nobody vouches for one server
