@@ -80,7 +80,7 @@ function connectTabs(chosen: (index: number) => void): (index: number) => void {
       const selected = i === index
       tab.setAttribute('aria-selected', String(selected))
       tab.tabIndex = selected ? 0 : -1
-      if (selected) tab.scrollIntoView({ block: 'nearest', inline: 'nearest' }) // on a phone they are one line
+      if (selected) bringIntoView(tab)
       // Its panel, and what else belongs to it alone.
       for (const id of tab.getAttribute('aria-controls')!.split(' ')) {
         find(document, `#${id}`, HTMLElement).hidden = !selected
@@ -99,6 +99,12 @@ function connectTabs(chosen: (index: number) => void): (index: number) => void {
     })
   }
   return select
+}
+
+/** On a phone tabs are one line, which scrolls by itself: to the middle of it, and the page stays where it is. */
+function bringIntoView(tab: HTMLElement): void {
+  const line = tab.parentElement!
+  line.scrollLeft = tab.offsetLeft - line.offsetLeft - (line.clientWidth - tab.clientWidth) / 2
 }
 
 /** Whom lookups ask: both servers, or server A alone. */
