@@ -20,6 +20,8 @@ export interface ServerProcess {
   readonly pid: number
   /** where its figures are, if it was started with `--metrics-port` */
   readonly figures: string | undefined
+  /** where its threads answer, if it was started with `--answer-threads` */
+  readonly answering: readonly string[]
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
   /** kill -9; resolves when it is gone */
@@ -33,15 +35,16 @@ export async function startServerProcess(...args: string[]): Promise<ServerProce
 
 /** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */
 export async function startListening(script: string, ...args: string[]): Promise<ServerProcess> {
+  const threads = args.includes('--answer-threads') ? Number(args[args.indexOf('--answer-threads') + 1]) : 0
   const isWatched = args.includes('--metrics-port')
   const child = spawn(process.execPath, [script, ...args], {
-    stdio: ['ignore', 'pipe', isWatched ? 'pipe' : 'inherit'],
+    stdio: ['ignore', 'pipe', isWatched || threads > 0 ? 'pipe' : 'inherit'],
   })
   const orphaned = () => child.kill('SIGKILL')
   process.once('exit', orphaned)
   const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
   const firstLine = once(createInterface(child.stdout!), 'line') as Promise<[string]>
-  const told = isWatched ? figuresIn(child.stderr!) : undefined
+  const told = child.stderr === null ? undefined : addressesIn(child.stderr, isWatched ? 1 : 0, threads)
   const ended = exited.then(([code]) => {
     throw new Error(`${basename(script)} ended with code ${code} before it listened`)
   })
@@ -52,7 +55,8 @@ export async function startListening(script: string, ...args: string[]): Promise
   return {
     url,
     pid: child.pid!,
-    figures: await told,
+    figures: (await told)?.figures[0],
+    answering: (await told)?.answers ?? [],
     async stop() {
       child.kill('SIGTERM')
       const [code, signal] = await exited
@@ -65,13 +69,15 @@ export async function startListening(script: string, ...args: string[]): Promise
   }
 }
 
-/** What a server says of where its figures are; all else that it says is passed on. */
-function figuresIn(said: NodeJS.ReadableStream): Promise<string> {
-  return new Promise(resolve => {
+/** What a server says of where its figures are, and its threads; all else that it says is passed on. */
+function addressesIn(said: NodeJS.ReadableStream, figures: number, answers: number) {
+  const found = { figures: [] as string[], answers: [] as string[] }
+  return new Promise<typeof found>(resolve => {
     createInterface(said).on('line', line => {
-      const figures = /^pirouette: figures at (http:\S+)$/.exec(line)?.[1]
-      if (figures === undefined) process.stderr.write(`${line}\n`)
-      else resolve(figures)
+      const [, what, url] = /^pirouette: (figures|answers) at (http:\S+)$/.exec(line) ?? []
+      if (what === undefined || url === undefined) process.stderr.write(`${line}\n`)
+      else found[what as keyof typeof found].push(url)
+      if (found.figures.length === figures && found.answers.length === answers) resolve(found)
     })
   })
 }
