@@ -1,4 +1,4 @@
-// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity] | soak [living |
+// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | threads] | soak [living |
 // uniformity | replicas | memory | fence | damage] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
@@ -8,6 +8,7 @@ import { createServer } from 'vite'
 const programs = {
   bench: '/bench/main.ts',
   capacity: '/bench/capacity.ts',
+  threads: '/bench/threads.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   uniformity: '/privacy/soak.ts',
@@ -23,7 +24,10 @@ const programs = {
   matrix: '/package/matrix.ts',
 }
 const [name, ...args] = process.argv.slice(2)
-const others = { bench: ['capacity'], soak: ['living', 'uniformity', 'replicas', 'memory', 'fence', 'damage'] }
+const others = {
+  bench: ['capacity', 'threads'],
+  soak: ['living', 'uniformity', 'replicas', 'memory', 'fence', 'damage'],
+}
 const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({
   root: fileURLToPath(new URL('.', import.meta.url)),

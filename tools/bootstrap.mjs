@@ -6,7 +6,8 @@
 //                            export --servers A,B --out DIR [--publisher-key HEX]  the page as files, its servers elsewhere
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots,
-//                                                 `bench capacity --write` the table of docs/operations.md
+//                                                 `bench capacity --write` the table of docs/operations.md,
+//                                                 `bench threads` what threads that answer add
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
 //                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
 //                                                 more of their tests; after `memory`, `fence` and `damage` those of

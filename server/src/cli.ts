@@ -114,6 +114,17 @@ const serveCommand = program
     'worker threads for instant lookups; off: they are not offered (default: one less than processors, 1 to 4)',
     workers,
   )
+  .option(
+    '--answer-threads <n>',
+    'threads that answer queries too, each on a port of its own behind your proxy; off: none',
+    workers,
+    false,
+  )
+  .option(
+    '--answer-port <n>',
+    'the first of their ports; 0: any free ones (default: the one behind --port)',
+    portNumber,
+  )
   .option('--instant-rate-limit <n>', 'instant lookups a minute for one client address; 0: any number', wholeNumber, 0)
   .option('--light <n>', 'light hints made at a time; off: they are not offered', workers, 1)
   .option(

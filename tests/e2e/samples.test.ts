@@ -60,14 +60,14 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** A server behind the proxy. */
-async function backend() {
+/** A server behind the proxy, and threads that answer. */
+async function backend(answerThreads = 0) {
   const loaded = await loadDataset(dataset)
   const storage = new MemoryStorage()
   await UpdatableDatabase.create(storage, loaded)
   loaded.close()
   const updatable = await UpdatableDatabase.open(storage)
-  const app = await createServer({ datasets: [{ updatable }], trustProxy: 'loopback' })
+  const app = await createServer({ datasets: [{ updatable }], trustProxy: 'loopback', answerThreads })
   const seen = { connections: 0, forwardedFor: new Set<unknown>() }
   app.server.on('connection', () => seen.connections++)
   app.server.prependListener('request', ({ headers }) => seen.forwardedFor.add(headers['x-forwarded-for']))
@@ -81,7 +81,8 @@ async function backend() {
   }
   onTestFinished(close)
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, close }
+  const answering = await app.answerThreads?.listen({ host: '127.0.0.1', port: 0 })
+  return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, answering, close }
 }
 
 /** What is changed in a sample so that it runs in `dir`, at `port`, before `upstream`. */
@@ -142,13 +143,18 @@ const kinds = {
   },
 } as const
 
-async function started(kind: keyof typeof kinds, upstream: number, leaky: boolean) {
+async function started(
+  kind: keyof typeof kinds,
+  upstream: number,
+  leaky: boolean,
+  edited: (text: string) => string = text => text,
+) {
   const { file, prepare, args, leaky: leak, signal } = kinds[kind]
   const dir = await temporaryDirectory()
   const port = await freePort()
   const changes = { ...(await prepare(dir, port, upstream)), ...(leaky ? (leak as Record<string, string>) : {}) }
   const config = join(dir, file)
-  await writeFile(config, replaced(await sample(file), changes))
+  await writeFile(config, replaced(edited(await sample(file)), changes))
   const env = { ...process.env, HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir }
   const child = spawn(programs[kind]!, args(config, dir), { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] })
   const printed: Buffer[] = []
@@ -263,6 +269,34 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
     expect(found.length > 0).toBe(leaky)
   })
 })
+
+test.skipIf(programs.nginx === undefined || !opensslThere)(
+  'nginx spreads queries over threads that answer, without the signs before those lines, and nothing else',
+  async () => {
+    const server = await backend(2)
+    const [one, two] = server.answering!.map(({ port }) => `127.0.0.1:${port}`)
+    const proxy = await started('nginx', server.port, false, text =>
+      replaced(text.replaceAll(/^( *)#(?=upstream answers| {2}|\}|location ~)/gm, '$1'), {
+        '127.0.0.1:8081': one!,
+        '127.0.0.1:8082': two!,
+      }),
+    )
+    const client = await clientAt(proxy.port)
+    const query = queryAt(server.manifest, 0)
+    const own = await fetch(`${server.url}/v1/answer`, { method: 'POST', body: query })
+    const answer = Buffer.from(await own.arrayBuffer())
+    server.seen.forwardedFor.clear()
+    for (let i = 0; i < 10; i++) {
+      const { status, body } = await client.get('/v1/answer', query)
+      expect([status, body.equals(answer)]).toEqual([200, true])
+    }
+    expect([...server.seen.forwardedFor]).toEqual([])
+    expect((await client.get('/v1/info')).status).toBe(200)
+    expect([...server.seen.forwardedFor]).toEqual([CLIENT])
+    client.close()
+    await proxy.stop()
+  },
+)
 
 /** A process with its environment, until `listening on`. */
 async function listening(command: string, args: readonly string[], env: Record<string, string>) {

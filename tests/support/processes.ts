@@ -22,6 +22,8 @@ export interface ServerProcess {
   readonly pid: number
   /** where its figures are, if it was started with `--metrics-port` */
   readonly figures: string | undefined
+  /** where its threads answer, if it was started with `--answer-threads` */
+  readonly answering: readonly string[]
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
   /** kill -9; resolves when it is gone */
@@ -53,19 +55,24 @@ export async function startCollectingServer(
 /** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */
 export async function startListening(script: string, ...args: string[]): Promise<ServerProcess> {
   const child = spawn(process.execPath, [script, ...args], {
-    stdio: ['ignore', 'pipe', isWatched(args) ? 'pipe' : 'inherit'],
+    stdio: ['ignore', 'pipe', isWatched(args) || threadsIn(args) > 0 ? 'pipe' : 'inherit'],
   })
   return await listening(child, script, args)
 }
 
 const isWatched = (args: readonly string[]) => args.includes('--metrics-port')
 
+function threadsIn(args: readonly string[]): number {
+  const at = args.indexOf('--answer-threads')
+  return at < 0 ? 0 : Number(args[at + 1])
+}
+
 async function listening(child: ChildProcess, script: string, args: readonly string[]): Promise<ServerProcess> {
   const orphaned = () => child.kill('SIGKILL')
   process.once('exit', orphaned)
   const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
   const firstLine = once(createInterface(child.stdout!), 'line') as Promise<[string]>
-  const told = isWatched(args) ? figuresIn(child.stderr!) : undefined
+  const told = child.stderr === null ? undefined : addressesIn(child.stderr, isWatched(args) ? 1 : 0, threadsIn(args))
   const ended = exited.then(([code]) => {
     throw new Error(`${basename(script)} ended with code ${code} before it listened`)
   })
@@ -76,7 +83,8 @@ async function listening(child: ChildProcess, script: string, args: readonly str
   return {
     url,
     pid: child.pid!,
-    figures: await told,
+    figures: (await told)?.figures[0],
+    answering: (await told)?.answers ?? [],
     async stop() {
       child.kill('SIGTERM')
       const [code, signal] = await exited
@@ -89,13 +97,15 @@ async function listening(child: ChildProcess, script: string, args: readonly str
   }
 }
 
-/** What a server says of where its figures are; all else that it says is passed on. */
-function figuresIn(said: NodeJS.ReadableStream): Promise<string> {
-  return new Promise(resolve => {
+/** What a server says of where its figures are, and its threads; all else that it says is passed on. */
+function addressesIn(said: NodeJS.ReadableStream, figures: number, answers: number) {
+  const found = { figures: [] as string[], answers: [] as string[] }
+  return new Promise<typeof found>(resolve => {
     createInterface(said).on('line', line => {
-      const figures = /^pirouette: figures at (http:\S+)$/.exec(line)?.[1]
-      if (figures === undefined) process.stderr.write(`${line}\n`)
-      else resolve(figures)
+      const [, what, url] = /^pirouette: (figures|answers) at (http:\S+)$/.exec(line) ?? []
+      if (what === undefined || url === undefined) process.stderr.write(`${line}\n`)
+      else found[what as keyof typeof found].push(url)
+      if (found.figures.length === figures && found.answers.length === answers) resolve(found)
     })
   })
 }

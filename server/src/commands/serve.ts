@@ -11,10 +11,12 @@ import { BuildError } from '../base/errors.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
 import { loadDataset } from '../dataset/load.js'
+import type { Listening } from '../http/answering/messages.js'
+import { SHUTTING_DOWN } from '../http/frame.js'
 import { Health } from '../http/health.js'
 import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
-import { createServer, type MountedDataset, SHUTTING_DOWN } from '../http/server.js'
+import { createServer, type MountedDataset } from '../http/server.js'
 import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
@@ -48,6 +50,9 @@ export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'rec
   readonly allowOrigin?: string[]
   readonly trustProxy?: string | true
   readonly rateLimit: number
+  /** false: none */
+  readonly answerThreads: number | false
+  readonly answerPort?: number
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
   readonly instantRateLimit: number
@@ -88,19 +93,24 @@ export async function serve(options: ServeArguments): Promise<void> {
     light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
     lightRateLimit: options.lightRateLimit,
     publisherToken,
+    answerThreads: options.answerThreads === false ? 0 : options.answerThreads,
     shedding: options.shedAfter === 0 ? undefined : { milliseconds: options.shedAfter },
     metrics,
     log: { level: options.logLevel, stream: process.stderr },
   })
   apps.push(app)
   const figures = await metrics?.server(app.readiness)
+  let answering: readonly Listening[] = []
   await orClose(apps, closeRest, async () => {
     if (figures !== undefined) {
       health = await Health.listen(figures, { host: options.metricsHost, port: options.metricsPort! })
     }
     await app.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
+    const { port } = app.server.address() as AddressInfo
+    answering = (await app.answerThreads?.listen({ host: options.host, port: options.answerPort ?? port + 1 })) ?? []
   })
   if (health !== undefined) process.stderr.write(`pirouette: figures at ${urlOf(health.address)}/metrics\n`)
+  for (const address of answering) process.stderr.write(`pirouette: answers at ${urlOf(address)}\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
   tellSupervisor('READY=1')
 }
@@ -129,6 +139,9 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   if (mounted.length === 0) throw new BuildError('give --dataset, --store or --data: there is nothing to serve')
   if (options.tokenFile !== undefined && stores.length === 0) {
     throw new BuildError('--token-file means nothing without --store: what is published must be kept')
+  }
+  if (options.answerPort !== undefined && options.answerThreads === false) {
+    throw new BuildError('--answer-port means nothing without --answer-threads')
   }
   for (const { name } of keys) {
     if (stores.length === 0 || (name !== undefined && !stores.some(store => store.name === name))) {
@@ -254,6 +267,6 @@ export function addressOf(app: FastifyInstance): string {
   return urlOf(app.server.address() as AddressInfo)
 }
 
-function urlOf({ address, family, port }: AddressInfo): string {
+function urlOf({ address, family, port }: Listening): string {
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

@@ -51,7 +51,9 @@ export interface Epochs {
   readonly newest: Epoch
   /** the newest or the one before it */
   find(generation: number, epoch: number): Epoch | undefined
-  /** those of `find`, newest last */
+  /** those of `find`, newest last, one among them perhaps that nobody is told of yet */
+  answerable(): readonly Epoch[]
+  /** those that everybody may know of */
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
   manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
@@ -99,6 +101,10 @@ export class FixedEpochs implements Epochs {
   find(generation: number, epoch: number): Epoch | undefined {
     const { manifest } = this.newest
     return manifest.generation === generation && manifest.epoch === epoch ? this.newest : undefined
+  }
+
+  answerable(): readonly Epoch[] {
+    return [this.newest]
   }
 
   list(): EpochInfo[] {

@@ -284,8 +284,11 @@ export class UpdatableDatabase implements Epochs {
   }
 
   find(generation: number, epoch: number): Epoch | undefined {
-    const known = this.#staged === undefined ? this.#answered() : [...this.#answered(), this.#staged.epoch]
-    return known.find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+    return this.answerable().find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+  }
+
+  answerable(): readonly Epoch[] {
+    return this.#staged === undefined ? this.#answered() : [...this.#answered(), this.#staged.epoch]
   }
 
   list(): EpochInfo[] {

@@ -3,7 +3,14 @@
 import { equalBytes, WireError } from '@pirouette/protocol'
 import type { FastifyReply } from 'fastify'
 import { epochUnknown, Refusal } from '../base/refusal.js'
-import type { Epoch, Epochs } from '../database/epochs.js'
+import type { Epoch } from '../database/epochs.js'
+
+/** What is to be known of epochs to find one. */
+export interface Findable<E> {
+  readonly databaseId: Uint8Array
+  readonly newest: { readonly manifest: { readonly generation: number; readonly epoch: number } }
+  find(generation: number, epoch: number): E | undefined
+}
 
 /** What nearly every request says of what it asks. */
 export interface Asked {
@@ -23,7 +30,7 @@ export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
 }
 
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
-export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked): Epoch {
+export function epochOf<E>(epochs: Findable<E>, { databaseId, generation, epoch }: Asked): E {
   if (!equalBytes(databaseId, epochs.databaseId)) {
     throw new Refusal('wrong_database', 'the request is for another database than the one served here')
   }
@@ -33,7 +40,10 @@ export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked
 }
 
 /** Throws a `bad_request` Refusal. */
-export function expectPartitions({ manifest }: Epoch, { partitions }: { readonly partitions: number }): void {
+export function expectPartitions(
+  { manifest }: Pick<Epoch, 'manifest'>,
+  { partitions }: { readonly partitions: number },
+): void {
   if (partitions === manifest.partitions) return
   throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${partitions}`)
 }

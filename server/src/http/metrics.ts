@@ -3,7 +3,9 @@
 
 import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Figures } from './answering/messages.js'
+import type { AnswerThreads } from './answering/threads.js'
 import type { Computations } from './computations.js'
 import { whenOver } from './over.js'
 import { sendError } from './plugins/errors.js'
@@ -22,7 +24,11 @@ export interface Watched {
   readonly bodies: Unsent
   readonly shedding: Shedding | undefined
   readonly computations: Computations
+  readonly threads?: AnswerThreads | undefined
 }
+
+/** What is bounded, of one thread. */
+export type WatchedLoad = Pick<Watched, 'unsent' | 'bodies' | 'shedding'>
 
 /** Seconds: from an answer that is in memory to a partition over a slow line. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10, 60]
@@ -44,8 +50,11 @@ export class Metrics {
     registers: [this.#registry],
   })
 
-  constructor() {
-    collectDefaultMetrics({ register: this.#registry })
+  #threads: AnswerThreads | undefined
+
+  /** `ofProcess`: the process's own figures, too. */
+  constructor(ofProcess = true) {
+    if (ofProcess) collectDefaultMetrics({ register: this.#registry })
   }
 
   /** Times the requests of `app`, whose routes are still to be added. */
@@ -64,23 +73,15 @@ export class Metrics {
 
   /** Reads these whenever it is asked. Once. */
   watch(watched: Watched): void {
-    const { datasets, readiness, unsent, bodies, shedding } = watched
+    const { datasets, readiness, threads } = watched
     const { instant, light } = watched.computations
+    this.#threads = threads
     this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
     this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
-    this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
-    this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
-    if (shedding !== undefined) {
-      this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
-      const refused: Counter = new Counter({
-        name: 'pirouette_overloaded_total',
-        help: 'Requests refused because they had waited for their turn too long',
-        registers: [this.#registry],
-        collect: () => {
-          refused.reset()
-          refused.inc(shedding.refused)
-        },
-      })
+    this.watchLoad(watched)
+    if (threads !== undefined) {
+      this.#gauge('answer_threads', 'Threads that answer, beside the one that has the rest', () => threads.running)
+      this.#counter('answer_thread_ends_total', 'Such threads that have ended by themselves', () => threads.ends)
     }
     if (instant !== undefined) {
       this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
@@ -122,13 +123,40 @@ export class Metrics {
     })
   }
 
+  /** The same for what is bounded. Once. */
+  watchLoad({ unsent, bodies, shedding }: WatchedLoad): void {
+    this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
+    this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
+    if (shedding !== undefined) {
+      this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
+      const refused = 'Requests refused because they had waited for their turn too long'
+      this.#counter('overloaded_total', refused, () => shedding.refused)
+    }
+  }
+
+  /** All of them, to be added to those of another thread. */
+  async figures(): Promise<Figures> {
+    return (await this.#registry.getMetricsAsJSON()) as unknown as Figures
+  }
+
+  /** As Prometheus reads them: what threads have, too, is the sum of all. */
+  async #text(): Promise<string> {
+    const others = (await this.#threads?.figures()) ?? []
+    if (others.length === 0) return this.#registry.metrics()
+    const names = new Set(others.flat().map(({ name }) => name))
+    const own = await this.figures()
+    const together = [own.filter(({ name }) => names.has(name)), ...others]
+    const alone = own.filter(({ name }) => !names.has(name))
+    const texts = await Promise.all(alone.map(({ name }) => this.#registry.getSingleMetricAsString(name)))
+    const sums = await AggregatorRegistry.aggregate(together as object[]).metrics()
+    return `${texts.join('\n\n')}\n\n${sums}`
+  }
+
   /** What is to be served on a port of its own (see Health): /metrics, /healthz, /readyz. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false })
     app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-    app.get('/metrics', async (_request, reply) =>
-      reply.type(this.#registry.contentType).send(await this.#registry.metrics()),
-    )
+    app.get('/metrics', async (_request, reply) => reply.type(this.#registry.contentType).send(await this.#text()))
     healthRoutes(app, readiness)
     await app.ready()
     return app
@@ -140,6 +168,18 @@ export class Metrics {
       help,
       registers: [this.#registry],
       collect: () => gauge.set(read()),
+    })
+  }
+
+  #counter(name: string, help: string, read: () => number): void {
+    const counter: Counter = new Counter({
+      name: `pirouette_${name}`,
+      help,
+      registers: [this.#registry],
+      collect: () => {
+        counter.reset()
+        counter.inc(read())
+      },
     })
   }
 

@@ -8,8 +8,9 @@ import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import { boundBodies } from './bodies.js'
 import { Computations } from './computations.js'
+import { OwnAnswers } from './own-answers.js'
 import { sendError } from './plugins/errors.js'
-import { limitRates } from './plugins/rate-limit.js'
+import { type Counts, limitRates } from './plugins/rate-limit.js'
 import { Publishers } from './publishers.js'
 import { Readiness } from './readiness.js'
 import { answerRoute } from './routes/answer.js'
@@ -46,6 +47,10 @@ export interface PirouetteOptions {
    * Whoever made it closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
+  /** what replies to its queries, if other threads are to reply as well; default: its own */
+  readonly answers?: OwnAnswers | undefined
+  /** what counts them for the rate limit; default: its own */
+  readonly counts?: Counts | undefined
   /** a URL below which `/v1/blobs/…` can be fetched as well, for clients whose apps allow that; default: none */
   readonly blobBase?: string | undefined
   /** queries a minute that one client address may send; 0 (default): any number */
@@ -71,25 +76,13 @@ const FAREWELL_MILLISECONDS = 250
  */
 export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app, options) => {
   const { updatable } = options
-  const epochs = epochsOf(options)
   const onTrap = options.onTrap ?? exitSoon
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent()
+  const answers = options.answers ?? ownAnswers(options, readiness)
+  const { epochs } = answers
 
-  boundUnderWay(app.server)
-  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-  app.addHook('onRequest', (request, _reply, done) => {
-    // A body is bytes, whatever its Content-Type says, and it need not have one.
-    request.headers['content-type'] = OCTET_STREAM
-    if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
-      throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
-    }
-    done()
-  })
-
-  boundBodies(app, options.bodies ?? new Unsent())
+  takeBytes(app, options.bodies ?? new Unsent())
 
   const routes = app as unknown as Routes
   const limits = [options.rateLimit, options.instantRateLimit, options.lightRateLimit] as const
@@ -98,7 +91,8 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const { instant, light } = options.computations ?? ownComputations(app, onTrap)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined }, options.blobBase)
   blobRoute(routes, epochs, unsent)
-  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rateLimit, onTrap })
+  const answerLimit = rateLimit && { ...rateLimit, counts: options.counts }
+  answerRoute(routes, { answers, readiness, unsent, rateLimit: answerLimit })
   if (instant !== undefined) {
     instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: instantRateLimit })
   }
@@ -115,6 +109,29 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
     publishRoutes(routes, { updatable, readiness, publishers, rateLimit, onTrap })
   }
   healthRoutes(app, readiness)
+}
+
+/** What one database replies to queries. */
+export function ownAnswers(options: PirouetteOptions, readiness: Readiness): OwnAnswers {
+  const { updatable, onTrap = exitSoon } = options
+  return new OwnAnswers({ epochs: epochsOf(options), fence: updatable?.fence, readiness, onTrap })
+}
+
+/** Has `app` take the bodies of its POST routes as bytes, within bounds, and its errors leave in the protocol's form. */
+export function takeBytes(app: FastifyInstance, bodies: Unsent): void {
+  boundUnderWay(app.server)
+  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', (request, _reply, done) => {
+    // A body is bytes, whatever its Content-Type says, and it need not have one.
+    request.headers['content-type'] = OCTET_STREAM
+    if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
+      throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
+    }
+    done()
+  })
+  boundBodies(app, bodies)
 }
 
 function ownComputations(app: FastifyInstance, onTrap: (error: Error) => void): Computations {

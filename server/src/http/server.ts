@@ -1,24 +1,21 @@
 // The whole HTTP server: one or more databases, and what surrounds them in every deployment.
 
-import type { Socket } from 'node:net'
-import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
-import { Refusal } from '../base/refusal.js'
+import type { FastifyInstance } from 'fastify'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import type { LightOptions } from '../light/hints.js'
+import { AnswerThreads } from './answering/threads.js'
 import { Computations } from './computations.js'
-import { hangUpWhenIdle } from './idle.js'
+import { frame, surround } from './frame.js'
 import type { Metrics } from './metrics.js'
-import { exitSoon, pirouettePlugin } from './plugin.js'
-import { errors, frameworkError } from './plugins/errors.js'
-import { headers, readableBy } from './plugins/headers.js'
-import { logging, loggingOptions, serializers } from './plugins/logging.js'
+import { exitSoon, ownAnswers, pirouettePlugin } from './plugin.js'
+import { OwnCounts } from './plugins/rate-limit.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
-import { Shedding, type SheddingOptions, shedLoad } from './shedding.js'
-import { Unsent, type UnsentOptions } from './unsent.js'
+import type { SheddingOptions } from './shedding.js'
+import type { UnsentOptions } from './unsent.js'
 
 export interface ServerOptions {
   /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
@@ -48,6 +45,11 @@ export interface ServerOptions {
   readonly unsent?: UnsentOptions | undefined
   /** when requests are refused because there is no time for them; default: none is, ever */
   readonly shedding?: SheddingOptions | undefined
+  /**
+   * Threads that answer `POST /v1/answer` too, each on a port of its own, once `app.answerThreads.listen` has been called.
+   * What is bounded is so for all together. Default: 0.
+   */
+  readonly answerThreads?: number | undefined
   /** times requests, and watches what is bounded; of one server */
   readonly metrics?: Metrics | undefined
   /** see PirouetteOptions */
@@ -74,13 +76,10 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** whether this process answers; see readiness.ts */
     readiness: Readiness
+    /** those that ServerOptions asks for; they are to listen, and end with the server */
+    answerThreads: AnswerThreads | undefined
   }
 }
-
-const SECOND = 1000
-
-/** What a server says that is about to end. */
-export const SHUTTING_DOWN = 'this server is shutting down'
 
 /**
  * A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close.
@@ -91,56 +90,50 @@ export const SHUTTING_DOWN = 'this server is shutting down'
  */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   checkNames(options.datasets)
-  const readiness = new Readiness()
-  const unsent = new Unsent(options.unsent)
-  const bodies = new Unsent(options.unsent)
-  const app: FastifyInstance = fastify({
-    ...timeouts,
-    ...loggingOptions,
-    logger: options.log === undefined ? false : { ...options.log, base: null, serializers },
-    trustProxy: options.trustProxy ?? false,
-    frameworkErrors: frameworkError,
-    clientErrorHandler: answerBrokenRequest,
-    return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
-  })
+  const { answerThreads = 0, metrics, datasets, log, trustProxy, rateLimit } = options
+  const [readiness, parts, allowOrigins] = [new Readiness(), answerThreads + 1, options.allowOrigins ?? ['*']]
+  const bound = { readiness, parts, unsent: options.unsent, shedding: options.shedding }
+  const { app, unsent, bodies, shedding } = frame({ ...bound, log, trustProxy, allowOrigins })
   app.decorate('readiness', readiness)
   const computations = new Computations({ instant: options.instant, light: options.light })
+  const onTrap = options.onTrap ?? exitSoon
   computations.onFailure = error => {
     readiness.stop('this server has failed and is restarting')
-    ;(options.onTrap ?? exitSoon)(error)
+    onTrap(error)
   }
   app.addHook('onClose', () => computations.close())
-  app.addHook('onRequest', (_request, reply, done) => {
-    // The next request of this connection goes to another server, if there is one.
-    if (readiness.leaving) reply.header('connection', 'close')
-    done()
-  })
-  const shedding = options.shedding && new Shedding(options.shedding)
-  if (shedding !== undefined) {
-    shedding.tell = refused => app.log.warn({ refused }, 'overloaded: what has waited too long is refused')
-    shedLoad(app.server, shedding, readableBy(options.allowOrigins ?? ['*']))
-  }
-  app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
-  hangUpWhenIdle(app)
 
-  options.metrics?.time(app)
-  options.metrics?.watch({ datasets: options.datasets, readiness, unsent, bodies, shedding, computations })
-  await app.register(logging)
-  await app.register(errors, { databases: options.datasets.map(({ name }) => prefixOf(name) || '/') })
-  await app.register(headers, {
-    allowOrigins: options.allowOrigins ?? ['*'],
+  const databases = datasets.map(({ name, dataset, updatable }) => {
+    const answers = ownAnswers({ dataset, updatable, onTrap }, readiness)
+    return { prefix: prefixOf(name), answers, updatable, counts: new OwnCounts() }
+  })
+  const threads =
+    answerThreads === 0
+      ? undefined
+      : new AnswerThreads(app, databases, {
+          ...{ threads: answerThreads, parts, readiness, rateLimit, trustProxy, allowOrigins, unsent: options.unsent },
+          ...{ shedAfter: options.shedding?.milliseconds, logLevel: log?.level, logStream: log?.stream },
+          isTimed: metrics !== undefined,
+        })
+  app.decorate('answerThreads', threads)
+
+  metrics?.time(app)
+  metrics?.watch({ datasets, readiness, unsent, bodies, shedding, computations, threads })
+  await surround(app, {
+    allowOrigins,
+    databases: databases.map(({ prefix }) => prefix || '/'),
     publisherPaths: publisherPathsOf(options),
   })
-  for (const { name, dataset, updatable, publisherKeys, blobBase } of options.datasets) {
-    const { rateLimit, instantRateLimit, lightRateLimit, onTrap, publisherToken: token } = options
-    const prefix = prefixOf(name)
+  for (const [i, { dataset, updatable, publisherKeys, blobBase }] of datasets.entries()) {
+    const { instantRateLimit, lightRateLimit, publisherToken: token } = options
+    const { prefix, answers, counts } = databases[i]!
     await app.register(pirouettePlugin, {
       ...{ prefix, blobBase, dataset, updatable, token, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
-      ...{ computations, instantRateLimit, lightRateLimit },
+      ...{ computations, instantRateLimit, lightRateLimit, answers, counts },
     })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.
-  if (options.datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
+  if (datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
   await app.ready()
   return app
 }
@@ -155,26 +148,6 @@ function publisherPathsOf({ datasets, publisherToken }: ServerOptions): Set<stri
       updatable !== undefined && (publisherToken !== undefined || publisherKeys.length > 0),
   )
   return new Set(updatable.flatMap(({ name }) => PUBLISHER_ROUTES.map(route => prefixOf(name) + route)))
-}
-
-/** A query is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving. */
-const timeouts = {
-  connectionTimeout: 60 * SECOND, // without any traffic
-  requestTimeout: 30 * SECOND, // until a request has arrived whole
-  keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
-  pluginTimeout: 30 * SECOND,
-} satisfies FastifyServerOptions
-
-/** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
-function answerBrokenRequest(_error: Error, socket: Socket): void {
-  if (!socket.writable) return
-  const body = JSON.stringify(
-    new Refusal('bad_request', 'the request is not well-formed HTTP, or came too slowly').reply,
-  )
-  socket.end(
-    `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n` +
-      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
-  )
 }
 
 function checkNames(datasets: readonly MountedDataset[]): void {

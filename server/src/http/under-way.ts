@@ -7,6 +7,11 @@ import type { Socket } from 'node:net'
 
 const DEFAULT_MOST = { ofConnection: 256, inAll: 16_384 }
 
+/** A share of so many, which together have no more than one. */
+export function underWayShare(parts: number): typeof DEFAULT_MOST {
+  return { ...DEFAULT_MOST, inAll: Math.floor(DEFAULT_MOST.inAll / parts) }
+}
+
 const bounded = new WeakSet<Server>()
 
 /** A connection that has too many is hung up on; beyond what all may have, the one that has most. Once for a server. */

@@ -19,6 +19,18 @@ export interface UnsentOptions {
 
 const MIB = 1024 * 1024
 
+/** A share of so many, which together have no more than these. */
+export function shareOf(options: UnsentOptions = {}, parts: number): UnsentOptions {
+  const { total, connection, patienceMilliseconds } = withDefaults(options)
+  const part = Math.floor(total / parts)
+  return { total: part, connection: Math.min(connection, part), patienceMilliseconds }
+}
+
+function withDefaults(options: UnsentOptions): Required<{ [K in keyof UnsentOptions]: number }> {
+  const { total = 256 * MIB, connection = 16 * MIB, patienceMilliseconds = 5000 } = options
+  return { total, connection, patienceMilliseconds }
+}
+
 interface Standing {
   readonly bytes: number
   readonly socket: Socket
@@ -39,8 +51,7 @@ export class Unsent {
   readonly #ofNetwork = new Map<string, number>()
 
   constructor(options: UnsentOptions = {}) {
-    const { total = 256 * MIB, connection = 16 * MIB, patienceMilliseconds = 5000 } = options
-    this.#most = { total, connection, patienceMilliseconds }
+    this.#most = withDefaults(options)
   }
 
   /** Reserved at the moment. */

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use blake3::IncrementCounter;
 use blake3::platform::{MAX_SIMD_DEGREE, Platform, words_from_le_bytes_32};
+use pirouette_kernels::entries::siblings;
 
 use super::{CELL_BYTES, COMMITMENT_BYTES, Commit, OpenEntry};
 use crate::layout::Layout;
@@ -203,13 +204,7 @@ impl OpenEntry for Merkle {
     }
 
     fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>> {
-        let mut start = 0;
-        widths(layout).take(layout.depth() as usize).enumerate().map(move |(level, width)| {
-            let sibling = (offset >> level) ^ 1;
-            let cell = (sibling < width).then_some(start + sibling);
-            start += width;
-            cell
-        })
+        siblings(layout.partition_records(), layout.depth(), offset)
     }
 
     fn verify(

@@ -69,15 +69,11 @@ impl Overwritten {
     }
 
     fn record(&self, index: usize) -> Option<&[u8]> {
-        let at = self.indices.binary_search(&(index as u32)).ok()?;
-        let bytes = self.layout.record_bytes();
-        Some(&self.records[at * bytes..][..bytes])
+        self.flat().record(index, self.layout.record_bytes())
     }
 
     fn cell(&self, partition: usize, cell: usize) -> Option<&[u8; CELL_BYTES]> {
-        let place = (partition as u32, cell as u32);
-        let at = self.cells.binary_search_by_key(&place, |node| (node.partition, node.place)).ok()?;
-        Some(&self.cells[at].content)
+        self.flat().node(partition, cell)
     }
 }
 
@@ -377,7 +373,7 @@ impl<C: VectorCommitment> Database<C> {
         Ok(())
     }
 
-    fn at(&self, at: At) -> Option<&Overwritten> {
+    pub(crate) fn at(&self, at: At) -> Option<&Overwritten> {
         self.previous.as_ref().filter(|_| at == At::Previous)
     }
 }

@@ -36,10 +36,15 @@ export function frameworkError(error: FastifyError, _request: FastifyRequest, re
 
 /** A route of its own encapsulated context uses this as its error handler. */
 export function sendError(app: FastifyInstance, error: unknown, reply: FastifyReply): FastifyReply {
+  return sendRefusal(reply, refusalOf(app, error))
+}
+
+/** What an error is to whoever asked. The log is told what is ours. */
+export function refusalOf(app: FastifyInstance, error: unknown): Refusal {
   const refusal = refusalFor(error)
   if (refusal.code === 'internal' || error instanceof StorageError)
     app.log.error(describeError(error), 'a request failed')
-  return sendRefusal(reply, refusal)
+  return refusal
 }
 
 /** What an error may tell the log: its kind and where it arose. */

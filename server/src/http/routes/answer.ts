@@ -10,65 +10,49 @@ import {
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
   OFFSET_BYTES,
-  withVerdict,
 } from '@pirouette/protocol'
-import { Refusal } from '../../base/refusal.js'
-import type { Epoch, Epochs } from '../../database/epochs.js'
-import type { Fence } from '../../database/fence.js'
-import { type Answered, answerQuery } from '../answer.js'
+import type { Epoch } from '../../database/epochs.js'
 import { sendBytes } from '../binary.js'
 import type { Readiness } from '../readiness.js'
 import type { Unsent } from '../unsent.js'
 import type { Routes } from './types.js'
 
+/** Whoever makes the replies. */
+export interface Answers {
+  /** bytes of the longest query */
+  readonly longest: number
+  /**
+   * What a query's body is replied to with. `reserve` is told how many bytes an answer will have before they are made, and may
+   * throw. Throws a Refusal for any bytes that are not a query.
+   */
+  reply(body: unknown, reserve: (bytes: number) => void): Promise<Uint8Array>
+}
+
 export interface AnswerOptions {
-  readonly epochs: Epochs
-  /** of an updatable database, whose layouts may come and go */
-  readonly fence: Fence | undefined
+  readonly answers: Answers
   readonly readiness: Readiness
   readonly unsent: Unsent
   /** configuration of @fastify/rate-limit for this route */
   readonly rateLimit: object | undefined
-  /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
-  readonly onTrap: (error: Error) => void
 }
 
-export function answerRoute(app: Routes, { epochs, fence, readiness, unsent, rateLimit, onTrap }: AnswerOptions): void {
+export function answerRoute(app: Routes, { answers, readiness, unsent, rateLimit }: AnswerOptions): void {
   const options = {
-    bodyLimit: longestQuery(epochs.newest, fence !== undefined),
+    bodyLimit: answers.longest,
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: readiness.hook,
   }
   app.post('/v1/answer', options, async (request, reply) => {
-    return sendBytes(reply, await judged(answerOrStop(request.body, length => unsent.reserve(request, reply, length))))
+    return sendBytes(reply, await answers.reply(request.body, length => unsent.reserve(request, reply, length)))
   })
-
-  /** Whatever the verdict, it comes with the answer: the vectors have been shown. */
-  async function judged({ answer, claim }: Answered): Promise<Uint8Array> {
-    if (claim === undefined) return answer
-    if (fence === undefined) throw new Refusal('not_found', 'this database does not change, and has no fence')
-    return withVerdict(answer, await fence.judge({ kind: 'confirm', ...claim }))
-  }
-
-  function answerOrStop(body: unknown, reserve: (bytes: number) => void): Answered {
-    try {
-      return answerQuery(epochs, body, reserve)
-    } catch (error) {
-      if (error instanceof Error && isTrap(error)) {
-        readiness.stop('this server has failed and is restarting')
-        onTrap(error)
-      }
-      throw error
-    }
-  }
 }
 
 /**
  * In bytes, a claim included. An updatable database may come to have any layout with its ℓ′: a generation with smaller M,
  * hence shorter proofs, may make batches of more offsets than this one. (Queries of suite 3 never take more than 128 KiB.)
  */
-function longestQuery(epoch: Epoch, updatable: boolean): number {
+export function longestQuery(epoch: Epoch, updatable: boolean): number {
   if (!updatable) {
     const bodies = Array.from(epoch.suites, suite => epoch.queryLimits(suite).reduce((each, most) => each * most))
     return HEADER_BYTES + Math.max(...bodies) + FENCE_REQUEST_BYTES
@@ -76,9 +60,4 @@ function longestQuery(epoch: Epoch, updatable: boolean): number {
   const longest = Math.min(MAX_BATCH * MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(epoch.manifest)))
   const offsets = Math.max(MAX_PARTITIONS, longest)
   return HEADER_BYTES + OFFSET_BYTES * offsets + FENCE_REQUEST_BYTES
-}
-
-/** WebAssembly's own error class, which Node's types do not know. */
-function isTrap(error: Error): boolean {
-  return error.name === 'RuntimeError'
 }

@@ -1,0 +1,99 @@
+// What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers. One of these is a process's, or
+// that of a thread beside it, which has its share of all bounds.
+
+import type { Socket } from 'node:net'
+import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
+import { Refusal } from '../base/refusal.js'
+import { hangUpWhenIdle } from './idle.js'
+import { errors, frameworkError } from './plugins/errors.js'
+import { type HeadersOptions, headers, readableBy } from './plugins/headers.js'
+import { logging, loggingOptions, serializers } from './plugins/logging.js'
+import type { Readiness } from './readiness.js'
+import { Shedding, type SheddingOptions, shedLoad } from './shedding.js'
+import { boundUnderWay, underWayShare } from './under-way.js'
+import { shareOf, Unsent, type UnsentOptions } from './unsent.js'
+
+export interface FrameOptions {
+  readonly readiness: Readiness
+  /** this one has one of so many parts of what is bounded */
+  readonly parts: number
+  /** of all parts */
+  readonly unsent: UnsentOptions | undefined
+  readonly shedding: SheddingOptions | undefined
+  readonly allowOrigins: readonly string[]
+  readonly trustProxy: string | undefined
+  /** pino's level and where lines go */
+  readonly log: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
+}
+
+export interface Frame {
+  readonly app: FastifyInstance
+  readonly unsent: Unsent
+  /** the same for bodies on their way */
+  readonly bodies: Unsent
+  readonly shedding: Shedding | undefined
+}
+
+const SECOND = 1000
+
+/** What a server says that is about to end. */
+export const SHUTTING_DOWN = 'this server is shutting down'
+
+/** An app without routes. */
+export function frame(options: FrameOptions): Frame {
+  const { readiness, log, allowOrigins, parts } = options
+  const app: FastifyInstance = fastify({
+    ...timeouts,
+    ...loggingOptions,
+    logger: log === undefined ? false : { ...log, base: null, serializers },
+    trustProxy: options.trustProxy ?? false,
+    frameworkErrors: frameworkError,
+    clientErrorHandler: answerBrokenRequest,
+    return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
+  })
+  app.addHook('onRequest', (_request, reply, done) => {
+    // The next request of this connection goes to another server, if there is one.
+    if (readiness.leaving) reply.header('connection', 'close')
+    done()
+  })
+  const shedding = options.shedding && new Shedding(options.shedding)
+  if (shedding !== undefined) {
+    shedding.tell = refused => app.log.warn({ refused }, 'overloaded: what has waited too long is refused')
+    shedLoad(app.server, shedding, readableBy(allowOrigins))
+  }
+  app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
+  hangUpWhenIdle(app)
+  boundUnderWay(app.server, underWayShare(parts))
+  const share = shareOf(options.unsent, parts)
+  return { app, unsent: new Unsent(share), bodies: new Unsent(share), shedding }
+}
+
+/** What all routes have that are added from now on. `databases`: paths under which they are. */
+export async function surround(
+  app: FastifyInstance,
+  { databases, ...origins }: HeadersOptions & { readonly databases: readonly string[] },
+): Promise<void> {
+  await app.register(logging)
+  await app.register(errors, { databases })
+  await app.register(headers, origins)
+}
+
+/** A query is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving. */
+const timeouts = {
+  connectionTimeout: 60 * SECOND, // without any traffic
+  requestTimeout: 30 * SECOND, // until a request has arrived whole
+  keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
+  pluginTimeout: 30 * SECOND,
+} satisfies FastifyServerOptions
+
+/** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
+function answerBrokenRequest(_error: Error, socket: Socket): void {
+  if (!socket.writable) return
+  const body = JSON.stringify(
+    new Refusal('bad_request', 'the request is not well-formed HTTP, or came too slowly').reply,
+  )
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}
