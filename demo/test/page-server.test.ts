@@ -10,7 +10,7 @@ import type { Config } from '../src/page/backstage.js'
 const watcher = (url: string, ids: number[]) => ({
   url,
   seen: ids.map(id => ({ id }) as never),
-  lying: false,
+  lie: undefined,
   close: async () => {},
 })
 

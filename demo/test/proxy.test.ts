@@ -59,17 +59,19 @@ const server = createServer((request, response) => {
       return
     }
     const status = request.url === '/keys/v1/missing' ? 404 : 200
-    response.writeHead(status, { 'x-own': 'kept' }).end(answer)
+    response.writeHead(status, { 'x-own': 'kept' }).end(answering)
   })
 })
 let nextLine = () => {}
+let answering = answer
 let proxy: Watcher
 
 beforeAll(async () => {
   proxy = await startProxy(await listen(server, 0))
 })
 beforeEach(() => {
-  proxy.lying = false
+  proxy.lie = undefined
+  answering = answer
   requests.length = 0
 })
 afterAll(async () => {
@@ -120,7 +122,7 @@ test('of instant lookups the keys are kept, and their answers are lied about as 
   expect((await post('/keys/v1/instant', body)).bytes).toEqual(answer)
   const seen = { database: 'keys', bytes: body.length, claimed: false, of: 'bytes', columns: 3, vectors: keys }
   expect(proxy.seen.at(-1)).toMatchObject(seen)
-  proxy.lying = true
+  proxy.lie = 'byte'
   const { bytes } = await post('/keys/v1/instant', body)
   const changed = [...bytes.keys()].filter(at => bytes[at] !== answer[at])
   expect(changed).toHaveLength(1)
@@ -128,7 +130,7 @@ test('of instant lookups the keys are kept, and their answers are lied about as 
 })
 
 test('a lie is one bit of one byte after the header, at another place each time', async () => {
-  proxy.lying = true
+  proxy.lie = 'byte'
   const places = new Set<number>()
   for (let i = 0; i < 20; i += 1) {
     const { bytes } = await post('/keys/v1/answer', query)
@@ -140,8 +142,31 @@ test('a lie is one bit of one byte after the header, at another place each time'
   expect(places.size).toBeGreaterThan(1)
 })
 
+test('answers may be zeros, or an earlier one: what is before and behind them stays', async () => {
+  await post('/keys/v1/answer', claimed)
+  answering = answer.map(byte => byte ^ 0xff)
+  const lies = [
+    ['zeros', () => 0],
+    ['again', (at: number) => answer[at]!],
+  ] as const
+  for (const [lie, expected] of lies) {
+    proxy.lie = lie
+    const { bytes } = await post('/keys/v1/answer', claimed)
+    expect(bytes).toEqual(answering.map((byte, at) => (at >= 40 && at < 192 ? expected(at) : byte)))
+  }
+})
+
+test('an answer may end half-way, or not come', async () => {
+  proxy.lie = 'half'
+  const response = await fetch(`${proxy.url}/keys/v1/answer`, { method: 'POST', body: new Uint8Array(query) })
+  expect(response.status).toBe(200)
+  await expect(response.arrayBuffer()).rejects.toThrow()
+  proxy.lie = 'nothing'
+  await expect(post('/keys/v1/answer', query)).rejects.toThrow()
+})
+
 test('a lie is about the answer, never about the verdict behind it', async () => {
-  proxy.lying = true
+  proxy.lie = 'byte'
   const places = new Set<number>()
   for (let i = 0; i < 400; i += 1) {
     const { bytes } = await post('/keys/v1/answer', claimed)
@@ -153,7 +178,7 @@ test('a lie is about the answer, never about the verdict behind it', async () =>
 })
 
 test('only answers are lied about, and only queries are kept', async () => {
-  proxy.lying = true
+  proxy.lie = 'byte'
   const before = proxy.seen.length
   const response = await fetch(`${proxy.url}/keys/v1/manifest?epoch=1`)
   expect(new Uint8Array(await response.arrayBuffer())).toEqual(answer)

@@ -244,9 +244,9 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await (await stranger.waitForSelector('#keys-tab'))!.click()
     const theirs = new Panel(stranger, 'keys')
     await theirs.ready()
-    demo.proxies.A.lying = true
+    demo.proxies.A.lie = 'byte'
     const caught = await theirs.ask('alice@example.org').finally(() => {
-      demo.proxies.A.lying = false
+      demo.proxies.A.lie = undefined
     })
     expect(caught).toMatchObject({ kind: 'caught', text: expect.stringContaining('A server lied, and was caught') })
     expect(caught.text).not.toMatch(/Server [AB] /)
@@ -541,6 +541,27 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(said).toContain(`Server ${liar} had lied.`)
     await phishing().startAfresh()
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+  })
+
+  test('whatever becomes of answers nothing wrong is shown: of zeros, and of one that ends half-way', async () => {
+    await page.select('#liar [name=lie]', 'zeros')
+    await makeLie('B')
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({
+      kind: 'caught',
+      text: expect.stringContaining('Server B lied, and was caught'),
+    })
+    await makeLie('')
+    await phishing().startAfresh()
+    await page.select('#liar [name=lie]', 'half')
+    await (await page.waitForSelector('#liar input[value="A"]'))!.click()
+    await page.waitForFunction(() => document.querySelector('#liar-note')?.textContent?.includes('breaks off'))
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({
+      kind: 'error',
+      text: expect.stringContaining('No answer'),
+    })
+    await makeLie('')
+    await page.select('#liar [name=lie]', 'byte')
+    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' }) // nothing is lost
   })
 
   test('what is published every open page learns, and it is signed', async () => {

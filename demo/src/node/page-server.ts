@@ -6,7 +6,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { extname, join, sep } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
-import type { Change, Config, Outcome, Published, Seen, ServerName } from '../page/backstage.js'
+import {
+  type Change,
+  type Config,
+  LIES,
+  type Outcome,
+  type Published,
+  type Seen,
+  type ServerName,
+} from '../page/backstage.js'
 import { pageFolder } from './paths.js'
 import type { Watcher } from './proxy.js'
 
@@ -81,12 +89,15 @@ export function createPageServer(): {
   }
 }
 
-/** Body of `POST /liar`: `{ "server": "A" | "B" | null }`. */
+/** Body of `POST /liar`. */
 function setLiar({ proxies }: PageContents, body: unknown): void {
-  const liar = (body as { server?: unknown } | null)?.server
-  if (liar !== 'A' && liar !== 'B' && liar !== null) throw new TypeError('server must be "A", "B" or null')
-  proxies.A.lying = liar === 'A'
-  proxies.B.lying = liar === 'B'
+  const { server, lie } = (body ?? {}) as { server?: unknown; lie?: unknown }
+  const known = LIES.find(each => each === lie)
+  if (body !== null && ((server !== 'A' && server !== 'B') || known === undefined)) {
+    throw new TypeError(`expected null, or server ("A" or "B") and lie (${LIES.join(', ')})`)
+  }
+  proxies.A.lie = server === 'A' ? known : undefined
+  proxies.B.lie = server === 'B' ? known : undefined
 }
 
 /** Body of `POST /publish`. */
@@ -99,7 +110,7 @@ function changeOf(body: unknown): Change {
 }
 
 function configOf({ proxies: { A, B }, partitionRecords, slots, firstBytes, publisherKey }: PageContents): Config {
-  const liar = A.lying ? 'A' : B.lying ? 'B' : null
+  const liar = A.lie ? { server: 'A' as const, lie: A.lie } : B.lie ? { server: 'B' as const, lie: B.lie } : null
   const seen = { A: A.seen.at(-1)?.id ?? 0, B: B.seen.at(-1)?.id ?? 0 }
   const servers = { A: A.url, B: B.url }
   return { servers, partitionRecords, slots, firstBytes, publisherKey, liar, seen, watched: true }

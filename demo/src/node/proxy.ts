@@ -1,21 +1,21 @@
 // A proxy in front of one server, which does two things no honest operator does: it keeps what every query shows,
-// so that the page can draw what this server saw, and when told to lie it changes one byte of every answer. For the
-// rest it forwards as it receives.
+// so that the page can draw what this server saw, and when told to lie it changes every answer. For the rest it forwards as it
+// receives.
 
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { FENCE_REPLY_BYTES, INSTANT_PATH } from '@pirouette/protocol'
-import type { Sighting } from '../page/backstage.js'
+import type { Lie, Sighting } from '../page/backstage.js'
 import { shownBy } from '../page/wire/sighting.js'
 
 export interface Watcher {
   readonly url: string
   /** the latest sightings, oldest first */
   readonly seen: readonly Sighting[]
-  /** change one byte of every answer from now on? */
-  lying: boolean
+  /** what becomes of every answer from now on; undefined: nothing */
+  lie: Lie | undefined
   close(): Promise<void>
 }
 
@@ -27,6 +27,8 @@ const QUERY_PATH = /^\/(?<database>[^/]*)(?<route>\/v1\/(answer|instant))$/
 export async function startProxy(target: string): Promise<Watcher> {
   const seen: Sighting[] = []
   let sightings = 0
+  /** what was answered honestly last, by path and length */
+  const earlier = new Map<string, Buffer>()
 
   const server = createServer((incoming, outgoing) => {
     forward(incoming, outgoing).catch(() => {
@@ -43,17 +45,31 @@ export async function startProxy(target: string): Promise<Watcher> {
 
     const answer = await ask(incoming, path, body, outgoing)
     const headers = withoutHopByHop(answer.headers)
-    if (database === undefined || answer.statusCode !== 200 || !proxy.lying) {
+    if (database === undefined || answer.statusCode !== 200) {
       outgoing.writeHead(answer.statusCode ?? 502, headers)
       await pipeline(answer, outgoing) // as it comes: /v1/events never ends by itself
       return
     }
     const bytes = await buffer(answer)
     // A lie about a verdict behind the answer would only be a malformed one too.
-    const end = bytes.length - (claimed ? FENCE_REPLY_BYTES : 0)
-    const position = HEADER_BYTES + Math.floor(Math.random() * (end - HEADER_BYTES))
-    bytes[position]! ^= 0x01
-    outgoing.writeHead(200, headers).end(bytes)
+    const said = bytes.subarray(HEADER_BYTES, bytes.length - (claimed ? FENCE_REPLY_BYTES : 0))
+    const { lie } = proxy
+    if (lie === 'nothing') {
+      outgoing.destroy()
+      return
+    }
+    outgoing.writeHead(200, headers)
+    if (lie === 'half') {
+      outgoing.write(bytes.subarray(0, HEADER_BYTES + said.length / 2), () => outgoing.destroy())
+      return
+    }
+    const question = `${path} ${said.length}`
+    const before = earlier.get(question)
+    if (lie === undefined) earlier.set(question, Buffer.from(said))
+    else if (lie === 'zeros') said.fill(0)
+    else if (lie === 'again' && before !== undefined) said.set(before)
+    else said[Math.floor(Math.random() * said.length)]! ^= 0x01
+    outgoing.end(bytes)
   }
 
   /** Keeps what a query shows, unless these bytes are none; whether it has a claim. */
@@ -79,7 +95,7 @@ export async function startProxy(target: string): Promise<Watcher> {
     })
   }
 
-  const proxy: Watcher = { url: await listen(server, 0), seen, lying: false, close: () => closeServer(server) }
+  const proxy: Watcher = { url: await listen(server, 0), seen, lie: undefined, close: () => closeServer(server) }
   return proxy
 }
 

@@ -2,6 +2,13 @@
 // lying, and what was published. The other end is src/node/page-server.ts.
 
 export type ServerName = 'A' | 'B'
+
+/**
+ * What becomes of a server's answers on their way: a byte is changed, records are zeros, the answer to an earlier question of the
+ * same length comes again, it ends half-way, or does not come.
+ */
+export const LIES = ['byte', 'zeros', 'again', 'half', 'nothing'] as const
+export type Lie = (typeof LIES)[number]
 /** `names`: only if the demo was started with it; `own`: the visitor's, in this page alone */
 export type DatabaseName = 'phishing' | 'keys' | 'passwords' | 'names' | 'own'
 
@@ -16,7 +23,7 @@ export interface Config {
   readonly firstBytes: Readonly<Partial<Record<DatabaseName, Readonly<Record<string, number>>>>>
   /** 64 hex digits; without it nobody signs */
   readonly publisherKey?: string
-  readonly liar: ServerName | null
+  readonly liar: { readonly server: ServerName; readonly lie: Lie } | null
   /** id of the last sighting of each server so far; 0: none */
   readonly seen: Readonly<Record<ServerName, number>>
   /** whether something in front of the servers tells what they see; else the page says what it has sent */
@@ -66,9 +73,9 @@ export const fetchConfig = () => getJson<Config>('config.json')
 export const fetchSeen = () => getJson<Seen>('seen.json')
 export const fetchPublished = () => getJson<readonly Published[]>('published.json')
 
-/** `POST /liar`, `{ "server": "A" | "B" | null }`: who lies from now on. */
-export async function setLiar(server: ServerName | null): Promise<void> {
-  const response = await fetch('liar', { method: 'POST', body: JSON.stringify({ server }) })
+/** `POST /liar`, `{ "server": "A" | "B", "lie": … }` or `null`: who lies from now on, and how. */
+export async function setLiar(liar: Config['liar']): Promise<void> {
+  const response = await fetch('liar', { method: 'POST', body: JSON.stringify(liar) })
   if (!response.ok) throw new Error(`could not set the liar: ${response.status}`)
 }
 

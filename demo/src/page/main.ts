@@ -1,7 +1,7 @@
 // The page: tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
 // lie, and a calculator.
 
-import { fetchConfig, type ServerName, setLiar } from './backstage.js'
+import { type Config, fetchConfig, LIES, type Lie, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
 import { keys, names, passwords, phishing } from './databases.js'
 import { FirstVisit } from './first-visit.js'
@@ -115,17 +115,21 @@ function connectAsked(chosen: (one: boolean) => void): void {
   form.addEventListener('change', () => chosen(radios.value === 'one'))
 }
 
-function connectLiar(liarNow: ServerName | null): void {
+function connectLiar(liarNow: Config['liar']): void {
   const form = find(document, '#liar', HTMLFormElement)
   const note = find(document, '#liar-note', HTMLElement)
   const radios = form.elements.namedItem('liar') as RadioNodeList
-  radios.value = liarNow ?? ''
-  const say = (liar: ServerName | null) => {
-    note.textContent = liar ? `Server ${liar} lies from now on. Look something up.` : ''
+  const how = form.elements.namedItem('lie') as HTMLSelectElement
+  radios.value = liarNow?.server ?? ''
+  how.value = liarNow?.lie ?? LIES[0]
+  const say = (liar: Config['liar']) => {
+    const lies = liar?.lie === 'half' || liar?.lie === 'nothing' ? 'breaks off' : 'lies'
+    note.textContent = liar ? `Server ${liar.server} ${lies} from now on. Look something up.` : ''
   }
   say(liarNow)
   form.addEventListener('change', () => {
-    const liar = (radios.value || null) as ServerName | null
+    const server = (radios.value || null) as ServerName | null
+    const liar = server && { server, lie: how.value as Lie }
     setLiar(liar).then(
       () => say(liar),
       () => {
