@@ -66,7 +66,9 @@ test('an app that only estimates loads no WebAssembly, and nothing that keeps a 
   visit(Object.keys(outputs).find(file => file.endsWith('stdin.js'))!)
   const sources = [...found].flatMap(file => Object.keys(outputs[file]!.inputs))
   expect(sources.some(source => source.endsWith('client/dist/estimate.js'))).toBe(true)
-  expect(sources.filter(source => /generated\/|client\/dist\/(state|store\/(?!store\.js)|session\/stateful)/.test(source))).toEqual([])
+  expect(
+    sources.filter(source => /generated\/|client\/dist\/(state|store\/(?!store\.js)|session\/stateful)/.test(source)),
+  ).toEqual([])
   const bytes = [...found].reduce((sum, file) => sum + outputs[file]!.bytes, 0)
   console.log('to estimate, minified bytes:', bytes)
   expect(bytes).toBeLessThan(60_000)
