@@ -543,25 +543,32 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
   })
 
+  // In a page of its own: browsers complain of replies that end half-way.
   test('whatever becomes of answers nothing wrong is shown: of zeros, and of one that ends half-way', async () => {
-    await page.select('#liar [name=lie]', 'zeros')
-    await makeLie('B')
-    expect(await phishing().ask('wikipedia.org')).toMatchObject({
+    const context = await browser.createBrowserContext()
+    const visitor = await context.newPage()
+    await visitor.goto(demo.url)
+    const panel = new Panel(visitor, 'phishing')
+    await panel.ready()
+    const make = async (lie: string, server: string, said: string) => {
+      await visitor.select('#liar [name=lie]', lie)
+      await (await visitor.waitForSelector(`#liar input[value="${server}"]`))!.click()
+      await visitor.waitForFunction(said => document.querySelector('#liar-note')?.textContent === said, {}, said)
+    }
+    await make('zeros', 'B', 'Server B lies from now on. Look something up.')
+    expect(await panel.ask('wikipedia.org')).toMatchObject({
       kind: 'caught',
       text: expect.stringContaining('Server B lied, and was caught'),
     })
-    await makeLie('')
-    await phishing().startAfresh()
-    await page.select('#liar [name=lie]', 'half')
-    await (await page.waitForSelector('#liar input[value="A"]'))!.click()
-    await page.waitForFunction(() => document.querySelector('#liar-note')?.textContent?.includes('breaks off'))
-    expect(await phishing().ask('wikipedia.org')).toMatchObject({
-      kind: 'error',
-      text: expect.stringContaining('No answer'),
-    })
-    await makeLie('')
-    await page.select('#liar [name=lie]', 'byte')
-    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' }) // nothing is lost
+    await make('byte', '', '')
+    await panel.startAfresh()
+    await make('half', 'A', 'Server A breaks off from now on. Look something up.')
+    const nothing = { kind: 'error', text: expect.stringContaining('No answer') }
+    expect(await panel.ask('wikipedia.org')).toMatchObject(nothing)
+    await make('byte', '', '')
+    expect(await panel.ask('wikipedia.org')).toMatchObject({ kind: 'absent' }) // nothing is lost
+    await context.close()
+    await page.bringToFront()
   })
 
   test('what is published every open page learns, and it is signed', async () => {
