@@ -4,9 +4,10 @@
 //   npm run soak -- memory                 an hour, from a random seed
 //   npm run soak -- memory 45 --seed 7     so many minutes, from seed 7
 //
-// The first third of the time is for code, caches and history to fill. After it, the least of each two minutes of what a
-// process has for itself (without the files it maps) and of its JavaScript heap may not grow, by the median slope
-// between any two, by more than GROWTH allows. A run of less than half an hour says little: so short a slope is mostly noise.
+// The first third of the time is for code, caches and history to fill. After it, neither the least of each two minutes of what
+// a process has for itself (without the files it maps), nor what its JavaScript heap holds after a collection, each two
+// minutes, may grow, by the median slope between any two, by more than GROWTH allows. A run of less than half an hour says
+// little: so short a slope is mostly noise.
 
 import { randomBytes, randomInt } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
@@ -16,9 +17,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { type OpenOptions, open } from '@pirouette/client'
-import { buildDataset, createKeyFile, PublisherRecord, publish } from '@pirouette/server'
+import { type BuildSummary, buildDataset, createKeyFile, PublisherRecord, publish } from '@pirouette/server'
 import { residentBytes } from '../bench/stage.js'
-import { type ServerProcess, startServerProcess } from '../support/processes.js'
+import { runPirouetteProcess, startCollectingServer } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { floors, growthPerHour, type Sample } from './trend.js'
 
@@ -34,13 +35,18 @@ const GROWTH = { anonymous: 24, heap: 8 } as const
 type Figure = keyof typeof GROWTH
 
 /** A map of each kind, each in a database of its own that changes. */
-const MAPS: Readonly<Record<string, Pick<OpenOptions, 'mode' | 'proofs' | 'rollback'>>> = {
+const MAPS: Readonly<Record<string, Partial<OpenOptions>>> = {
   tags: { mode: 'full', proofs: 'tags', rollback: 'strict' },
   merkle: { mode: 'full', proofs: 'merkle' },
+  pointproofs: { mode: 'full', proofs: 'pointproofs', allowDevelopmentCeremony: true },
   light: { mode: 'light' },
   instant: { mode: 'instant' },
+  single: { mode: 'single', integrity: 'server', lookups: 2000 },
   local: { mode: 'local' },
 }
+/** Proving takes two milliseconds a record. */
+const PROVED_RECORDS = 2 ** 10
+const recordsOf = (name: string) => (name === 'pointproofs' ? PROVED_RECORDS : RECORDS)
 
 /** Returns the exit code. */
 export async function soak(args: string[]): Promise<number> {
@@ -50,7 +56,7 @@ export async function soak(args: string[]): Promise<number> {
   if (!Number.isSafeInteger(seed) || !(minutes > 0)) throw new Error('expected numbers')
   console.log(`seed ${seed}, ${minutes} minutes`)
   const folder = await temporaryFolder()
-  const servers: ServerProcess[] = []
+  const servers: Server[] = []
   try {
     const publishing = await begin(folder.path, servers)
     return (await run(seed, 60 * minutes, servers, publishing)) ? 0 : 1
@@ -60,19 +66,28 @@ export async function soak(args: string[]): Promise<number> {
   }
 }
 
+type Server = Awaited<ReturnType<typeof startCollectingServer>>
 type Publishing = (name: string, operations: readonly object[]) => Promise<void>
 
-async function begin(dir: string, servers: ServerProcess[]): Promise<Publishing> {
-  const data = join(dir, 'data.csv')
-  const lines = Array.from({ length: RECORDS }, (_, key) => `key ${key},value ${key}\n`)
-  await writeFile(data, `key,value\n${lines.join('')}`)
-  const dataset = join(dir, 'dataset')
-  const { databaseId, manifest, manifestHash } = await buildDataset({ data, out: dataset, maxValueBytes: 24 })
+async function begin(dir: string, servers: Server[]): Promise<Publishing> {
+  const ceremony = join(dir, 'ceremony')
+  await runPirouetteProcess('ceremony', 'init', '--out', `${ceremony}.begun`, '--development')
+  await runPirouetteProcess('ceremony', 'contribute', `${ceremony}.begun`, '--name', 'soak', '--out', ceremony)
   const key = await createKeyFile(join(dir, 'publisher.key'))
   const names = Object.keys(MAPS)
+  const datasetOf = (name: string) => join(dir, name === 'pointproofs' ? 'proved' : 'dataset')
+  const built = new Map<string, BuildSummary>()
+  for (const name of names) {
+    const out = datasetOf(name)
+    const lines = Array.from({ length: recordsOf(name) }, (_, key) => `key ${key},value ${key}\n`)
+    const data = `${out}.csv`
+    await writeFile(data, `key,value\n${lines.join('')}`)
+    const proofs = name === 'pointproofs' ? ({ proofs: name, ceremony } as const) : {}
+    built.set(out, built.get(out) ?? (await buildDataset({ data, out, maxValueBytes: 24, ...proofs })))
+  }
   for (const operator of ['a', 'b']) {
     const stores = names.flatMap(name => [
-      ...['--dataset', `${name}=${dataset}`, '--store', `${name}=${join(dir, `${operator}-${name}`)}`],
+      ...['--dataset', `${name}=${datasetOf(name)}`, '--store', `${name}=${join(dir, `${operator}-${name}`)}`],
     ])
     const publisher = ['--publisher-key', Buffer.from(key.publicKey).toString('hex')]
     // History is full before the time to warm up is over.
@@ -88,10 +103,11 @@ async function begin(dir: string, servers: ServerProcess[]): Promise<Publishing>
       '--shed-after',
       '400',
     ]
-    servers.push(await startServerProcess(...stores, ...publisher, ...limits, '--metrics-port', '0'))
+    servers.push(await startCollectingServer(...stores, ...publisher, ...limits, '--metrics-port', '0'))
   }
   const records = new Map<string, PublisherRecord>()
   for (const name of names) {
+    const { databaseId, manifest, manifestHash } = built.get(datasetOf(name))!
     const record = await PublisherRecord.open(join(dir, `record-${name}`))
     await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
     records.set(name, record)
@@ -125,7 +141,7 @@ interface Counts {
 async function run(
   seed: number,
   seconds: number,
-  servers: readonly ServerProcess[],
+  servers: readonly Server[],
   publishing: Publishing,
 ): Promise<boolean> {
   const chance = draws(seed)
@@ -149,14 +165,16 @@ async function run(
       await Promise.race([sleep(1000 * SAMPLE_SECONDS), failed])
       const now = (performance.now() - begun) / 1000
       for (const [i, server] of servers.entries()) {
-        const { anonymous, heap } = await memoryOf(server)
-        samples[i]!.anonymous.push({ seconds: now, value: anonymous })
-        samples[i]!.heap.push({ seconds: now, value: heap })
+        await (await fetch(server.figures!)).arrayBuffer() // as who watches it does
+        const { anonymous, heap } = samples[i]!
+        anonymous.push({ seconds: now, value: (await residentBytes(server.pid))! / 2 ** 20 })
+        if (heap.length > 0 && now - heap.at(-1)!.seconds < SPAN_SECONDS) continue
+        heap.push({ seconds: now, value: (await server.heapBytes()) / 2 ** 20 })
       }
       if (now - told >= TOLD_SECONDS) {
         told = now
         const memory = samples.map(({ anonymous, heap }) =>
-          [anonymous, heap].map(each => `${each.at(-1)!.value.toFixed(0)}`).join(' / '),
+          [anonymous, heap].map(each => `${each.at(-1)?.value.toFixed(1)}`).join(' / '),
         )
         console.log(`${(now / 60).toFixed(0)} min: ${JSON.stringify(counts)}; MiB, own / heap: ${memory.join(', ')}`)
       }
@@ -190,14 +208,6 @@ function isSteady(server: string, figure: Figure, samples: readonly Sample[], wa
   return steady
 }
 
-/** MiB. */
-async function memoryOf({ pid, figures }: ServerProcess): Promise<Record<Figure, number>> {
-  const anonymous = (await residentBytes(pid))! / 2 ** 20
-  const text = await (await fetch(figures!)).text()
-  const heap = Number(/^nodejs_heap_size_used_bytes (\S+)$/m.exec(text)![1]) / 2 ** 20
-  return { anonymous, heap }
-}
-
 type Chance = (count: number) => number
 
 /** xorshift32: a number below `count`. */
@@ -219,18 +229,19 @@ async function lookUp(
   counts: Counts,
   over: AbortSignal,
 ): Promise<void> {
-  const servers = [`${urls[0]}/${name}`, `${urls[1]}/${name}`] as const
+  const servers = urls.map(url => `${url}/${name}`).slice(0, name === 'single' ? 1 : 2)
+  const records = recordsOf(name)
   while (!over.aborted) {
-    const map = await open({ servers, ...MAPS[name], storage: 'memory' }).catch(whileAlive(counts, over))
+    const map = await open({ servers, ...MAPS[name], storage: 'memory' } as OpenOptions).catch(whileAlive(counts, over))
     if (map === undefined) continue
     counts.opened++
     for (let n = 20 + chance(100); n > 0 && !over.aborted; n--) {
-      const keys = Array.from({ length: chance(4) === 0 ? 1 + chance(16) : 1 }, () => chance(RECORDS + 100))
+      const keys = Array.from({ length: chance(4) === 0 ? 1 + chance(16) : 1 }, () => chance(records + 100))
       const found = await map.getMany(keys.map(key => `key ${key}`)).catch(whileAlive(counts, over))
       for (const [i, key] of keys.entries()) {
         if (found === undefined) break
         const text = found[i] && new TextDecoder().decode(found[i])
-        const right = key < RECORDS ? text?.startsWith(`value ${key}`) : text === undefined
+        const right = key < records ? text?.startsWith(`value ${key}`) : text === undefined
         if (!right) throw new Error(`a wrong record: key ${key} is ${text}`)
         counts.lookups++
       }
@@ -255,9 +266,10 @@ function whileAlive(counts: Counts, over: AbortSignal): (error: unknown) => Prom
 async function publishAll(publishing: Publishing, chance: Chance, counts: Counts, over: AbortSignal): Promise<void> {
   const names = Object.keys(MAPS)
   for (let n = 0; !over.aborted; n++) {
-    const keys = new Set(Array.from({ length: 1 + chance(100) }, () => chance(RECORDS)))
+    const name = names[n % names.length]!
+    const keys = new Set(Array.from({ length: 1 + chance(100) }, () => chance(recordsOf(name))))
     const edits = [...keys].map(key => ({ op: 'edit', key: `key ${key}`, value: `value ${key} ${n}` }))
-    await publishing(names[n % names.length]!, edits)
+    await publishing(name, edits)
     counts.epochs++
     await sleep(1000 + chance(1000), undefined, { signal: over }).catch(() => {})
   }

@@ -1,6 +1,6 @@
 // The `pirouette` command as operators run it: child processes, each on a port of the system's choosing.
 
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { basename } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const command = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
+const collecting = new URL('../operations/collect.mjs', import.meta.url).href
+const serve = ['serve', '--port', '0', '--log-level', 'warn', '--drain-seconds', '0']
 
 /** Runs `pirouette …` to its end; returns what it printed. Throws if it fails. (server/test/command.ts runs it here.) */
 export async function runPirouetteProcess(...args: string[]): Promise<string> {
@@ -28,20 +30,42 @@ export interface ServerProcess {
 
 /** Runs `pirouette serve …` until it is stopped. */
 export async function startServerProcess(...args: string[]): Promise<ServerProcess> {
-  return await startListening(command, 'serve', '--port', '0', '--log-level', 'warn', '--drain-seconds', '0', ...args)
+  return await startListening(command, ...serve, ...args)
+}
+
+/** The same, and it tells how much of its heap is in use once garbage has been collected. */
+export async function startCollectingServer(
+  ...args: string[]
+): Promise<ServerProcess & { heapBytes(): Promise<number> }> {
+  const child = spawn(process.execPath, ['--expose-gc', '--import', collecting, command, ...serve, ...args], {
+    stdio: ['ignore', 'pipe', isWatched(args) ? 'pipe' : 'inherit', 'ipc'],
+  })
+  return {
+    ...(await listening(child, command, args)),
+    async heapBytes() {
+      child.send('collect')
+      const [bytes] = (await once(child, 'message')) as [number]
+      return bytes
+    },
+  }
 }
 
 /** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */
 export async function startListening(script: string, ...args: string[]): Promise<ServerProcess> {
-  const isWatched = args.includes('--metrics-port')
   const child = spawn(process.execPath, [script, ...args], {
-    stdio: ['ignore', 'pipe', isWatched ? 'pipe' : 'inherit'],
+    stdio: ['ignore', 'pipe', isWatched(args) ? 'pipe' : 'inherit'],
   })
+  return await listening(child, script, args)
+}
+
+const isWatched = (args: readonly string[]) => args.includes('--metrics-port')
+
+async function listening(child: ChildProcess, script: string, args: readonly string[]): Promise<ServerProcess> {
   const orphaned = () => child.kill('SIGKILL')
   process.once('exit', orphaned)
   const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
   const firstLine = once(createInterface(child.stdout!), 'line') as Promise<[string]>
-  const told = isWatched ? figuresIn(child.stderr!) : undefined
+  const told = isWatched(args) ? figuresIn(child.stderr!) : undefined
   const ended = exited.then(([code]) => {
     throw new Error(`${basename(script)} ended with code ${code} before it listened`)
   })
