@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -35,6 +35,24 @@ test('what is not built, or half, says so', async () => {
     code: 1,
     stderr: expect.stringMatching(/^pirouette: not built.*npm run build/),
   })
+})
+
+const MANY = 1000
+const queue = process.platform === 'linux' ? Number(await readFile('/proc/sys/net/core/somaxconn', 'utf8')) : 0
+
+test.runIf(queue >= MANY)('who connects while the process is held need not knock again', async () => {
+  const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
+  const { child } = start(['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent'])
+  const [line] = (await once(child.stdout!, 'data')) as [string]
+  child.kill('SIGSTOP')
+  const sockets = Array.from({ length: MANY }, () =>
+    connect(Number(new URL(line.trim().split(' ').at(-1)!).port), '127.0.0.1'),
+  )
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+  })
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
+  child.kill('SIGCONT')
 })
 
 interface Finished {

@@ -8,6 +8,7 @@ export const PARTS = [
   'compute',
   'lookups',
   'load',
+  'non-reading',
   'single',
   'instant',
   'living',

@@ -24,6 +24,9 @@ import { tellSupervisor } from './supervisor.js'
 /** How long what is under way may take when a server stops; a slow download is then cut off, to be resumed. */
 const FINISH_MILLISECONDS = 10_000
 
+/** Connections that the system has accepted and this process has yet to; what comes beyond them knocks again after seconds. */
+const MOST_CONNECTING = 4096
+
 /** What `--trust-proxy` without a value trusts. */
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
 
@@ -95,7 +98,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     if (figures !== undefined) {
       health = await Health.listen(figures, { host: options.metricsHost, port: options.metricsPort! })
     }
-    await app.listen({ host: options.host, port: options.port })
+    await app.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
   })
   if (health !== undefined) process.stderr.write(`pirouette: figures at ${urlOf(health.address)}/metrics\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
