@@ -77,7 +77,7 @@ export async function largeBatches(options: Options): Promise<Section> {
   })
 }
 
-async function batchOn(manifest: Manifest, operations: string): Promise<Uint8Array<ArrayBuffer>> {
+export async function batchOn(manifest: Manifest, operations: string): Promise<Uint8Array<ArrayBuffer>> {
   const { blake3 } = await loadCore()
   const { databaseId, generation, epoch } = manifest
   return encodeBatch({

@@ -46,7 +46,7 @@ export async function simulate(seed: number, rounds: number): Promise<Outcome> {
 }
 
 /** xorshift32: a number below `count`. */
-function draws(seed: number): (count: number) => number {
+export function draws(seed: number): (count: number) => number {
   let state = Math.imul(seed, 0x9e3779b1) | 1
   return count => {
     state ^= state << 13
