@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { entryBytes, suiteOf, toHex } from '@pirouette/protocol'
+import { decodeManifest, entryBytes, suiteOf, toHex } from '@pirouette/protocol'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { slice } from '../dist/base/pace.js'
+import { EpochStore } from '../dist/database/epoch-store.js'
 import { buildDataset, loadDataset, type Storage, UpdatableDatabase } from '../dist/index.js'
 import { pseudoRandom, vectors } from './helpers.js'
 import {
@@ -182,6 +183,22 @@ describe('a list that takes several transactions', () => {
     await updatable.close()
     return { storage, old, made: manifest, body, before, after }
   }
+
+  test('is read in slices, too', async () => {
+    const store = new EpochStore(stored.storage)
+    const { epoch } = (await store.head())!
+    const { updateListHash, updateListBytes } = decodeManifest((await store.manifest(epoch))!)
+    let turns = 0
+    let isOver = false
+    const counting = (async () => {
+      for (; !isOver; turns++) await nextTurn()
+    })()
+    const list = await store.list(epoch)
+    isOver = true
+    await counting
+    expect(toHex(blake3(list!))).toBe(toHex(updateListHash))
+    expect(turns).toBeGreaterThan(updateListBytes / 65_536)
+  })
 
   test('is whole or not there, whenever the process dies, and what was begun of it goes', async () => {
     const { storage, old, made, body, before, after } = stored

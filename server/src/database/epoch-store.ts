@@ -380,8 +380,23 @@ export class EpochStore {
 
   /** The update list that leads to `epoch`. */
   async list(epoch: number): Promise<Uint8Array | undefined> {
-    const pieces = (await this.#all(listPrefix(epoch))).map(([key, bytes]) => unsealed(key, bytes))
-    return pieces.length === 0 ? undefined : Buffer.concat(pieces)
+    const [pieces, pace]: [Uint8Array[], Pace] = [[], new Pace()]
+    let length = 0
+    for await (const [key, bytes] of this.#storage.entries(listPrefix(epoch))) {
+      const piece = unsealed(key, bytes)
+      pieces.push(piece)
+      length += piece.length
+      await pace.turn()
+    }
+    if (pieces.length === 0) return undefined
+    const list = Buffer.allocUnsafe(length)
+    let start = 0
+    for (const piece of pieces) {
+      list.set(piece, start)
+      start += piece.length
+      await pace.turn()
+    }
+    return list
   }
 
   /** Bytes `first` to `last` of that list, both included. Throws if it has gone. */
