@@ -331,6 +331,26 @@ fn two_values_shifted_so_that_the_weighted_sum_stays_pass_under_planted_coeffici
 }
 
 #[test]
+fn every_coefficient_follows_from_every_offset_and_every_byte_of_a_record() {
+    let world = &*WORLD;
+    let honest = world.answer(&[7, 255, 256]);
+    let coefficients = world.statement(&honest).coefficients();
+    let mut others = vec![];
+    for at in 0..honest.records.len() {
+        others.push(honest.clone());
+        others.last_mut().unwrap().records[at] ^= 1;
+    }
+    for at in 0..honest.offsets.len() {
+        others.push(honest.clone());
+        others.last_mut().unwrap().offsets[at] ^= 1;
+    }
+    for other in &others {
+        let changed = world.statement(other).coefficients();
+        assert!(coefficients.iter().zip(&changed).all(|(one, other)| one != other));
+    }
+}
+
+#[test]
 fn every_entry_of_a_long_answer_has_a_coefficient_of_its_own() {
     let world = World::new(1, 3, 4);
     let offsets: Vec<u16> = (0..260).map(|n| n % 3).collect();

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { equalBytes, toHex } from '@pirouette/protocol'
 import type { FastifyInstance } from 'fastify'
+import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
@@ -58,7 +59,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       const app = await createServer({
         datasets: [{ updatable: database, publisherKeys: [key.publicKey] }],
         allowOrigins: allowOrigin,
-        log: { level: logLevel, stream: process.stderr },
+        log: { level: logLevel, stream: new BoundedLog(process.stderr) },
       })
       apps.push(app)
       await app.listen({ host: '127.0.0.1', port })

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
+import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
@@ -96,7 +97,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     answerThreads: options.answerThreads === false ? 0 : options.answerThreads,
     shedding: options.shedAfter === 0 ? undefined : { milliseconds: options.shedAfter },
     metrics,
-    log: { level: options.logLevel, stream: process.stderr },
+    log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })
   apps.push(app)
   const figures = await metrics?.server(app.readiness)

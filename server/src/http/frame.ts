@@ -1,6 +1,7 @@
 // What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers. One of these is a process's, or
 // that of a thread beside it, which has its share of all bounds.
 
+import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
@@ -87,13 +88,23 @@ const timeouts = {
 } satisfies FastifyServerOptions
 
 /** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
-function answerBrokenRequest(_error: Error, socket: Socket): void {
+function answerBrokenRequest({ code }: Error & { code?: string }, socket: Socket): void {
   if (!socket.writable) return
-  const body = JSON.stringify(
-    new Refusal('bad_request', 'the request is not well-formed HTTP, or came too slowly').reply,
-  )
+  const { statusCode, reply } = refusalOfBroken(code)
+  const body = JSON.stringify(reply)
   socket.end(
-    `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n` +
+    `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
   )
+}
+
+function refusalOfBroken(code: string | undefined): Refusal {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Refusal('bad_request', 'the request came too slowly', 408)
+    case 'HPE_HEADER_OVERFLOW':
+      return new Refusal('bad_request', 'the headers are too long', 431)
+    default:
+      return new Refusal('bad_request', 'the request is not well-formed HTTP')
+  }
 }

@@ -33,9 +33,10 @@ async function sendBlob(
   if (matches(request.headers['if-none-match'], etag)) return reply.code(304).send()
 
   const { range, 'if-range': ifRange } = request.headers
-  // A range is meant for the bytes the client has a part of; if those are others, it gets the whole.
-  const wanted =
-    range === undefined || (ifRange !== undefined && ifRange !== etag) ? undefined : parseRange(range, blob.bytes)
+  // A range is meant for the bytes the client has a part of; if those are others, it gets the whole. It is for GET alone
+  // (RFC 9110 §14.2).
+  const isRanged = range !== undefined && request.method === 'GET' && (ifRange === undefined || ifRange === etag)
+  const wanted = isRanged ? parseRange(range, blob.bytes) : undefined
   if (wanted === 'unsatisfiable') {
     reply.header('content-range', `bytes */${blob.bytes}`)
     throw new Refusal('bad_request', 'the range lies beyond the end of the blob', 416)

@@ -1,0 +1,54 @@
+// Statuses that say another thing than 400 and 206, for whoever goes by them: proxies, logs, tools.
+
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { parseErrorReply, toHex } from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer } from '../dist/index.js'
+import { builtDataset, pseudoRandom } from './helpers.js'
+
+async function listening() {
+  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+  const app = await createServer({ datasets: [{ dataset }] })
+  onTestFinished(() => app.close())
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return { app, dataset, port: (app.server.address() as { port: number }).port }
+}
+
+/** All that comes until the server hangs up. */
+async function replyTo(port: number, request: string): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  const chunks: Buffer[] = []
+  socket.on('data', chunk => chunks.push(chunk))
+  socket.write(request)
+  await once(socket, 'close')
+  return Buffer.concat(chunks).toString()
+}
+
+const partsOf = (reply: string) => [reply.split(' ', 2)[1], parseErrorReply(reply.split('\r\n\r\n')[1]!).code]
+
+test('headers that are too long are 431, in the protocol’s form', async () => {
+  const { port } = await listening()
+  const reply = await replyTo(port, `GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`)
+  expect(partsOf(reply)).toEqual(['431', 'bad_request'])
+})
+
+test('a request that does not come in time is 408, in the protocol’s form', async () => {
+  const { app, port } = await listening()
+  // What Node says of it, at once instead of after half a minute.
+  const late = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  app.server.once('connection', socket => socket.once('data', () => app.server.emit('clientError', late, socket)))
+  expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
+})
+
+test('a Range is for GET alone: HEAD is told of the whole, whatever the Range', async () => {
+  const { app, dataset } = await listening()
+  const url = `/v1/blobs/${toHex(dataset.manifest.contentHashes.subarray(0, 32))}`
+  const whole = await app.inject({ method: 'HEAD', url })
+  for (const range of ['bytes=0-0', 'bytes=3-', 'bytes=-1', 'bytes=999999999-']) {
+    const reply = await app.inject({ method: 'HEAD', url, headers: { range } })
+    expect([reply.statusCode, reply.headers['content-range']]).toEqual([200, undefined])
+    expect(reply.headers['content-length']).toBe(whole.headers['content-length'])
+  }
+})
