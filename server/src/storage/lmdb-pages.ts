@@ -25,6 +25,9 @@ const OVERFLOW = 0x04
 const META = 0x08
 const BIG_VALUE = 0x01
 
+/** A tree's only flag: its keys are numbers. */
+const NUMBERS = 0x08
+
 /** Of a head page: stamps, then both trees. */
 const HEAD = { magic: 24, version: 28, free: 48, main: 96, lastPage: 144, transaction: 152 } as const
 /** Of a tree. */
@@ -82,8 +85,10 @@ class Walk {
       }
       if (head.readUInt32LE(HEAD.free + TREE.pageBytes) !== PAGE_BYTES) throw new Damage('its pages have another size')
     }
-    const flags = heads.map(head => [HEAD.free, HEAD.main].map(at => head.readUInt16LE(at + TREE.flags)).join())
-    if (flags[0] !== flags[1]) throw new Damage('its head pages contradict one another')
+    // By other flags LMDB would compare keys in another order, or take values for trees.
+    const isOrdered = (head: Buffer) =>
+      head.readUInt16LE(HEAD.free + TREE.flags) === NUMBERS && head.readUInt16LE(HEAD.main + TREE.flags) === 0
+    if (!heads.every(isOrdered)) throw new Damage('its trees are of another kind')
     // The head of the later transaction counts.
     const [earlier, later] = heads.map(head => head.readBigUInt64LE(HEAD.transaction)) as [bigint, bigint]
     const head = heads[later > earlier ? 1 : 0]!
@@ -142,6 +147,7 @@ class Walk {
       throw new Damage(`the bounds of page ${number} are wrong`)
     }
     const nodes = lower / 2
+    const taken = new Uint32Array(nodes)
     if (nodes === 0) throw new Damage(`page ${number} has ${nodes} entries`)
     for (let i = 0; i < nodes; i++) {
       const offset = page.readUInt16LE(HEADER_BYTES + 2 * i)
@@ -156,20 +162,27 @@ class Walk {
         const child = page.readUInt16LE(at) + page.readUInt16LE(at + 2) * 2 ** 16 + page.readUInt16LE(at + 4) * 2 ** 32
         // The first stands for all that is less than the second, and its key for nothing.
         this.#subtree(child, depth - 1, walk, i === 0 ? atLeast : key)
+        taken[i] = span(at, valueAt)
       } else {
         if (i === 0 && atLeast !== undefined && walk.compare(atLeast, key) > 0) this.#wrong(number, i)
-        this.#entry(page, number, i, { at, key, valueAt }, walk)
+        taken[i] = span(at, this.#entry(page, number, i, { at, key, valueAt }, walk))
       }
+    }
+    // Who removes a node moves those before it by as many bytes as it says that it has.
+    taken.sort()
+    for (let i = 1; i < nodes; i++) {
+      if ((taken[i - 1]! & 0xffff) > taken[i]! >>> 16) throw new Damage(`entries of page ${number} overlap`)
     }
   }
 
+  /** Returns where it ends. */
   #entry(
     page: Buffer,
     number: number,
     i: number,
     { at, key, valueAt }: { readonly at: number; readonly key: Buffer; readonly valueAt: number },
     walk: Entries,
-  ): void {
+  ): number {
     if (key.length === 0 || (walk.last !== undefined && walk.compare(walk.last, key) >= 0)) this.#wrong(number, i)
     walk.last = key
     walk.entries++
@@ -178,9 +191,10 @@ class Walk {
     if (flags === 0) {
       if (valueAt + valueBytes > PAGE_BYTES) this.#wrong(number, i)
       walk.onValue?.(page.subarray(valueAt, valueAt + valueBytes))
-      return
+      return valueAt + valueBytes
     }
-    if (flags !== BIG_VALUE || valueAt + OVERFLOW_REFERENCE_BYTES > PAGE_BYTES) this.#wrong(number, i)
+    const end = valueAt + OVERFLOW_REFERENCE_BYTES
+    if (flags !== BIG_VALUE || end > PAGE_BYTES) this.#wrong(number, i)
     const first = Number(page.readBigUInt64LE(valueAt))
     const pages = Math.floor((HEADER_BYTES - 1 + valueBytes) / PAGE_BYTES) + 1
     for (let n = 0; n < pages; n++) this.#see(first + n)
@@ -192,10 +206,11 @@ class Walk {
       head.readUInt32LE(PAGE.pages) === pages &&
       page.readBigUInt64LE(valueAt + 16) === BigInt(pages)
     if (!isTheirs) throw new Damage(`page ${first} is not the value that page ${number} says`)
-    if (walk.onValue === undefined) return
+    if (walk.onValue === undefined) return end
     const value = Buffer.alloc(valueBytes)
     readSync(this.#fd, value, 0, valueBytes, first * PAGE_BYTES + HEADER_BYTES)
     walk.onValue(value)
+    return end
   }
 
   /** LMDB takes a page of a later transaction for one that it is about to write. */
@@ -257,6 +272,11 @@ interface Entries {
   leaves: number
   overflows: number
   entries: number
+}
+
+/** From where to where a node is, as one number, by which they sort. Nodes begin at even offsets. */
+function span(start: number, end: number): number {
+  return start * 2 ** 16 + end + (end % 2)
 }
 
 function compareBytes(a: Buffer, b: Buffer): number {
