@@ -42,6 +42,12 @@ test('a request that does not come in time is 408, in the protocol’s form', as
   expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
 })
 
+test('how long a request may take is looked at every second', async () => {
+  const { app, port } = await listening()
+  app.server.requestTimeout = 1
+  expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
+}, 10_000)
+
 test('a Range is for GET alone: HEAD is told of the whole, whatever the Range', async () => {
   const { app, dataset } = await listening()
   const url = `/v1/blobs/${toHex(dataset.manifest.contentHashes.subarray(0, 32))}`

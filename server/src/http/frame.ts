@@ -1,9 +1,9 @@
 // What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers. One of these is a process's, or
 // that of a thread beside it, which has its share of all bounds.
 
-import { STATUS_CODES } from 'node:http'
+import { type Server, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { type FastifyInstance, type FastifyServerOptions, fastify } from 'fastify'
+import { type FastifyHttpOptions, type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 import { hangUpWhenIdle } from './idle.js'
 import { errors, frameworkError } from './plugins/errors.js'
@@ -83,9 +83,10 @@ export async function surround(
 const timeouts = {
   connectionTimeout: 60 * SECOND, // without any traffic
   requestTimeout: 30 * SECOND, // until a request has arrived whole
+  http: { connectionsCheckingInterval: SECOND }, // Node looks every 30 s, and so would let it take up to a minute
   keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
   pluginTimeout: 30 * SECOND,
-} satisfies FastifyServerOptions
+} satisfies FastifyHttpOptions<Server>
 
 /** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
 function answerBrokenRequest({ code }: Error & { code?: string }, socket: Socket): void {
