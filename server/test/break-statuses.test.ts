@@ -48,6 +48,24 @@ test('how long a request may take is looked at every second', async () => {
   expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
 }, 10_000)
 
+test('who goes on sending a request that has come too slowly is hung up on', async () => {
+  const { app, port } = await listening()
+  const { headersTimeout, requestTimeout } = app.server
+  expect([headersTimeout, requestTimeout]).toEqual([30_000, 30_000]) // Node takes the longer one for bodies
+  Object.assign(app.server, { headersTimeout: 1, requestTimeout: 1 })
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {}) // it is reset
+  const chunks: Buffer[] = []
+  socket.on('data', chunk => chunks.push(chunk))
+  socket.write('POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n')
+  const trickle = setInterval(() => socket.write('x'), 100)
+  onTestFinished(() => clearInterval(trickle))
+  await new Promise(resolve => socket.once('close', resolve))
+  expect(partsOf(Buffer.concat(chunks).toString())).toEqual(['408', 'bad_request'])
+  expect(await new Promise(resolve => app.server.getConnections((_, count) => resolve(count)))).toBe(0)
+}, 10_000)
+
 test('a Range is for GET alone: HEAD is told of the whole, whatever the Range', async () => {
   const { app, dataset } = await listening()
   const url = `/v1/blobs/${toHex(dataset.manifest.contentHashes.subarray(0, 32))}`

@@ -37,6 +37,9 @@ export interface Frame {
 
 const SECOND = 1000
 
+/** How long a connection stands yet of which nothing more is read. */
+const LINGER_MILLISECONDS = SECOND
+
 /** What a server says that is about to end. */
 export const SHUTTING_DOWN = 'this server is shutting down'
 
@@ -83,7 +86,10 @@ export async function surround(
 const timeouts = {
   connectionTimeout: 60 * SECOND, // without any traffic
   requestTimeout: 30 * SECOND, // until a request has arrived whole
-  http: { connectionsCheckingInterval: SECOND }, // Node looks every 30 s, and so would let it take up to a minute
+  http: {
+    headersTimeout: 30 * SECOND, // by itself a minute, and of a request's two times Node takes the longer one for its body
+    connectionsCheckingInterval: SECOND, // by itself 30 s
+  },
   keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
   pluginTimeout: 30 * SECOND,
 } satisfies FastifyHttpOptions<Server>
@@ -97,6 +103,9 @@ function answerBrokenRequest({ code }: Error & { code?: string }, socket: Socket
     `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
   )
+  // Whoever goes on sending has had time to read that.
+  const timer = setTimeout(() => socket.destroy(), LINGER_MILLISECONDS).unref()
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function refusalOfBroken(code: string | undefined): Refusal {
