@@ -136,9 +136,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the fence does not hear of the claim behind a query',
     seed: 19,
-    file: 'server/src/http/routes/answer.ts',
-    find: "await fence.judge({ kind: 'confirm', ...claim })",
-    replace: "'granted'",
+    file: 'server/src/http/own-answers.ts',
+    find: 'withVerdict(answer, await this.judge(claim))',
+    replace: "withVerdict(answer, 'granted')",
     shows: /the first was shown|two different vectors|a column twice|not stored/,
   },
   {
