@@ -199,8 +199,14 @@ export async function measureVisit(
   return { ms, bytes, value: Array.from(value ?? []), mode: answeredBy }
 }
 
-/** What a browser takes to flush a row of a lookup's length to its disk, without the SDK: milliseconds each. */
-export async function measureFlushes(count: number): Promise<number[]> {
+/**
+ * What a browser takes to flush a row of a lookup's length to its disk, without the SDK, and then to send the requests of a
+ * lookup at once, if any are given: milliseconds each.
+ */
+export async function measureFlushes(
+  count: number,
+  lookups: readonly (readonly { readonly url: string; readonly body: readonly number[] }[])[] = [[]],
+): Promise<number[]> {
   const name = 'flushes'
   const finished = (request: IDBOpenDBRequest) =>
     new Promise<IDBDatabase>(resolve => {
@@ -210,9 +216,16 @@ export async function measureFlushes(count: number): Promise<number[]> {
   const opening = indexedDB.open(name)
   opening.onupgradeneeded = () => opening.result.createObjectStore('rows')
   const database = await finished(opening)
+  const post = async ({ url, body }: { url: string; body: BodyInit }) => {
+    const common = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'error' } as const
+    const response = await fetch(url, { ...common, method: 'POST', body })
+    if (response.status !== 200) throw new Error(`expected status 200, got ${response.status}`)
+    await response.arrayBuffer()
+  }
   const times: number[] = []
   for (let i = 0; i < count; i++) {
     const row = crypto.getRandomValues(new Uint8Array(2048))
+    const requests = lookups[i % lookups.length]!.map(({ url, body }) => ({ url, body: Uint8Array.from(body) }))
     const start = performance.now()
     const flushed = new Promise<void>(resolve => {
       const transaction = database.transaction('rows', 'readwrite', { durability: 'strict' })
@@ -222,6 +235,7 @@ export async function measureFlushes(count: number): Promise<number[]> {
       rows.put(row, 0)
     })
     await flushed
+    await Promise.all(requests.map(post))
     times.push(performance.now() - start)
     await new Promise(resolve => setTimeout(resolve, 4))
   }

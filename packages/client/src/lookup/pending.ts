@@ -131,9 +131,11 @@ async function attempt(
   if (provided !== undefined) await provided
   // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
   // finished it meanwhile.
-  await intend(machine, hint, own)
+  const intended = intend(machine, hint, own)
+  intended.catch(() => {}) // once it is waited for
+  const batch = state.batch(manifest) // while the disk is waited for
+  await intended
   await goSteps(machine.context, state) // what an update has left, which verifying needs
-  const batch = state.batch(manifest)
   const send = async (links: Links, way: number) => {
     const fence = await admission.admit(hint, way)
     await exchange({

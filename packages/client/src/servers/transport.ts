@@ -242,6 +242,10 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
+      if (isAll(request, response, received)) {
+        reader!.read().catch(() => {}) // the end
+        break
+      }
     }
     whole = true
     if (response.status !== 200) throw refusal(name, response, refused)
@@ -280,6 +284,11 @@ function checkHead(server: string, request: Request, response: Response): void {
   // Across origins browsers hide Content-Encoding, but not that the length on the wire was another.
   const length = response.headers.get('content-length')
   if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
+}
+
+/** Whether a reply says that it has no more than what has come: its end takes a turn of its own. */
+function isAll({ atMost, exactly }: Request, { status, headers }: Response, received: number): boolean {
+  return status === 200 && exactly === true && received === atMost && headers.get('content-length') === `${atMost}`
 }
 
 function wrongLength(server: string, request: Request, came: string): ProtocolError {

@@ -2,10 +2,9 @@
 // by a lock; and where a lock was missing or taken away, by the store's refusal (state/). The lock is kept until the last
 // effect is stored, and then for a while, unless another tab asks for it: whoever asks again here waits for neither.
 
-import { abortable, OVER, scoped } from '../base/abort.js'
+import { abortable, onAbort, scoped } from '../base/abort.js'
 import { LOCK_KEPT_MS, LOCK_LEASE_MS, LOCK_PATIENCE_MS } from '../base/constants.js'
 import type { Environment } from '../platform/environment.js'
-import { sleep } from '../servers/retry.js'
 
 /** What operations work on. */
 export interface Guarded {
@@ -73,8 +72,14 @@ export class Queue {
     while (this.#waiting.length > 0) {
       try {
         await this.#locked(async wanted => {
-          do await this.#workOff(wanted)
-          while (await this.#hasMore(wanted))
+          // Somebody else asks for the lock, or the map is closed: it is no longer kept.
+          const withdraw = [wanted, this.#closing].map(signal => signal && onAbort(signal, () => this.#wake()))
+          try {
+            do await this.#workOff(wanted)
+            while (await this.#hasMore(wanted))
+          } finally {
+            for (const each of withdraw) each?.()
+          }
         })
       } catch (error) {
         this.#waiting.shift()?.refuse(error) // the lock was not to be had
@@ -100,11 +105,14 @@ export class Queue {
   /** Whether there is more to do with the lock in hand. It is kept for a while, in case there soon is, unless another tab asks. */
   async #hasMore(wanted?: AbortSignal): Promise<boolean> {
     const mayKeep = () => isFree(wanted) && !this.#closing.aborted && this.#guarded.durable
-    if (wanted !== undefined && this.#waiting.length === 0 && mayKeep()) {
-      const more = new AbortController()
-      this.#wake = () => more.abort(OVER)
-      const until = AbortSignal.any([more.signal, wanted, this.#closing])
-      await sleep(this.#environment.clock, LOCK_KEPT_MS, until)
+    if (this.#waiting.length === 0 && mayKeep()) {
+      const { clock } = this.#environment
+      let timer: unknown
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+        timer = clock.setTimeout(resolve, LOCK_KEPT_MS)
+      })
+      clock.clearTimeout(timer)
     }
     return this.#waiting.length > 0 && mayKeep()
   }

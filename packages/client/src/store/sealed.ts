@@ -42,6 +42,8 @@ const AROUND_BYTES = NONCE_BYTES + TAG_BYTES
 // Random nonces of 96 bits are good for 2^32 pieces under one key; a hint of 2^30 lookups is long gone by then.
 const ALGORITHM = 'AES-GCM'
 
+const utf8 = new TextEncoder()
+
 /** A key to seal with. It cannot be exported. */
 export async function newSealingKey(): Promise<CryptoKey> {
   return await crypto.subtle.generateKey({ name: ALGORITHM, length: 256 }, false, ['encrypt', 'decrypt'])
@@ -350,5 +352,5 @@ function boundRow(hintId: Uint8Array, name: string): Bound {
 
 /** The additional data of a piece's seal. JSON, because it is unambiguous for strings and numbers. */
 function additionalData(bound: Bound, place: ReturnType<typeof placeOf>): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(JSON.stringify([...bound, ...place]))
+  return utf8.encode(JSON.stringify([...bound, ...place]))
 }
