@@ -397,7 +397,7 @@ describe('the queue', () => {
     const bytes = lightReplyBytes('tags', manifest)
     const app = await serverFor({
       datasets: [{ dataset }],
-      unsent: { total: 3 * bytes, connection: 3 * bytes, patienceMilliseconds: 0 },
+      unsent: { total: 3 * bytes, patienceMilliseconds: 0 },
       trustProxy: 'loopback',
     })
     const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))

@@ -1,10 +1,11 @@
 // What a server does that is asked for more than it can: who waits, who is answered, who is refused, and by what.
 
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { Shedding } from '../dist/http/shedding.js'
-import { createServer } from '../dist/index.js'
+import { createServer, type ServerOptions } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 
 const MOST = 100
@@ -129,44 +130,43 @@ test('three times what it can do leaves it nearly all it can: seeing who comes t
   expect(shedding.waiting).toBeLessThan((3 * MOST) / cost + 3)
 })
 
-/** Sends requests in one piece, and reads replies until there are so many. */
-async function pipelined(url: string, requests: readonly string[]): Promise<string[]> {
-  const { port, hostname } = new URL(url)
-  const socket = connect(Number(port), hostname)
-  onTestFinished(() => void socket.destroy())
-  await once(socket, 'connect')
-  let received = ''
-  socket.on('data', chunk => {
-    received += chunk.toString('latin1')
-  })
-  socket.write(requests.join(''), 'latin1')
-  const replies = () => received.split(/(?=HTTP\/1\.1 )/)
-  const isWhole = (reply: string) => {
-    const [head, body] = reply.split('\r\n\r\n')
-    return body !== undefined && body.length === Number(/\r\ncontent-length: (\d+)/i.exec(head!)?.[1] ?? 0)
-  }
-  await expect.poll(() => replies().length === requests.length && isWhole(replies().at(-1)!)).toBe(true)
-  return replies()
-}
-
-/** A clock by which every look at it is later by as much as may be waited. */
-function hurried() {
-  let time = 0
-  return () => {
+/** A server whose event loop does not turn before so many requests have come, by a clock that has them wait for too long. */
+async function hurried(options: Omit<ServerOptions, 'shedding'>) {
+  let [time, isOpen] = [0, false]
+  const held: (() => void)[] = []
+  const now = () => {
     time += MOST
     return time
   }
+  const afterTurn = (call: () => void) => void (isOpen ? setImmediate(call) : held.push(call))
+  const app = await createServer({ ...options, shedding: { milliseconds: MOST, now, afterTurn } })
+  onTestFinished(() => app.close())
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  /** Each over a connection of its own, in this order. */
+  const replies = async (requests: readonly string[]) => {
+    const received: Promise<string>[] = []
+    for (const request of requests) {
+      const come = once(app.server, 'request')
+      const socket = connect(port, '127.0.0.1')
+      received.push(text(socket))
+      socket.write(request.replace('\r\n', '\r\nConnection: close\r\n'), 'latin1')
+      await come
+    }
+    isOpen = true
+    for (const call of held) call()
+    return await Promise.all(received)
+  }
+  return replies
 }
 
 test('a refusal is the same whatever is asked, says when to come again, and is readable by pages', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const app = await createServer({ datasets: [{ dataset }], shedding: { milliseconds: MOST, now: hurried() } })
-  onTestFinished(() => app.close())
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const replies = await hurried({ datasets: [{ dataset }] })
   const post = (path: string, body: string) =>
     `POST ${path} HTTP/1.1\r\nHost: x\r\nOrigin: https://app.example\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   const queries = [0, 7, 99].map(i => Buffer.from(queryAt(dataset.manifest, i)).toString('latin1'))
-  const [first, ...refused] = await pipelined(url, [
+  const [first, ...refused] = await replies([
     ...queries.map(query => post('/v1/answer', query)),
     post('/v1/answer', 'malformed'),
     post('/v1/nothing', queries[0]!),
@@ -191,12 +191,10 @@ test('a refusal is the same whatever is asked, says when to come again, and is r
 test('pages that may not read replies may not read refusals; health and publishers are never refused', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
   const options = { datasets: [{ dataset }], allowOrigins: ['https://app.example', 'localhost'] }
-  const app = await createServer({ ...options, shedding: { milliseconds: MOST, now: hurried() } })
-  onTestFinished(() => app.close())
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const ask = await hurried(options)
   const get = (path: string, origin: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\nOrigin: ${origin}\r\n\r\n`
   const origins = ['https://app.example', 'http://localhost:5173', 'https://other.example']
-  const replies = await pipelined(url, [
+  const replies = await ask([
     get('/v1/info', origins[0]!),
     ...origins.map(origin => get('/v1/info', origin)),
     get('/readyz?from=balancer', origins[0]!),

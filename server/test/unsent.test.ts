@@ -1,8 +1,8 @@
 // Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
 
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { createServer, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { boundUnderWay } from '../dist/http/under-way.js'
@@ -31,7 +31,7 @@ test('answers that nobody reads stay within their bound; others are refused, and
   const count = manifest.maxBatch
   const bytes = answerBytes(manifest, count, 'tags')
   expect(bytes).toBeGreaterThan(7 * MIB)
-  const unsent = new Unsent({ total: 8 * bytes, connection: 2 * bytes, patienceMilliseconds: 60_000 })
+  const unsent = new Unsent({ total: 8 * bytes, patienceMilliseconds: 60_000 })
   const { port, statuses } = await served({ dataset, unsent })
   const query = posted(queryAt(manifest, 0, count, 'tags'))
   const sockets: Socket[] = []
@@ -54,18 +54,6 @@ test('answers that nobody reads stay within their bound; others are refused, and
   for (const socket of sockets) socket.destroy()
   await vi.waitFor(() => expect(unsent.bytes).toBe(0), { timeout: 20_000 })
   expect((await ask('198.51.100.200')).status).toBe(200)
-}, 60_000)
-
-test('one connection that pipelines and does not read has its share and no more', async () => {
-  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096, proofs: 'tags' })
-  const { manifest } = dataset
-  const bytes = answerBytes(manifest, 1, 'tags')
-  const unsent = new Unsent({ total: 1000 * bytes, connection: 3 * bytes })
-  const { port, statuses } = await served({ dataset, unsent })
-  const query = posted(queryAt(manifest, 0, 1, 'tags'))
-  await deaf(port, Buffer.concat(Array(40).fill(query)))
-  await vi.waitFor(() => expect(statuses.length).toBeGreaterThan(3), { timeout: 20_000 })
-  expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes)
 }, 60_000)
 
 test('connections that stand still make room for one that reads', async () => {
@@ -159,10 +147,11 @@ test('one network has its share of event streams', async () => {
   })
 }, 60_000)
 
-test('requests under way: a connection has its share; beyond that of all, the one that has most is hung up on', async () => {
-  let requests = 0
-  const server = createServer(() => requests++) // answers nobody
-  boundUnderWay(server, { ofConnection: 10, inAll: 16 })
+/** A server whose requests are all counted, and answered when the test says so. */
+async function counting(...most: Parameters<typeof boundUnderWay> extends [unknown, ...infer M] ? M : never) {
+  const begun: ServerResponse[] = []
+  const server = createServer((request, response) => begun.push(response.setHeader('x-path', request.url!)))
+  boundUnderWay(server, ...most)
   boundUnderWay(server) // once is enough
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -170,22 +159,63 @@ test('requests under way: a connection has its share; beyond that of all, the on
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
+  return { begun, port: (server.address() as AddressInfo).port }
+}
+
+const asks = (...paths: (string | number)[]) => paths.map(path => `GET /${path} HTTP/1.1\r\nHost: x\r\n\r\n`).join('')
+
+test('requests under way: a connection has its share; beyond that of all, the one that has most is hung up on', async () => {
+  const { begun, port } = await counting({ ofConnection: 10, inAll: 16 })
   const asking = async (times: number) => {
-    const socket = await deaf(port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(times))
+    const socket = await deaf(port, asks(...Array(times).keys()))
     socket.resume()
     return socket
   }
   const few = await asking(6)
-  await vi.waitFor(() => expect(requests).toBe(6))
+  await vi.waitFor(() => expect(begun.length).toBe(1))
   await once(await asking(11), 'close')
   const many = await asking(10)
-  await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10))
+  await vi.waitFor(() => expect(begun.length).toBe(3))
   const one = await asking(1)
   await once(many, 'close')
-  await vi.waitFor(() => expect(requests).toBe(6 + 10 + 10 + 1))
+  await vi.waitFor(() => expect(begun.length).toBe(4))
   expect([few.closed, one.closed]).toEqual([false, false])
 })
+
+test('of one connection a request is handled when the reply before it has left, and in its turn; others do not wait', async () => {
+  const { begun, port } = await counting()
+  const paths = Array.from({ length: 100 }, (_, i) => i)
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  let received = ''
+  socket.setEncoding('latin1').on('data', chunk => {
+    received += chunk
+  })
+  socket.write(asks(...paths))
+  const gone = await deaf(port, asks(...paths))
+  await vi.waitFor(() => expect(begun.length).toBe(2))
+  const [, other] = begun
+  expect(await fetchedBeside(port, begun)).toBe('/beside')
+  gone.destroy()
+  await once(other!, 'close')
+  for (let i = 0; i < paths.length; i++) {
+    const last = begun.filter(response => response !== other && response.getHeader('x-path') !== '/beside').at(-1)!
+    expect(last.getHeader('x-path')).toBe(`/${i}`)
+    last.end('reply')
+    if (i + 1 < paths.length) await vi.waitFor(() => expect(begun.length).toBe(4 + i))
+  }
+  await vi.waitFor(() => expect(received.match(/reply/g)?.length).toBe(100))
+  expect(Array.from(received.matchAll(/x-path: \/(\d+)/g), ([, path]) => Number(path))).toEqual(paths)
+  expect(begun.length).toBe(102) // and none of a connection that has gone
+})
+
+/** A request of another connection is handled while those wait. */
+async function fetchedBeside(port: number, begun: ServerResponse[]): Promise<string | null> {
+  const reply = fetch(`http://127.0.0.1:${port}/beside`)
+  await vi.waitFor(() => expect(begun.at(-1)!.getHeader('x-path')).toBe('/beside'))
+  begun.at(-1)!.end()
+  return (await reply).headers.get('x-path')
+}
 
 test('bodies that have begun to come have their bound; one that does not come makes room', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })

@@ -63,7 +63,7 @@ export class Metrics {
       const route = routeOf(request)
       const since = performance.now()
       this.#underWay.inc({ route })
-      whenOver(request, reply, () => {
+      whenOver(reply, () => {
         this.#underWay.dec({ route })
         this.#seconds.observe({ route, status: reply.statusCode }, (performance.now() - since) / 1000)
       })

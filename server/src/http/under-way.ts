@@ -1,15 +1,24 @@
-// Requests under way, however little each of them asks for: one that is pipelined behind a reply nobody reads is answered
-// at once, and stands in memory, with its reply and their streams, until its turn comes. One read from a connection brings
-// more than a thousand; so they are counted before Fastify sees them.
+// Requests under way, however little each of them asks for. One read from a connection brings more than a thousand, and Node
+// would have all of them handled at once, though their replies leave one after the other: what is pipelined behind a reply
+// nobody reads would be worked for and stand in memory. So one request of a connection is handled at a time; those behind it
+// wait until its reply has left, and are counted, before Fastify sees them.
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
+/** That wait, and the one that is handled. */
 const DEFAULT_MOST = { ofConnection: 256, inAll: 16_384 }
 
 /** A share of so many, which together have no more than one. */
 export function underWayShare(parts: number): typeof DEFAULT_MOST {
   return { ...DEFAULT_MOST, inAll: Math.floor(DEFAULT_MOST.inAll / parts) }
+}
+
+interface Connection {
+  /** behind the one that is handled */
+  readonly waiting: [IncomingMessage, ServerResponse][]
+  /** of which no reply has left */
+  requests: number
 }
 
 const bounded = new WeakSet<Server>()
@@ -19,36 +28,63 @@ export function boundUnderWay(server: Server, most = DEFAULT_MOST): void {
   if (bounded.has(server)) return
   bounded.add(server)
   const handlers = server.listeners('request')
-  const ofSocket = new Map<Socket, number>()
+  const connections = new Map<Socket, Connection>()
+  /** whose next request is due */
+  const ready: Connection[] = []
   let inAll = 0
 
+  const meet = (socket: Socket) => {
+    const connection: Connection = { waiting: [], requests: 0 }
+    connections.set(socket, connection)
+    // Of each request that is cut off Node makes an error, most of whose cost is a stack that nobody sees: of hundreds that
+    // wait on each of hundreds of connections, seconds.
+    const { stackTraceLimit } = Error
+    socket.prependOnceListener('close', () => {
+      Error.stackTraceLimit = 0
+    })
+    socket.once('close', () => {
+      Error.stackTraceLimit = stackTraceLimit
+      forget(socket)
+    })
+    return connection
+  }
   const forget = (socket: Socket) => {
-    inAll -= ofSocket.get(socket) ?? 0
-    ofSocket.delete(socket)
+    const connection = connections.get(socket)
+    if (connection === undefined) return
+    connections.delete(socket)
+    inAll -= connection.requests
+    connection.waiting.length = 0
   }
   const hangUp = (socket: Socket) => {
     forget(socket)
     socket.destroy()
   }
-  const add = (socket: Socket, requests: number) => {
-    const before = ofSocket.get(socket)
-    if (before === undefined) return
-    ofSocket.set(socket, before + requests)
-    inAll += requests
+  const handle = (connection: Connection, request: IncomingMessage, response: ServerResponse) => {
+    response.on('close', () => {
+      if (!connections.has(request.socket)) return
+      connection.requests--
+      inAll--
+      if (connection.waiting.length === 0) return
+      if (ready.push(connection) === 1) setImmediate(goOn)
+    })
+    for (const handler of handlers) handler.call(server, request, response)
+  }
+  /** One that waits, at every turn of the event loop: whoever reads a reply before asking again goes first. */
+  const goOn = () => {
+    const connection = ready.shift()!
+    if (ready.length > 0) setImmediate(goOn)
+    const next = connection.waiting.shift()
+    if (next !== undefined && !next[0].socket.destroyed) handle(connection, ...next)
   }
   server.removeAllListeners('request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
     if (socket.destroyed) return
-    if (!ofSocket.has(socket)) {
-      ofSocket.set(socket, 0)
-      socket.once('close', () => forget(socket))
-    }
-    add(socket, 1)
-    if (ofSocket.get(socket)! > most.ofConnection) hangUp(socket)
-    else if (inAll > most.inAll) hangUp([...ofSocket].reduce((a, b) => (b[1] > a[1] ? b : a))[0])
-    if (socket.destroyed) return
-    response.on('close', () => add(socket, -1))
-    for (const handler of handlers) handler.call(server, request, response)
+    const connection = connections.get(socket) ?? meet(socket)
+    inAll++
+    if (connection.requests++ === 0) handle(connection, request, response)
+    else connection.waiting.push([request, response])
+    if (connection.requests > most.ofConnection) hangUp(socket)
+    else if (inAll > most.inAll) hangUp([...connections].reduce((a, b) => (b[1].requests > a[1].requests ? b : a))[0])
   })
 }

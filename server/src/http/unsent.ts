@@ -11,8 +11,6 @@ import { whenOver } from './over.js'
 export interface UnsentOptions {
   /** in all; default 256 MiB */
   readonly total?: number | undefined
-  /** of one connection, which may pipeline; default 16 MiB */
-  readonly connection?: number | undefined
   /** how long a reply or body may stand when others need its room; default 5000 */
   readonly patienceMilliseconds?: number | undefined
 }
@@ -21,14 +19,13 @@ const MIB = 1024 * 1024
 
 /** A share of so many, which together have no more than these. */
 export function shareOf(options: UnsentOptions = {}, parts: number): UnsentOptions {
-  const { total, connection, patienceMilliseconds } = withDefaults(options)
-  const part = Math.floor(total / parts)
-  return { total: part, connection: Math.min(connection, part), patienceMilliseconds }
+  const { total, patienceMilliseconds } = withDefaults(options)
+  return { total: Math.floor(total / parts), patienceMilliseconds }
 }
 
 function withDefaults(options: UnsentOptions): Required<{ [K in keyof UnsentOptions]: number }> {
-  const { total = 256 * MIB, connection = 16 * MIB, patienceMilliseconds = 5000 } = options
-  return { total, connection, patienceMilliseconds }
+  const { total = 256 * MIB, patienceMilliseconds = 5000 } = options
+  return { total, patienceMilliseconds }
 }
 
 interface Standing {
@@ -47,7 +44,6 @@ export class Unsent {
   /** those that the connection is to take or bring, and since when; oldest first */
   readonly #due = new Map<Standing, number>()
   #bytes = 0
-  readonly #ofSocket = new WeakMap<Socket, number>()
   readonly #ofNetwork = new Map<string, number>()
 
   constructor(options: UnsentOptions = {}) {
@@ -60,14 +56,14 @@ export class Unsent {
   }
 
   /**
-   * Reserves `bytes` for a reply, until it has left. A connection, a network (half of all) and the process have their
-   * shares; whoever has nothing standing gets one reply of any size. Throws a `rate_limited` Refusal beyond them. With
+   * Reserves `bytes` for a reply, until it has left. A network (half of all) and the process have their shares, and a
+   * connection one reply at a time (under-way.ts); whoever has nothing standing gets one of any size. Throws a `rate_limited` Refusal beyond them. With
    * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
    * called when it is there.
    */
   reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, waits = false): () => void {
     const standing = this.#reserve(request, reply, bytes, 'too much that was asked for has not been read yet')
-    whenOver(request, reply, () => this.#release(standing))
+    whenOver(reply, () => this.#release(standing))
     if (!waits) this.#begin(standing)
     return () => this.#begin(standing)
   }
@@ -85,14 +81,9 @@ export class Unsent {
     const known = networks.get(socket)
     const network = known?.ip === ip ? known.network : networkOf(ip)
     if (known?.ip !== ip) networks.set(socket, { ip, network })
-    const ofSocket = this.#ofSocket.get(socket) ?? 0
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
     if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
-    if (
-      exceeds(ofSocket, bytes, this.#most.connection) ||
-      exceeds(ofNetwork, bytes, this.#most.total / 2) ||
-      exceeds(this.#bytes, bytes, this.#most.total)
-    ) {
+    if (exceeds(ofNetwork, bytes, this.#most.total / 2) || exceeds(this.#bytes, bytes, this.#most.total)) {
       reply.header('retry-after', 1)
       throw new Refusal('rate_limited', refusal)
     }
@@ -112,9 +103,8 @@ export class Unsent {
     this.#add(standing, -standing.bytes)
   }
 
-  #add({ socket, network }: Standing, bytes: number): void {
+  #add({ network }: Standing, bytes: number): void {
     this.#bytes += bytes
-    this.#ofSocket.set(socket, (this.#ofSocket.get(socket) ?? 0) + bytes)
     const ofNetwork = (this.#ofNetwork.get(network) ?? 0) + bytes
     if (ofNetwork === 0) this.#ofNetwork.delete(network)
     else this.#ofNetwork.set(network, ofNetwork)

@@ -50,7 +50,7 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     try {
       const network = networkOf(request.ip)
       const waiting = lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network })
-      whenOver(request, reply, waiting.cancel)
+      whenOver(reply, waiting.cancel)
       const answers = await waiting.answers
       made()
       return sendBytes(reply, encodeInstantAnswer(epoch.manifest, of, count, answers))

@@ -60,12 +60,12 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
       }
       const network = networkOf(request.ip)
       const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network, reserve })
-      whenOver(request, reply, waiting.cancel)
+      whenOver(reply, waiting.cancel)
       const body = await waiting.reply
       made()
       const whole = encodeLightReply(part, manifest, body, proofs)
       body.fill(0)
-      whenOver(request, reply, () => whole.fill(0))
+      whenOver(reply, () => whole.fill(0))
       return sendBytes(reply, whole)
     } catch (error) {
       if (error instanceof Refusal && error.code === 'light_full') reply.header('retry-after', RETRY_AFTER_SECONDS)

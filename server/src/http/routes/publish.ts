@@ -63,7 +63,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
     if (uploads.size >= MOST_BATCHES_AT_ONCE) makePlace(uploads)
     const { raw } = request
     uploads.set(raw, raw.socket.bytesRead)
-    whenOver(request, reply, () => uploads.delete(raw))
+    whenOver(reply, () => uploads.delete(raw))
   }
   // Put together as they come: Fastify does that at the end, all at once, which for a long one holds the event loop.
   const bodies = new WeakMap<IncomingMessage, Uint8Array>()
