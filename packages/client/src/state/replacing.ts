@@ -27,7 +27,7 @@ export async function replace(machine: Machine, watch: Watch): Promise<void> {
 /** Fetches a new hint, and leaves everything as it is. It is to be installed, or freed. */
 export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
   for (;;) {
-    const draft = await newDraft(machine, watch, await useRows(machine))
+    const draft = await newDraft(machine, watch, await useRows(machine, watch.signal))
     try {
       await draft.fetch(watch, false)
       return draft
