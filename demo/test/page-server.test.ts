@@ -49,3 +49,18 @@ test('files named by what is in them are kept, and what the page is told is not'
   expect(config.headers.get('cache-control')).toBe('no-store')
   expect((await config.json()) as Config).toMatchObject({ seen: { A: 4, B: 0 } })
 })
+
+test('a page of another site can have nobody lie, and publish nothing: its browser would have to ask first', async () => {
+  for (const path of ['liar', 'publish']) {
+    const send = (headers: Record<string, string>) =>
+      fetch(`${url}/${path}`, {
+        method: 'POST',
+        headers,
+        body: path === 'liar' ? 'null' : '{"op":"add","domain":"a.example"}',
+      })
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
+      expect((await send({ 'content-type': type })).status).toBe(400)
+    }
+    expect((await send({ 'content-type': 'application/json' })).ok).toBe(true)
+  }
+})

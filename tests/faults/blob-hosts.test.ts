@@ -162,6 +162,25 @@ describe('a host that has what servers have', () => {
     expect(new Set(seen[0]).size).toBe(seen[0]!.length)
   })
 
+  test('hears of a lookup that has to follow epochs first, and the same whatever is looked up', async () => {
+    const seen: (string | undefined)[][] = []
+    for (const key of [names[1]!, 'nobody.example']) {
+      await begin()
+      await upload()
+      const map = await opened({ push: false })
+      for (const value of ['a', 'b']) await publish([{ op: 'edit', key: names[1]!, value }])
+      await upload()
+      asked = []
+      expect(text(await map.get(key))).toBe(key === names[1] ? 'b' : undefined)
+      seen.push(asked.map(({ url }) => url))
+      await map.close()
+      for (const operator of operators) await operator.close()
+    }
+    expect(seen[0]).toHaveLength(2)
+    expect(seen[1]).toEqual(seen[0])
+    await begin()
+  })
+
   test('is not asked unless the app allows it, by its origin and nothing else', async () => {
     await begin()
     await upload()

@@ -155,7 +155,7 @@ export interface Failure extends Error {
   readonly timedOut?: boolean
 }
 
-/** The same response; `ended` is told, once, whether its body was read to the end. */
+/** The same response; `ended` is told, once, whether its body was read to the end, which is where it has said that it will be. */
 function watched(
   response: Response,
   signal: AbortSignal | null | undefined,
@@ -172,14 +172,16 @@ function watched(
   }
   signal?.addEventListener('abort', () => end(false))
   const reader = response.body.getReader()
+  let left = Number(response.headers.get('content-length') ?? Number.POSITIVE_INFINITY)
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
           const { done, value } = await reader.read()
-          if (!done) return controller.enqueue(value)
-          controller.close()
-          end(true)
+          left -= value?.length ?? 0
+          if (done || left === 0) end(true)
+          if (done) controller.close()
+          else controller.enqueue(value)
         } catch (error) {
           controller.error(error)
           end(false)

@@ -56,12 +56,10 @@ export function createPageServer(): {
     if (contents === undefined) {
       response.writeHead(503).end('The servers are starting.')
     } else if (request.method === 'POST' && pathname === '/liar') {
-      setLiar(contents, await json(request))
+      setLiar(contents, await jsonOf(request))
       response.writeHead(204).end()
     } else if (request.method === 'POST' && pathname === '/publish') {
-      // Pages of other sites cannot send this type without being allowed to.
-      if (request.headers['content-type'] !== 'application/json') throw new TypeError('expected JSON')
-      send(response, '.json', JSON.stringify(await contents.change(changeOf(await json(request)))))
+      send(response, '.json', JSON.stringify(await contents.change(changeOf(await jsonOf(request)))))
     } else if (pathname === '/published.json') {
       send(response, '.json', JSON.stringify(await contents.published()))
     } else if (pathname === '/config.json') {
@@ -87,6 +85,12 @@ export function createPageServer(): {
       contents = published
     },
   }
+}
+
+/** Pages of other sites cannot send this type without being allowed to. */
+async function jsonOf(request: IncomingMessage): Promise<unknown> {
+  if (request.headers['content-type'] !== 'application/json') throw new TypeError('expected JSON')
+  return await json(request)
 }
 
 /** Body of `POST /liar`. */

@@ -75,7 +75,8 @@ export const fetchPublished = () => getJson<readonly Published[]>('published.jso
 
 /** `POST /liar`, `{ "server": "A" | "B", "lie": … }` or `null`: who lies from now on, and how. */
 export async function setLiar(liar: Config['liar']): Promise<void> {
-  const response = await fetch('liar', { method: 'POST', body: JSON.stringify(liar) })
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch('liar', { method: 'POST', headers, body: JSON.stringify(liar) })
   if (!response.ok) throw new Error(`could not set the liar: ${response.status}`)
 }
 

@@ -516,6 +516,30 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await harness.drive(map.close())
     })
 
+    test('a stream of true lines without end is not read on, and opened again after a pause', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      network.push = true
+      const harness = new Harness(network)
+      const map = await harness.open({ push: true, proofs })
+      await settle()
+      const flooded = [...network.streams][0]!
+      expect(flooded.server).toBe(A)
+      for (let lines = 0; lines < 1_000; lines++) flooded.tell(encodeEvent({ generation: 1, epoch: 1 }))
+      await settle()
+      expect([...network.streams].map(({ server }) => server)).toEqual([B])
+      const before = harness.clock.now()
+      while (network.streams.size < 2) {
+        harness.clock.advance()
+        await settle()
+      }
+      expect(harness.clock.now() - before).toBeGreaterThanOrEqual(5_000)
+      living.publish([edit(3, 'three')])
+      await settle()
+      expect(map.epoch).toBe(2)
+      await harness.drive(map.close())
+    })
+
     test('lines are hints to look, no more: false ones change nothing', async () => {
       const living = livingKeyless()
       const { network } = living

@@ -84,6 +84,12 @@ export const FENCE_REST_MS = 60_000
 /** How long a stream of events may be silent; servers send a line every 15 s. */
 export const EVENTS_SILENCE_MS = 45_000
 
+/**
+ * Most lines that are read of one stream: of a server's every 15 s, four hours' worth. Else one could have every page that is
+ * open, in whatever pocket, read without end.
+ */
+export const EVENTS_A_STREAM = 1_000
+
 /** Pause before a stream of events that has ended is opened again. */
 export const EVENTS_PAUSE_MS = 5_000
 

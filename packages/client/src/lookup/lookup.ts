@@ -4,7 +4,7 @@
 
 import { type StoredRecord, toHex } from '@pirouette/protocol'
 import { ROUNDS } from '../base/constants.js'
-import { ProtocolError, SignatureError, StorageError } from '../base/errors.js'
+import { SignatureError, StorageError } from '../base/errors.js'
 import { ProgressMeter } from '../base/progress.js'
 import { assertAlive } from '../platform/core.js'
 import { OutdatedError } from '../servers/updates.js'
@@ -17,7 +17,7 @@ import { current } from '../state/restoring.js'
 import { isMoved } from '../store/storage.js'
 import type { Admission } from './admission.js'
 import { askedOf, equip, finishPending } from './pending.js'
-import { openRecords, type Question } from './question.js'
+import { openRecords, openVerified, type Question } from './question.js'
 
 /**
  * The answer to a question from a hint in memory that has all records; undefined: this hint has to ask, or has to be
@@ -36,7 +36,7 @@ export function answerHeld<T>(machine: Machine, question: Question<T>): { readon
   const start = environment.clock.now()
   const before = stats.onlineTotal()
   const indices = question.indices(hint)
-  const answer = question.read(hint, openRecords(hint, indices, hint.state.records(indices)), [])
+  const answer = question.read(hint, openVerified(hint, indices, hint.state.records(indices)), [])
   stats.lookedUp(before, environment.clock.now() - start)
   return { answer }
 }
@@ -123,14 +123,11 @@ export class Lookup<T> {
   }
 
   async #open(hint: Hint, indices: Uint32Array, bytes: Uint8Array): Promise<readonly StoredRecord[]> {
+    if (askedOf(hint).recognises) return openVerified(hint, indices, bytes)
     try {
       return openRecords(hint, indices, bytes)
     } catch (error) {
       if (!(error instanceof StorageError)) throw error
-      // Whoever made the database may be who answers: an end of this hint would tell who has asked for such a record.
-      if (askedOf(hint).recognises) {
-        throw new ProtocolError('the servers', 'their database holds a malformed record; ask their operators')
-      }
       await condemnForItself(this.#machine, hint)
       throw error
     }

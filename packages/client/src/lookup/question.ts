@@ -132,6 +132,19 @@ export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Arra
   return records
 }
 
+/**
+ * The same of bytes that were themselves checked against what the servers vouch for: what is wrong with them is wrong with the
+ * database. Nothing here is at fault, and nothing is to begin anew, which would tell its maker who has asked for such a record.
+ */
+export function openVerified(...recovered: Parameters<typeof openRecords>): StoredRecord[] {
+  try {
+    return openRecords(...recovered)
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error
+    throw new ProtocolError('the servers', 'their database holds a malformed record; ask their operators')
+  }
+}
+
 function openRecord({ manifest }: Place, bytes: Uint8Array): StoredRecord | undefined {
   try {
     return decodeRecord(manifest, bytes)

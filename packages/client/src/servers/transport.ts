@@ -217,6 +217,8 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     })
 
   let whole = false
+  /** not waited for */
+  let ending: Promise<ReadableStreamReadResult<Uint8Array>> | undefined
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   try {
     link.meter.bytesUp += request.body?.length ?? 0
@@ -243,7 +245,8 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
       if (isAll(request, response, received)) {
-        reader!.read().catch(() => {}) // the end
+        silentSince = clock.now()
+        ending = onWire(reader!.read())
         break
       }
     }
@@ -252,12 +255,20 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
     return received
   } finally {
-    clock.clearTimeout(timer)
     withdraw?.()
-    if (!whole) {
+    const end = (whole: boolean) => {
+      clock.clearTimeout(timer)
+      if (whole) return
       controller.abort(OVER) // nobody will read what is left
       reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
     }
+    // Under an encoding more may come than was said, or nothing, for ever: it is hung up on then, as on anybody else.
+    if (ending === undefined) end(whole)
+    else
+      ending.then(
+        ({ done }) => end(done),
+        () => end(false),
+      )
   }
 }
 

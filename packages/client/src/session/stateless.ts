@@ -10,7 +10,7 @@ import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
 import { exchange, hasTurned } from '../lookup/exchange.js'
-import { openRecords, type Question } from '../lookup/question.js'
+import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
@@ -184,7 +184,7 @@ export class StatelessSession implements Session {
         const indices = question.indices({ core, manifest, directory })
         const bytes = await fetch(manifest, 'records', indices)
         end()
-        const records = openRecords(place, indices, bytes)
+        const records = openVerified(place, indices, bytes)
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)

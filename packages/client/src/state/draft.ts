@@ -280,6 +280,9 @@ export class Draft {
 
   /** Frees what has not become part of a hint. */
   free(): void {
+    const { rows = [], id } = this.#preparation
+    // Else who withholds the end of a download, attempt after attempt, fills the disk.
+    if (!this.#handedOver && rows.length > 0) this.#store.sweepRows(id).catch(() => {})
     if (!this.finished) this.#preparation.free()
     if (!this.#handedOver) release(this.#machine.parts.core, this.#directory.handle)
     this.#dropInquiry()

@@ -2,6 +2,7 @@
 
 import { equalBytes, type Manifest } from '@pirouette/protocol'
 import { ROUNDS } from '../base/constants.js'
+import { StorageError } from '../base/errors.js'
 import { GivenUpError } from '../scheme/giving-up.js'
 import { readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
@@ -26,7 +27,7 @@ export async function replace(machine: Machine, watch: Watch): Promise<void> {
 /** Fetches a new hint, and leaves everything as it is. It is to be installed, or freed. */
 export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
   for (;;) {
-    const draft = await newDraft(machine, watch, await useRows(machine))
+    const draft = await newDraft(machine, watch, await useRows(machine, watch.signal))
     try {
       await draft.fetch(watch, false)
       return draft
@@ -76,10 +77,16 @@ async function installed(
   beside: Beside | undefined,
 ): Promise<Hint> {
   try {
+    let before: Uint8Array | undefined
     for (let round = 1; ; round++) {
       // Whatever happens from here on, the store is asked before the old hint is used again; in memory it has nothing to say.
       if (machine.durable) machine.doubt()
       const head = await readHead(machine, false)
+      // Refused, although nothing else was put there.
+      if (round > 1 && beside === undefined && (before === undefined ? head === undefined : isOf(head, before))) {
+        throw new StorageError('what was prepared has been swept up, as of a page that is gone; call reset() again')
+      }
+      before = head?.record.hintId
       if (beside !== undefined && head?.condemned !== undefined)
         throw new StateMovedError('another tab has condemned it')
       if (beside !== undefined && isAsNew(head, draft.manifest, beside))

@@ -237,9 +237,10 @@ export class FileStore implements StateStore {
     })
   }
 
-  sweepRows(): Promise<void> {
+  sweepRows(of?: Uint8Array): Promise<void> {
     return this.#turn(async () => {
-      this.#beside.clear()
+      if (of === undefined) this.#beside.clear()
+      else this.#beside.delete(rowName(of, ''))
       await this.#tidy()
     })
   }

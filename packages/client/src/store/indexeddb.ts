@@ -312,10 +312,11 @@ export class IndexedDbStore implements StateStore {
     await this.#write('relaxed', tx => this.#putValue(tx, hintId, `${ROW}${name}`, 0, row))
   }
 
-  async sweepRows(): Promise<void> {
+  async sweepRows(of?: Uint8Array): Promise<void> {
     await this.#write('relaxed', async tx => {
-      const head = await this.#head(tx)
-      queue(this.#eraseValues(tx, head?.record.hintId))
+      const stored = (await this.#head(tx))?.record.hintId
+      if (of === undefined) queue(this.#eraseValues(tx, stored))
+      else if (stored === undefined || toHex(of) !== toHex(stored)) queue([this.#eraseValuesOf(tx, of)])
     })
   }
 
@@ -431,13 +432,18 @@ export class IndexedDbStore implements StateStore {
     return others.map(range => tx.objectStore('values').delete(range))
   }
 
+  #eraseValuesOf(tx: Writing, hintId: Uint8Array): Promise<unknown> {
+    const own = [this.#identity, toHex(hintId)]
+    return tx.objectStore('values').delete(IDBKeyRange.bound(own, [...own, []]))
+  }
+
   /** The same of a hint, which is the stored one; of others that are prepared beside it, rows stay. */
   #eraseHint(tx: Writing, hintId: Uint8Array): Promise<unknown>[] {
     const own = [this.#identity, toHex(hintId)]
     const range = IDBKeyRange.bound(own, [...own, []])
     return [
       tx.objectStore('heads').delete(this.#identity),
-      tx.objectStore('values').delete(range),
+      this.#eraseValuesOf(tx, hintId),
       tx.objectStore('journal').delete(range),
     ]
   }

@@ -191,9 +191,10 @@ export class MemoryStore implements StateStore {
     this.#rows.set(toHex(hintId), this.#rowsOf(hintId).set(name, row.slice()))
   }
 
-  async sweepRows(): Promise<void> {
+  async sweepRows(of?: Uint8Array): Promise<void> {
     const hintId = this.#kept?.head.record.hintId
-    this.#rows = new Map(hintId && [[toHex(hintId), this.#rowsOf(hintId)]])
+    const swept = of === undefined ? [...this.#rows.keys()] : [toHex(of)]
+    for (const hint of swept) if (hintId === undefined || hint !== toHex(hintId)) this.#rows.delete(hint)
   }
 
   async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {

@@ -208,8 +208,8 @@ export class SealedStore implements StateStore {
     await this.#inner.putRow(hintId, name, await this.#sealed(boundRow(hintId, name), row))
   }
 
-  sweepRows(): Promise<void> {
-    return this.#inner.sweepRows()
+  sweepRows(of?: Uint8Array): Promise<void> {
+    return this.#inner.sweepRows(of)
   }
 
   async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {

@@ -209,8 +209,8 @@ export interface StateStore {
    */
   putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void>
 
-  /** Removes the rows of all hints but the stored one: nobody prepares any of them any more. */
-  sweepRows(): Promise<void>
+  /** Removes the rows of all hints but the stored one, or those `of` one that is not stored: nobody prepares any of them any more. */
+  sweepRows(of?: Uint8Array): Promise<void>
 
   /**
    * A row of the stored hint, which is whole. If it is not there: throws StateUnreadableError if the stored checkpoint is that of

@@ -949,6 +949,10 @@ export const conformance: readonly Case[] = [
         'and another hint’s': () => begin(C, A.hintId, ['r1']),
       })
       await bench.store.putRow(B.hintId, 'r1', row(1))
+      await bench.store.putRow(C.hintId, 'r1', row(1))
+      for (const { hintId } of [A, C, D]) await bench.other.sweepRows(hintId)
+      expectEqual(await bench.store.readRow(A.hintId, 'r1', undefined), row(1))
+      await refused(bench.store, { 'a row of the one that was swept up': () => begin(C, A.hintId, ['r1']) })
       await begin(B, A.hintId, ['r1'])
       await bench.store.putRow(B.hintId, 'r2', row(2))
       await bench.store.sweepRows()

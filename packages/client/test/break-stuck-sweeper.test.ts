@@ -1,0 +1,54 @@
+// A tab that stands still, in a debugger say, while it sweeps up what others have left: whoever is to prepare a hint waits for it,
+// but not for ever, can be called off meanwhile, and keeps nobody else waiting then.
+
+import { expect, test } from 'vitest'
+import type { PirouetteMap } from '../src/index.js'
+import { settle } from './support/clock.js'
+import { A } from './support/network.js'
+import { World } from './support/world.js'
+
+/** What a tab sees while another sweeps. */
+const sweeping = { join: () => new Promise<never>(() => {}), whileNone: async () => {} }
+
+async function opened(): Promise<{ world: World; map: PirouetteMap }> {
+  const world = new World()
+  const openStore = async () => ({ store: world.disk, storage: 'best-effort', preparers: sweeping }) as const
+  const options = { servers: [A], integrity: 'server', mode: 'single', lookups: 8, storage: 'required' } as const
+  return { world, map: await world.life({ openStore }).open(options) }
+}
+
+test('reset() goes ahead after a while, and begins anew', async () => {
+  const { world, map } = await opened()
+  const { hintId } = (await world.head())!.record
+  await world.drive(map.reset())
+  expect((await world.head())!.record.hintId).not.toEqual(hintId)
+  await world.checkValues(map, [4, 999])
+  await world.auditor.assertSound()
+})
+
+test('reset() that is called off keeps no lookup waiting', async () => {
+  const { world, map } = await opened()
+  const controller = new AbortController()
+  const reset = map.reset({ signal: controller.signal })
+  const called = expect(reset).rejects.toThrow('aborted')
+  await settle()
+  controller.abort()
+  await called
+  const before = world.clock.now()
+  await world.checkValues(map, [4, 999])
+  expect(world.clock.now()).toBe(before)
+})
+
+test('close() does not wait for it, in reset() or behind lookups', async () => {
+  const { world, map } = await opened()
+  const reset = map.reset().catch((error: { code: string }) => error.code)
+  await settle()
+  await world.drive(map.close())
+  expect(await reset).toBe('closed')
+
+  const { world: other, map: spent } = await opened()
+  await other.checkValues(spent, [0, 1, 2, 3, 4, 5]) // two of eight are left: others are made
+  const before = other.clock.now()
+  await other.drive(spent.close())
+  expect(other.clock.now()).toBe(before)
+})

@@ -1,0 +1,50 @@
+// A reply that says how long it is, has come whole, and never ends: under an encoding that a browser hides, whose last bytes are
+// withheld, say. It is not waited for; nor is it kept, or who answers so would have a client hold a connection for each reply.
+
+import { expect, test } from 'vitest'
+import { settle } from './support/clock.js'
+import { Harness, keyless } from './support/harness.js'
+import { A, B, bytesOf, type Misbehave } from './support/network.js'
+
+/** Replies that have not ended, and how many were begun. */
+function withholding(path: string, more: Uint8Array | undefined) {
+  const open = new Set<object>()
+  let begun = 0
+  const misbehave: Misbehave = async (seen, genuine) => {
+    if (!seen.path.startsWith(path) || genuine.status !== 200) return genuine
+    const bytes = await bytesOf(genuine)
+    const reply = {}
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(bytes)
+        if (more !== undefined) controller.enqueue(more)
+        open.add(reply)
+        begun++
+      },
+      cancel: () => void open.delete(reply),
+    })
+    return new Response(body, { headers: { 'content-length': `${bytes.length}` } })
+  }
+  return { misbehave, open, begun: () => begun }
+}
+
+test.each([
+  ['/v1/blobs/', undefined],
+  ['/v1/answer', undefined],
+  ['/v1/blobs/', new Uint8Array(1)],
+  ['/v1/answer', new Uint8Array(1)],
+])('replies to %s that are withheld the end of are let go, %s', async (path, more) => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const { misbehave, open, begun } = withholding(path, more)
+  for (const server of [A, B]) network.misbehave[server] = misbehave
+  const map = await harness.open({ push: false })
+  for (const index of [3, 4]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
+  expect(begun()).toBeGreaterThan(3)
+  while (harness.clock.waiting > 0) {
+    harness.clock.advance()
+    await settle()
+  }
+  expect(open.size).toBe(0)
+  await harness.drive(map.close())
+})
