@@ -160,6 +160,10 @@ async function bench() {
   const only = args.indexOf('--only')
   const parts = only < 0 ? '' : (args[only + 1] ?? '')
   if (parts.split(',').includes('demo') || args.includes('--all') || args.includes('--write')) await fetchLarge()
+  if (args[0] === 'threads') {
+    const cargo = ['build', '--release', '-p', 'pirouette-load']
+    await step('Compiling what asks', () => run('cargo', cargo, { cwd: join(root, 'rust-core') }))
+  }
   if (args[0] !== 'papers') return await runOfTests('bench')
   const cargo = ['run', '--release', '-p', 'schemes', '--', 'tables', ...args.slice(1)]
   const { code } = await run('cargo', cargo, { cwd: join(root, 'rust-core'), show: true, mayFail: true })

@@ -1,15 +1,17 @@
 // A database with Pointproofs that changes: after every batch both epochs are answered, and an independent verifier takes the
 // proofs, before edits are folded into openings, meanwhile and afterwards, after restarts, and from every state a crash can leave.
 
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@pirouette/protocol'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ProverHandle } from '../../packages/wasm/generated/prover.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
+import { serving } from './answering.js'
 import { listed, pseudoRandom, vectors } from './helpers.js'
 import { ceremonyIn, isGenuine, keyAndRowsOf } from './proved.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from './updatable-helpers.js'
@@ -73,14 +75,19 @@ async function change(updatable: UpdatableDatabase, model: Model, changes: reado
 }
 
 /** Every epoch that is answered says what it should of these offsets, and proves it. */
-async function expectAnswered(updatable: UpdatableDatabase, model: Model, draw: (bound: number) => number) {
+async function expectAnswered(
+  updatable: UpdatableDatabase,
+  model: Model,
+  draw: (bound: number) => number,
+  ask = async (query: Buffer): Promise<Uint8Array> => answerQuery(updatable, query).answer,
+) {
   for (const { generation, epoch: number } of updatable.list()) {
     const { manifest } = updatable.find(generation, number)!
     const known = await keyAndRowsOf(manifest, hash => bodyOf(updatable, hash))
     const { partitions, partitionRecords } = manifest
     const offsets = Array.from({ length: 2 * partitions }, () => draw(partitionRecords))
     const query = Buffer.from(encodeQuery(manifest, 2, vectors(offsets), 'pointproofs'))
-    const { answer } = answerQuery(updatable, query)
+    const answer = await ask(query)
     const indices = offsets.map((offset, n) => (n % partitions) * partitionRecords + offset)
     const expected = indices.map(index => model.get(number)![index] ?? new Uint8Array(BYTES))
     const at = [HEADER_BYTES, HEADER_BYTES + offsets.length * BYTES]
@@ -112,6 +119,28 @@ async function copyOf(storage: RememberingStorage): Promise<RememberingStorage> 
   })
   return copy
 }
+
+test(
+  'threads prove answers too, at both epochs, before edits are folded and after, and when one has died',
+  TIMEOUT,
+  async () => {
+    const updatable = await opened(await copyOf(first))
+    const { app, ports, sendAll, workers } = await serving({ datasets: [{ updatable }] })
+    const [model, draw] = [initial(), numbers(9)]
+    for (let round = 1; round <= 4; round++) {
+      if (round === 3) {
+        const ended = once(workers[0]!, 'exit')
+        await workers[0]!.terminate()
+        await ended
+      }
+      await change(updatable, model, someChanges(draw, 3, RECORDS))
+      if (round === 2) await updatable.folded()
+      const ask = async (query: Buffer) => (await sendAll(query)).body
+      await vi.waitFor(() => expectAnswered(updatable, model, draw, ask), { timeout: 60_000 })
+    }
+    expect([ports.length, app.answerThreads!.ends]).toEqual([3, 1])
+  },
+)
 
 test(
   'as a map does under any batches, at both epochs, lagging and folded, before and after a restart',

@@ -1,13 +1,15 @@
 // Several processes that answer from one PostgreSQL store, here in one process, each with connections of its own.
 // tests/replicas/simulate.ts kills real ones.
 
-import { equalBytes } from '@pirouette/protocol'
-import { expect, onTestFinished, test } from 'vitest'
+import { once } from 'node:events'
+import { decodeAnswer, entryBytes, equalBytes, type Manifest, parseErrorReply } from '@pirouette/protocol'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { createServer, loadDataset, openPostgres, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, vectors } from './helpers.js'
+import { type Reply, serving } from './answering.js'
+import { builtDirectory, queryAt, vectors, verifiedRecord } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()
@@ -120,6 +122,69 @@ thoroughly(
     }
   },
 )
+
+test('threads of a replica and of the writer answer at both epochs while batches are written, also when one has died', async () => {
+  const url = await begun()
+  const writer = await joined(url, false)
+  const replica = await joined(url, true)
+  /** The records that it has, each proved by the manifest. */
+  const recordsIn = (manifest: Manifest, { body }: Reply): Uint8Array[] => {
+    const [entries, each] = [decodeAnswer(manifest, 1, body, 'merkle'), entryBytes(manifest)]
+    return Array.from({ length: manifest.partitions }, (_, q) =>
+      verifiedRecord(manifest, q, 0, entries.subarray(q * each, (q + 1) * each)),
+    )
+  }
+  const servers = [
+    await serving({ datasets: [{ updatable: writer }] }),
+    await serving({ datasets: [{ updatable: replica }] }),
+  ]
+  let over = false
+  let answered = 0
+  onTestFinished(() => {
+    over = true
+  })
+  const asking = servers.flatMap(({ ports, send }, i) =>
+    ports.map(async port => {
+      while (!over) {
+        const { manifest } = (i === 0 ? writer : replica).newest
+        const reply = await send(port, queryAt(manifest, 0, 1, 'merkle')).catch(() => undefined)
+        if (reply?.status === 200) {
+          recordsIn(manifest, reply)
+          answered++
+        } else if (reply !== undefined) {
+          expect(parseErrorReply(reply.body.toString()).code).toBe('epoch_unknown') // two batches later
+        }
+      }
+    }),
+  )
+  for (let round = 1; round <= 12; round++) {
+    const before = writer.newest.manifest
+    if (round === 6) {
+      for (const { workers } of servers) {
+        const [worker] = workers.splice(0, 1)
+        const ended = once(worker!, 'exit')
+        await worker!.terminate()
+        await ended
+      }
+    }
+    const operations =
+      round === 9 ? [{ op: 'generation', headroom: 10 }] : [{ op: 'edit', key: 'one', value: `value ${round}` }]
+    const { epoch } = await writer.publish(batchOn(writer, operations))
+    await showing(replica, epoch)
+    for (const { sendAll } of servers) {
+      for (const manifest of [before, writer.newest.manifest]) {
+        const ask = () => sendAll(queryAt(manifest, 0, 1, 'merkle'))
+        const reply = await vi.waitFor(ask, { timeout: 20_000 })
+        expect(reply.status).toBe(200)
+        recordsIn(manifest, reply)
+      }
+    }
+  }
+  over = true
+  await Promise.all(asking)
+  expect(answered).toBeGreaterThan(0)
+  for (const { app } of servers) expect([app.answerThreads!.running, app.answerThreads!.ends]).toEqual([2, 1])
+})
 
 test('nobody shows an epoch before everybody has it, and who has it answers it', async () => {
   const url = await begun()

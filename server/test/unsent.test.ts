@@ -219,7 +219,8 @@ async function fetchedBeside(port: number, begun: ServerResponse[]): Promise<str
 
 test('bodies that have begun to come have their bound; one that does not come makes room', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
-  const query = queryAt(dataset.manifest, 0)
+  const [query, short] = [64, 1].map(count => queryAt(dataset.manifest, 0, count)) as [Buffer<ArrayBuffer>, Buffer]
+  expect([short.length <= 1024, query.length > 1024]).toEqual([true, true])
   const post = async (url: string, body: BodyInit) => {
     const headers = { 'x-forwarded-for': '203.0.113.1' }
     const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
@@ -231,6 +232,7 @@ test('bodies that have begun to come have their bound; one that does not come ma
     const begun: Socket[] = []
     for (const from of ['198.51.100.1', '192.0.2.1']) {
       begun.push(await deaf(port, posted(query, from).subarray(0, -1)))
+      begun.push(await deaf(port, posted(short, from).subarray(0, -1))) // which takes none
     }
     await vi.waitFor(() => expect(bodies.bytes).toBe(2 * query.length))
     if (patienceMilliseconds === 0) {

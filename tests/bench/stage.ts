@@ -193,8 +193,9 @@ export function under([a, b]: Pair, name?: string): [string, string] {
   return [a.url + path, b.url + path]
 }
 
-export async function newestManifest(url: string): Promise<Manifest> {
-  return decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
+/** `decode`: of the version that the server is of. */
+export async function newestManifest(url: string, decode = decodeManifest): Promise<Manifest> {
+  return decode(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
 }
 
 /** Where the partitions of a database are. */

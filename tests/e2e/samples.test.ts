@@ -270,33 +270,47 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
   })
 })
 
-test.skipIf(programs.nginx === undefined || !opensslThere)(
-  'nginx spreads queries over threads that answer, without the signs before those lines, and nothing else',
-  async () => {
-    const server = await backend(2)
-    const [one, two] = server.answering!.map(({ port }) => `127.0.0.1:${port}`)
-    const proxy = await started('nginx', server.port, false, text =>
-      replaced(text.replaceAll(/^( *)#(?=upstream answers| {2}|\}|location ~)/gm, '$1'), {
-        '127.0.0.1:8081': one!,
-        '127.0.0.1:8082': two!,
-      }),
-    )
-    const client = await clientAt(proxy.port)
-    const query = queryAt(server.manifest, 0)
-    const own = await fetch(`${server.url}/v1/answer`, { method: 'POST', body: query })
-    const answer = Buffer.from(await own.arrayBuffer())
-    server.seen.forwardedFor.clear()
-    for (let i = 0; i < 10; i++) {
-      const { status, body } = await client.get('/v1/answer', query)
-      expect([status, body.equals(answer)]).toEqual([200, true])
-    }
-    expect([...server.seen.forwardedFor]).toEqual([])
-    expect((await client.get('/v1/info')).status).toBe(200)
-    expect([...server.seen.forwardedFor]).toEqual([CLIENT])
-    client.close()
-    await proxy.stop()
-  },
-)
+describe.each(['nginx', 'caddy'] as const)('%s, without the signs before lines', kind => {
+  const possible = programs[kind] !== undefined && (kind !== 'nginx' || opensslThere)
+  const signs = {
+    nginx: /^( *)#(?=upstream answers| {2}|\}|location ~)/gm,
+    caddy: /^(\t)#(?=@answers|reverse_proxy|\t|\})/gm,
+  }[kind]
+
+  test.skipIf(!possible)(
+    'spreads queries over threads that answer, those that are there, and nothing else',
+    async () => {
+      const server = await backend(2)
+      const ports = server.answering!.map(({ port }) => port)
+      for (const [one, two] of [ports, [ports[0]!, await freePort()]]) {
+        const proxy = await started(kind, server.port, false, text =>
+          replaced(text.replaceAll(signs, '$1'), {
+            '127.0.0.1:8081': `127.0.0.1:${one}`,
+            '127.0.0.1:8082': `127.0.0.1:${two}`,
+          }),
+        )
+        const client = await clientAt(proxy.port)
+        const query = queryAt(server.manifest, 0)
+        const own = await fetch(`${server.url}/v1/answer`, { method: 'POST', body: query })
+        const answer = Buffer.from(await own.arrayBuffer())
+        server.seen.forwardedFor.clear()
+        let lost = 0
+        for (let i = 0; i < 10; i++) {
+          const { status, body } = await client.get('/v1/answer', query)
+          if (status === 502) lost++
+          else expect([status, body.equals(answer)]).toEqual([200, true])
+        }
+        // nginx asks another one; Caddy has passed the body on, and asks that one no more.
+        expect(lost).toBeLessThanOrEqual(kind === 'caddy' && two !== ports[1] ? 1 : 0)
+        expect([...server.seen.forwardedFor]).toEqual([])
+        expect((await client.get('/v1/info')).status).toBe(200)
+        expect([...server.seen.forwardedFor]).toEqual([CLIENT])
+        client.close()
+        await proxy.stop()
+      }
+    },
+  )
+})
 
 /** A process with its environment, until `listening on`. */
 async function listening(command: string, args: readonly string[], env: Record<string, string>) {

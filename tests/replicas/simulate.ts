@@ -111,8 +111,9 @@ class World {
 
     const common = ['--rate-limit', '0', '--instant', 'off', '--light', 'off', '--fence-entries', '100000']
     const writes = ['--publisher-key', Buffer.from(key.publicKey).toString('hex'), '--dataset', dataset]
+    const reads = ['--replica', '--answer-threads', '2', '--answer-port', '0']
     const serve = async (replica: boolean) => {
-      const server = await startServerProcess(...common, ...(replica ? ['--replica'] : writes), '--store', store)
+      const server = await startServerProcess(...common, ...(replica ? reads : writes), '--store', store)
       cleanups.push(() => server.kill())
       return server
     }
@@ -162,7 +163,7 @@ class World {
   async #join(): Promise<void> {
     const replica = await this.#serve(true)
     this.#replicas.push(replica)
-    this.#balancer.targets.push(replica.url)
+    this.#balancer.targets.push(replica)
   }
 
   async #openMap(): Promise<PirouetteMap> {
@@ -229,7 +230,7 @@ class World {
       const [victim] = this.#replicas.splice(this.#chance(this.#replicas.length), 1)
       const dying = victim!.kill()
       await sleep(this.#chance(100)) // before the balancer notices
-      this.#balancer.targets.splice(this.#balancer.targets.indexOf(victim!.url), 1)
+      this.#balancer.targets.splice(this.#balancer.targets.indexOf(victim!), 1)
       await dying
       await this.#join()
     }
@@ -260,7 +261,7 @@ class World {
     if ((await surely('confirm', 0, nothing)) !== 'granted') throw new Error('a new hint is refused')
     for (let version = 1; !this.#over; version++) {
       const requests = Array.from({ length: 2 * REPLICAS }, () => new Uint8Array(randomBytes(32)))
-      const urls = [...this.#balancer.targets, this.#writer.url]
+      const urls = [...this.#balancer.targets.map(({ url }) => url), this.#writer.url]
       const verdicts = await Promise.all(
         requests.map((hash, n) => ask(urls[n % urls.length]!, 'confirm', version, hash)),
       )

@@ -106,7 +106,8 @@ function queryOf(header: MessageHeader, bytes: Uint8Array, each = vectorOf(heade
   checkInteger('partitions', header.partitions, 1, MAX_PARTITIONS)
   checkInteger('count', header.count, 1, MAX_COUNT)
   checkLength('query length', bytes, HEADER_BYTES + header.count * each)
-  return { ...header, vectors: bytes.subarray(HEADER_BYTES) }
+  const { suite, databaseId, generation, epoch, partitions, count } = header // a spread would take as long as all else
+  return { suite, databaseId, generation, epoch, partitions, count, vectors: bytes.subarray(HEADER_BYTES) }
 }
 
 function vectorOf({ partitions }: MessageHeader): number {
@@ -177,13 +178,17 @@ export function encodeAnswer(
   return encodeMessage(ANSWER_MAGIC, manifest, suiteOf(proofs), count, entries)
 }
 
-/** The answer to a query: what the core gave for it, behind a header of the query's suite and count. */
+/**
+ * The answer to a query: what the core gave for it, behind a header of the query's suite and count. `bytes`: what all of it is
+ * written over, 40 bytes longer than the body.
+ */
 export function encodeAnswerTo(
   { suite, count }: Pick<Query, 'suite' | 'count'>,
   manifest: Manifest,
   body: Uint8Array,
+  bytes?: Uint8Array<ArrayBuffer>,
 ): Uint8Array<ArrayBuffer> {
-  return encodeMessage(ANSWER_MAGIC, manifest, suite, count, body)
+  return encodeMessage(ANSWER_MAGIC, manifest, suite, count, body, bytes)
 }
 
 /**
@@ -221,8 +226,8 @@ export function encodeMessage(
   suite: number,
   count: number,
   body: Uint8Array,
+  bytes = new Uint8Array(HEADER_BYTES + body.length),
 ): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(HEADER_BYTES + body.length)
   const view = viewOf(bytes)
   writeMagic(bytes, magic)
   view.setUint16(AT.format, FORMAT, true)
@@ -232,6 +237,7 @@ export function encodeMessage(
   view.setUint32(AT.epoch, manifest.epoch, true)
   view.setUint32(AT.partitions, manifest.partitions, true)
   view.setUint16(AT.count, count, true)
+  view.setUint16(AT.reserved, 0)
   bytes.set(body, HEADER_BYTES)
   return bytes
 }

@@ -11,16 +11,20 @@ declare module 'fastify' {
   }
 }
 
+/** What takes no room: less than a request's headers may have, which are bounded as requests under way are. */
+const NO_BYTES = 1024
+
 /** Throws a `rate_limited` Refusal where there is no room for what Content-Length says, or the route's longest body. */
 export function boundBodies(app: FastifyInstance, bodies: Unsent): void {
   app.addHook('preParsing', (request, reply, body, done) => {
-    const { method, headers, routeOptions } = request
-    if (method === 'POST' && !routeOptions.config.boundsBodies) {
-      const { bodyLimit } = routeOptions
-      const unknown = headers['transfer-encoding'] === undefined ? 0 : bodyLimit
-      const bytes = Number(headers['content-length'] ?? unknown)
+    const { method, headers } = request
+    const unknown = headers['transfer-encoding'] === undefined ? 0 : Number.POSITIVE_INFINITY
+    const bytes = Number(headers['content-length'] ?? unknown)
+    if (method === 'POST' && bytes > NO_BYTES) {
+      const { bodyLimit, config } = request.routeOptions // made anew whenever it is asked for
+      const most = headers['content-length'] === undefined ? bodyLimit : bytes
       // What is too long is refused unread.
-      if (bytes > 0 && bytes <= bodyLimit) bodies.reserveBody(request, reply, bytes)
+      if (!config.boundsBodies && most <= bodyLimit) bodies.reserveBody(request, reply, most)
     }
     done(null, body)
   })

@@ -32,10 +32,10 @@ export class OwnAnswers implements Answers {
     this.#onTrap = onTrap
   }
 
-  async reply(body: unknown, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array> {
+  reply(body: unknown, reserve: (bytes: number) => void = () => {}): Uint8Array | Promise<Uint8Array> {
     const { answer, claim } = this.#answer(body, reserve)
     // Whatever the verdict, it comes with the answer: the vectors have been shown.
-    return claim === undefined ? answer : withVerdict(answer, await this.judge(claim))
+    return claim === undefined ? answer : this.judge(claim).then(verdict => withVerdict(answer, verdict))
   }
 
   /** Throws a Refusal where there is no fence, and as the fence. */

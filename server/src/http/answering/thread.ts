@@ -73,26 +73,29 @@ class ThreadAnswers implements Answers {
     this.#database = database
   }
 
-  async reply(body: unknown, reserve: (bytes: number) => void): Promise<Uint8Array> {
-    const answered = await this.#answer(body, reserve).catch(async error => {
-      if (!(error instanceof Refusal) || error.code !== 'epoch_unknown') throw error
-      await ask({ kind: 'renew' })
-      return this.#answer(body, reserve)
-    })
+  reply(body: unknown, reserve: (bytes: number) => void, isRenewed = false): Uint8Array | Promise<Uint8Array> {
+    if (!entrance.enter()) {
+      return new Promise<void>(resolve => onOpened.push(resolve)).then(() => this.reply(body, reserve, isRenewed))
+    }
     const database = this.#database
-    if (answered === undefined) return ask({ kind: 'reply', database, body: new Uint8Array(body as Uint8Array) })
-    const { answer, claim } = answered
-    return claim === undefined ? answer : withVerdict(answer, await ask({ kind: 'judge', database, claim }))
+    try {
+      const { answer, claim } = this.#answer(body, reserve)
+      return claim === undefined
+        ? answer
+        : ask({ kind: 'judge', database, claim }).then(verdict => withVerdict(answer, verdict))
+    } catch (error) {
+      if (error instanceof Elsewhere) return ask({ kind: 'reply', database, body: new Uint8Array(body as Uint8Array) })
+      if (isRenewed || !(error instanceof Refusal) || error.code !== 'epoch_unknown') throw error
+      return ask({ kind: 'renew' }).then(() => this.reply(body, reserve, true))
+    }
   }
 
-  /** undefined: not here. */
-  async #answer(body: unknown, reserve: (bytes: number) => void): Promise<Answered | undefined> {
-    while (!entrance.enter()) await new Promise<void>(resolve => onOpened.push(resolve))
+  /** Once inside, which it leaves. */
+  #answer(body: unknown, reserve: (bytes: number) => void): Answered {
     try {
       learn()
       return answerQuery(databases[this.#database]!, body, reserve)
     } catch (error) {
-      if (error instanceof Elsewhere) return undefined
       if (isTrap(error)) {
         readiness.stop('this server has failed and is restarting')
         send({ trapped: error.stack ?? error.message })

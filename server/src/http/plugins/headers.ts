@@ -94,8 +94,9 @@ function preflightOnlyWhatIsThere(app: FastifyInstance, publisherPaths: Readonly
     // Its handler is never called: the reply is the hook's of @fastify/cors.
     this.options(routePath, publisherPaths.has(url) ? { config: { cors } } : {}, async () => {})
   })
-  app.addHook('onRequest', ({ method, routeOptions }, _reply, done) => {
-    if (method === 'OPTIONS' && routeOptions.url === '*') throw new Refusal('not_found', 'there is nothing here')
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.method === 'OPTIONS' && request.routeOptions.url === '*')
+      throw new Refusal('not_found', 'there is nothing here')
     done()
   })
 }

@@ -15,6 +15,8 @@ import {
 import fp from 'fastify-plugin'
 
 export const logging = fp(async (app: FastifyInstance) => {
+  const { log }: { readonly log: FastifyBaseLogger & { isLevelEnabled?(level: string): boolean } } = app
+  if (!log.isLevelEnabled?.('info')) return // for whoever wants no lines they are not made either
   app.addHook('onResponse', (request, reply, done) => {
     app.log.info({
       route: routeOf(request),

@@ -22,10 +22,11 @@ export interface Answers {
   /** bytes of the longest query */
   readonly longest: number
   /**
-   * What a query's body is replied to with. `reserve` is told how many bytes an answer will have before they are made, and may
-   * throw. Throws a Refusal for any bytes that are not a query.
+   * What a query's body is replied to with; a promise only where something has to be waited for, for it takes as long as decoding a
+   * query. `reserve` is told how many bytes an answer will have before they are made, and may throw. Throws a Refusal, or
+   * rejects with one, for any bytes that are not a query.
    */
-  reply(body: unknown, reserve: (bytes: number) => void): Promise<Uint8Array>
+  reply(body: unknown, reserve: (bytes: number) => void): Uint8Array | Promise<Uint8Array>
 }
 
 export interface AnswerOptions {
@@ -43,8 +44,11 @@ export function answerRoute(app: Routes, { answers, readiness, unsent, rateLimit
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: readiness.hook,
   }
-  app.post('/v1/answer', options, async (request, reply) => {
-    return sendBytes(reply, await answers.reply(request.body, length => unsent.reserve(request, reply, length)))
+  app.post('/v1/answer', options, (request, reply) => {
+    const answer = answers.reply(request.body, length => unsent.reserve(request, reply, length))
+    if (!(answer instanceof Uint8Array)) return answer.then(bytes => sendBytes(reply, bytes))
+    sendBytes(reply, answer)
+    return undefined
   })
 }
 
