@@ -1,0 +1,140 @@
+// Which tabs prepare hints, as real browsers' locks tell: one that lives keeps its rows from being swept up, one that is closed,
+// killed or left does not, and nobody waits for one that is about to be frozen.
+
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import type { Browser, Page } from 'puppeteer-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { preparersOf } from '../../packages/client/src/platform/preparers.js'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { bundle } from '../support/web.js'
+
+declare global {
+  var tab: { readonly preparersOf: typeof preparersOf }
+  /** of a tab that has joined */
+  var leave: () => void
+  /** ends what a tab does while nobody prepares */
+  var swept: () => void
+}
+
+let server: Server
+let url: string
+beforeAll(async () => {
+  const path = fileURLToPath(new URL('../../packages/client/src/platform/preparers.ts', import.meta.url))
+  const script = await bundle(`export { preparersOf } from ${JSON.stringify(path)}`, {
+    format: 'iife',
+    globalName: 'tab',
+  })
+  server = createServer((request, response) => {
+    const [type, body] =
+      request.url === '/tab.js' ? ['text/javascript', script] : ['text/html', '<script src="/tab.js"></script>']
+    response.setHeader('content-type', type).end(body)
+  })
+  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+})
+afterAll(async () => {
+  server.closeAllConnections()
+  await new Promise(resolve => void server.close(resolve))
+})
+
+describe.each(['chromium', 'firefox'] as const)('in %s', name => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await launchBrowser(name)
+  })
+  afterAll(() => browser.close())
+
+  async function tab(): Promise<Page> {
+    const page = await browser.newPage()
+    await page.goto(url)
+    return page
+  }
+
+  /** The servers of each test are its own. */
+  let pairs = 0
+  const join = (page: Page, pair: number) =>
+    page.evaluate(async pair => {
+      globalThis.leave = await globalThis.tab.preparersOf([`https://${pair}.example`])!.join()
+    }, pair)
+  /** Whether nobody prepares, as this tab is told. */
+  const isAlone = (page: Page, pair: number) =>
+    page.evaluate(async pair => {
+      let alone = false
+      await globalThis.tab.preparersOf([`https://${pair}.example`])!.whileNone(async () => {
+        alone = true
+      })
+      return alone
+    }, pair)
+  const becomesAlone = async (page: Page, pair: number) => {
+    while (!(await isAlone(page, pair))) await page.evaluate(() => new Promise(resolve => setTimeout(resolve)))
+  }
+
+  test('one that lives is seen, by itself too; until it has left, as often as it had joined, or is closed', async () => {
+    const [one, other] = [await tab(), await tab()]
+    const pair = ++pairs
+    expect(await isAlone(other, pair)).toBe(true)
+    await join(one, pair)
+    expect([await isAlone(one, pair), await isAlone(other, pair), await isAlone(other, ++pairs)]).toEqual([
+      false,
+      false,
+      true,
+    ])
+    const first = await one.evaluateHandle(() => globalThis.leave)
+    await join(one, pair)
+    await join(other, pair)
+    await one.evaluate(leave => leave(), first)
+    await other.evaluate(() => globalThis.leave())
+    expect(await isAlone(other, pair)).toBe(false)
+    await one.close()
+    await becomesAlone(other, pair)
+    await other.close()
+  })
+
+  test('one that is left is gone, and is back with the page', async () => {
+    const [one, other] = [await tab(), await tab()]
+    const pair = ++pairs
+    await join(one, pair)
+    await one.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
+    await becomesAlone(other, pair)
+    await one.evaluate(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })))
+    while (await isAlone(other, pair)) await one.evaluate(() => new Promise(resolve => setTimeout(resolve)))
+    await one.evaluate(() => globalThis.leave())
+    await becomesAlone(other, pair)
+    for (const page of [one, other]) await page.close()
+  })
+
+  test('who joins waits for one that sweeps, but not where that is left, and not beyond its end', async () => {
+    const [one, other] = [await tab(), await tab()]
+    for (const leaves of [true, false]) {
+      const pair = ++pairs
+      const sweeping = await one.evaluate(
+        pair =>
+          new Promise<boolean>(resolve => {
+            globalThis.tab.preparersOf([`https://${pair}.example`])!.whileNone(() => {
+              resolve(true)
+              return new Promise(resolve => {
+                globalThis.swept = resolve
+              })
+            })
+          }),
+        pair,
+      )
+      expect(sweeping).toBe(true)
+      let joined = false
+      const joining = join(other, pair).then(() => {
+        joined = true
+      })
+      expect(await isAlone(other, pair)).toBe(false)
+      expect(joined).toBe(false)
+      if (leaves) await one.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
+      else await one.evaluate(() => globalThis.swept())
+      await joining
+      if (leaves) await one.evaluate(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })))
+      expect(await isAlone(one, pair)).toBe(false)
+      await other.evaluate(() => globalThis.leave())
+    }
+    for (const page of [one, other]) await page.close()
+  })
+})
