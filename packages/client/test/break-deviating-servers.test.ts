@@ -1,7 +1,7 @@
 // A server that deviates at will, in modes that nothing is downloaded for, with Pointproofs of a database that changes, and where it
 // may be the other as well: it changes, cuts, lengthens, replays, refuses or withholds what it likes, announces epochs and brings
 // them about. Whatever it does, what both servers see is the same whatever is looked up; what is found is right at some epoch
-// there was; and what a caller gets is a PirouetteError.
+// there was; and what a caller gets is a PirouetteError, which says of nobody else that it has lied.
 
 import { loadPointproofs } from '@pirouette/wasm/pointproofs'
 import { describe, expect, test } from 'vitest'
@@ -198,7 +198,11 @@ async function seenIn(which: string, seed: number, keyOf: (i: number) => string)
       }
     }
   }
+  const told = [...failures, ...(map?.stats.incidents ?? [])] as { code: string; server: string | undefined }[]
   if (map !== undefined) await w.drive(map.close())
+  for (const { code, server } of told) {
+    if (code === 'tampered' || code === 'condemned') expect([liar, undefined]).toContain(server)
+  }
   for (const error of failures) {
     expect(error).toBeInstanceOf(PirouetteError)
     expect(error, String((error as Error).cause)).not.toBeInstanceOf(InternalError)
