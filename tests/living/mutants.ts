@@ -137,7 +137,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the fence does not hear of the claim behind a query',
     seed: 19,
     file: 'server/src/http/own-answers.ts',
-    find: 'withVerdict(answer, await this.judge(claim))',
+    find: 'this.judge(claim).then(verdict => withVerdict(answer, verdict))',
     replace: "withVerdict(answer, 'granted')",
     shows: /the first was shown|two different vectors|a column twice|not stored/,
   },

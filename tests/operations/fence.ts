@@ -19,8 +19,8 @@ import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
 import { temporaryFolder } from '../support/servers.js'
 import { DAYS, type Measured, measured } from './fence-process.mjs'
 
-/** Nothing may hold the event loop for longer, whatever the fence has: a map of a million that grows takes most of it. */
-const LONGEST_MS = 250
+/** Nothing may hold the event loop for longer, whatever the fence has: on a quiet machine it takes a tenth of that. */
+const LONGEST_MS = 100
 
 /** Returns the exit code. */
 export async function soak(args: string[]): Promise<number> {
