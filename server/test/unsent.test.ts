@@ -250,3 +250,40 @@ test('bodies that have begun to come have their bound; one that does not come ma
     await vi.waitFor(() => expect(bodies.bytes).toBe(0))
   }
 })
+
+test('who reads too slowly is hung up on; a reply may take as long as its length takes a slow phone', async () => {
+  const dataset = await heavy()
+  const { manifest } = dataset
+  const count = manifest.maxBatch
+  const bytes = answerBytes(manifest, count, 'tags')
+  const unsent = new Unsent()
+  const { port } = await served({ dataset, unsent })
+  const socket = await deaf(port, posted(queryAt(manifest, 0, count, 'tags')))
+  await vi.waitFor(() => expect(unsent.bytes).toBe(bytes))
+  const closed = once(socket, 'close')
+  const since = performance.now()
+  unsent.hangUpOnSlow(since + 29_000 + bytes / 16)
+  expect(unsent.bytes).toBe(bytes)
+  unsent.hangUpOnSlow(since + 30_000 + bytes / 16)
+  expect(unsent.bytes).toBe(0)
+  socket.resume()
+  await closed
+})
+
+test('of a partition the slices are in memory, and all of it takes its time to be read', async () => {
+  const blob = 32 * MIB
+  const dataset = await builtDataset('a.bin', pseudoRandom(blob), { recordBytes: 4096, partitions: 1 })
+  const unsent = new Unsent()
+  const { port } = await served({ dataset, unsent })
+  const hash = toHex(dataset.manifest.contentHashes.subarray(0, 32))
+  const since = performance.now()
+  const socket = await deaf(port, `GET /v1/blobs/${hash} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await vi.waitFor(() => expect(unsent.bytes).toBe(2 * 65_536))
+  unsent.hangUpOnSlow(since + 30_000 + blob / 16)
+  expect(unsent.bytes).toBe(2 * 65_536)
+  const closed = once(socket, 'close')
+  unsent.hangUpOnSlow(performance.now() + 30_000 + blob / 16)
+  expect(unsent.bytes).toBe(0)
+  socket.resume()
+  await closed
+})

@@ -69,7 +69,7 @@ export function frame(options: FrameOptions): Frame {
   hangUpWhenIdle(app)
   boundUnderWay(app.server, underWayShare(parts))
   const share = shareOf(options.unsent, parts)
-  return { app, unsent: new Unsent(share), bodies: new Unsent(share), shedding }
+  return { app, unsent: new Unsent(share).watch(app), bodies: new Unsent(share), shedding }
 }
 
 /** What all routes have that are added from now on. `databases`: paths under which they are. */

@@ -78,7 +78,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const { updatable } = options
   const onTrap = options.onTrap ?? exitSoon
   const readiness = options.readiness ?? new Readiness()
-  const unsent = options.unsent ?? new Unsent()
+  const unsent = options.unsent ?? new Unsent().watch(app)
   const answers = options.answers ?? ownAnswers(options, readiness)
   const { epochs } = answers
 

@@ -3,7 +3,7 @@
 // has taken them, has brought them or is gone.
 
 import type { Socket } from 'node:net'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../base/address.js'
 import { Refusal } from '../base/refusal.js'
 import { whenOver } from './over.js'
@@ -16,6 +16,11 @@ export interface UnsentOptions {
 }
 
 const MIB = 1024 * 1024
+
+/** How long a reply may take to leave, besides what its length takes at the least rate: twice what a client of ours waits for it. */
+const GRACE_MILLISECONDS = 30_000
+const LEAST_BYTES_PER_MILLISECOND = 16
+const SWEEP_MILLISECONDS = 5000
 
 /** A share of so many, which together have no more than these. */
 export function shareOf(options: UnsentOptions = {}, parts: number): UnsentOptions {
@@ -32,6 +37,8 @@ interface Standing {
   readonly bytes: number
   readonly socket: Socket
   readonly network: string
+  /** how long it may be due */
+  readonly milliseconds: number
   /** given back */
   over: boolean
 }
@@ -59,10 +66,16 @@ export class Unsent {
    * Reserves `bytes` for a reply, until it has left. A network (half of all) and the process have their shares, and a
    * connection one reply at a time (under-way.ts); whoever has nothing standing gets one of any size. Throws a `rate_limited` Refusal beyond them. With
    * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
-   * called when it is there.
+   * called when it is there. `length`: of a reply that is not in memory all at once.
    */
-  reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, waits = false): () => void {
-    const standing = this.#reserve(request, reply, bytes, 'too much that was asked for has not been read yet')
+  reserve(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    bytes: number,
+    { waits = false, length = bytes }: { readonly waits?: boolean; readonly length?: number } = {},
+  ): () => void {
+    const refusal = 'too much that was asked for has not been read yet'
+    const standing = this.#reserve(request, reply, bytes, length, refusal)
     whenOver(reply, () => this.#release(standing))
     if (!waits) this.#begin(standing)
     return () => this.#begin(standing)
@@ -70,12 +83,28 @@ export class Unsent {
 
   /** The same for a body that is about to come, until it is here. */
   reserveBody(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
-    const standing = this.#reserve(request, reply, bytes, 'too much that clients have begun to send has not come yet')
+    const refusal = 'too much that clients have begun to send has not come yet'
+    const standing = this.#reserve(request, reply, bytes, bytes, refusal)
     request.raw.on('close', () => this.#release(standing)) // read, or its connection is gone
     this.#begin(standing)
   }
 
-  #reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, refusal: string): Standing {
+  /** From now on, and for as long as this server is there, whoever is too slow is hung up on. */
+  watch(app: FastifyInstance): this {
+    const sweep = setInterval(() => this.hangUpOnSlow(), SWEEP_MILLISECONDS).unref()
+    app.addHook('onClose', async () => clearInterval(sweep))
+    return this
+  }
+
+  /** Ends connections that take less than the least rate, whether others need their room or not. `now`: by the monotonic clock. */
+  hangUpOnSlow(now = performance.now()): void {
+    for (const [standing, since] of this.#due) {
+      if (now - since < GRACE_MILLISECONDS) return
+      if (now - since >= standing.milliseconds) this.#hangUp(standing)
+    }
+  }
+
+  #reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, length: number, refusal: string): Standing {
     const { ip, raw } = request
     const { socket } = raw
     const known = networks.get(socket)
@@ -87,7 +116,8 @@ export class Unsent {
       reply.header('retry-after', 1)
       throw new Refusal('rate_limited', refusal)
     }
-    const standing: Standing = { bytes, socket, network, over: false }
+    const milliseconds = GRACE_MILLISECONDS + length / LEAST_BYTES_PER_MILLISECOND
+    const standing: Standing = { bytes, socket, network, milliseconds, over: false }
     this.#add(standing, bytes)
     return standing
   }
@@ -115,9 +145,13 @@ export class Unsent {
     for (const [standing, since] of this.#due) {
       if (this.#bytes + needed <= this.#most.total) return
       if (performance.now() - since < this.#most.patienceMilliseconds) return
-      standing.socket.destroy()
-      this.#release(standing)
+      this.#hangUp(standing)
     }
+  }
+
+  #hangUp(standing: Standing): void {
+    standing.socket.destroy()
+    this.#release(standing)
   }
 }
 

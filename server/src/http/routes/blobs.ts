@@ -14,7 +14,7 @@ export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {
     const { hash } = request.params
     const blob = await epochs.findBlob(hash)
     if (blob === undefined) throw new Refusal('not_found', 'there is no blob of that hash')
-    const reserve = (bytes: number) => unsent.reserve(request, reply, bytes)
+    const reserve = (bytes: number, length: number) => unsent.reserve(request, reply, bytes, { length })
     return sendBlob(request, reply, blob, `"${hash}"`, reserve)
   })
 }
@@ -24,7 +24,7 @@ async function sendBlob(
   reply: FastifyReply,
   blob: Blob,
   etag: string,
-  reserve: (bytes: number) => void,
+  reserve: (bytes: number, length: number) => void,
 ): Promise<FastifyReply> {
   reply
     .header('etag', etag)
@@ -47,7 +47,7 @@ async function sendBlob(
   // For no payload at all, Fastify's HEAD would say that the length is 0.
   if (request.method === 'HEAD') return reply.send(Readable.from([]))
   // It is read in slices as the connection takes them: one that is on its way, and the next.
-  reserve(Math.min(last - first + 1, 2 * SLICE_BYTES))
+  reserve(Math.min(last - first + 1, 2 * SLICE_BYTES), last - first + 1)
   return reply.send(await blob.open(first, last))
 }
 

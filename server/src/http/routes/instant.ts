@@ -46,7 +46,7 @@ export function instantRoute(app: Routes, options: InstantRouteOptions): void {
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
     const { of, generation, count, queries } = query
-    const made = unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, true)
+    const made = unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true })
     try {
       const network = networkOf(request.ip)
       const waiting = lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network })

@@ -56,7 +56,7 @@ function lightRoute(app: Routes, part: LightPart, options: LightRouteOptions): v
       let made = () => {}
       // Who waits holds nothing yet: many who do would else keep everybody else's replies from being sent.
       const reserve = () => {
-        made = unsent.reserve(request, reply, bytes, true)
+        made = unsent.reserve(request, reply, bytes, { waits: true })
       }
       const network = networkOf(request.ip)
       const waiting = hints.submit({ part, epochs, generation, epoch, secrets, network, reserve })
