@@ -38,7 +38,7 @@ export function answerQuery(
   const { epoch } = answerable(epochs, query)
   const bytes = HEADER_BYTES + epoch.answerBytes(query.count, query.suite)
   reserve(bytes)
-  const room = Buffer.allocUnsafeSlow(bytes) // of its own, for a pool's would stand as long as any other answer there
+  const room = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer) // of its own: a pool's would stand as long as any other answer there
   return { answer: encodeAnswerTo(query, epoch.manifest, bodyFor(epoch, query), room), claim }
 }
 
