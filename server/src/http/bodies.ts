@@ -12,7 +12,7 @@ declare module 'fastify' {
 }
 
 /** What takes no room: less than a request's headers may have, which are bounded as requests under way are. */
-const NO_BYTES = 1024
+export const NO_BYTES = 1024
 
 /** Throws a `rate_limited` Refusal where there is no room for what Content-Length says, or the route's longest body. */
 export function boundBodies(app: FastifyInstance, bodies: Unsent): void {

@@ -5,6 +5,7 @@
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { NO_BYTES } from './bodies.js'
 
 /** That wait, and the one that is handled. */
 const DEFAULT_MOST = { ofConnection: 256, inAll: 16_384 }
@@ -13,6 +14,10 @@ const DEFAULT_MOST = { ofConnection: 256, inAll: 16_384 }
 export function underWayShare(parts: number): typeof DEFAULT_MOST {
   return { ...DEFAULT_MOST, inAll: Math.floor(DEFAULT_MOST.inAll / parts) }
 }
+
+/** Of a request that waits, for whose body no room is reserved yet. */
+const takesRoom = ({ headers }: IncomingMessage) =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > NO_BYTES
 
 interface Connection {
   /** behind the one that is handled */
@@ -74,7 +79,9 @@ export function boundUnderWay(server: Server, most = DEFAULT_MOST): void {
     const connection = ready.shift()!
     if (ready.length > 0) setImmediate(goOn)
     const next = connection.waiting.shift()
-    if (next !== undefined && !next[0].socket.destroyed) handle(connection, ...next)
+    if (next === undefined || next[0].socket.destroyed) return
+    if (connection.waiting.length === 0) next[0].socket.resume()
+    handle(connection, ...next)
   }
   server.removeAllListeners('request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
@@ -83,7 +90,11 @@ export function boundUnderWay(server: Server, most = DEFAULT_MOST): void {
     const connection = connections.get(socket) ?? meet(socket)
     inAll++
     if (connection.requests++ === 0) handle(connection, request, response)
-    else connection.waiting.push([request, response])
+    else {
+      connection.waiting.push([request, response])
+      // What follows stays with who sent it, a hang-up too. Not at once: Node reads on when a request has come whole.
+      if (takesRoom(request)) queueMicrotask(() => connection.waiting.length > 0 && socket.pause())
+    }
     if (connection.requests > most.ofConnection) hangUp(socket)
     else if (inAll > most.inAll) hangUp([...connections].reduce((a, b) => (b[1].requests > a[1].requests ? b : a))[0])
   })
