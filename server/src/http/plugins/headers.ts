@@ -50,16 +50,16 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
 export function readableBy(
   allowOrigins: readonly string[],
 ): (origin: string | undefined) => Readonly<Record<string, string>> {
-  const exposed = { 'Access-Control-Expose-Headers': EXPOSED_HEADERS }
-  const toAny = { 'Access-Control-Allow-Origin': '*', ...exposed }
+  const exposed = { 'access-control-expose-headers': EXPOSED_HEADERS }
+  const toAny = { 'access-control-allow-origin': '*', ...exposed }
   if (allowOrigins.includes('*')) return () => toAny
   const patterns = allowOrigins.map(patternOf)
   return origin => {
     const matches = (pattern: string | RegExp) =>
       origin !== undefined && (typeof pattern === 'string' ? pattern === origin : pattern.test(origin))
     return patterns.some(matches)
-      ? { Vary: 'Origin', 'Access-Control-Allow-Origin': origin!, ...exposed }
-      : { Vary: 'Origin' }
+      ? { vary: 'Origin', 'access-control-allow-origin': origin!, ...exposed }
+      : { vary: 'Origin' }
   }
 }
 
@@ -72,7 +72,7 @@ function helmetHeaders(): Record<string, string> {
   const headers: Record<string, string> = {}
   const recorder = {
     setHeader: (name: string, value: string) => {
-      headers[name] = value
+      headers[name.toLowerCase()] = value // as Fastify has them, so that it need not make that name anew for each reply
     },
     removeHeader: () => {},
   } as unknown as ServerResponse
