@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import cors from '@fastify/cors'
 import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet from 'helmet'
 import { Refusal } from '../../base/refusal.js'
@@ -33,7 +33,7 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     done()
   })
   // For preflights alone: it looks up its options anew for each request, which takes longer than a query's answer.
-  await app.register(async preflights => {
+  const scope: FastifyPluginAsync = async preflights => {
     await preflights.register(cors, {
       origin: allowOrigins.includes('*') ? '*' : allowOrigins.map(patternOf),
       methods: ['GET', 'HEAD', 'POST'],
@@ -43,7 +43,8 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
       strictPreflight: false, // its error would not have the protocol's form
     })
     preflightOnlyWhatIsThere(app, preflights, publisherPaths)
-  })
+  }
+  await app.register(scope)
 })
 
 /** What @fastify/cors says of a reply, for one that never gets to it: the headers for a request's Origin. */
