@@ -53,6 +53,7 @@ export function frame(options: FrameOptions): Frame {
     trustProxy: options.trustProxy ?? false,
     frameworkErrors: frameworkError,
     clientErrorHandler: answerBrokenRequest,
+    genReqId: () => '', // nobody reads it
     return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
   })
   app.addHook('onRequest', (_request, reply, done) => {

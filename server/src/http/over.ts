@@ -5,5 +5,5 @@ import type { FastifyReply } from 'fastify'
 /** Calls once when the reply is over, soon if it is by now. */
 export function whenOver({ raw }: FastifyReply, call: () => void): void {
   if (raw.destroyed) process.nextTick(call)
-  else raw.once('close', call) // behind 'finish', too
+  else raw.on('close', call) // behind 'finish', too; it comes once, and `once` takes longer
 }

@@ -24,6 +24,9 @@ const TOLD_EVERY_MILLISECONDS = 60_000
 /** Health, which tells whether the process is alive, and publishers, who have a token or a signature to show. */
 const FIRST = /(?:^|\/)(?:healthz|readyz|v1\/(?:epochs|signatures)(?:\/\d+)?)$/
 
+/** Is none of these, which is seen sooner so. */
+const MOST_ASKED = '/v1/answer'
+
 export interface SheddingOptions {
   /** what has waited so long for its turn is refused */
   readonly milliseconds: number
@@ -179,7 +182,7 @@ export function shedLoad(
       response.end(request.method === 'HEAD' ? undefined : body)
     }
     const turn = { answer, refuse, isGone: () => request.socket.destroyed }
-    if (FIRST.test(pathOf(request))) shedding.comeFirst(turn)
+    if (!request.url!.endsWith(MOST_ASKED) && FIRST.test(pathOf(request))) shedding.comeFirst(turn)
     else shedding.come(turn)
   })
 }

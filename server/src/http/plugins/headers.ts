@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import cors from '@fastify/cors'
 import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet from 'helmet'
 import { Refusal } from '../../base/refusal.js'
@@ -13,7 +13,7 @@ const DAY_SECONDS = 24 * 60 * 60
 const ALLOWED_HEADERS = ['Content-Type', 'Range', 'If-Range', 'If-None-Match']
 
 // Clients refuse an answer with a Content-Encoding or another length, so they must see both.
-const EXPOSED_HEADERS = ['Content-Encoding', 'Content-Length', 'Content-Range', 'ETag', 'Retry-After']
+const EXPOSED_HEADERS = ['Content-Encoding', 'Content-Length', 'Content-Range', 'ETag', 'Retry-After'].join(', ')
 
 const ORIGINS_OF_THIS_MACHINE = /^https?:\/\/(([\w-]+\.)*localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/
 
@@ -25,36 +25,42 @@ export interface HeadersOptions {
 }
 
 export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisherPaths }: HeadersOptions) => {
-  preflightOnlyWhatIsThere(app, publisherPaths)
-  await app.register(cors, {
-    origin: allowOrigins.includes('*') ? '*' : allowOrigins.map(patternOf),
-    methods: ['GET', 'HEAD', 'POST'],
-    allowedHeaders: ALLOWED_HEADERS,
-    exposedHeaders: EXPOSED_HEADERS,
-    maxAge: DAY_SECONDS,
-    strictPreflight: false, // its error would not have the protocol's form
-  })
-  const fixed = helmetHeaders()
-  app.addHook('onRequest', (_request, reply, done) => {
-    reply.headers(fixed)
+  const [readable, fixed] = [readableBy(allowOrigins), helmetHeaders()]
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.headers(fixed).headers(readable(request.headers.origin))
+    if (request.method === 'OPTIONS' && request.routeOptions.url === '*')
+      throw new Refusal('not_found', 'there is nothing here')
     done()
   })
+  // For preflights alone: it looks up its options anew for each request, which takes longer than a query's answer.
+  const scope: FastifyPluginAsync = async preflights => {
+    await preflights.register(cors, {
+      origin: allowOrigins.includes('*') ? '*' : allowOrigins.map(patternOf),
+      methods: ['GET', 'HEAD', 'POST'],
+      allowedHeaders: ALLOWED_HEADERS,
+      exposedHeaders: EXPOSED_HEADERS,
+      maxAge: DAY_SECONDS,
+      strictPreflight: false, // its error would not have the protocol's form
+    })
+    preflightOnlyWhatIsThere(app, preflights, publisherPaths)
+  }
+  await app.register(scope)
 })
 
 /** What @fastify/cors says of a reply, for one that never gets to it: the headers for a request's Origin. */
 export function readableBy(
   allowOrigins: readonly string[],
 ): (origin: string | undefined) => Readonly<Record<string, string>> {
-  const exposed = { 'Access-Control-Expose-Headers': EXPOSED_HEADERS.join(', ') }
-  const toAny = { 'Access-Control-Allow-Origin': '*', ...exposed }
+  const exposed = { 'access-control-expose-headers': EXPOSED_HEADERS }
+  const toAny = { 'access-control-allow-origin': '*', ...exposed }
   if (allowOrigins.includes('*')) return () => toAny
   const patterns = allowOrigins.map(patternOf)
   return origin => {
     const matches = (pattern: string | RegExp) =>
       origin !== undefined && (typeof pattern === 'string' ? pattern === origin : pattern.test(origin))
     return patterns.some(matches)
-      ? { Vary: 'Origin', 'Access-Control-Allow-Origin': origin!, ...exposed }
-      : { Vary: 'Origin' }
+      ? { vary: 'Origin', 'access-control-allow-origin': origin!, ...exposed }
+      : { vary: 'Origin' }
   }
 }
 
@@ -67,7 +73,7 @@ function helmetHeaders(): Record<string, string> {
   const headers: Record<string, string> = {}
   const recorder = {
     setHeader: (name: string, value: string) => {
-      headers[name] = value
+      headers[name.toLowerCase()] = value // as Fastify has them, so that it need not make that name anew for each reply
     },
     removeHeader: () => {},
   } as unknown as ServerResponse
@@ -87,16 +93,15 @@ function helmetHeaders(): Record<string, string> {
 }
 
 /** @fastify/cors would answer a preflight of any path. What publishers use takes their headers, too. */
-function preflightOnlyWhatIsThere(app: FastifyInstance, publisherPaths: ReadonlySet<string>): void {
+function preflightOnlyWhatIsThere(
+  app: FastifyInstance,
+  preflights: FastifyInstance,
+  publisherPaths: ReadonlySet<string>,
+): void {
   const cors = { allowedHeaders: [...ALLOWED_HEADERS, 'Authorization', BATCH_SIGNATURE_HEADER] }
-  app.addHook('onRoute', function (this: FastifyInstance, { url, routePath, method }) {
-    if (method === 'OPTIONS' || this.hasRoute({ url, method: 'OPTIONS' })) return
+  app.addHook('onRoute', ({ url, method }) => {
+    if (method === 'OPTIONS' || app.hasRoute({ url, method: 'OPTIONS' })) return
     // Its handler is never called: the reply is the hook's of @fastify/cors.
-    this.options(routePath, publisherPaths.has(url) ? { config: { cors } } : {}, async () => {})
-  })
-  app.addHook('onRequest', (request, _reply, done) => {
-    if (request.method === 'OPTIONS' && request.routeOptions.url === '*')
-      throw new Refusal('not_found', 'there is nothing here')
-    done()
+    preflights.options(url, publisherPaths.has(url) ? { config: { cors } } : {}, async () => {})
   })
 }
