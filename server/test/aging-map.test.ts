@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { AgingMap } from '../dist/base/aging-map.js'
 
-test('the oldest key is the first of those that are there, whatever came, went and came again', () => {
+test('has what a Map has, and knows the first of those that are there, whatever came, went and came again', () => {
   const key = fc.integer({ min: 0, max: 2000 }).map(String)
   const steps = fc.oneof(
     { weight: 8, arbitrary: fc.record({ does: fc.constant('set' as const), key }) },
@@ -11,6 +11,7 @@ test('the oldest key is the first of those that are there, whatever came, went a
     { weight: 1, arbitrary: fc.constant({ does: 'fill' as const }) },
     { weight: 1, arbitrary: fc.constant({ does: 'clear' as const }) },
   )
+  // A failure shows its seed.
   fc.assert(
     fc.property(fc.array(steps, { maxLength: 60, size: 'max' }), all => {
       const map = new AgingMap<number>()
@@ -21,13 +22,32 @@ test('the oldest key is the first of those that are there, whatever came, went a
           for (let i = 0; i < 1100; i++) for (const each of [map, plain]) each.set(`${i}`, n)
         else if (step.does === 'clear') for (const each of [map, plain]) each.clear()
         else {
-          const gone = step.does === 'delete' ? step.key : map.oldest
-          for (const each of [map, plain]) each.delete(`${gone}`)
+          const gone = step.does === 'delete' ? step.key : `${map.oldest}`
+          expect(map.delete(gone)).toBe(plain.delete(gone))
         }
         if (n % 3 > 0) expect(map.oldest).toBe(plain.keys().next().value)
+        expect(map.size).toBe(plain.size)
       }
       expect([...map]).toEqual([...plain])
+      for (let i = 0; i <= 2000; i++) {
+        expect([map.has(`${i}`), map.get(`${i}`)]).toEqual([plain.has(`${i}`), plain.get(`${i}`)])
+      }
     }),
     { numRuns: 25 },
   )
+})
+
+test('has every key after every step, while the oldest go', () => {
+  const seed = Math.floor(Math.random() * 2 ** 32)
+  const random = fc.sample(fc.integer({ min: 0, max: 9 }), { numRuns: 9000, seed })
+  const map = new AgingMap<number>()
+  const plain = new Map<string, number>()
+  for (const [n, digit] of random.entries()) {
+    for (const each of [map, plain]) each.set(`${seed}/${n}`, n)
+    if (digit < 3) for (const gone of [`${map.oldest}`]) for (const each of [map, plain]) each.delete(gone)
+    if (digit === 3) for (const each of [map, plain]) each.delete(`${seed}/${n >> 1}`)
+    if (n > 600 && n % 500 > 0) continue
+    for (const [key, value] of plain) if (map.get(key) !== value) expect.fail(`seed ${seed}: ${key} has gone at ${n}`)
+    expect([...map], `seed ${seed}`).toEqual([...plain])
+  }
 })

@@ -254,6 +254,41 @@ describe('a list that takes several transactions', () => {
     await other
     expect((await opened(shared)).newest.manifestHash).toBe(made)
   })
+
+  // A process that stood still, and in whose place another began and died, writes again.
+  test('of which another process has swept a part before it died is not taken for whole', async () => {
+    const { storage, old, made, body, before } = stored
+    const shared = await storage.asOf(before)
+    const around = (transact: Storage['transact']): Storage => ({
+      ...{ location: shared.location, failure: undefined, transact },
+      get: key => shared.get(key),
+      entries: (prefix, after) => shared.entries(prefix, after),
+      count: prefix => shared.count(prefix),
+      close: async () => {},
+    })
+    let steps = 0
+    const dying = around(async (keys, work) => {
+      if (++steps > 2) throw new Error('it died')
+      return shared.transact(keys, work)
+    })
+    let swept = false
+    const slow = await UpdatableDatabase.open(
+      around(async (keys, work) => {
+        const result = await shared.transact(keys, work)
+        if (!swept && (await shared.count('list/')) > 32) {
+          swept = true // all of the list is staged
+          await expect(new EpochStore(dying).sweep()).rejects.toThrow('it died')
+        }
+        return result
+      }),
+    )
+    onTestFinished(() => slow.close())
+    await expect(slow.publish(body)).rejects.toThrow(/another process has published/)
+    expect(swept).toBe(true)
+    const again = await opened(shared)
+    expect(again.newest.manifestHash).toBe(old)
+    expect((await again.publish(body)).manifest).toBe(made)
+  })
 })
 
 /** The stored record at an index of an epoch that has no proofs. */

@@ -52,17 +52,18 @@ export class AgingMap<Value> {
     this.#size++
   }
 
-  delete(key: string): void {
+  /** Whether it was there. */
+  delete(key: string): boolean {
     const part = this.#partOf(key)
     const entry = part.get(key)
-    if (entry === undefined) return
+    if (entry === undefined) return false
     const { older, younger } = entry
     if (older === undefined) this.#first = younger
     else older.younger = younger
     if (younger === undefined) this.#last = older
     else younger.older = older
-    part.delete(key)
     this.#size--
+    return part.delete(key)
   }
 
   clear(): void {

@@ -327,15 +327,26 @@ export class EpochStore {
     return true
   }
 
-  /** Removes a list that was staged and whose epoch never came to be. */
+  /**
+   * Removes a list that was staged and whose epoch never came to be. It is marked as being swept before its first piece goes:
+   * whoever staged it may yet come back, and must not take what is left for all of it. Nor may who sweeps and comes back.
+   */
   async sweep(): Promise<void> {
-    const mark = await this.#storage.get(STAGED)
+    const found = await this.#storage.get(STAGED)
     const head = await this.head()
-    if (mark === undefined || head === undefined) return
+    if (found === undefined || head === undefined) return
+    const mark = json(STAGED, { attempt: randomUUID() })
+    const isMarked = await this.#storage.transact([STAGED], transaction => {
+      if (!isStaged(transaction, found)) return false
+      transaction.put(STAGED, mark)
+      return true
+    })
+    if (!isMarked) return
     const prefix = listPrefix(head.epoch + 1)
     for (let first = 0; (await this.#storage.count(prefix)) > 0; first += PIECES_TOGETHER) {
-      await this.#storage.transact([HEAD], transaction => {
-        if (readHead(transaction)?.epoch !== head.epoch) throw new Error(ANOTHER_PROCESS)
+      await this.#storage.transact([HEAD, STAGED], transaction => {
+        if (readHead(transaction)?.epoch !== head.epoch || !isStaged(transaction, mark))
+          throw new Error(ANOTHER_PROCESS)
         for (let piece = first; piece < first + PIECES_TOGETHER; piece++) transaction.remove(prefix + hex(piece))
       })
     }

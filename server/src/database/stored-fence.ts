@@ -4,6 +4,7 @@
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@pirouette/protocol'
 import { AgingMap } from '../base/aging-map.js'
+import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import { type Storage, StorageError, type Transaction } from '../storage/storage.js'
 import {
@@ -240,15 +241,21 @@ export class StoredFence implements Fence {
   /** What there is on disk. */
   async #count(): Promise<void> {
     this.#confirmed = await this.#storage.count(CONFIRMED)
-    const ids: string[] = []
-    const times: number[] = []
+    const [pace, registered] = [new Pace(), new Map<number, string[]>()]
     for await (const [key, bytes] of this.#storage.entries(NEW)) {
       const entry = decodeEntry(key, bytes)
-      ids.push(Buffer.from(key).toString('latin1', NEW.length)) // a slice would keep the whole key
-      times.push(entry === 'damaged' ? 0 : entry.time) // no loss: it has no lookups yet
+      const time = entry === 'damaged' ? 0 : entry.time // no loss: it has no lookups yet
+      const ids = registered.get(time) ?? []
+      if (ids.push(Buffer.from(key).toString('latin1', NEW.length)) === 1) registered.set(time, ids) // a slice would keep the whole key
+      await pace.turn()
     }
-    const oldestFirst = Uint32Array.from(ids.keys()).sort((a, b) => times[a]! - times[b]!)
-    for (const i of oldestFirst) this.#new.set(ids[i]!, times[i]!)
+    // Those of one second are many: there are no more seconds than are in NEW_SECONDS.
+    for (const time of [...registered.keys()].sort((a, b) => a - b)) {
+      for (const id of registered.get(time)!) {
+        this.#new.set(id, time)
+        await pace.turn()
+      }
+    }
   }
 }
 

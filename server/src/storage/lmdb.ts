@@ -6,11 +6,15 @@ import { join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../base/errors.js'
+import { Pace } from '../base/pace.js'
 import { damageIn, PAGE_BYTES } from './lmdb-pages.js'
 import { lockStore } from './lock.js'
 import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
 
 const FILE = 'data.mdb'
+
+/** Keys are passed over without others having a turn: milliseconds. */
+const COUNTED_TOGETHER = 2 ** 16
 
 /** Whether there is a store in `dir`. */
 export function storeExists(dir: string): boolean {
@@ -92,7 +96,13 @@ class LmdbStorage implements Storage {
   }
 
   async count(prefix: string): Promise<number> {
-    return this.#database.getKeysCount(rangeOf(prefix))
+    const [{ start, end }, pace] = [rangeOf(prefix), new Pace()]
+    for (let [from, count] = [start, 0]; ; count += COUNTED_TOGETHER) {
+      const [next] = this.#database.getKeys({ start: from, end, offset: COUNTED_TOGETHER, limit: 1 })
+      if (next === undefined) return count + this.#database.getKeysCount({ start: from, end })
+      from = next
+      await pace.turn()
+    }
   }
 
   async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {

@@ -1,0 +1,188 @@
+// A disk that becomes read-only under a server, as Linux makes one on which it has found an error. What cannot be written is
+// refused and said, lookups go on; and when the disk has been checked and mounted again, the server goes on where it was.
+
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { truncateSync, writeFileSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import {
+  decodeFenceReply,
+  encodeBatch,
+  encodeFenceRequest,
+  type FenceRequest,
+  fromHex,
+  type Manifest,
+  parseErrorReply,
+} from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
+
+const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const TOKEN = 'a-token-of-sixteen-or-more-characters'
+
+/** A file system in a file, which stops writing when it finds an error; mounted for one process and its children alone. */
+class Disk {
+  readonly #image: string
+  readonly #at: string
+
+  constructor(dir: string) {
+    this.#image = join(dir, 'image')
+    this.#at = join(dir, 'disk')
+    writeFileSync(this.#image, '')
+    truncateSync(this.#image, 64 * 1024 * 1024)
+    execFileSync('mkfs.ext4', ['-q', this.#image])
+  }
+
+  /** A command line for what is to see it. */
+  with(...args: string[]): [string, string[]] {
+    const script = 'mount -o loop,errors=remount-ro "$1" "$2" && shift 2 && exec "$@"'
+    return [
+      'unshare',
+      ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', this.#image, this.#at, ...args],
+    ]
+  }
+
+  get #device(): string {
+    const name = execFileSync('losetup', ['--associated', this.#image, '--noheadings', '--output', 'NAME'])
+    return String(name).trim().replace('/dev/', '')
+  }
+
+  /** The system finds an error. */
+  fail(): void {
+    writeFileSync(`/sys/fs/ext4/${this.#device}/trigger_fs_error`, '1')
+  }
+
+  /** When nobody has it mounted. */
+  check(): void {
+    try {
+      execFileSync('e2fsck', ['-f', '-p', this.#image], { stdio: 'pipe' })
+    } catch (error) {
+      if ((error as { status?: number }).status !== 1) throw error // 1: errors were corrected
+    }
+  }
+}
+
+/** Why there can be no such disk; undefined: there can. */
+async function missing(): Promise<string | undefined> {
+  const dir = await temporaryDirectory()
+  await mkdir(join(dir, 'disk'))
+  try {
+    execFileSync(
+      ...new Disk(dir).with(
+        'sh',
+        '-c',
+        'test -w /sys/fs/ext4/$(basename $(df --output=source "$0" | tail -1))/trigger_fs_error',
+        join(dir, 'disk'),
+      ),
+      {
+        stdio: 'pipe',
+      },
+    )
+    return undefined
+  } catch (error) {
+    return `no file system can be mounted here: ${String((error as Error).message).trim()}`
+  }
+}
+
+test('a server whose disk becomes read-only goes on answering and says so, and goes on writing when it is mounted again', {
+  timeout: 120_000,
+}, async context => {
+  const why = await missing()
+  if (why !== undefined) return context.skip(why)
+  const dir = await temporaryDirectory()
+  const [at, tokenFile] = [join(dir, 'disk'), join(dir, 'token')]
+  await mkdir(at)
+  await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
+  const lines = Array.from({ length: 500 }, (_, i) => `key ${i},value ${i}\n`).join('')
+  const dataset = await loadDataset(await builtDirectory('a.csv', `key,value\n${lines}`))
+  const storage = openLmdb(join(dir, 'store'))
+  await UpdatableDatabase.create(storage, dataset)
+  dataset.close()
+  const updatable = await UpdatableDatabase.open(storage)
+  const { manifest, manifestHash } = updatable.newest
+  const batch = encodeBatch({
+    ...{ encoding: 'utf8', databaseId: manifest.databaseId, generation: manifest.generation, expires: 0 },
+    ...{ epoch: manifest.epoch + 1, previousManifest: fromHex(manifestHash) },
+    operations: Buffer.from('{"op":"edit","key":"key 3","value":"new"}\n'),
+  })
+  await updatable.close()
+
+  const disk = new Disk(dir)
+  execFileSync(...disk.with('cp', '-r', join(dir, 'store'), at))
+  const first = await serve(disk, join(at, 'store'), tokenFile)
+  const hash = new Uint8Array(32).fill(7)
+  expect(await first.fence(manifest, 'register', 1)).toBe('granted')
+  expect(await first.fence(manifest, 'confirm', 1, 5, hash)).toBe('granted')
+
+  disk.fail()
+  for (let i = 0; i < 3; i++) {
+    expect(await first.fence(manifest, 'confirm', 1, 6 + i, hash)).toEqual([503, 'not_ready'])
+    expect(await first.fence(manifest, 'register', 2 + i)).toEqual([503, 'not_ready'])
+    expect(await first.publish(batch)).toEqual([503, 'not_ready'])
+  }
+  const ready = await first.ask('/readyz')
+  const problems = [expect.stringContaining('the store cannot be written (EROFS')]
+  expect([ready.status, await ready.json()]).toEqual([200, { status: 'ready', problems }])
+  const answer = await first.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
+  expect(answer.status).toBe(200)
+  expect(first.log()).toContain('StorageError EROFS')
+  await first.stop()
+
+  disk.check()
+  const second = await serve(disk, join(at, 'store'), tokenFile)
+  expect(await (await second.ask('/readyz')).json()).toEqual({ status: 'ready' })
+  // What was granted is kept, and what was refused was not.
+  expect(await second.fence(manifest, 'confirm', 1, 4, hash)).toBe('refused')
+  expect(await second.fence(manifest, 'confirm', 1, 6, hash)).toBe('granted')
+  expect(await second.fence(manifest, 'register', 2)).toBe('granted')
+  expect(await second.publish(batch)).toBe('published')
+  await second.stop()
+})
+
+type Outcome<Good> = Good | [number, string]
+
+async function serve(disk: Disk, store: string, tokenFile: string) {
+  const serving = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
+  const args = [command, ...serving, '--store', store, '--token-file', tokenFile]
+  const server = spawn(...disk.with(process.execPath, ...args), { stdio: ['ignore', 'pipe', 'pipe'] })
+  onTestFinished(() => void server.kill('SIGKILL'))
+  const log: string[] = []
+  server.stderr.on('data', chunk => log.push(String(chunk)))
+  const [line] = (await Promise.race([
+    once(server.stdout, 'data'),
+    once(server, 'exit').then(() => Promise.reject(new Error(log.join('')))),
+  ])) as [Buffer]
+  const url = String(line).trim().replace('listening on ', '')
+  const ask = (path: string, init: RequestInit = {}) =>
+    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
+  const outcome = async <Good>(reply: Response, good: (body: Uint8Array) => Good): Promise<Outcome<Good>> =>
+    reply.status === 200
+      ? good(new Uint8Array(await reply.arrayBuffer()))
+      : [reply.status, parseErrorReply(await reply.text()).code]
+  return {
+    ask,
+    log: () => log.join(''),
+    async fence(
+      { databaseId }: Manifest,
+      kind: FenceRequest['kind'],
+      id: number,
+      version = 0,
+      requestHash = new Uint8Array(32),
+    ) {
+      const hintId = new Uint8Array(16).fill(id)
+      const body = encodeFenceRequest({ kind, databaseId, hintId, version, requestHash })
+      return outcome(await ask('/v1/fence', { method: 'POST', body }), decodeFenceReply)
+    },
+    async publish(body: Uint8Array<ArrayBuffer>) {
+      const headers = { authorization: `Bearer ${TOKEN}` }
+      return outcome(await ask('/v1/epochs', { method: 'POST', body, headers }), () => 'published')
+    },
+    async stop() {
+      server.kill('SIGTERM')
+      expect(await once(server, 'exit')).toEqual([0, null])
+    },
+  }
+}
