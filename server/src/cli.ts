@@ -108,7 +108,12 @@ const serveCommand = program
     '--blob-base <[name=]url...>',
     'a static host that has the same /v1/blobs/… below this URL (export --blobs): apps may allow maps to download there',
   )
-  .option('--rate-limit <n>', 'requests a minute of one client address, of each kind; 0: any number', wholeNumber, 0)
+  .option(
+    '--rate-limit <n>',
+    'queries a minute of one client address, and other requests of each kind; 0: any number',
+    wholeNumber,
+    0,
+  )
   .option(
     '--instant <workers>',
     'worker threads for instant lookups; off: they are not offered (default: one less than processors, 1 to 4)',
@@ -125,7 +130,12 @@ const serveCommand = program
     'the first of their ports; 0: any free ones (default: the one behind --port)',
     portNumber,
   )
-  .option('--instant-rate-limit <n>', 'instant lookups a minute for one client address; 0: any number', wholeNumber, 0)
+  .option(
+    '--instant-rate-limit <n>',
+    'queries of instant lookups a minute for one client address; 0: any number',
+    wholeNumber,
+    0,
+  )
   .option('--light <n>', 'light hints made at a time; off: they are not offered', workers, 1)
   .option(
     '--light-rate-limit <n>',

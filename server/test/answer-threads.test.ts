@@ -301,6 +301,11 @@ describe('threads together', () => {
     expect([replies.filter(({ status }) => status === 200).length, refused.length]).toEqual([20, 30])
     for (const { headers } of refused) expect(Number(headers['retry-after'])).toBeGreaterThan(50)
     for (const i of [0, 1, 2]) expect((await from('192.0.2.2', i)).status).toBe(200)
+    // A batch is as many as it carries.
+    const batch = queryAt(dataset.manifest, 0, 20)
+    const options = { headers: { 'x-forwarded-for': '192.0.2.3' } }
+    expect((await send(ports[1]!, batch, '/v1/answer', options)).status).toBe(200)
+    expect((await send(ports[2]!, query, '/v1/answer', options)).status).toBe(429)
   })
 
   test('have shares of the memory for replies that nobody reads, which are no more than all of it', async () => {

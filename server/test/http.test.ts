@@ -569,6 +569,31 @@ describe('the rate limit', () => {
     expect((await app.inject({ url: '/v1/manifest', remoteAddress: '192.0.2.1' })).statusCode).toBe(200)
   })
 
+  test('counts the queries of a batch; whoever has any left may send one of any size', async () => {
+    const dataset = await small()
+    const app = await serverFor(dataset, { rateLimit: 3 })
+    const ask = (remoteAddress: string, count: number) =>
+      app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(dataset.manifest, 0, count), remoteAddress })
+    const statuses = async (client: string, ...counts: number[]) => {
+      const found: number[] = []
+      for (const count of counts) found.push((await ask(client, count)).statusCode)
+      return found
+    }
+    expect(await statuses('192.0.2.1', 1, 1, 1, 1)).toEqual([200, 200, 200, 429])
+    expect(await statuses('192.0.2.2', 2, 4, 1)).toEqual([200, 200, 429])
+    expect(await statuses('192.0.2.3', 3, 1)).toEqual([200, 429])
+    expect(await statuses('192.0.2.4', 8, 1)).toEqual([200, 429])
+    // An IPv6 /64 is one client.
+    expect(await statuses('2001:db8:0:1::1', 3)).toEqual([200])
+    expect(await statuses('2001:db8:0:1:ffff::2', 1)).toEqual([429])
+    expect(await statuses('2001:db8:0:2::1', 1)).toEqual([200])
+    // What says more than it holds is refused, and counts for no more than it has bytes.
+    const payload = queryAt(dataset.manifest, 0)
+    payload.set([255, 255], 36)
+    const lying = await app.inject({ method: 'POST', url: '/v1/answer', payload, remoteAddress: '192.0.2.5' })
+    expectError(lying, 'bad_request')
+  })
+
   test('follows X-Forwarded-For of trusted proxies only', async () => {
     const dataset = await small()
     const payload = queryAt(dataset.manifest, 0)

@@ -88,6 +88,7 @@ export {
   type PointproofsFields,
 } from './manifest.js'
 export {
+  claimedCount,
   decodeAnswer,
   decodeClaimedQuery,
   decodeQuery,

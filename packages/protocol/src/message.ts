@@ -77,6 +77,12 @@ const AT = {
   reserved: 38,
 } as const
 
+/** How many queries a message says that it carries, undecoded: not more than it has bytes, and 1 where it says nothing. */
+export function claimedCount(bytes: Uint8Array): number {
+  if (bytes.length < HEADER_BYTES) return 1
+  return Math.min(Math.max(1, bytes[AT.count]! + 256 * bytes[AT.count + 1]!), bytes.length - HEADER_BYTES + 1)
+}
+
 /**
  * A query of `count` vectors (count·Q offsets, u16 little-endian) for entries with this kind of proof. Throws WireError
  * on a wrong length or count.

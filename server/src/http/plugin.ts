@@ -10,7 +10,7 @@ import { boundBodies } from './bodies.js'
 import { Computations } from './computations.js'
 import { OwnAnswers } from './own-answers.js'
 import { sendError } from './plugins/errors.js'
-import { type Counts, limitRates } from './plugins/rate-limit.js'
+import { type Counts, limitRates, ofQueries } from './plugins/rate-limit.js'
 import { Publishers } from './publishers.js'
 import { Readiness } from './readiness.js'
 import { answerRoute } from './routes/answer.js'
@@ -55,7 +55,7 @@ export interface PirouetteOptions {
   readonly blobBase?: string | undefined
   /** queries a minute that one client address may send; 0 (default): any number */
   readonly rateLimit?: number | undefined
-  /** the same for requests of instant lookups, which cost a server far more */
+  /** the same for those of instant lookups, which cost a server far more */
   readonly instantRateLimit?: number | undefined
   /** the same for requests of light hints, of either kind */
   readonly lightRateLimit?: number | undefined
@@ -91,10 +91,10 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
   const { instant, light } = options.computations ?? ownComputations(app, onTrap)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined }, options.blobBase)
   blobRoute(routes, epochs, unsent)
-  const answerLimit = rateLimit && { ...rateLimit, counts: options.counts }
+  const answerLimit = rateLimit && ofQueries({ ...rateLimit, counts: options.counts })
   answerRoute(routes, { answers, readiness, unsent, rateLimit: answerLimit })
   if (instant !== undefined) {
-    instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: instantRateLimit })
+    instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: ofQueries(instantRateLimit) })
   }
   if (light !== undefined) lightRoutes(routes, { epochs, hints: light, readiness, unsent, rateLimit: lightRateLimit })
   if (updatable !== undefined) {

@@ -68,7 +68,7 @@ export type Question =
   | { readonly kind: 'judge'; readonly database: number; readonly claim: FenceClaim }
   /** a query that it cannot answer itself */
   | { readonly kind: 'reply'; readonly database: number; readonly body: Uint8Array }
-  | { readonly kind: 'count'; readonly database: number; readonly client: string }
+  | { readonly kind: 'count'; readonly database: number; readonly client: string; readonly queries: number }
   /** whether there are epochs that it has not been told of: it has once this is answered */
   | { readonly kind: 'renew' }
   | { readonly kind: 'log'; readonly lines: string }

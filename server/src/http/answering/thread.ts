@@ -12,7 +12,7 @@ import { frame, surround } from '../frame.js'
 import { Metrics } from '../metrics.js'
 import { isTrap } from '../own-answers.js'
 import { takeBytes } from '../plugin.js'
-import { limitRates } from '../plugins/rate-limit.js'
+import { limitRates, ofQueries } from '../plugins/rate-limit.js'
 import { Readiness } from '../readiness.js'
 import { type Answers, answerRoute } from '../routes/answer.js'
 import type { Routes } from '../routes/types.js'
@@ -128,8 +128,8 @@ for (const [database, { prefix, longest }] of data.databases.entries()) {
   const route: FastifyPluginAsync = async scope => {
     takeBytes(scope, bodies)
     const [limit] = await limitRates(scope, [data.rateLimit])
-    const counts = { count: (client: string) => ask({ kind: 'count', database, client }) }
-    const rateLimit = limit && { ...limit, counts }
+    const counts = { count: (client: string, queries: number) => ask({ kind: 'count', database, client, queries }) }
+    const rateLimit = limit && ofQueries({ ...limit, counts })
     answerRoute(scope as unknown as Routes, {
       ...{ answers: new ThreadAnswers(longest, database), readiness, unsent, rateLimit },
     })

@@ -242,7 +242,7 @@ export class AnswerThreads {
       case 'reply':
         return this.#databases[question.database]!.answers.reply(question.body)
       case 'count':
-        return this.#databases[question.database]!.counts.count(question.client)
+        return this.#databases[question.database]!.counts.count(question.client, question.queries)
       case 'renew':
         return this.#renew()
       case 'log':

@@ -1,15 +1,17 @@
-// A limit on queries, per client address (IPv6: per /64) and minute. Addresses are kept in memory for that minute and
-// go nowhere else.
+// A limit on queries, per client address (IPv6: per /64) and minute; a batch is as many as it carries. Addresses are kept in
+// memory for that minute and go nowhere else.
 
 import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit'
-import type { FastifyInstance } from 'fastify'
+import { claimedCount } from '@pirouette/protocol'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { clientOf } from '../../base/address.js'
 import { AgingMap } from '../../base/aging-map.js'
 import { Refusal } from '../../base/refusal.js'
 
 const WINDOW_MILLISECONDS = 60_000
 const REMEMBERED_CLIENTS = 100_000
 
-/** How many requests a client has sent, and when that begins anew. */
+/** How many queries a client has sent, the last batch counted as one, and when that begins anew. */
 export interface Counted {
   readonly current: number
   /** milliseconds */
@@ -18,24 +20,25 @@ export interface Counted {
 
 /** What counts them. */
 export interface Counts {
-  /** One more. */
-  count(client: string): Counted | Promise<Counted>
+  /** So many more. Whoever has any left may send a batch of any size. */
+  count(client: string, queries: number): Counted | Promise<Counted>
 }
 
 /** In this thread's memory. */
 export class OwnCounts implements Counts {
   readonly #clients = new AgingMap<{ current: number; readonly since: number }>()
 
-  count(client: string): Counted {
+  count(client: string, queries: number): Counted {
     const now = Date.now()
     const known = this.#clients.get(client)
     if (known !== undefined && known.since + WINDOW_MILLISECONDS > now) {
-      known.current += 1
-      return { current: known.current, ttl: known.since + WINDOW_MILLISECONDS - now }
+      const current = known.current + 1
+      known.current += queries
+      return { current, ttl: known.since + WINDOW_MILLISECONDS - now }
     }
     this.#clients.delete(client)
     if (this.#clients.size >= REMEMBERED_CLIENTS) this.#clients.delete(this.#clients.oldest!)
-    this.#clients.set(client, { current: 1, since: now })
+    this.#clients.set(client, { current: queries, since: now })
     return { current: 1, ttl: WINDOW_MILLISECONDS }
   }
 }
@@ -48,8 +51,9 @@ class Store implements FastifyRateLimitStore {
     this.#counts = counts ?? new OwnCounts()
   }
 
-  incr(client: string, call: (error: Error | null, counted?: Counted) => void): void {
-    Promise.resolve(this.#counts.count(client)).then(counted => call(null, counted), call)
+  incr(key: string, call: (error: Error | null, counted?: Counted) => void): void {
+    const [queries, client] = key.split(' ') as [string, string]
+    Promise.resolve(this.#counts.count(client, Number(queries))).then(counted => call(null, counted), call)
   }
 
   child(options: object): Store {
@@ -70,11 +74,24 @@ export async function limitRates<const Limits extends readonly (number | undefin
   return limits as { [K in keyof Limits]: object | undefined }
 }
 
+/** The same of a route whose requests carry queries: each counts, once the body is here that says how many there are. */
+export function ofQueries(limit: object | undefined): object | undefined {
+  if (limit === undefined) return undefined
+  const keyGenerator = ({ ip, body }: FastifyRequest) => keyOf(body instanceof Uint8Array ? claimedCount(body) : 1, ip)
+  return { ...limit, hook: 'preHandler', keyGenerator }
+}
+
+/** What a store is told. */
+function keyOf(queries: number, ip: string): string {
+  return `${queries} ${clientOf(ip)}`
+}
+
 async function register(app: FastifyInstance): Promise<void> {
   const silent = { 'x-ratelimit-limit': false, 'x-ratelimit-remaining': false, 'x-ratelimit-reset': false }
   await app.register(rateLimit, {
     global: false,
     store: Store,
+    keyGenerator: ({ ip }: FastifyRequest) => keyOf(1, ip),
     addHeadersOnExceeding: silent,
     addHeaders: { ...silent, 'retry-after': true },
     errorResponseBuilder: () => new Refusal('rate_limited', 'too many queries; Retry-After says when to come again'),
