@@ -1,4 +1,4 @@
-// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | threads] | soak [living |
+// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | threads | logs] | soak [living |
 // uniformity | replicas | memory | fence | damage] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
@@ -9,6 +9,7 @@ const programs = {
   bench: '/bench/main.ts',
   capacity: '/bench/capacity.ts',
   threads: '/bench/threads.ts',
+  logs: '/bench/logs.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   uniformity: '/privacy/soak.ts',
@@ -25,7 +26,7 @@ const programs = {
 }
 const [name, ...args] = process.argv.slice(2)
 const others = {
-  bench: ['capacity', 'threads'],
+  bench: ['capacity', 'threads', 'logs'],
   soak: ['living', 'uniformity', 'replicas', 'memory', 'fence', 'damage'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name

@@ -7,7 +7,7 @@
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots,
 //                                                 `bench capacity --write` the table of docs/operations.md,
-//                                                 `bench threads` what threads that answer add
+//                                                 `bench threads` what threads that answer add, `bench logs` what logs cost
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
 //                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
 //                                                 more of their tests; after `memory`, `fence` and `damage` those of
