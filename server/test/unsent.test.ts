@@ -9,7 +9,7 @@ import { boundUnderWay } from '../dist/http/under-way.js'
 import { Unsent } from '../dist/http/unsent.js'
 import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
-import { deaf, served } from './sockets.js'
+import { deaf, served, twoKeys } from './sockets.js'
 import { batchOn } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
@@ -163,6 +163,19 @@ async function counting(...most: Parameters<typeof boundUnderWay> extends [unkno
 }
 
 const asks = (...paths: (string | number)[]) => paths.map(path => `GET /${path} HTTP/1.1\r\nHost: x\r\n\r\n`).join('')
+
+test('event streams take half of the connections at most', async () => {
+  const { app, url } = await served({ updatable: await twoKeys() })
+  app.server.maxConnections = 6
+  const statuses: number[] = []
+  for (let i = 0; i < 4; i++) {
+    const stream = new AbortController()
+    onTestFinished(() => stream.abort())
+    statuses.push((await fetch(`${url}/v1/events`, { signal: stream.signal })).status)
+  }
+  expect(statuses).toEqual([200, 200, 200, 429])
+  expect((await fetch(`${url}/v1/manifest`)).status).toBe(200)
+})
 
 test('requests under way: a connection has its share; beyond that of all, the one that has most is hung up on', async () => {
   const { begun, port } = await counting({ ofConnection: 10, inAll: 16 })

@@ -5,6 +5,7 @@ import { type Server, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FastifyHttpOptions, type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
+import { Connections, connectionShare } from './connections.js'
 import { hangUpWhenIdle } from './idle.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { type HeadersOptions, headers, readableBy } from './plugins/headers.js'
@@ -33,6 +34,7 @@ export interface Frame {
   /** the same for bodies on their way */
   readonly bodies: Unsent
   readonly shedding: Shedding | undefined
+  readonly connections: Connections
 }
 
 const SECOND = 1000
@@ -69,8 +71,13 @@ export function frame(options: FrameOptions): Frame {
   app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
   hangUpWhenIdle(app)
   boundUnderWay(app.server, underWayShare(parts))
+  const connections = new Connections(app.server, { most: connectionShare(parts) })
+  connections.tell = refused => {
+    const most = app.server.maxConnections
+    app.log.warn({ refused, most }, 'connections are refused: the process may open no more files')
+  }
   const share = shareOf(options.unsent, parts)
-  return { app, unsent: new Unsent(share).watch(app), bodies: new Unsent(share), shedding }
+  return { app, unsent: new Unsent(share).watch(app), bodies: new Unsent(share), shedding, connections }
 }
 
 /** What all routes have that are added from now on. `databases`: paths under which they are. */

@@ -49,6 +49,9 @@ let known: HealthReply | undefined
 
 parentPort!.on('message', (reply: HealthReply) => waiting.get(reply.id)?.(reply))
 
+/** So that whoever reaches this port does not take the files that the process may open. */
+const MOST_CONNECTIONS = 64
+
 const server = createServer((request, response) => {
   const [path] = (request.url ?? '').split('?', 1) as [string]
   const isRead = request.method === 'GET' || request.method === 'HEAD'
@@ -61,6 +64,7 @@ server.once('error', (error: NodeJS.ErrnoException) => {
   const beginning: Beginning = { ...error, message: error.message }
   parentPort!.postMessage(beginning)
 })
+server.maxConnections = MOST_CONNECTIONS
 server.listen(port, host, () => {
   const beginning: Beginning = { listening: server.address() as AddressInfo }
   parentPort!.postMessage(beginning)

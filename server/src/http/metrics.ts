@@ -7,6 +7,7 @@ import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, R
 import type { Figures } from './answering/messages.js'
 import type { AnswerThreads } from './answering/threads.js'
 import type { Computations } from './computations.js'
+import type { Connections } from './connections.js'
 import { whenOver } from './over.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
@@ -23,12 +24,13 @@ export interface Watched {
   readonly unsent: Unsent
   readonly bodies: Unsent
   readonly shedding: Shedding | undefined
+  readonly connections: Connections
   readonly computations: Computations
   readonly threads?: AnswerThreads | undefined
 }
 
 /** What is bounded, of one thread. */
-export type WatchedLoad = Pick<Watched, 'unsent' | 'bodies' | 'shedding'>
+export type WatchedLoad = Pick<Watched, 'unsent' | 'bodies' | 'shedding' | 'connections'>
 
 /** Seconds: from an answer that is in memory to a partition over a slow line. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10, 60]
@@ -124,9 +126,11 @@ export class Metrics {
   }
 
   /** The same for what is bounded. Once. */
-  watchLoad({ unsent, bodies, shedding }: WatchedLoad): void {
+  watchLoad({ unsent, bodies, shedding, connections }: WatchedLoad): void {
     this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
     this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
+    const help = 'Connections refused because the process may open no more files'
+    this.#counter('connections_refused_total', help, () => connections.refused)
     if (shedding !== undefined) {
       this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
       const refused = 'Requests refused because they had waited for their turn too long'

@@ -93,7 +93,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const { answerThreads = 0, metrics, datasets, log, trustProxy, rateLimit } = options
   const [readiness, parts, allowOrigins] = [new Readiness(), answerThreads + 1, options.allowOrigins ?? ['*']]
   const bound = { readiness, parts, unsent: options.unsent, shedding: options.shedding }
-  const { app, unsent, bodies, shedding } = frame({ ...bound, log, trustProxy, allowOrigins })
+  const { app, unsent, bodies, shedding, connections } = frame({ ...bound, log, trustProxy, allowOrigins })
   app.decorate('readiness', readiness)
   const computations = new Computations({ instant: options.instant, light: options.light })
   const onTrap = options.onTrap ?? exitSoon
@@ -118,7 +118,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.decorate('answerThreads', threads)
 
   metrics?.time(app)
-  metrics?.watch({ datasets, readiness, unsent, bodies, shedding, computations, threads })
+  metrics?.watch({ datasets, readiness, unsent, bodies, shedding, connections, computations, threads })
   await surround(app, {
     allowOrigins,
     databases: databases.map(({ prefix }) => prefix || '/'),

@@ -109,7 +109,7 @@ class ThreadAnswers implements Answers {
 
 const readiness = new Readiness()
 const stream = new Lines(lines => ask({ kind: 'log', lines }))
-const { app, unsent, bodies, shedding } = frame({
+const { app, unsent, bodies, shedding, connections } = frame({
   ...data,
   readiness,
   shedding: data.shedAfter === undefined ? undefined : { milliseconds: data.shedAfter },
@@ -118,7 +118,7 @@ const { app, unsent, bodies, shedding } = frame({
 stream.tell = lost => app.log.warn({ lost, thread: threadId }, 'lines of the log were lost: there were too many')
 const metrics = data.isTimed ? new Metrics(false) : undefined
 metrics?.time(app)
-metrics?.watchLoad({ unsent, bodies, shedding })
+metrics?.watchLoad({ unsent, bodies, shedding, connections })
 await surround(app, {
   allowOrigins: data.allowOrigins,
   databases: data.databases.map(({ prefix }) => prefix || '/'),

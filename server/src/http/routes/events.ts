@@ -38,7 +38,9 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase):
     if (request.method === 'HEAD') return reply.send(Readable.from([]))
     const network = networkOf(request.ip)
     const before = ofNetwork.get(network) ?? 0
-    if (streams.size >= MOST_STREAMS || before >= MOST_OF_NETWORK)
+    // The other half of all connections is for lookups.
+    const most = Math.min(MOST_STREAMS, (app.server.maxConnections || Number.POSITIVE_INFINITY) / 2)
+    if (streams.size >= most || before >= MOST_OF_NETWORK)
       throw new Refusal('rate_limited', 'too many streams are open')
     const stream = new Readable({ read() {} })
     streams.add(stream)

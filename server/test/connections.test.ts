@@ -1,0 +1,111 @@
+// A server that has as many connections as it may: it says so, and can still open what it needs.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { Connections, connectionShare } from '../dist/http/connections.js'
+import { builtDirectory, pseudoRandom } from './helpers.js'
+
+const limitsOf = (soft: string) =>
+  `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
+
+test('a share of the open files that the system allows, less what else is opened; none where it does not say', () => {
+  expect(connectionShare(1, limitsOf('65536'))).toBe(65_536 - 256)
+  expect(connectionShare(4, limitsOf('65536'))).toBe((65_536 - 256) / 4)
+  expect(connectionShare(1, limitsOf('300'))).toBe(150)
+  expect(connectionShare(3, limitsOf('2'))).toBe(1)
+  expect(connectionShare(1, limitsOf('unlimited'))).toBeUndefined()
+  expect(connectionShare(1, '')).toBeUndefined()
+})
+
+/** One that the other side has taken, or hung up on. */
+async function connected(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  return socket.resume()
+}
+
+const closed = (socket: Socket) => socket.closed || once(socket, 'close')
+
+test('connections beyond the bound are counted, and told once a minute', async () => {
+  let time = 0
+  const server = createServer()
+  const connections = new Connections(server, { most: 2, now: () => time })
+  const told: number[] = []
+  connections.tell = refused => told.push(refused)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const gone = await connected(port)
+  await connected(port)
+  const refuse = async () => closed(await connected(port))
+  await refuse()
+  time = 59_999
+  await refuse()
+  expect([connections.refused, told]).toEqual([2, [1]])
+  time = 60_000
+  await refuse()
+  expect([connections.refused, told]).toEqual([3, [1, 3]])
+  gone.destroy()
+  await vi.waitFor(async () => expect(await promisify(server.getConnections.bind(server))()).toBe(1))
+  const taken = once(server, 'connection')
+  await connected(port)
+  await taken
+  expect(connections.refused).toBe(3)
+})
+
+const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+
+const FILES = 256
+
+test.runIf(process.platform === 'linux')(
+  'a process with few files to open says whom it refuses',
+  async () => {
+    const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
+    const serve = ['serve', '--dataset', dataset, '--port', '0', '--metrics-port', '0', '--drain-seconds', '0']
+    const child = spawn('sh', ['-c', `ulimit -n ${FILES} && exec "$@"`, 'sh', process.execPath, command, ...serve])
+    onTestFinished(() => void child.kill('SIGKILL'))
+    let [out, log] = ['', '']
+    child.stdout.setEncoding('utf8').on('data', text => {
+      out += text
+    })
+    child.stderr.setEncoding('utf8').on('data', text => {
+      log += text
+    })
+    const urlIn = async (text: () => string, pattern: RegExp) => {
+      await vi.waitFor(() => expect(text()).toMatch(pattern), { timeout: 30_000 })
+      return pattern.exec(text())![1]!
+    }
+    const url = await urlIn(() => out, /listening on (\S+)\n/)
+    const figures = await urlIn(() => log, /figures at (\S+)\n/)
+    // The port of figures takes few of the files.
+    const watching: Socket[] = []
+    for (let i = 0; i < 80; i++) watching.push(await connected(Number(new URL(figures).port)))
+    await vi.waitFor(() => expect(watching.filter(({ closed }) => closed).length).toBe(80 - 64), { timeout: 10_000 })
+    for (const socket of watching) socket.destroy()
+    const sockets: Socket[] = []
+    for (let i = 0; i < 2 * FILES; i++) sockets.push(await connected(Number(new URL(url).port)))
+    const most = FILES / 2
+    const refused = sockets.length - most
+    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused), { timeout: 10_000 })
+    expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
+    const text = await vi.waitFor(async () => (await fetch(figures)).text())
+    expect(text).toMatch(new RegExp(`^pirouette_connections_refused_total ${refused}$`, 'm'))
+    const lines = log.split('\n').filter(line => line.includes('connections are refused'))
+    expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
+    // Whoever leaves makes room.
+    for (const socket of sockets) socket.destroy()
+    await vi.waitFor(async () => expect((await fetch(`${url}/v1/manifest`)).status).toBe(200), { timeout: 10_000 })
+  },
+  90_000,
+)
