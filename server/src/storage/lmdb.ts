@@ -1,7 +1,7 @@
 // A storage in an LMDB file, `data.mdb` in a directory of its own. A transaction is on disk (fsync) when it resolves,
 // and after a crash at any moment the file holds whole transactions only.
 
-import { closeSync, mkdirSync, openSync, statSync } from 'node:fs'
+import { type BigIntStats, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
@@ -74,11 +74,14 @@ class LmdbStorage implements Storage {
   failure: string | undefined
   readonly #database: RootDatabase<Uint8Array, Buffer>
   readonly #unlock: () => void
+  /** what is open, by which the system knows it */
+  readonly #file: BigIntStats
 
   constructor(location: string, database: RootDatabase<Uint8Array, Buffer>, unlock: () => void) {
     this.location = location
     this.#database = database
     this.#unlock = unlock
+    this.#file = statSync(location, { bigint: true })
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
@@ -106,6 +109,11 @@ class LmdbStorage implements Storage {
   }
 
   async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
+    const misplaced = this.#misplaced()
+    if (misplaced !== undefined) {
+      this.failure = misplaced.message
+      throw misplaced
+    }
     // What `work` throws is caught inside, before anything was written, and thrown again outside.
     const writing = this.#database.transaction(() => {
       const draft = new Draft(keys, key => this.#read(key))
@@ -133,6 +141,19 @@ class LmdbStorage implements Storage {
     this.failure = undefined
     if ('error' in outcome) throw outcome.error
     return outcome.result
+  }
+
+  /** A file that was removed can be written, and is durable for nobody: whoever opens the store next has another. */
+  #misplaced(): StorageError | undefined {
+    let there: BigIntStats | undefined
+    try {
+      there = statSync(this.location, { bigint: true, throwIfNoEntry: false })
+    } catch (error) {
+      return new StorageError((error as NodeJS.ErrnoException).code ?? 'unknown')
+    }
+    if (there === undefined) return new StorageError('ENOENT', 'the store cannot be written (ENOENT: its file is gone)')
+    if (there.dev === this.#file.dev && there.ino === this.#file.ino) return undefined
+    return new StorageError('ESTALE', 'the store cannot be written (ESTALE: another file is in its place)')
   }
 
   async close(): Promise<void> {

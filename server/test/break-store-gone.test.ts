@@ -1,0 +1,90 @@
+// A store that is moved, removed or replaced under a server. The system lets a file that has no name be written, and nobody finds it
+// again: what is granted there would be forgotten, and a fence would have gone back.
+
+import { open as openAsFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { decodeFenceReply, encodeFenceRequest, type FenceRequest, parseErrorReply } from '@pirouette/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
+import { batchOn } from './updatable-helpers.js'
+
+const TOKEN = 'a-token-of-sixteen-or-more-characters'
+const authorization = `Bearer ${TOKEN}`
+const HASH = new Uint8Array(32).fill(7)
+
+async function begin(dir: string): Promise<void> {
+  const dataset = await loadDataset(await builtDirectory('a.csv', 'key,value\none,1\ntwo,2\n'))
+  const storage = openLmdb(dir)
+  await UpdatableDatabase.create(storage, dataset)
+  await storage.close()
+  dataset.close()
+}
+
+async function serve(dir: string) {
+  const updatable = await UpdatableDatabase.open(openLmdb(dir))
+  const app = await createServer({ datasets: [{ updatable }], publisherToken: TOKEN })
+  let isOpen = true
+  const close = async () => {
+    if (!isOpen) return
+    isOpen = false
+    await app.close()
+    await updatable.close()
+  }
+  onTestFinished(close)
+  const { manifest } = updatable.newest
+  const { databaseId } = manifest
+  const post = (url: string, payload: Uint8Array, headers = {}) =>
+    app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers })
+  type Reply = Awaited<ReturnType<typeof post>>
+  const outcome = <Good>(reply: Reply, good: (body: Buffer) => Good): Good | [number, string] =>
+    reply.statusCode === 200 ? good(reply.rawPayload) : [reply.statusCode, parseErrorReply(reply.body).code]
+  return {
+    close,
+    async fence(kind: FenceRequest['kind'], id: number, version = 0) {
+      const request = { kind, databaseId, hintId: new Uint8Array(16).fill(id), version }
+      const requestHash = kind === 'register' ? new Uint8Array(32) : HASH
+      return outcome(await post('/v1/fence', encodeFenceRequest({ ...request, requestHash })), decodeFenceReply)
+    },
+    async publish(value: string) {
+      const body = batchOn(updatable, [{ op: 'edit', key: 'one', value }])
+      return outcome(await post('/v1/epochs', body, { authorization }), () => updatable.newest.manifest.epoch)
+    },
+    answer: async () => (await post('/v1/answer', queryAt(manifest, 0))).statusCode,
+    readiness: async () => (await app.inject('/readyz')).json(),
+  }
+}
+
+test.each<[string, string, (store: string) => Promise<void>]>([
+  ['gone', 'ENOENT: its file is gone', async () => {}],
+  ['another', 'ESTALE: another file is in its place', begin],
+  ['no folder', 'ENOTDIR', async store => (await openAsFile(store, 'w')).close()],
+])('a server whose store is %s answers, grants nothing, and goes on when it is back', async (_, why, replace) => {
+  const store = join(await temporaryDirectory(), 'store')
+  await begin(store)
+  const server = await serve(store)
+  expect([await server.fence('register', 1), await server.fence('confirm', 1, 5)]).toEqual(['granted', 'granted'])
+
+  await rename(store, `${store}.away`)
+  await replace(store)
+  const refused = [503, 'not_ready']
+  expect(await server.fence('confirm', 1, 6)).toEqual(refused)
+  expect(await server.fence('register', 2)).toEqual(refused)
+  expect(await server.publish('x')).toEqual(refused)
+  const problems = [expect.stringContaining(`the store cannot be written (${why}`)]
+  expect(await server.readiness()).toEqual({ status: 'ready', problems })
+  expect(await server.answer()).toBe(200)
+
+  await rm(store, { recursive: true, force: true })
+  await rename(`${store}.away`, store)
+  // What was refused was not written.
+  expect(await server.fence('confirm', 2, 1)).toEqual('refused')
+  expect(await server.fence('confirm', 1, 6)).toBe('granted')
+  expect(await server.publish('x')).toBe(2)
+  expect(await server.readiness()).toEqual({ status: 'ready' })
+  await server.close()
+
+  const again = await serve(store)
+  expect(await again.fence('confirm', 1, 5)).toBe('refused')
+  expect(await again.fence('confirm', 1, 7)).toBe('granted')
+})
