@@ -1,8 +1,9 @@
-// `npm run bench -- logs`: what a line in the log for each request (`serve --log-level info`) costs a server process.
+// `npm run bench -- logs`: what the log costs a server process: sums every ten seconds (`serve --log-level info`, the default), and a
+// line for each request (`debug`).
 //
 //   npm run bench -- logs [--records N]   of 32 bytes; default: 2^20
 //                         [--seconds s]   of load, a round; default: 3
-//                         [--rounds n]    default: 9; in each, both servers are asked, and the other one first in the next
+//                         [--rounds n]    default: 9; in each, all servers are asked, in the other order in the next
 //
 // By processor time an answer, all threads: on a machine that has other work that says more than answers a second.
 
@@ -36,7 +37,8 @@ export async function bench(args: string[]): Promise<number> {
       stage.closeLast(server.stop)
       return server
     }
-    const [silent, logging] = [await serve('silent'), await serve('info')]
+    const silent = await serve('silent')
+    const servers = { without: silent, 'with sums': await serve('info'), 'with a line each': await serve('debug') }
     const manifest = await newestManifest(silent.url)
     for (const [name, proofs, count] of [
       ['tags', 'tags', 1],
@@ -45,20 +47,22 @@ export async function bench(args: string[]): Promise<number> {
     ] as const) {
       const questions: Question[] = []
       for (let i = 0; i < DISTINCT; i++) questions.push(await questionFor(silent.url, manifest, proofs, count))
-      const [off, on, more]: [number[], number[], number[]] = [[], [], []]
+      const found = new Map<string, number[]>()
       for (let round = 0; round < rounds; round++) {
-        const order = round % 2 === 0 ? [silent, logging] : [logging, silent]
-        for (const server of order) {
-          const microseconds = await measured(server, questions, seconds)
-          ;(server === silent ? off : on).push(microseconds)
+        const inOrder = Object.entries(servers)
+        for (const [level, server] of round % 2 === 0 ? inOrder : inOrder.reverse()) {
+          found.set(level, [...(found.get(level) ?? []), await measured(server, questions, seconds)])
         }
-        more.push(100 * (on.at(-1)! / off.at(-1)! - 1))
       }
-      const [least, most] = [Math.min(...more), Math.max(...more)].map(each => each.toFixed(1))
-      console.log(
-        `logs: N = ${records}, ${name}: ${median(off).toFixed(1)} µs of a processor an answer without, ` +
-          `${median(on).toFixed(1)} µs with a line each: ${median(more).toFixed(1)} % more (${least} to ${most} in ${rounds} rounds)`,
-      )
+      const off = found.get('without')!
+      for (const [level, each] of found) {
+        const more = each.map((microseconds, round) => 100 * (microseconds / off[round]! - 1))
+        const [least, most] = [Math.min(...more), Math.max(...more)].map(each => each.toFixed(1))
+        console.log(
+          `logs: N = ${records}, ${name}, ${level}: ${median(each).toFixed(1)} µs of a processor an answer, ` +
+            `${median(more).toFixed(1)} % more (${least} to ${most} in ${rounds} rounds)`,
+        )
+      }
     }
   })
   return 0

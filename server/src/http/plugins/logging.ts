@@ -1,5 +1,6 @@
-// What the log may hold of a request (docs/threat-model.md, P7): route pattern, status, response size, duration. Everything else
-// a request says or is (body, URL, query string, headers, address) stays out, whatever level is set.
+// What the log may hold of requests (docs/threat-model.md, P7): route pattern, status, response size, duration, and unless it is
+// asked for more, sums of these alone: a line costs a third of what an answer does. Everything else a request says or is (body, URL,
+// query string, headers, address) stays out, whatever level is set.
 //
 // Fastify itself logs through each request's own logger, sometimes with the URL; that logger is silent here. What there
 // is to say is said by the hook below and by plugins/errors.ts, through the server's logger.
@@ -8,25 +9,72 @@ import {
   type FastifyBaseLogger,
   type FastifyError,
   type FastifyInstance,
+  type FastifyReply,
   type FastifyRequest,
   type FastifyServerOptions,
   LogController,
 } from 'fastify'
 import fp from 'fastify-plugin'
 
+const SUMS_EVERY_MILLISECONDS = 10_000
+
 export const logging = fp(async (app: FastifyInstance) => {
   const { log }: { readonly log: FastifyBaseLogger & { isLevelEnabled?(level: string): boolean } } = app
-  if (!log.isLevelEnabled?.('info')) return // for whoever wants no lines they are not made either
+  if (log.isLevelEnabled?.('debug')) logEach(app)
+  else if (log.isLevelEnabled?.('info')) logSums(app)
+})
+
+function logEach(app: FastifyInstance): void {
   app.addHook('onResponse', (request, reply, done) => {
-    app.log.info({
+    const { statusCode: status, elapsedTime } = reply
+    app.log.debug({
       route: routeOf(request),
-      status: reply.statusCode,
-      bytes: bodyBytes(request.method, reply.statusCode, reply.getHeader('content-length')),
-      milliseconds: Math.round(reply.elapsedTime * 1000) / 1000,
+      status,
+      bytes: bytesOf(request, reply),
+      milliseconds: Math.round(elapsedTime * 1000) / 1000,
     })
     done()
   })
-})
+}
+
+/** A line for each route and status that there were, and the last ones when the server closes. */
+function logSums(app: FastifyInstance): void {
+  let sums = new Map<string, { requests: number; bytes: number; milliseconds: number; longest: number }>()
+  app.addHook('onResponse', (request, reply, done) => {
+    const { statusCode, elapsedTime } = reply
+    const kind = `${statusCode} ${routeOf(request)}`
+    let sum = sums.get(kind)
+    if (sum === undefined) {
+      sum = { requests: 0, bytes: 0, milliseconds: 0, longest: 0 }
+      sums.set(kind, sum)
+    }
+    sum.requests++
+    sum.bytes += bytesOf(request, reply)
+    sum.milliseconds += elapsedTime
+    sum.longest = Math.max(sum.longest, elapsedTime)
+    done()
+  })
+  const say = () => {
+    const over = sums
+    sums = new Map()
+    for (const [kind, { requests, bytes, milliseconds, longest }] of over) {
+      const [status, route] = [Number(kind.slice(0, 3)), kind.slice(4)]
+      app.log.info({
+        route,
+        status,
+        requests,
+        bytes,
+        milliseconds: Math.round(milliseconds),
+        longest: Math.ceil(longest),
+      })
+    }
+  }
+  const timer = setInterval(say, SUMS_EVERY_MILLISECONDS).unref()
+  app.addHook('onClose', async () => {
+    clearInterval(timer)
+    say()
+  })
+}
 
 /** The pattern, nothing of the URL; nor of what the router lets through for a schema to refuse. */
 export function routeOf({ routeOptions: { method, url } }: FastifyRequest): string {
@@ -57,6 +105,6 @@ function silent(logger: FastifyBaseLogger): FastifyBaseLogger {
   return child
 }
 
-function bodyBytes(method: string, status: number, contentLength: unknown): number {
-  return method === 'HEAD' || status === 304 ? 0 : Number(contentLength ?? 0)
+function bytesOf({ method }: FastifyRequest, reply: FastifyReply): number {
+  return method === 'HEAD' || reply.statusCode === 304 ? 0 : Number(reply.getHeader('content-length') ?? 0)
 }
