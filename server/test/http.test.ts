@@ -592,6 +592,11 @@ describe('the rate limit', () => {
     payload.set([255, 255], 36)
     const lying = await app.inject({ method: 'POST', url: '/v1/answer', payload, remoteAddress: '192.0.2.5' })
     expectError(lying, 'bad_request')
+    // In the order of docs/protocol.md: too long comes before too many, and too many before malformed.
+    const send = (payload: Buffer) =>
+      app.inject({ method: 'POST', url: '/v1/answer', payload, remoteAddress: '192.0.2.5' })
+    expectError(await send(Buffer.alloc(2 ** 20)), 'too_large')
+    expectError(await send(Buffer.alloc(1)), 'rate_limited')
   })
 
   test('follows X-Forwarded-For of trusted proxies only', async () => {

@@ -213,6 +213,10 @@ describe('an instant lookup', () => {
     const statuses = []
     for (let i = 0; i < 3; i++) statuses.push((await post(app, body)).statusCode)
     expect(statuses).toEqual([200, 200, 429])
+    const [two] = lookup(dataset.manifest, [0, 1]).bodies as [Buffer]
+    const batches = await serverFor({ datasets: [{ dataset }], instantRateLimit: 2 })
+    expect((await post(batches, two)).statusCode).toBe(200)
+    expect((await post(batches, body)).statusCode).toBe(429)
     expect((await post(app, queryAt(dataset.manifest, 0), '/v1/answer')).statusCode).toBe(200)
     const other = await serverFor({ datasets: [{ dataset }], rateLimit: 1 })
     for (let i = 0; i < 3; i++) expect((await post(other, body)).statusCode).toBe(200)
