@@ -124,13 +124,11 @@ export class Lookup<T> {
 
   async #open(hint: Hint, indices: Uint32Array, bytes: Uint8Array): Promise<readonly StoredRecord[]> {
     if (askedOf(hint).recognises) return openVerified(hint, indices, bytes)
-    try {
-      return openRecords(hint, indices, bytes)
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error
-      await condemnForItself(this.#machine, hint)
-      throw error
-    }
+    const records = openRecords(hint, indices, bytes)
+    if (records !== undefined) return records
+    // Verified answers cannot make it fail.
+    await condemnForItself(this.#machine, hint)
+    throw new StorageError('a recovered record is not the one asked for: the local state is corrupt; call reset()')
   }
 }
 

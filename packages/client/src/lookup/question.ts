@@ -5,7 +5,7 @@
 
 import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@pirouette/protocol'
 import type { Core } from '@pirouette/wasm/client'
-import { ProtocolError, StorageError, UsageError } from '../base/errors.js'
+import { ProtocolError, UsageError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
@@ -116,9 +116,9 @@ export function valueAt(index: number): Question<Found> {
 
 /**
  * Cuts recovered bytes into records. Each checks itself: in a keyed database its own fingerprint must lead back to the
- * index that was asked for. Verified answers cannot make it fail, so a failure is the local state's: StorageError.
+ * index that was asked for. Undefined: one is not.
  */
-export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] {
+export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] | undefined {
   const { recordBytes } = place.manifest
   const records: StoredRecord[] = []
   let genuine = true
@@ -127,9 +127,7 @@ export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Arra
     genuine &&= record !== undefined && leadsTo(place, record, index)
     if (record !== undefined) records.push(record)
   })
-  if (!genuine)
-    throw new StorageError('a recovered record is not the one asked for: the local state is corrupt; call reset()')
-  return records
+  return genuine ? records : undefined
 }
 
 /**
@@ -137,12 +135,9 @@ export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Arra
  * database. Nothing here is at fault, and nothing is to begin anew, which would tell its maker who has asked for such a record.
  */
 export function openVerified(...recovered: Parameters<typeof openRecords>): StoredRecord[] {
-  try {
-    return openRecords(...recovered)
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error
-    throw new ProtocolError('the servers', 'their database holds a malformed record; ask their operators')
-  }
+  const records = openRecords(...recovered)
+  if (records !== undefined) return records
+  throw new ProtocolError('the servers', 'their database holds a malformed record; ask their operators')
 }
 
 function openRecord({ manifest }: Place, bytes: Uint8Array): StoredRecord | undefined {

@@ -3,8 +3,8 @@
 
 import { type EpochEvent, EVENT_BYTES, parseEvent } from '@pirouette/protocol'
 import { scoped } from '../base/abort.js'
-import { EVENTS_A_STREAM, EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
-import { ProtocolError, ServerError } from '../base/errors.js'
+import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
+import { ServerError } from '../base/errors.js'
 import { fromWire } from './manifests.js'
 import { sleep } from './retry.js'
 import { type Link, readStream } from './transport.js'
@@ -22,14 +22,11 @@ export async function subscribe(
   const decoder = new TextDecoder()
   while (!signal.aborted) {
     const dropped = new AbortController()
-    let lines = 0
-    const take = (line: Uint8Array) => {
-      if (++lines > EVENTS_A_STREAM) throw new ProtocolError(link.server.name, 'expected fewer events of one stream')
+    const take = (line: Uint8Array) =>
       notify(
         fromWire(link, () => parseEvent(decoder.decode(line))),
         () => dropped.abort(),
       )
-    }
     try {
       await scoped([signal, dropped.signal], signal =>
         readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal),

@@ -4,7 +4,7 @@
 
 import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
 import { OVER, onAbort } from '../base/abort.js'
-import { deadlineMs, ERROR_REPLY_BYTES, SILENCE_MS } from '../base/constants.js'
+import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../base/constants.js'
 import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Server, Servers } from './pair.js'
@@ -156,16 +156,17 @@ export async function readStream(
       take(piece)
     }
   }
-  await exchange(link, { path, atMost: Number.POSITIVE_INFINITY, silenceMs }, sink, signal)
+  await exchange(link, { path, atMost: EVENTS_A_STREAM * bytes, lasting: true, silenceMs }, sink, signal)
 }
 
 interface Request {
   readonly path: string
   /** present: a POST, and its reply an answer, which is never encoded */
   readonly body?: Uint8Array
-  /** infinite: a stream, which takes as long as it likes */
   readonly atMost: number
   readonly exactly?: boolean
+  /** it takes as long as it likes */
+  readonly lasting?: boolean
   /** how long the server may keep silent; SILENCE_MS if not given */
   readonly silenceMs?: number
 }
@@ -187,8 +188,9 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   const withdraw = outer && onAbort(outer, () => callOff(outer.reason))
 
   const start = clock.now()
-  const lasting = atMost === Number.POSITIVE_INFINITY
-  const allowedMs = lasting ? atMost : deadlineMs(atMost + (request.body?.length ?? 0)) + silenceMs - SILENCE_MS
+  const allowedMs = request.lasting
+    ? Number.POSITIVE_INFINITY
+    : deadlineMs(atMost + (request.body?.length ?? 0)) + silenceMs - SILENCE_MS
   /** since when the server has been waited for; undefined: what it has sent is being worked on */
   let silentSince: number | undefined = start
   // One timer, which looks when it is due whether that has moved: each would cost as much as the rest of this.
@@ -216,9 +218,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       })
     })
 
-  let whole = false
-  /** not waited for */
-  let ending: Promise<ReadableStreamReadResult<Uint8Array>> | undefined
+  let whole: boolean | Promise<boolean> = false
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   try {
     link.meter.bytesUp += request.body?.length ?? 0
@@ -244,13 +244,17 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
-      if (isAll(request, response, received)) {
+      // That nothing follows takes a turn of its own, which nobody waits for.
+      if (request.exactly && received === limit && response.headers.get('content-length') === `${limit}`) {
         silentSince = clock.now()
-        ending = onWire(reader!.read())
+        whole = onWire(reader!.read()).then(
+          ({ done }) => done,
+          () => false,
+        )
         break
       }
     }
-    whole = true
+    whole ||= true
     if (response.status !== 200) throw refusal(name, response, refused)
     if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
     return received
@@ -263,12 +267,8 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
     }
     // Under an encoding more may come than was said, or nothing, for ever: it is hung up on then, as on anybody else.
-    if (ending === undefined) end(whole)
-    else
-      ending.then(
-        ({ done }) => end(done),
-        () => end(false),
-      )
+    if (typeof whole === 'boolean') end(whole)
+    else void whole.then(end)
   }
 }
 
@@ -295,11 +295,6 @@ function checkHead(server: string, request: Request, response: Response): void {
   // Across origins browsers hide Content-Encoding, but not that the length on the wire was another.
   const length = response.headers.get('content-length')
   if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
-}
-
-/** Whether a reply says that it has no more than what has come: its end takes a turn of its own. */
-function isAll({ atMost, exactly }: Request, { status, headers }: Response, received: number): boolean {
-  return status === 200 && exactly === true && received === atMost && headers.get('content-length') === `${atMost}`
 }
 
 function wrongLength(server: string, request: Request, came: string): ProtocolError {
