@@ -10,7 +10,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
 import { DatasetError } from '../dist/index.js'
-import { openLmdb } from '../dist/storage/lmdb.js'
+import { causeOf, openLmdb } from '../dist/storage/lmdb.js'
 import { damageIn } from '../dist/storage/lmdb-pages.js'
 import { MemoryStorage } from '../dist/storage/memory.js'
 import type { Storage } from '../dist/storage/storage.js'
@@ -245,4 +245,11 @@ describe('LMDB', () => {
     writeFileSync(join(dir, 'lock'), '\x1b[2J')
     expect(() => openLmdb(dir)).toThrow('by another process')
   })
+})
+
+test('why a commit failed is waited for, but not for ever', async () => {
+  const failed = (commitError: Promise<unknown>) => causeOf(Object.assign(new Error('commit failed'), { commitError }))
+  expect(await failed(Promise.reject(Object.assign(new Error(), { code: 28 })))).toBe('ENOSPC')
+  expect(await failed(Promise.resolve())).toBe('unknown')
+  expect(await failed(new Promise(() => {}))).toBe('unknown')
 })

@@ -3,6 +3,7 @@
 
 import { type BigIntStats, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../base/errors.js'
@@ -165,13 +166,20 @@ class LmdbStorage implements Storage {
   }
 }
 
-/** The system's name for why a commit failed. LMDB rejects with a promise that rejects with that. */
-async function causeOf(error: unknown): Promise<string> {
+/** How long to wait for the cause of a failure that is known. */
+const CAUSE_MILLISECONDS = 1000
+
+/**
+ * The system's name for why a commit failed. LMDB's binding rejects with a promise that rejects with that, but now and then never
+ * does.
+ */
+export async function causeOf(error: unknown): Promise<string> {
   const { commitError } = error as { commitError?: Promise<unknown> }
-  const cause = await Promise.resolve(commitError).then(
+  const told = Promise.resolve(commitError).then(
     () => error,
     (reason: unknown) => reason,
   )
+  const cause = await Promise.race([told, sleep(CAUSE_MILLISECONDS, error)])
   const { code } = cause as { code?: unknown }
   return typeof code === 'number' && code > 0 ? getSystemErrorName(-code) : 'unknown'
 }
