@@ -470,7 +470,7 @@ describe('worker threads', () => {
     const before = threads().length
     const { app, computations, hints } = await withQueue({ dataset }, { light: { computations: 2 } })
     const waiting = Array.from({ length: 5 }, () => made(app, dataset.manifest))
-    await expect.poll(() => hints.computing).toBeGreaterThan(0)
+    await expect.poll(() => hints.computing, { interval: 1 }).toBeGreaterThan(0) // all five take some 50 ms
     const closing = computations.close()
     expect(await made(app, dataset.manifest)).toBe('not_ready')
     await closing
