@@ -14,9 +14,15 @@ const alone = [
 
 /** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
 const long = [
-  ...['pointproofs', 'pointproofs-updates', 'break-proved-schedules', 'ceremony', 'durability', 'process'].map(
-    name => `server/test/${name}`,
-  ),
+  ...[
+    'pointproofs',
+    'pointproofs-updates',
+    'break-proved-schedules',
+    'ceremony',
+    'durability',
+    'process',
+    'answer-threads',
+  ].map(name => `server/test/${name}`),
   ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
   ...['sdk', 'demo', 'sizes', 'pointproofs', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
   ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),
@@ -34,6 +40,7 @@ class LongFirst extends BaseSequencer {
 const common = {
   // As Node loads it for everybody else, once a process, rather than compiled again by Vite.
   server: { deps: { external: [/\/(packages\/\w+|server)\/(dist|generated)\/|\/demo\/build\//] } },
+  setupFiles: 'tests/support/bytes.ts',
   testTimeout: 30_000,
   hookTimeout: 120_000,
 }
