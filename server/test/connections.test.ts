@@ -1,6 +1,7 @@
 // A server that has as many connections as it may: it says so, and can still open what it needs.
 
 import { spawn } from 'node:child_process'
+import dns from 'node:dns'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -8,7 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Connections, connectionShare } from '../dist/http/connections.js'
-import { builtDirectory, pseudoRandom } from './helpers.js'
+import { createServer as createPirouette } from '../dist/index.js'
+import { builtDataset, builtDirectory, pseudoRandom } from './helpers.js'
 
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
@@ -109,3 +111,20 @@ test.runIf(process.platform === 'linux')(
   },
   90_000,
 )
+
+test('a name with several addresses is listened for at one, where all bounds are', async () => {
+  const lookup = vi.spyOn(dns, 'lookup').mockImplementation(((...of: unknown[]) => {
+    const [first, second] = [1, 2].map(last => ({ address: `127.0.0.${last}`, family: 4 }))
+    const found = of.at(-1) as (...found: unknown[]) => void
+    const isAll = (of[1] as { all?: boolean }).all
+    const one = of[0] === 'localhost' ? first!.address : of[0]
+    process.nextTick(() => (isAll ? found(null, [first, second]) : found(null, one, 4)))
+  }) as typeof dns.lookup)
+  onTestFinished(() => lookup.mockRestore())
+  const app = await createPirouette({
+    datasets: [{ dataset: await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 }) }],
+  })
+  onTestFinished(() => app.close())
+  await app.listen({ host: 'localhost', port: 0 })
+  expect(app.addresses()).toHaveLength(1)
+})

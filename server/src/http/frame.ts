@@ -1,9 +1,9 @@
 // What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers. One of these is a process's, or
 // that of a thread beside it, which has its share of all bounds.
 
-import { type Server, STATUS_CODES } from 'node:http'
+import { createServer, type RequestListener, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { type FastifyHttpOptions, type FastifyInstance, fastify } from 'fastify'
+import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 import { Connections, connectionShare } from './connections.js'
 import { hangUpWhenIdle } from './idle.js'
@@ -49,8 +49,9 @@ export const SHUTTING_DOWN = 'this server is shutting down'
 export function frame(options: FrameOptions): Frame {
   const { readiness, log, allowOrigins, parts } = options
   const app: FastifyInstance = fastify({
-    ...timeouts,
     ...loggingOptions,
+    serverFactory: listener,
+    pluginTimeout: 30 * SECOND,
     logger: log === undefined ? false : { ...log, base: null, serializers },
     trustProxy: options.trustProxy ?? false,
     frameworkErrors: frameworkError,
@@ -90,17 +91,19 @@ export async function surround(
   await app.register(headers, origins)
 }
 
-/** A query is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving. */
-const timeouts = {
-  connectionTimeout: 60 * SECOND, // without any traffic
-  requestTimeout: 30 * SECOND, // until a request has arrived whole
-  http: {
-    headersTimeout: 30 * SECOND, // by itself a minute, and of a request's two times Node takes the longer one for its body
+/**
+ * Made here, since Fastify has a server of its own for each further address of `localhost`, of which no bound would know. A query
+ * is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving.
+ */
+function listener(handler: RequestListener) {
+  const timeouts = {
+    requestTimeout: 30 * SECOND, // until a request has arrived whole
+    headersTimeout: 30 * SECOND, // by itself a minute, and of the two Node takes the longer one for a body
     connectionsCheckingInterval: SECOND, // by itself 30 s
-  },
-  keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
-  pluginTimeout: 30 * SECOND,
-} satisfies FastifyHttpOptions<Server>
+    keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
+  }
+  return createServer(timeouts, handler).setTimeout(60 * SECOND) // without any traffic
+}
 
 /** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
 function answerBrokenRequest({ code }: Error & { code?: string }, socket: Socket): void {

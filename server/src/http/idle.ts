@@ -10,6 +10,7 @@ export function hangUpWhenIdle(app: FastifyInstance): void {
   const { server } = app
   const silent = silentConnections(app)
   app.addHook('preClose', async () => {
+    if (!server.listening) return void server.close() // which Fastify leaves to who has made it, and Node keeps it otherwise
     const sweep = setInterval(() => {
       server.closeIdleConnections()
       for (const socket of silent) if (socket.bytesRead === 0) socket.destroy()
