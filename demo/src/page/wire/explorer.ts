@@ -1,10 +1,11 @@
 // The last lookup on the wire: what has to hold of it, tried on what was really sent; a lookup that found something beside one
 // that did not; and every request with its bytes explained.
 
-import { decodeManifest, type Manifest } from '@pirouette/protocol'
+import { decodeManifest, LONGEST_MANIFEST_BYTES, type Manifest } from '@pirouette/protocol'
 import { loadCore } from '@pirouette/wasm/client'
 import type { ServerName } from '../backstage.js'
 import { count, element, find } from '../format.js'
+import { readBounded } from './bounded.js'
 import { type Check, check, type Seen } from './checks.js'
 import { type Field, fieldsOfReply, fieldsOfRequest } from './fields.js'
 import type { Exchange, Fetch } from './recorder.js'
@@ -63,8 +64,8 @@ export class Explorer {
     const known = this.#manifests.get(url)
     if (known !== undefined) return known
     const fetched = fetch(url, { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' })
-      .then(reply => reply.arrayBuffer())
-      .then(body => decodeManifest(new Uint8Array(body)))
+      .then(reply => readBounded(reply, LONGEST_MANIFEST_BYTES))
+      .then(decodeManifest)
     fetched.catch(() => this.#manifests.delete(url))
     this.#manifests.set(url, fetched)
     return fetched

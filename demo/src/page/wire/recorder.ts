@@ -1,6 +1,7 @@
 // What a map sends to its servers for lookups, and what they reply: byte for byte, as it passes through `open({ fetch })`.
 
 import type { ServerName } from '../backstage.js'
+import { readBounded } from './bounded.js'
 
 /** One request of a lookup and its reply. */
 export interface Exchange {
@@ -20,6 +21,8 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** What lookups are sent to, and what is asked before one that waits for its fence. */
 const LOOKUPS = /\/v1\/(answer|instant|fence)$/
 const KEPT = 64
+/** Of a reply; what has more is not shown. */
+const MOST_BYTES = 16 * 1024 * 1024
 
 export class Recorder {
   readonly #urls: Readonly<Record<ServerName, string>>
@@ -50,9 +53,10 @@ export class Recorder {
     return response.then(
       given => {
         const encoding = given.headers.get('content-encoding')
-        const reply = given.status === 200 ? given.clone().arrayBuffer() : Promise.reject(new Error('refused'))
+        const reply =
+          given.status === 200 ? readBounded(given.clone(), MOST_BYTES) : Promise.reject(new Error('refused'))
         reply.then(
-          bytes => keep(this.#exchange(url, init, { bytes: new Uint8Array(bytes), encoding })),
+          bytes => keep(this.#exchange(url, init, { bytes, encoding })),
           () => keep(unanswered),
         )
         return given
