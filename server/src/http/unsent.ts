@@ -107,9 +107,10 @@ export class Unsent {
   #reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, length: number, refusal: string): Standing {
     const { ip, raw } = request
     const { socket } = raw
-    const known = networks.get(socket)
-    const network = known?.ip === ip ? known.network : networkOf(ip)
-    if (known?.ip !== ip) networks.set(socket, { ip, network })
+    let known = networks.get(socket)
+    // There is no address where the peer has reset its connection, or the server listens at a path.
+    if (known === undefined || known.ip !== ip) networks.set(socket, (known = { ip, network: networkOf(ip) }))
+    const { network } = known
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
     if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
     if (exceeds(ofNetwork, bytes, this.#most.total / 2) || exceeds(this.#bytes, bytes, this.#most.total)) {
