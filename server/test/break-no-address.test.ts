@@ -20,7 +20,9 @@ test.skipIf(process.platform === 'win32')('requests without an address are answe
     new Promise<[number, number]>((resolve, reject) => {
       const sent = request({ socketPath, path, method: body === undefined ? 'GET' : 'POST' }, reply => {
         let bytes = 0
-        reply.on('data', (chunk: Buffer) => void (bytes += chunk.length))
+        reply.on('data', (chunk: Buffer) => {
+          bytes += chunk.length
+        })
         reply.on('end', () => resolve([reply.statusCode!, bytes]))
       })
       sent.on('error', reject).end(body)

@@ -109,7 +109,10 @@ export class Unsent {
     const { socket } = raw
     let known = networks.get(socket)
     // There is no address where the peer has reset its connection, or the server listens at a path.
-    if (known === undefined || known.ip !== ip) networks.set(socket, (known = { ip, network: networkOf(ip) }))
+    if (known === undefined || known.ip !== ip) {
+      known = { ip, network: networkOf(ip) }
+      networks.set(socket, known)
+    }
     const { network } = known
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
     if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
