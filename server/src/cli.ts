@@ -46,9 +46,7 @@ const buildOptions = () => [
     '--prover <command>',
     'pointproofs: a program that proves natively, compiled from rust-core/prover (default: prove in threads)',
   ),
-  new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
-    wholeNumber,
-  ),
+  new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(seconds),
   new Option('--succeeds <file>', 'begin a new generation after this manifest (as /v1/manifest gives it)'),
   new Option('--name <name>', 'what the database id is derived from (default: the data)'),
 ]
@@ -243,7 +241,7 @@ program
   )
   .addOption(
     new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
-      wholeNumber,
+      seconds,
     ),
   )
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
@@ -304,6 +302,15 @@ export async function run(args: readonly string[]): Promise<number> {
 function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
   return Number(text)
+}
+
+/** The last one before the year 10000: milliseconds, which most clocks give, would be a time that never comes. */
+const LAST_SECOND = 253_402_300_799
+
+function seconds(text: string): number {
+  const since = wholeNumber(text)
+  if (since > LAST_SECOND) throw new InvalidArgumentError('It must be in seconds; this seems to be milliseconds.')
+  return since
 }
 
 function collected(text: string, before: string[] = []): string[] {

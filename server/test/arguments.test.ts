@@ -76,6 +76,11 @@ test.each([
     serve('--dataset', 'x', '--answer-port', '1', '--answer-threads', 'off'),
     /--answer-port means nothing without --answer-threads/,
   ],
+  [
+    'an expiry in milliseconds',
+    ['build', 'a.csv', '--out', 'x', '--expires', '1900000000000'],
+    /must be in seconds; this seems to be milliseconds/,
+  ],
   ['no data', ['build', '--out', 'x'], /build FILE --out DIR.*it is missing/],
   ['data twice', ['build', 'a.csv', '--data', 'a.csv', '--out', 'x'], /it is there twice/],
 ])('%s', async (_name, args, message) => {
@@ -93,6 +98,12 @@ test('a publisher’s key that is neither digits nor a file', async () => {
   const store = join(folder.path, 'store')
   const { code, stderr } = await pirouette(...serve('--store', store, '--publisher-key', '5f0c'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected a public key, 64 hex digits .* neither/)])
+})
+
+test('a dataset without the name of its store', async () => {
+  const store = join(folder.path, 'empty')
+  const { code, stderr } = await pirouette(...serve('--store', `a=${store}`, '--dataset', 'x'))
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/the store is empty; --dataset a=DIR says what/)])
 })
 
 test('a data file is taken with and without --data, and gives the same', async () => {

@@ -249,6 +249,19 @@ describe('pirouette publish', () => {
     expect(await operators[1].epoch()).toBe(2)
   })
 
+  test('publishes nothing that has expired already', async () => {
+    const { operators, publish } = await rig()
+    for (const expiry of [
+      ['--expires', '1000'],
+      ['--valid-days', '0'],
+    ]) {
+      const past = await publish(edit('x'), ...expiry)
+      expect([past.code, past.stderr]).toEqual([1, expect.stringContaining('Z is past: clients would refuse')])
+    }
+    expect(await operators[0].epoch()).toBe(1)
+    expect((await publish(edit('x'), '--expires', '0')).code).toBe(0)
+  })
+
   test('says why a server has nothing for publishers', async () => {
     const { operators, publish } = await rig()
     const [{ url }, other] = operators

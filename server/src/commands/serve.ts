@@ -143,7 +143,7 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
-    mounted.push({ name, publisherKeys, updatable: await open(dir, source, name === undefined, options) })
+    mounted.push({ name, publisherKeys, updatable: await open(dir, source, name, options) })
   }
   for (const data of built) named.push({ name: undefined, dir: await buildTemporary({ ...options, data }) })
   for (const { name, dir } of named) {
@@ -159,11 +159,15 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
 function open(
   dir: string,
   dataset: string | undefined,
-  unnamed: boolean,
+  name: string | undefined,
   options: ServeArguments,
 ): Promise<UpdatableDatabase> {
   const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries, data, replica } = options
-  const build = async () => (unnamed && data !== undefined ? await buildTemporary({ ...options, data }) : undefined)
+  const build = async () => {
+    if (name !== undefined)
+      throw new BuildError(`the store is empty; --dataset ${name}=DIR says what to begin it with`, dir)
+    return data === undefined ? undefined : await buildTemporary({ ...options, data })
+  }
   return openStore(dir, dataset, { history, lingerHours, replica, fence: { days, entries } }, build)
 }
 
