@@ -55,7 +55,13 @@ test('every code that a server replies with has its row, with its status, and no
 const PLATFORM = /\((EADDRINUSE|EMFILE|ENOENT)\)$/
 
 test('what an operator reads is what is quoted', () => {
-  const folders = ['server/src', 'rust-core/core/src', 'rust-core/pointproofs/src', 'packages/protocol/src']
+  const folders = [
+    'server/src',
+    'rust-core/core/src',
+    'rust-core/pointproofs/src',
+    'rust-core/wasm/src',
+    'packages/protocol/src',
+  ]
   const sources = folders.flatMap(folder =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(name => /\.(ts|rs)$/.test(name))
