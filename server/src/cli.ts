@@ -1,5 +1,6 @@
 // The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
 
+import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { BuildError, DatasetError } from './base/errors.js'
@@ -45,9 +46,7 @@ const buildOptions = () => [
     '--prover <command>',
     'pointproofs: a program that proves natively, compiled from rust-core/prover (default: prove in threads)',
   ),
-  new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
-    wholeNumber,
-  ),
+  new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(seconds),
   new Option('--succeeds <file>', 'begin a new generation after this manifest (as /v1/manifest gives it)'),
   new Option('--name <name>', 'what the database id is derived from (default: the data)'),
 ]
@@ -103,6 +102,7 @@ const serveCommand = program
   .option(
     '--trust-proxy [addresses]',
     'believe X-Forwarded-For of these proxies (without a value: of private addresses)',
+    proxies,
   )
   .option(
     '--blob-base <[name=]url...>',
@@ -159,7 +159,26 @@ const serveCommand = program
       .default('info'),
   )
 for (const option of buildOptions()) serveCommand.addOption(option)
-serveCommand.action(async options => (await import('./commands/serve.js')).serve(options))
+
+/** A server that would not do what it was told says so, and does not begin. */
+const MEANS_NOTHING_WITHOUT: readonly (readonly [option: string, needed: string])[] = [
+  ...['replica', 'history', 'linger', 'fence-days', 'fence-entries', 'token-file'].map(
+    option => [option, 'store'] as const,
+  ),
+  ...buildOptions().map(option => [option.name(), 'data'] as const),
+  ['metrics-host', 'metrics-port'],
+  ['answer-port', 'answer-threads'],
+]
+
+serveCommand.action(async options => {
+  for (const [option, needed] of MEANS_NOTHING_WITHOUT) {
+    const [given, without] = [option, needed].map(name => new Option(`--${name}`).attributeName())
+    if (serveCommand.getOptionValueSource(given!) === 'cli' && !isGiven(options[without!])) {
+      serveCommand.error(`error: --${option} means nothing without --${needed}`)
+    }
+  }
+  await (await import('./commands/serve.js')).serve(options)
+})
 
 const devCommand = program
   .command('dev <data>')
@@ -222,7 +241,7 @@ program
   )
   .addOption(
     new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
-      wholeNumber,
+      seconds,
     ),
   )
   .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
@@ -285,6 +304,15 @@ function wholeNumber(text: string): number {
   return Number(text)
 }
 
+/** The last one before the year 10000: milliseconds, which most clocks give, would be a time that never comes. */
+const LAST_SECOND = 253_402_300_799
+
+function seconds(text: string): number {
+  const since = wholeNumber(text)
+  if (since > LAST_SECOND) throw new InvalidArgumentError('It must be in seconds; this seems to be milliseconds.')
+  return since
+}
+
 function collected(text: string, before: string[] = []): string[] {
   return [...before, text]
 }
@@ -314,6 +342,25 @@ function origins(text: string, before: string[] = []): string[] {
     )
   }
   return [...before, text]
+}
+
+/** Not a value, or `off`. */
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== false
+}
+
+function proxies(text: string): string {
+  for (const part of text.split(',').map(part => part.trim())) {
+    const [, address = '', bits] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(part) ?? []
+    const most = { 0: 0, 4: 32, 6: 128 }[isIP(address)]!
+    const isBlock = most > 0 && (bits === undefined || (Number(bits) >= 1 && Number(bits) <= most))
+    if (!isBlock && !['loopback', 'linklocal', 'uniquelocal'].includes(part)) {
+      throw new InvalidArgumentError(
+        'It must be addresses or CIDR blocks with commas between them, 127.0.0.1,10.0.0.0/8 say, or loopback, linklocal or uniquelocal.',
+      )
+    }
+  }
+  return text
 }
 
 function originOf(text: string): string | undefined {
@@ -350,15 +397,17 @@ function isSystemError(error: unknown): error is SystemError {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string'
 }
 
+/** What to do, by the system's code. */
+const HINTS: Readonly<Record<string, string>> = {
+  EADDRINUSE: '; end what listens there, or choose another port (0: any free one; of dev, --ports 0,0)',
+  EMFILE: '; let the process open more of them: `ulimit -n`, or LimitNOFILE of a systemd unit',
+}
+
 /** What it was about first, then what the system says of it, and the code, which searches find. */
 function systemMessage(error: SystemError): string {
   const { message, path, address, port, errno = 0, code } = error
   const [, reason] = getSystemErrorMap().get(errno) ?? []
   const about = path ?? (port === undefined ? undefined : `${address}:${port}`)
   if (reason === undefined || about === undefined) return message
-  const hint =
-    code === 'EADDRINUSE'
-      ? '; end what listens there, or choose another port (0: any free one; of dev, --ports 0,0)'
-      : ''
-  return `${about}: ${reason} (${code})${hint}`
+  return `${about}: ${reason} (${code})${HINTS[code ?? ''] ?? ''}`
 }

@@ -41,6 +41,46 @@ test.each([
   ['the same port twice', ['dev', 'animals.csv', '--ports', '8801,8801'], /two ports/],
   ['a replica of a directory', serve('--replica', '--store', 'x'), /--replica means nothing without --store postgres/],
   ['a password in a URL', serve('--store', 'postgres://a:hunter2@127.0.0.1/b'), /^(?!.*hunter2).*PGPASSFILE/],
+  [
+    'two datasets without names',
+    serve('--dataset', 'x', '--dataset', 'y'),
+    /^pirouette: two datasets .* under \/v1; .*NAME=DIR\n$/,
+  ],
+  ['one name for two', serve('--dataset', 'a=x', '--store', 'a=y', '--dataset', 'a=z'), /^pirouette: .*NAME=DIR\n$/],
+  ['a name that no path can have', serve('--dataset', 'v1=x'), /^pirouette: .*under the name "v1": a name has .*\n$/],
+  [
+    'a proxy that is no address',
+    serve('--trust-proxy', 'proxy.example'),
+    /addresses or CIDR blocks.*10\.0\.0\.0\/8 say/,
+  ],
+  ['a proxy whose block has no length', serve('--trust-proxy', '10.0.0.1, fd00::/129'), /addresses or CIDR blocks/],
+  ['a replica without a store', serve('--dataset', 'x', '--replica'), /--replica means nothing without --store/],
+  ['a history without a store', serve('--dataset', 'x', '--history', '64'), /--history means nothing without --store/],
+  [
+    'a token without a store',
+    serve('--dataset', 'x', '--token-file', 'y'),
+    /--token-file means nothing without --store/,
+  ],
+  [
+    'an option of build without data',
+    serve('--store', 'x', '--dataset', 'y', '--max-value-bytes', '40'),
+    /--max-value-bytes means nothing without --data/,
+  ],
+  [
+    'a host for no figures',
+    serve('--dataset', 'x', '--metrics-host', '::1'),
+    /--metrics-host .* without --metrics-port/,
+  ],
+  [
+    'a port of no thread',
+    serve('--dataset', 'x', '--answer-port', '1', '--answer-threads', 'off'),
+    /--answer-port means nothing without --answer-threads/,
+  ],
+  [
+    'an expiry in milliseconds',
+    ['build', 'a.csv', '--out', 'x', '--expires', '1900000000000'],
+    /must be in seconds; this seems to be milliseconds/,
+  ],
   ['no data', ['build', '--out', 'x'], /build FILE --out DIR.*it is missing/],
   ['data twice', ['build', 'a.csv', '--data', 'a.csv', '--out', 'x'], /it is there twice/],
 ])('%s', async (_name, args, message) => {
@@ -58,6 +98,12 @@ test('a publisher’s key that is neither digits nor a file', async () => {
   const store = join(folder.path, 'store')
   const { code, stderr } = await pirouette(...serve('--store', store, '--publisher-key', '5f0c'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected a public key, 64 hex digits .* neither/)])
+})
+
+test('a dataset without the name of its store', async () => {
+  const store = join(folder.path, 'empty')
+  const { code, stderr } = await pirouette(...serve('--store', `a=${store}`, '--dataset', 'x'))
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/the store is empty; --dataset a=DIR says what/)])
 })
 
 test('a data file is taken with and without --data, and gives the same', async () => {

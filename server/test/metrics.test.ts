@@ -72,6 +72,10 @@ test('what a database is at is there, and what is stored that cannot be written'
   expect(await ofDatabase('store_free_bytes')).toBeNaN() // it is in memory; the rest is there all the same
 
   expect([await figure('pirouette_ready'), await figure('pirouette_problems')]).toEqual([1, 0])
+  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"third"}\n', { expires: 1 }))
+  expect([await figure('pirouette_ready'), await figure('pirouette_problems')]).toEqual([1, 1])
+  const problems = [expect.stringContaining('epoch 3 has expired')]
+  expect(await (await fetch(`${at}/readyz`)).json()).toEqual({ status: 'ready', problems })
   app.readiness.stop('for this test')
   expect(await figure('pirouette_ready')).toBe(0)
   expect([(await fetch(`${at}/healthz`)).status, (await fetch(`${at}/readyz`)).status]).toEqual([200, 503])

@@ -55,6 +55,16 @@ test.runIf(queue >= MANY)('who connects while the process is held need not knock
   child.kill('SIGCONT')
 })
 
+test.runIf(process.platform === 'linux')('without files enough to begin with it says what to do', async () => {
+  const dataset = await builtDirectory('a.txt', 'alpha\n')
+  const serve = ['serve', '--dataset', dataset, '--port', '0']
+  const ran = promisify(execFile)('sh', ['-c', 'ulimit -n 64 && exec "$@"', 'sh', process.execPath, command, ...serve])
+  await expect(ran).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^pirouette: .*too many open files \(EMFILE\); .*`ulimit -n`.*LimitNOFILE.*\n$/),
+  })
+})
+
 interface Finished {
   code: number | null
   stdout: string

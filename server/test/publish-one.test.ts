@@ -1,7 +1,7 @@
 // `pirouette publish` at one server: a copy of the publisher's own says what has to come of a batch, so that nothing is signed
 // which that server alone says.
 
-import { writeFile } from 'node:fs/promises'
+import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -49,6 +49,10 @@ async function rig(credential: 'key' | 'token') {
   }
   const manifest = async () => (await app.inject('/v1/manifest')).rawPayload
   return {
+    url,
+    path,
+    dataset,
+    publicKey,
     publish,
     manifest,
     own: ['--store', path('own')],
@@ -115,4 +119,27 @@ test('a server that says that something else came of a batch has nothing signed'
   lieWith(undefined)
   expect((await publish(edit('x'), ...own)).stdout).toContain('changes: 1 (published before)')
   expect(await isSigned()).toBe(true)
+})
+
+test('a lost copy is begun from the dataset and the batches since, or from what the server has of what was signed', async () => {
+  const { publish, own, begun, manifest, url, path, dataset, publicKey } = await rig('key')
+  expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
+  const files = []
+  for (const value of ['x', 'y']) {
+    expect(await publish(edit(value), ...own)).toMatchObject({ code: 0 })
+    files.push(path(`${value}.jsonl`))
+    await copyFile(path('batch.jsonl'), files.at(-1)!)
+  }
+  const again = ['--store', path('again'), '--dataset', dataset]
+  const behind = await publish(edit('z'), ...again)
+  expect([behind.code, behind.stderr]).toEqual([1, expect.stringContaining(`${url} is at epoch 3, and `)])
+  expect(await publish(undefined, ...again, '--catch-up', ...files)).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('caught up: 2 epochs'),
+  })
+  const exporting = ['--server', url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
+  expect(await pirouette('export', ...exporting)).toMatchObject({ code: 0 })
+  const exported = ['--store', path('from export'), '--dataset', path('exported')]
+  expect(await publish(edit('z'), ...exported)).toMatchObject({ code: 0, stderr: '' })
+  expect(decodeManifest(await manifest()).epoch).toBe(4)
 })

@@ -249,6 +249,35 @@ describe('pirouette publish', () => {
     expect(await operators[1].epoch()).toBe(2)
   })
 
+  test('publishes nothing that has expired already', async () => {
+    const { operators, publish } = await rig()
+    for (const expiry of [
+      ['--expires', '1000'],
+      ['--valid-days', '0'],
+    ]) {
+      const past = await publish(edit('x'), ...expiry)
+      expect([past.code, past.stderr]).toEqual([1, expect.stringContaining('Z is past: clients would refuse')])
+    }
+    expect(await operators[0].epoch()).toBe(1)
+    expect((await publish(edit('x'), '--expires', '0')).code).toBe(0)
+  })
+
+  test('says why a server has nothing for publishers', async () => {
+    const { operators, publish } = await rig()
+    const [{ url }, other] = operators
+    const wrong = await publish(edit('x'), { urls: [`${url}/names`, other.url] })
+    expect([wrong.code, wrong.stderr]).toEqual([
+      1,
+      expect.stringMatching(/databases at \/: is the path of the URL right/),
+    ])
+    await other.stop()
+    other.comesBack(here(other.dataset, {}, Number(new URL(other.url).port)))
+    await other.start()
+    const closed = await publish(edit('x'))
+    const reason = `${other.url}: 404 not_found: it takes nothing from publishers: one that does has a --store, and`
+    expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
+  })
+
   test('brings a server that lacks the newest epoch to it, and refuses another batch meanwhile', async () => {
     const { operators, publish, restartedEmpty } = await rig()
     // The second operator restarts on an empty store: it is one epoch behind.

@@ -2,7 +2,16 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, closeSync, openSync, readFileSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  openSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toHex } from '@pirouette/protocol'
@@ -213,6 +222,15 @@ describe('LMDB', () => {
     expect(met.refused).toBeGreaterThan(count / 10)
     expect(met.opened).toBeGreaterThan(0)
   })
+
+  test.runIf(process.platform !== 'win32')(
+    'nobody else on the machine may look into a folder that it made',
+    async () => {
+      const dir = join(await temporaryDirectory(), 'store')
+      await openLmdb(dir).close()
+      expect(statSync(dir).mode & 0o777).toBe(0o700)
+    },
+  )
 
   test('one process has a store at a time; a second one is told which, and gets it when the first is gone', async () => {
     const dir = await closedStore()

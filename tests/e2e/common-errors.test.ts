@@ -52,10 +52,16 @@ test('every code that a server replies with has its row, with its status, and no
 })
 
 /** What the platform says, below, and not our sources. */
-const PLATFORM = /\((EADDRINUSE|ENOENT)\)$/
+const PLATFORM = /\((EADDRINUSE|EMFILE|ENOENT)\)$/
 
 test('what an operator reads is what is quoted', () => {
-  const folders = ['server/src', 'rust-core/core/src', 'rust-core/pointproofs/src', 'packages/protocol/src']
+  const folders = [
+    'server/src',
+    'rust-core/core/src',
+    'rust-core/pointproofs/src',
+    'rust-core/wasm/src',
+    'packages/protocol/src',
+  ]
   const sources = folders.flatMap(folder =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(name => /\.(ts|rs)$/.test(name))
@@ -95,9 +101,9 @@ test('of a busy port and a missing file the platform says what is quoted', async
       .replaceAll('`', '')
   await expect(runPirouetteProcess(...serve)).rejects.toThrow(heading('EADDRINUSE').replace('8080', `${port}`))
   const token = join(folder.path, 'token')
-  await expect(runPirouetteProcess(...serve, '--token-file', token)).rejects.toThrow(
-    heading('ENOENT').replace('token', token),
-  )
+  await expect(
+    runPirouetteProcess(...serve, '--store', join(folder.path, 'store'), '--token-file', token),
+  ).rejects.toThrow(heading('ENOENT').replace('token', token))
   other.close()
   await folder.remove()
 })

@@ -30,7 +30,7 @@ const DAY_SECONDS = 24 * 60 * 60
 
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   const servers = options.servers.split(',').map(url => url.trim())
-  const { validDays, key, store, dataset, catchUp } = options
+  const { key, store, dataset, catchUp } = options
   if (servers.includes('') || servers.length > 2) {
     throw new PublishError('--servers: expected two URLs with a comma between them, or one')
   }
@@ -41,6 +41,7 @@ export async function publish(file: string | undefined, options: PublishArgument
   if (file !== undefined && catchUp !== undefined) {
     throw new PublishError('--catch-up publishes nothing new: publish the next batch when both servers are equal again')
   }
+  const expires = expiryOf(options)
   const operations = file === undefined ? undefined : await readFile(file)
   const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
   const record = await PublisherRecord.open(recordFile)
@@ -55,7 +56,7 @@ export async function publish(file: string | undefined, options: PublishArgument
       operations,
       missed: catchUp && missed,
       encoding: options.valueEncoding,
-      expires: validDays === undefined ? options.expires : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
+      expires,
       key: pair,
       record,
       trustBase: options.trustBase,
@@ -79,6 +80,16 @@ export async function publish(file: string | undefined, options: PublishArgument
     Object.entries(lines)
       .map(([name, value]) => `${name}: ${value}\n`)
       .join(''),
+  )
+}
+
+/** An epoch that nobody would take is not published. */
+function expiryOf({ expires, validDays }: PublishArguments): number | undefined {
+  const now = Date.now() / 1000
+  const given = validDays === undefined ? expires : Math.floor(now) + validDays * DAY_SECONDS
+  if (given === undefined || given === 0 || given > now) return given
+  throw new PublishError(
+    `${new Date(given * 1000).toISOString()} is past: clients would refuse what expires then at once`,
   )
 }
 

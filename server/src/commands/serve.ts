@@ -17,7 +17,7 @@ import { SHUTTING_DOWN } from '../http/frame.js'
 import { Health } from '../http/health.js'
 import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
-import { createServer, type MountedDataset } from '../http/server.js'
+import { checkNames, createServer, type MountedDataset } from '../http/server.js'
 import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
@@ -116,51 +116,58 @@ export async function serve(options: ServeArguments): Promise<void> {
   tellSupervisor('READY=1')
 }
 
+/** What is wrong with the arguments is said before any store is open, so that none has to be closed. */
 async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const named = (options.dataset ?? []).map(parseMount)
-  const stores = (options.store ?? []).map(parseMount)
+  const stores = (options.store ?? []).map(store => {
+    const { name, dir } = parseMount(store)
+    const at = named.findIndex(dataset => dataset.name === name)
+    return { name, dir, source: at === -1 ? undefined : named.splice(at, 1)[0]!.dir }
+  })
+  const built = options.data !== undefined && !stores.some(({ name }) => name === undefined) ? [options.data] : []
+  const names = [...stores, ...named, ...built.map(() => ({ name: undefined }))]
+  if (names.length === 0) throw new BuildError('give --dataset, --store or --data: there is nothing to serve')
+  checkNames(names)
   const keys = await Promise.all((options.publisherKey ?? []).map(parseMount).map(readNamedKey))
-  const mounted: MountedDataset[] = []
-  for (const { name, dir } of stores) {
-    const source = named.find(dataset => dataset.name === name)
-    if (source !== undefined) named.splice(named.indexOf(source), 1)
-    const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
-    mounted.push({ name, publisherKeys, updatable: await open(dir, source?.dir, name === undefined, options) })
-  }
-  if (options.data !== undefined && !stores.some(({ name }) => name === undefined))
-    named.push({ name: undefined, dir: await buildTemporary({ ...options, data: options.data }) })
-  for (const { name, dir } of named) {
-    mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
-  }
-  for (const { name, dir: url } of (options.blobBase ?? []).map(parseMount)) {
-    const of = mounted.findIndex(database => database.name === name)
-    if (of === -1) throw new BuildError(`--blob-base: there is no database ${name ?? 'without a name'}`)
-    mounted[of] = { ...mounted[of]!, blobBase: readBlobBase(url) }
-  }
-  if (mounted.length === 0) throw new BuildError('give --dataset, --store or --data: there is nothing to serve')
-  if (options.tokenFile !== undefined && stores.length === 0) {
-    throw new BuildError('--token-file means nothing without --store: what is published must be kept')
-  }
-  if (options.answerPort !== undefined && options.answerThreads === false) {
-    throw new BuildError('--answer-port means nothing without --answer-threads')
-  }
   for (const { name } of keys) {
     if (stores.length === 0 || (name !== undefined && !stores.some(store => store.name === name))) {
       throw new BuildError(`--publisher-key: there is no --store ${name ?? ''} to publish into`.replace('  ', ' '))
     }
   }
-  return mounted
+  const bases = (options.blobBase ?? []).map(parseMount).map(({ name, dir: url }) => {
+    if (!names.some(database => database.name === name))
+      throw new BuildError(`--blob-base: there is no database ${name ?? 'without a name'}`)
+    return { name, blobBase: readBlobBase(url) }
+  })
+
+  const mounted: MountedDataset[] = []
+  for (const { name, dir, source } of stores) {
+    const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
+    mounted.push({ name, publisherKeys, updatable: await open(dir, source, name, options) })
+  }
+  for (const data of built) named.push({ name: undefined, dir: await buildTemporary({ ...options, data }) })
+  for (const { name, dir } of named) {
+    mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
+  }
+  return mounted.map(database => ({
+    ...database,
+    blobBase: bases.findLast(({ name }) => name === database.name)?.blobBase,
+  }))
 }
 
 /** Opens a store, beginning it first from a dataset, or from `--data`, if there is nothing in it. */
 function open(
   dir: string,
   dataset: string | undefined,
-  unnamed: boolean,
+  name: string | undefined,
   options: ServeArguments,
 ): Promise<UpdatableDatabase> {
   const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries, data, replica } = options
-  const build = async () => (unnamed && data !== undefined ? await buildTemporary({ ...options, data }) : undefined)
+  const build = async () => {
+    if (name !== undefined)
+      throw new BuildError(`the store is empty; --dataset ${name}=DIR says what to begin it with`, dir)
+    return data === undefined ? undefined : await buildTemporary({ ...options, data })
+  }
   return openStore(dir, dataset, { history, lingerHours, replica, fence: { days, entries } }, build)
 }
 

@@ -1,6 +1,7 @@
 // One database as a Fastify plugin: the routes of docs/protocol.md under whatever prefix it is registered with, as
 // often as there are databases. CORS, logging and the reply to unknown paths are the app's; `createServer` has them.
 
+import type { Manifest } from '@pirouette/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 import { type Epochs, FixedEpochs } from '../database/epochs.js'
@@ -97,6 +98,7 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
     instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: ofQueries(instantRateLimit) })
   }
   if (light !== undefined) lightRoutes(routes, { epochs, hints: light, readiness, unsent, rateLimit: lightRateLimit })
+  readiness.watch(() => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
     readiness.watch(() => updatable.storageFailure)
@@ -109,6 +111,12 @@ export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app,
     publishRoutes(routes, { updatable, readiness, publishers, rateLimit, onTrap })
   }
   healthRoutes(app, readiness)
+}
+
+/** By this machine's clock. It is answered all the same: whether it has expired is for clients to say, by theirs. */
+function expiredIn({ epoch, expires }: Manifest): string | undefined {
+  if (expires === 0 || Date.now() < expires * 1000) return undefined
+  return `epoch ${epoch} has expired, and apps that know its publisher's key refuse it: the next one is due (publish)`
 }
 
 /** What one database replies to queries. */

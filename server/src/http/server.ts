@@ -1,6 +1,7 @@
 // The whole HTTP server: one or more databases, and what surrounds them in every deployment.
 
 import type { FastifyInstance } from 'fastify'
+import { BuildError } from '../base/errors.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
@@ -83,7 +84,7 @@ declare module 'fastify' {
 
 /**
  * A Fastify instance, ready for `listen` or `inject`. The datasets stay the caller's to close.
- * @throws {Error} if two datasets have one name, or a name is none that a path can have
+ * @throws {BuildError} if two datasets have one name, or a name is none that a path can have
  * @example
  * const app = await createServer({ datasets: [{ dataset: await loadDataset('dataset') }] })
  * await app.listen({ port: 8801 })
@@ -150,18 +151,23 @@ function publisherPathsOf({ datasets, publisherToken }: ServerOptions): Set<stri
   return new Set(updatable.flatMap(({ name }) => PUBLISHER_ROUTES.map(route => prefixOf(name) + route)))
 }
 
-function checkNames(datasets: readonly MountedDataset[]): void {
+/** Throws BuildError. */
+export function checkNames(datasets: readonly { readonly name?: string | undefined }[]): void {
   const seen = new Set<string | undefined>()
   for (const { name } of datasets) {
     if (
       name !== undefined &&
       (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) || ['v1', 'healthz', 'readyz'].includes(name))
     ) {
-      throw new Error(`a dataset cannot be served under the name ${JSON.stringify(name)}`)
+      throw new BuildError(
+        `a dataset cannot be served under the name ${JSON.stringify(name)}: a name has letters, digits, ".", "_" and "-", begins with one of the first two, and is not v1, healthz or readyz`,
+      )
     }
-    if (seen.has(name))
-      throw new Error(`two datasets are to be served under ${name === undefined ? '/v1' : `/${name}/v1`}`)
+    if (seen.has(name)) {
+      const path = name === undefined ? '/v1' : `/${name}/v1`
+      throw new BuildError(`two datasets are to be served under ${path}; each needs a name of its own, NAME=DIR`)
+    }
     seen.add(name)
   }
-  if (seen.size === 0) throw new Error('there is no dataset to serve')
+  if (seen.size === 0) throw new BuildError('there is no dataset to serve')
 }

@@ -241,8 +241,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const apart = a.manifest.epoch - b.manifest.epoch
     if (Math.abs(apart) > 1) {
       throw new PublishError(
-        `the servers are at epochs ${a.manifest.epoch} and ${b.manifest.epoch}; send the one that is behind what it ` +
-          'missed first (publish --catch-up), or begin its store anew from an export of the other',
+        `${servers[0].name} is at epoch ${a.manifest.epoch}, and ${servers[1].name} at ${b.manifest.epoch}; send the one ` +
+          'that is behind what it missed first (publish --catch-up), or begin its store anew from an export of the other',
       )
     }
     const ahead = apart === -1 ? 1 : 0
@@ -340,8 +340,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const { epoch, hash } = recorded(known)
     throw new PublishError(
       `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: it is neither ` +
-        `signed with your key nor in your record (${record.place}). Nothing was sent and nothing signed. If it is ` +
-        'the manifest you built, give its hash as `build` printed it with --trust-base',
+        `signed with your key nor in your record (${record.place}). Nothing was sent and nothing signed. If you ` +
+        'published it under another key, give the record of that one with --record; if it is the manifest you built, ' +
+        'its hash as `build` printed it with --trust-base',
     )
   }
 

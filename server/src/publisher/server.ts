@@ -118,8 +118,19 @@ export class PublishedServer {
       throw new PublishError(`${this.name}: it cannot be reached (${cause instanceof Error ? cause.message : message})`)
     }
     if (status === 200) return bytes
-    const { code, message } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
-    throw new PublishError(`${this.name}: ${status} ${code}: ${message}`, code)
+    const { code, message, databases } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
+    const reason = databases === undefined || databases.length === 0 ? message : this.#nothingThere(databases)
+    throw new PublishError(`${this.name}: ${status} ${code}: ${reason}`, code)
+  }
+
+  /** Why a server with databases at these paths has nothing where it was asked. */
+  #nothingThere(databases: readonly string[]): string {
+    const path = new URL(this.url).pathname
+    if (!databases.includes(path)) return `it has databases at ${databases.join(', ')}: is the path of the URL right?`
+    return (
+      'it takes nothing from publishers: one that does has a --store, and a --publisher-key or --token-file; ' +
+      'of several in PostgreSQL it is the one without --replica'
+    )
   }
 }
 

@@ -30,7 +30,7 @@ export function storeExists(dir: string): boolean {
  */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)
-  mkdirSync(dir, { recursive: true })
+  mkdirSync(dir, { recursive: true, mode: 0o700 }) // of a fence everybody could read when a hint moves
   const unlock = lockStore(dir)
   try {
     if (storeExists(dir)) checkFile(location)

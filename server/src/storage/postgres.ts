@@ -418,5 +418,6 @@ function codeOf(error: unknown): string {
   if (typeof code === 'string' && /^[A-Z0-9_]{1,40}$/.test(code)) return code
   if (/timeout/i.test(message)) return 'ETIMEDOUT'
   if (/terminated/i.test(message)) return 'ECONNRESET'
+  if (/does not support SSL/.test(message)) return 'it offers no TLS'
   return 'unknown'
 }
