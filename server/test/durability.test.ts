@@ -200,12 +200,16 @@ describe('a process that is killed while it begins a generation leaves the old o
     return () => rm(dir, { recursive: true })
   })
 
-  test.each([1, 2, 3, 4, 5].map(transaction => [transaction]))('in transaction %i', async transaction => {
+  // Between two transactions it is killed once in `npm test`, of the last at every moment.
+  test.each([1, 2, 3, 4, 5])('in transaction %i', async transaction => {
     const isLast = transaction === 5
-    expect(await dieAt(prepared, 'before its writes', transaction)).toBe('old')
-    const committing = await dieAt(prepared, 'while it commits', transaction)
-    if (!isLast) expect(committing).toBe('old')
-    expect(await dieAt(prepared, 'once it is done', transaction)).toBe(isLast ? 'new' : 'old')
+    const moments = ['before its writes', 'while it commits', 'once it is done'] as const
+    for (const [n, moment] of moments.entries()) {
+      if (!THOROUGH && !isLast && n !== transaction % 3) continue
+      const left = await dieAt(prepared, moment, transaction)
+      if (!isLast || n === 0) expect(left).toBe('old')
+      if (isLast && n === 2) expect(left).toBe('new')
+    }
   })
 })
 

@@ -100,7 +100,12 @@ export class Metrics {
     }))
     this.#perDatabase('generation', 'Of the newest epoch', databases, ({ manifest }) => manifest().generation)
     this.#perDatabase('epoch', 'The newest', databases, ({ manifest }) => manifest().epoch)
-    this.#perDatabase('records', 'In the newest epoch', databases, ({ manifest }) => manifest().records)
+    this.#perDatabase(
+      'records',
+      'In the newest epoch, with the places of those that were deleted',
+      databases,
+      ({ manifest }) => manifest().records,
+    )
     this.#perDatabase(
       'expires_seconds',
       'When its manifest expires, since 1970; 0: never',

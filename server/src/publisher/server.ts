@@ -115,7 +115,9 @@ export class PublishedServer {
       bytes = await bodyOf(response, most)
     } catch (error) {
       const { cause, message } = error as Error
-      throw new PublishError(`${this.name}: it cannot be reached (${cause instanceof Error ? cause.message : message})`)
+      throw new PublishError(
+        `${this.name}: it cannot be reached (${(cause instanceof Error ? cause.message : message).trim()})`,
+      )
     }
     if (status === 200) return bytes
     const { code, message, databases } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
